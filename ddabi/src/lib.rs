@@ -1,0 +1,1 @@
+//! Everything that crosses guest to host and kernel to user.

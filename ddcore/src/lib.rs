@@ -1,0 +1,1 @@
+//! The decisions of the cache, without I/O, locks, clocks or allocation.

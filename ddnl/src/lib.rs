@@ -1,0 +1,1 @@
+//! Generic netlink client of both kernel modules.

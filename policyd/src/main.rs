@@ -1,0 +1,3 @@
+//! Policy daemon of a guest.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Agent that runs as PID 1 inside the test machines.

@@ -1,0 +1,1 @@
+//! Boots KVM hosts with guests and talks to their agents.

@@ -1,0 +1,3 @@
+//! Build, test, demo: the only entry.
+
+fn main() {}
