@@ -1,0 +1,54 @@
+//! Digest of a file tree.
+
+/// Running digest of a tree: for every regular file in path order its relative
+/// path, a zero byte, its length (64 bits, little-endian) and its content.
+#[derive(Debug, Default)]
+pub struct Tree(blake3::Hasher);
+
+impl Tree {
+    /// The digest of no files.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins the next file; its content follows by [`Tree::content`].
+    pub fn file(&mut self, path: &str, len: u64) {
+        self.0.update(path.as_bytes());
+        self.0.update(&[0]);
+        self.0.update(&len.to_le_bytes());
+    }
+
+    /// The next bytes of the current file.
+    pub fn content(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// The digest in hex.
+    #[must_use]
+    pub fn finish(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_borders_count() {
+        let digest = |files: &[(&str, &str)]| {
+            let mut tree = Tree::new();
+            for (path, content) in files {
+                tree.file(path, content.len() as u64);
+                tree.content(content.as_bytes());
+            }
+            tree.finish()
+        };
+        assert_ne!(digest(&[("a", "xy")]), digest(&[("b", "xy")]));
+        assert_ne!(
+            digest(&[("a", "x"), ("b", "y")]),
+            digest(&[("a", ""), ("b", "xy")])
+        );
+    }
+}
