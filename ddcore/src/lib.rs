@@ -1,1 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The decisions of the cache, without I/O, locks, clocks or allocation.
+
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+/// The ABI version the crate was built against.
+pub const ABI: u16 = ddabi::ABI_VERSION;

@@ -1,1 +1,34 @@
 //! Boots KVM hosts with guests and talks to their agents.
+//!
+//! A [`Lab`] is one emulated (or, where the machine can nest, virtualised) KVM
+//! host, *L1*, with any number of guests, *L2*, inside. Both run the same stock
+//! kernel, the same read-only root image and the same agent as PID 1, so a
+//! [`Machine`] is used alike whichever it is. [`Scenario`]s are written against
+//! a [`Context`], which boots the lab when it is first asked for.
+//!
+//! Nothing here waits for ever: see [`vitals`] for what counts as life.
+
+mod accel;
+mod artifacts;
+pub mod console;
+pub mod content;
+mod disk;
+mod guest;
+mod lab;
+mod link;
+mod machine;
+mod process;
+pub mod report;
+mod scenario;
+pub mod vitals;
+
+pub use accel::Accel;
+pub use artifacts::{Artifacts, Qemu};
+pub use content::FileSpec;
+pub use ddagent::protocol::{Exit, How, Output, Sum};
+pub use disk::{Disk, DiskConfig, Format, Throttle};
+pub use guest::{Guest, GuestConfig};
+pub use lab::{Lab, LabConfig};
+pub use machine::{Command, Machine, ReadSpec, Running};
+pub use report::Target;
+pub use scenario::{Context, Scenario};

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What each module counts about itself. Counters only rise, unless called a gauge.
+
+use crate::pool::Histogram;
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Counters of the guest module; the unit is pages unless said otherwise.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct GuestCounters {
+    /// Hypercalls of any kind, retries included.
+    pub calls: u64,
+    /// Hypercalls that put.
+    pub put_calls: u64,
+    /// Hypercalls that got.
+    pub get_calls: u64,
+    /// Hypercalls that flushed.
+    pub flush_calls: u64,
+    /// Calls answered with Retry.
+    pub retries: u64,
+    /// Calls answered with Stale.
+    pub stale: u64,
+    /// Sessions begun.
+    pub sessions: u64,
+    /// Clean pages that left the page cache by reclaim and were offered.
+    pub put_offered: u64,
+    /// Pages the host confirmed.
+    pub put_stored: u64,
+    /// Not offered: the mapping is not one we cache.
+    pub put_skipped_mapping: u64,
+    /// Not offered: not up to date, poisoned, beyond the end of the file, or with private state.
+    pub put_skipped_page: u64,
+    /// Not offered: direct I/O on the file was under way, or the file had a write error.
+    pub put_skipped_io: u64,
+    /// Not offered: an older put of the same page was still on its way.
+    pub put_skipped_busy: u64,
+    /// Not offered: the presence map had no room.
+    pub put_skipped_map: u64,
+    /// Not offered: no request block or no place in a batch was free.
+    pub put_skipped_lane: u64,
+    /// Not offered: the pool's weight is zero.
+    pub put_skipped_off: u64,
+    /// Offered and refused by the host.
+    pub put_refused: u64,
+    /// Pages read whose bit was clear: no call was made.
+    pub read_absent: u64,
+    /// Pages asked for.
+    pub get_asked: u64,
+    /// Pages given.
+    pub get_hits: u64,
+    /// Pages asked for and not given.
+    pub get_misses: u64,
+    /// Bits cleared because content changed or left by another way than reclaim.
+    pub invalidated: u64,
+    /// Bits cleared by the host's eviction notices.
+    pub evicted: u64,
+    /// Bits dropped to keep the map within its bound.
+    pub map_dropped: u64,
+    /// Gauge: files in the map.
+    pub map_files: u64,
+    /// Gauge: bits set.
+    pub map_pages: u64,
+    /// Gauge: bytes of the map.
+    pub map_bytes: u64,
+    /// Duration of get calls seen by the guest.
+    pub get_latency: Histogram,
+    /// Duration of put calls seen by the guest.
+    pub put_latency: Histogram,
+}
+
+/// Counters of the host module.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct HostCounters {
+    /// Hypercalls taken.
+    pub calls: u64,
+    /// Calls refused: malformed.
+    pub refused_invalid: u64,
+    /// Calls refused: not from kernel mode.
+    pub refused_user: u64,
+    /// Calls refused: another ABI version or unknown operation.
+    pub refused_unsupported: u64,
+    /// Calls refused: unknown session.
+    pub refused_session: u64,
+    /// Calls refused: sequence seen before (rollback).
+    pub refused_rollback: u64,
+    /// Calls told to retry: sequence overtaken.
+    pub retries: u64,
+    /// Calls refused: the request page could not be read.
+    pub refused_fault: u64,
+    /// Calls refused: no kernel memory.
+    pub refused_memory: u64,
+    /// Gets answered with misses because KVM tracked dirty pages.
+    pub dirty_tracked: u64,
+    /// VMs that came.
+    pub vms_came: u64,
+    /// VMs that went.
+    pub vms_went: u64,
+    /// Eviction batches run.
+    pub eviction_batches: u64,
+    /// Pages evicted to make room.
+    pub evicted: u64,
+    /// Pages given back to the kernel by the shrinker.
+    pub shrunk: u64,
+    /// Eviction notices that found no room.
+    pub notices_lost: u64,
+    /// Gauge: bytes of index memory.
+    pub index_bytes: u64,
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Generic netlink commands and attributes of both modules.
+//!
+//! `docs/netlink/*.yaml` is the specification; a test compares it with these constants. All
+//! commands need CAP_NET_ADMIN in the initial namespace (`GENL_ADMIN_PERM`).
+
+/// Family name of the host module.
+pub const HOST_FAMILY: &str = "dd_host";
+
+/// Family name of the guest module.
+pub const GUEST_FAMILY: &str = "dd_guest";
+
+/// Version of both families.
+pub const VERSION: u8 = 1;
+
+/// Multicast group of both families.
+pub const EVENTS_GROUP: &str = "events";
+
+/// Commands of the host family.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum HostCommand {
+    /// Get: version, capacity, used, floor, mode, batch, counters, vms.
+    Status = 1,
+    /// Dump: one message a VM (vm-id, vm-pid, weight, used, entitlement, pools, stats).
+    VmList = 2,
+    /// Set a VM's weight (vm-id, weight).
+    VmSet = 3,
+    /// Dump: one message a pool (vm-id, pool-id, name, weight, store, stats), of one VM if
+    /// vm-id is given.
+    PoolList = 4,
+    /// Set any of capacity, floor, mode, batch.
+    ConfigSet = 5,
+    /// Drop all pages, of one VM if vm-id is given, of one pool if pool-id is given too.
+    Flush = 6,
+    /// Notification on [`EVENTS_GROUP`] (event, vm-id, vm-pid, pool-id, name).
+    Event = 7,
+}
+
+/// Commands of the guest family.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum GuestCommand {
+    /// Get: version, state, vm-id, features, pools, counters.
+    Status = 1,
+    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, store, stats).
+    PoolList = 2,
+    /// Enrol a container (cgroup-path, name, weight, store); answers its pool-id.
+    PoolAdd = 3,
+    /// Set weight and store (pool-id, weight, store); pool 0 is the default pool.
+    PoolSet = 4,
+    /// Remove a container (pool-id).
+    PoolRemove = 5,
+    /// Drop all pages of the VM, or of one pool if pool-id is given.
+    Flush = 6,
+    /// Move a file's pages to a pool (file descriptor in file-fd, pool-id).
+    Migrate = 7,
+    /// Notification on [`EVENTS_GROUP`] (event, pool-id, name).
+    Event = 8,
+}
+
+/// Attributes of both families.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u16)]
+pub enum Attribute {
+    /// u32: ABI version of the module.
+    AbiVersion = 1,
+    /// string: version of the module.
+    ModuleVersion = 2,
+    /// u32: a [`LinkState`].
+    State = 3,
+    /// u32: a VM's number, from 1.
+    VmId = 4,
+    /// u32: process id of the VMM in the initial namespace.
+    VmPid = 5,
+    /// u32: a pool's number inside its VM; 0 is the default pool.
+    PoolId = 6,
+    /// string, at most [`crate::NAME_LEN`] bytes.
+    Name = 7,
+    /// u64: kernfs id of a cgroup.
+    CgroupId = 8,
+    /// string: path of a cgroup below the cgroup root, beginning with a slash.
+    CgroupPath = 9,
+    /// u32: 0 to [`crate::pool::MAX_WEIGHT`].
+    Weight = 10,
+    /// u32: a [`crate::pool::Store`].
+    Store = 11,
+    /// u64: capacity of the memory tier in pages.
+    Capacity = 12,
+    /// u64: pages in use.
+    Used = 13,
+    /// u64: pages entitled to.
+    Entitlement = 14,
+    /// u64: pages the shrinker leaves.
+    Floor = 15,
+    /// u32: a [`Mode`].
+    Mode = 16,
+    /// u32: pages of an eviction batch.
+    Batch = 17,
+    /// binary: a [`crate::pool::PoolStats`].
+    Stats = 18,
+    /// binary: a [`crate::counters::HostCounters`] or [`crate::counters::GuestCounters`].
+    Counters = 19,
+    /// u32: an [`Event`].
+    Event = 20,
+    /// u64: negotiated features.
+    Features = 21,
+    /// u32: number of VMs.
+    Vms = 22,
+    /// u32: number of pools.
+    Pools = 23,
+    /// u32: an open file descriptor of the caller.
+    FileFd = 24,
+}
+
+/// Largest attribute number.
+pub const ATTRIBUTE_MAX: u16 = Attribute::FileFd as u16;
+
+/// Whether the guest module has a host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum LinkState {
+    /// No host module answers; nothing is cached and nothing is hooked.
+    Alone = 0,
+    /// Registered and caching.
+    Attached = 1,
+    /// The host refuses this guest (another version, or switched off); see the log.
+    Refused = 2,
+}
+
+/// How the host shares its tiers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Mode {
+    /// Two-level weights (Algorithm 1 of the paper).
+    Weighted = 0,
+    /// One global FIFO without shares, for comparison.
+    GlobalFifo = 1,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Event {
+    /// A VM registered.
+    VmCame = 1,
+    /// A VM died or said goodbye.
+    VmWent = 2,
+    /// A pool was created.
+    PoolCame = 3,
+    /// A pool was destroyed.
+    PoolWent = 4,
+    /// The guest module found a host.
+    HostFound = 5,
+    /// The guest module lost its host.
+    HostLost = 6,
+    /// The guest was rolled back and began a new session.
+    Rollback = 7,
+}
+
+macro_rules! from_raw {
+    ($($type:ident: $raw:ty { $($variant:ident),* })*) => {$(
+        impl $type {
+            /// The variant with this number, if there is one.
+            pub const fn from_raw(raw: $raw) -> Option<Self> {
+                $(if raw == Self::$variant as $raw { return Some(Self::$variant); })*
+                None
+            }
+        }
+    )*};
+}
+
+from_raw! {
+    LinkState: u32 { Alone, Attached, Refused }
+    Mode: u32 { Weighted, GlobalFifo }
+    Event: u32 { VmCame, VmWent, PoolCame, PoolWent, HostFound, HostLost, Rollback }
+}

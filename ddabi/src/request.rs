@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The request page: a [`RequestHeader`] and a body that depends on the operation.
+
+use crate::{key::FileKey, NAME_LEN, PAGE_SIZE};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// First word of every request page ("DDRQ").
+pub const REQUEST_MAGIC: u32 = u32::from_le_bytes(*b"DDRQ");
+
+/// Start of every request.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct RequestHeader {
+    /// [`REQUEST_MAGIC`].
+    pub magic: u32,
+    /// [`crate::ABI_VERSION`] of the guest.
+    pub version: u16,
+    /// A [`crate::hypercall::Operation`].
+    pub operation: u16,
+    /// Session from the host's answer to Hello; zero in Hello itself.
+    pub session: u64,
+    /// Strictly rising in a session, over all vCPUs, starting at 1; see
+    /// `docs/decisions/0001-sequence.md`.
+    pub sequence: u64,
+    /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
+    pub count: u32,
+    /// Zero; later features.
+    pub flags: u32,
+    /// Zero; later features.
+    pub reserved: [u64; 4],
+}
+
+/// Offset of the body in the request page.
+pub const BODY: usize = size_of::<RequestHeader>();
+
+/// Most runs or flush ranges in one request.
+pub const MAX_RUNS: usize = (PAGE_SIZE - BODY) / size_of::<Run>();
+
+/// Most pages in one request: two of the largest folios, which bounds the time of a call.
+pub const MAX_PAGES: u32 = 1024;
+
+/// Consecutive pages of a file in consecutive guest frames: (part of) one folio.
+///
+/// A get takes all pages of a run or none: what the host holds of an incomplete run it frees,
+/// for the guest's map no longer knows it.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Run {
+    /// The file.
+    pub file: FileKey,
+    /// Index of the first page.
+    pub index: u64,
+    /// Guest frame number of the first page.
+    pub gfn: u64,
+    /// Put: the owner. Get: the reader, for statistics and ownership.
+    pub pool: u32,
+    /// Number of pages, at least 1.
+    pub pages: u32,
+}
+
+/// Names pages whose copies the host may free.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct FlushRange {
+    /// The file, as far as the scope needs it.
+    pub file: FileKey,
+    /// First page index (scope `Pages`).
+    pub first: u64,
+    /// Last page index, inclusive (scope `Pages`).
+    pub last: u64,
+    /// A [`FlushScope`].
+    pub scope: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What a [`FlushRange`] covers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum FlushScope {
+    /// Pages `first..=last` of a file.
+    Pages = 0,
+    /// A whole file.
+    File = 1,
+    /// A whole filesystem instance.
+    Filesystem = 2,
+    /// Everything of the VM.
+    All = 3,
+}
+
+impl FlushScope {
+    /// The scope with this number, if there is one.
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Pages,
+            1 => Self::File,
+            2 => Self::Filesystem,
+            3 => Self::All,
+            _ => return None,
+        })
+    }
+}
+
+/// Body of Hello.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Hello {
+    /// Features the guest understands; see [`crate::answer::HelloAnswer::features`].
+    pub features: u64,
+    /// Bytes of a page, [`crate::PAGE_SIZE`].
+    pub page_size: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Body of PoolCreate, PoolSet, PoolDestroy and PoolStats; each uses the fields it needs.
+///
+/// Pool 0 exists from Hello on: it is the VM's default pool, for everything outside enrolled
+/// containers. It can be set, not created or destroyed.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct PoolBody {
+    /// The pool; ignored by PoolCreate.
+    pub pool: u32,
+    /// Weight among the VM's pools, 0 to [`crate::pool::MAX_WEIGHT`]; 0 means not cached.
+    pub weight: u32,
+    /// A [`crate::pool::Store`].
+    pub store: u32,
+    /// Bytes used in `name`.
+    pub name_len: u32,
+    /// For the host's administrator only; shown after everything unprintable is replaced.
+    pub name: [u8; NAME_LEN],
+}
+
+/// Body of Migrate: all pages of `file` go to `pool`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct MigrateBody {
+    /// The file.
+    pub file: FileKey,
+    /// The new owner.
+    pub pool: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const _: () = assert!(size_of::<RequestHeader>() == 64);
+const _: () = assert!(size_of::<Run>() == 40);
+const _: () = assert!(size_of::<FlushRange>() == 40);
+const _: () = assert!(size_of::<PoolBody>() == 80);
+const _: () = assert!(MAX_RUNS == 100);

@@ -1,0 +1,72 @@
+//! What a lab boots: made by `cargo xtask`, only named here.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Everything a lab needs from the build.
+#[derive(Clone, Debug)]
+pub struct Artifacts {
+    /// The emulator for L1.
+    pub qemu: Qemu,
+    /// Kernel release, `uname -r`.
+    pub release: String,
+    /// The stock kernel.
+    pub kernel: PathBuf,
+    /// Initial filesystem with the agent as `/init`.
+    pub initrd: PathBuf,
+    /// Read-only root image of all machines.
+    pub root: PathBuf,
+    /// Read-only image with our own files, mounted at `/opt/dd`:
+    /// `bin/` (on the path), `modules/*.ko`, `boot/{vmlinuz,initrd}`.
+    pub opt: PathBuf,
+    /// Whether the modules were built and are in `opt`.
+    pub modules: bool,
+}
+
+/// An emulator inside a root directory, run without entering that root: by the
+/// root's own dynamic loader, so that neither mounts nor its distribution's
+/// libraries are needed on this machine.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    root: PathBuf,
+}
+
+impl Qemu {
+    /// The emulator in `root`.
+    pub fn in_root(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Program and leading arguments which start the emulator.
+    pub(crate) fn argv(&self) -> Vec<String> {
+        let inside = |path: &str| self.root.join(path).display().to_string();
+        let libraries = ["usr/lib/x86_64-linux-gnu", "usr/lib"].map(inside).join(":");
+        let mut argv = vec![
+            inside("usr/lib64/ld-linux-x86-64.so.2"),
+            "--library-path".to_owned(),
+            libraries,
+            inside("usr/bin/qemu-system-x86_64"),
+        ];
+        for data in ["usr/share/qemu", "usr/share/seabios"] {
+            argv.extend(["-L".to_owned(), inside(data)]);
+        }
+        argv
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let argv = self.argv();
+        let mut command = Command::new(&argv[0]);
+        command
+            .args(&argv[1..])
+            .env("QEMU_MODULE_DIR", self.root.join("usr/lib/x86_64-linux-gnu/qemu"));
+        command
+    }
+
+    /// The root directory it lives in.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}

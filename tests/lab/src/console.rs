@@ -1,0 +1,142 @@
+//! Verdicts on kernel logs.
+
+use std::sync::LazyLock;
+
+use regex::{Regex, RegexSet};
+
+/// Lines that mean a kernel is unwell.
+static BAD: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new([
+        r"\bWARNING: ",
+        r"\bBUG: ",
+        r"\bBUG at ",
+        r"\bBUG [\w-]+ \(",
+        r"\bOops\b",
+        r"Kernel panic",
+        r"general protection fault",
+        r"unable to handle",
+        r"soft lockup",
+        r"hard LOCKUP",
+        r"rcu.*(stall|self-detected)",
+        r"blocked for more than",
+        r"blocked in I/O wait",
+        r"unreferenced object",
+        r"[Oo]bjects remaining",
+        r"still has objects",
+        r"Bad page (state|map|cache)",
+        r"refcount_t: ",
+        r"\b(KASAN|KCSAN|KMSAN|UBSAN): ",
+        r"possible (circular|recursive) locking",
+        r"inconsistent lock state",
+        r"sleeping function called",
+        r"scheduling while atomic",
+        r"list_(add|del) corruption",
+        r"stack guard page",
+        r"page allocation failure",
+        r"invoked oom-killer",
+        r"ftrace failed to modify",
+        r"EXT4-fs error",
+        r"XFS \(.*(Corruption|corruption|Internal error)",
+        r"unregister_netdevice",
+        r"\bsegfault at\b",
+    ])
+    .expect("these are valid")
+});
+
+/// Lines that look bad and are not: said by stock kernels on these machines.
+static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new([
+        // The stock kernel's notes on mitigations.
+        r"(Spectre|MDS|TAA|MMIO|RETBleed|SRSO|Speculative).*WARNING",
+        r"WARNING: .*(Spectre|RETBleed|MDS CPU bug|SRSO)",
+    ])
+    .expect("these are valid")
+});
+
+/// Flags of `Tainted:` which out-of-tree, unsigned modules set.
+const OWN_TAINT: u64 = (1 << 12) | (1 << 13);
+
+/// The bad lines of a log, except those `allowed`.
+#[must_use]
+pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
+    log.lines()
+        .filter(|line| BAD.is_match(line) || foreign_taint(line))
+        .filter(|line| !HARMLESS.is_match(line))
+        .filter(|line| !allowed.iter().any(|allow| allow.is_match(line)))
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+/// Whether a kernel's taint mask has more than our modules' own flags.
+#[must_use]
+pub fn is_foreign_taint(mask: u64) -> bool {
+    mask & !OWN_TAINT != 0
+}
+
+fn foreign_taint(line: &str) -> bool {
+    line.split_once("Tainted: ").is_some_and(|(_, rest)| {
+        let flags = rest.split("  ").next().unwrap_or_default();
+        // `Tainted: [E]=UNSIGNED_MODULE, …` explains flags shown elsewhere.
+        !flags.starts_with('[')
+            && flags
+                .chars()
+                .take_while(|c| c.is_ascii_uppercase() || *c == ' ')
+                .any(|c| !matches!(c, 'G' | 'O' | 'E' | ' '))
+    })
+}
+
+/// The last lines of a log.
+#[must_use]
+pub fn tail(log: &str, lines: usize) -> String {
+    let all: Vec<&str> = log.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_boot_is_fine() {
+        let log = "[    0.0] Linux version 7.2\n\
+            [    1.0] doubledecker_host: loading out-of-tree module taints kernel.\n\
+            [    1.1] doubledecker_host: module verification failed: signature and/or required key missing - tainting kernel\n";
+        assert!(complaints(log, &[]).is_empty());
+    }
+
+    #[test]
+    fn trouble_is_found() {
+        for line in [
+            "[ 1.0] WARNING: CPU: 0 PID: 1 at mm/filemap.c:200 foo+0x1/0x2",
+            "[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",
+            "[ 1.0] Oops: Oops: 0000 [#1] SMP NOPTI",
+            "[ 1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "[ 1.0] INFO: task cat:123 blocked for more than 120 seconds.",
+            "[ 1.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s!",
+            "[ 1.0] BUG Folio (Tainted: G): Objects remaining in cache",
+            "[ 1.0] Bad page state in process cat  pfn:1",
+        ] {
+            assert_eq!(complaints(line, &[]).len(), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_scenario_may_allow_what_it_provokes() {
+        let allow = Regex::new("invoked oom-killer").unwrap();
+        assert!(complaints("x invoked oom-killer: gfp", &[allow]).is_empty());
+    }
+
+    #[test]
+    fn our_own_taint_is_expected() {
+        assert!(!foreign_taint("CPU: 1 PID: 9 Comm: cat Tainted: G           OE       7.2.12"));
+        assert!(foreign_taint("CPU: 1 PID: 9 Comm: cat Tainted: G        W  OE       7.2.12"));
+        assert!(!is_foreign_taint(4096 | 8192));
+        assert!(is_foreign_taint(512));
+    }
+
+    #[test]
+    fn the_tail_is_the_end() {
+        assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}

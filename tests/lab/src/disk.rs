@@ -1,0 +1,175 @@
+//! Disks of guests: made here, handed through L1.
+
+use std::{
+    fs::OpenOptions,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::{bail, Context as _, Result};
+
+use crate::content::FileSpec;
+
+/// A disk to make.
+#[derive(Clone, Debug)]
+pub struct DiskConfig {
+    /// Its name; the guest finds it at `/dev/dd/<name>`. At most 20 bytes.
+    pub name: String,
+    /// Size in MiB; the image is sparse.
+    pub size_mib: u64,
+    /// Filesystem.
+    pub format: Format,
+    /// Files it holds from the start (not with [`Format::Blank`]).
+    pub files: Vec<FileSpec>,
+}
+
+/// What a new disk holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// Nothing: the guest makes its own filesystem.
+    Blank,
+    /// ext4, made outside with the files in it.
+    Ext4,
+}
+
+/// Limits of a disk as its guest sees it; none set means none.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Throttle {
+    /// Operations per second.
+    pub iops: Option<u64>,
+    /// Bytes per second.
+    pub bytes_per_s: Option<u64>,
+}
+
+impl Throttle {
+    /// No limits.
+    pub const NONE: Self = Self {
+        iops: None,
+        bytes_per_s: None,
+    };
+
+    /// A cloud provider's general-purpose disk.
+    pub const CLOUD: Self = Self {
+        iops: Some(400),
+        bytes_per_s: Some(60 << 20),
+    };
+}
+
+/// A disk. Its place in the lab is free again when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    pub(crate) name: String,
+    pub(crate) slot: Arc<Slot>,
+}
+
+impl Disk {
+    /// Device in L1.
+    #[must_use]
+    pub fn path_in_host(&self) -> String {
+        format!("/dev/dd/slot{}", self.slot.number)
+    }
+
+    /// Device in the guest it is given to.
+    #[must_use]
+    pub fn path_in_guest(&self) -> String {
+        format!("/dev/dd/{}", self.name)
+    }
+}
+
+/// Place for a disk: a virtio disk L1 has from its start, because that needs
+/// no hot-plugging.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) number: usize,
+    free: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Slot {
+    /// Takes the lowest free place.
+    pub(crate) fn take(free: &Arc<Mutex<Vec<usize>>>) -> Option<Self> {
+        let mut numbers = free.lock().expect("no panic holds this lock");
+        let at = (0..numbers.len()).min_by_key(|&at| numbers[at])?;
+        Some(Self {
+            number: numbers.swap_remove(at),
+            free: Arc::clone(free),
+        })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Ok(mut numbers) = self.free.lock() {
+            numbers.push(self.number);
+        }
+    }
+}
+
+/// Fills the image at `path` as configured. The whole image keeps its size,
+/// which L1 saw when it booted; the filesystem gets the configured one.
+pub(crate) fn fill(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
+    if config.name.len() > 20 {
+        bail!("disk name {:?} is longer than a virtio serial", config.name);
+    }
+    let image = OpenOptions::new()
+        .write(true)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let size = image.metadata()?.len();
+    if config.size_mib << 20 > size {
+        bail!(
+            "disk {:?} of {} MiB does not fit its slot of {} MiB; raise LabConfig::slot_mib",
+            config.name,
+            config.size_mib,
+            size >> 20
+        );
+    }
+    image.set_len(0)?;
+    image.set_len(size)?;
+    match config.format {
+        Format::Blank if config.files.is_empty() => Ok(()),
+        Format::Blank => bail!("a blank disk ({:?}) cannot hold files", config.name),
+        Format::Ext4 => make_ext4(config, path, scratch),
+    }
+}
+
+fn make_ext4(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
+    let staging = tempfile::tempdir_in(scratch)?;
+    for file in &config.files {
+        file.write_below(staging.path())
+            .with_context(|| format!("cannot write {}", file.path))?;
+    }
+    let output = Command::new("mke2fs")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L"])
+        .arg(&config.name[..config.name.len().min(16)])
+        // Lazy initialisation would write to the disk behind a test's back.
+        .args(["-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0"])
+        // Files the tests add themselves need inodes too.
+        .args(["-i", "8192", "-d"])
+        .arg(staging.path())
+        .arg(path)
+        .arg(format!("{}M", config.size_mib))
+        .output()
+        .context("cannot run mke2fs; install e2fsprogs")?;
+    if !output.status.success() {
+        bail!("mke2fs failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_come_back() {
+        let free = Arc::new(Mutex::new(vec![1, 0]));
+        let first = Slot::take(&free).unwrap();
+        let second = Slot::take(&free).unwrap();
+        assert_eq!((first.number, second.number), (0, 1));
+        assert!(Slot::take(&free).is_none());
+        drop(second);
+        assert_eq!(Slot::take(&free).unwrap().number, 1);
+    }
+}

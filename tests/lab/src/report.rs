@@ -1,0 +1,134 @@
+//! The uniform report: what was to be reached, and what was measured.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+/// A promised figure and what came of it in this run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Target {
+    /// What is measured.
+    pub name: String,
+    /// The promise, with its unit and direction, as a reader wants it.
+    pub target: String,
+    /// The figure, with its unit.
+    pub measured: String,
+    /// Whether the promise was kept.
+    pub met: bool,
+}
+
+impl Target {
+    /// A target judged by the caller.
+    pub fn new(
+        name: impl Into<String>,
+        target: impl Into<String>,
+        measured: impl Into<String>,
+        met: bool,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            target: target.into(),
+            measured: measured.into(),
+            met,
+        }
+    }
+
+    /// A figure that shall be at least `least`.
+    pub fn at_least(name: impl Into<String>, least: f64, measured: f64, unit: &str) -> Self {
+        Self::new(
+            name,
+            figure("≥ ", least, unit),
+            figure("", measured, unit),
+            measured >= least,
+        )
+    }
+
+    /// A figure that shall be at most `most`.
+    pub fn at_most(name: impl Into<String>, most: f64, measured: f64, unit: &str) -> Self {
+        Self::new(
+            name,
+            figure("≤ ", most, unit),
+            figure("", measured, unit),
+            measured <= most,
+        )
+    }
+}
+
+fn figure(sign: &str, value: f64, unit: &str) -> String {
+    let mut text = format!("{sign}{value:.2}");
+    if text.contains('.') {
+        text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    if !unit.is_empty() {
+        let _ = write!(text, " {unit}");
+    }
+    text
+}
+
+/// The targets as a table for people; empty when there are none.
+#[must_use]
+pub fn table(targets: &[Target]) -> String {
+    if targets.is_empty() {
+        return String::new();
+    }
+    let width = |head: &str, field: fn(&Target) -> &str| {
+        let longest = targets.iter().map(|row| field(row).chars().count()).max();
+        longest.unwrap_or(0).max(head.len())
+    };
+    let name = width("name", |row| &row.name);
+    let target = width("target", |row| &row.target);
+    let measured = width("measured", |row| &row.measured);
+    let mut text = format!(
+        "{:name$}  {:target$}  {:measured$}  met\n",
+        "name", "target", "measured"
+    );
+    for row in targets {
+        let met = if row.met { "yes" } else { "NO" };
+        let _ = writeln!(
+            text,
+            "{:name$}  {:target$}  {:measured$}  {met}",
+            row.name, row.target, row.measured
+        );
+    }
+    text
+}
+
+/// Writes a verb's `result.json`: through a temporary name, so that a reader
+/// never sees half of it.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    }
+    let temporary = path.with_extension("json.new");
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    fs::write(&temporary, text)
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short() {
+        let target = Target::at_least("hits", 99.0, 99.519, "%");
+        assert_eq!(target.target, "≥ 99 %");
+        assert_eq!(target.measured, "99.52 %");
+        assert!(target.met);
+        assert!(!Target::at_most("exits", 1.0, 2.0, "").met);
+        assert_eq!(Target::at_most("exits", 100.0, 200.0, "").measured, "200");
+    }
+
+    #[test]
+    fn the_table_is_aligned() {
+        let text = table(&[Target::new("a name", "≥ 1", "2", true)]);
+        assert_eq!(text, "name    target  measured  met\na name  ≥ 1     2         yes\n");
+    }
+}
