@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Generic netlink family of the guest module; numbers from ddabi/src/genl.rs. */
+
+#define DD_FAMILY "dd_guest"
+#define DD_DO(x) x(1) x(3) x(4) x(5) x(6) x(7)
+#define DD_DUMP(x) x(2)
+#define DD_EVENT 8
+
+#include "../../shim/genl.c"
