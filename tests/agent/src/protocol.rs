@@ -87,6 +87,9 @@ pub enum Op {
         path: String,
         /// Whether to compute the digest (see [`crate::digest::Tree`]).
         digest: bool,
+        /// Cgroup (path below the mount) that reads, hence is charged.
+        #[serde(default)]
+        cgroup: Option<String>,
     },
     /// Start a program in the background, its output going to a file.
     Spawn {
@@ -309,8 +312,8 @@ pub struct Sum {
 
 /// Bytes in JSON: base64.
 mod bytes {
-    use base64::{engine::general_purpose::STANDARD, Engine};
-    use serde::{de::Error, Deserialize, Deserializer, Serializer};
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(data: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&STANDARD.encode(data))

@@ -34,7 +34,10 @@ fn nests() -> bool {
     let able = cpu
         .lines()
         .filter(|line| line.starts_with("flags"))
-        .any(|line| line.split_whitespace().any(|flag| matches!(flag, "vmx" | "svm")));
+        .any(|line| {
+            line.split_whitespace()
+                .any(|flag| matches!(flag, "vmx" | "svm"))
+        });
     let allowed = ["kvm_intel", "kvm_amd"].iter().any(|module| {
         fs::read_to_string(format!("/sys/module/{module}/parameters/nested"))
             .is_ok_and(|text| matches!(text.trim(), "Y" | "1"))
@@ -46,7 +49,15 @@ fn nests() -> bool {
 fn creates_vm(qemu: &Qemu) -> bool {
     let child = qemu
         .command()
-        .args(["-machine", "none,accel=kvm", "-nodefaults", "-display", "none", "-monitor", "stdio"])
+        .args([
+            "-machine",
+            "none,accel=kvm",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-monitor",
+            "stdio",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -42,7 +42,9 @@ impl Qemu {
     /// Program and leading arguments which start the emulator.
     pub(crate) fn argv(&self) -> Vec<String> {
         let inside = |path: &str| self.root.join(path).display().to_string();
-        let libraries = ["usr/lib/x86_64-linux-gnu", "usr/lib"].map(inside).join(":");
+        let libraries = ["usr/lib/x86_64-linux-gnu", "usr/lib"]
+            .map(inside)
+            .join(":");
         let mut argv = vec![
             inside("usr/lib64/ld-linux-x86-64.so.2"),
             "--library-path".to_owned(),
@@ -55,12 +57,18 @@ impl Qemu {
         argv
     }
 
-    pub(crate) fn command(&self) -> Command {
+    /// Variables it needs.
+    pub(crate) fn env(&self) -> Vec<(String, String)> {
+        let modules = self.root.join("usr/lib/x86_64-linux-gnu/qemu");
+        vec![("QEMU_MODULE_DIR".to_owned(), modules.display().to_string())]
+    }
+
+    /// The emulator as a command.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let argv = self.argv();
         let mut command = Command::new(&argv[0]);
-        command
-            .args(&argv[1..])
-            .env("QEMU_MODULE_DIR", self.root.join("usr/lib/x86_64-linux-gnu/qemu"));
+        command.args(&argv[1..]).envs(self.env());
         command
     }
 

@@ -128,8 +128,12 @@ mod tests {
 
     #[test]
     fn our_own_taint_is_expected() {
-        assert!(!foreign_taint("CPU: 1 PID: 9 Comm: cat Tainted: G           OE       7.2.12"));
-        assert!(foreign_taint("CPU: 1 PID: 9 Comm: cat Tainted: G        W  OE       7.2.12"));
+        assert!(!foreign_taint(
+            "CPU: 1 PID: 9 Comm: cat Tainted: G           OE       7.2.12"
+        ));
+        assert!(foreign_taint(
+            "CPU: 1 PID: 9 Comm: cat Tainted: G        W  OE       7.2.12"
+        ));
         assert!(!is_foreign_taint(4096 | 8192));
         assert!(is_foreign_taint(512));
     }

@@ -47,9 +47,12 @@ impl FileSpec {
         let mut hasher = blake3::Hasher::new();
         let mut content = stream(self.seed);
         content.set_position(offset);
-        copy(content.take(len.min(self.len.saturating_sub(offset))), |part| {
-            hasher.update(part);
-        });
+        copy(
+            content.take(len.min(self.len.saturating_sub(offset))),
+            |part| {
+                hasher.update(part);
+            },
+        );
         hasher.finalize().to_hex().to_string()
     }
 

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use anyhow::{bail, Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::content::FileSpec;
 
@@ -144,7 +144,10 @@ fn make_ext4(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
         .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L"])
         .arg(&config.name[..config.name.len().min(16)])
         // Lazy initialisation would write to the disk behind a test's back.
-        .args(["-E", "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0"])
+        .args([
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0",
+        ])
         // Files the tests add themselves need inodes too.
         .args(["-i", "8192", "-d"])
         .arg(staging.path())
@@ -153,7 +156,10 @@ fn make_ext4(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
         .output()
         .context("cannot run mke2fs; install e2fsprogs")?;
     if !output.status.success() {
-        bail!("mke2fs failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "mke2fs failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(())
 }

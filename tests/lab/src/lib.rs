@@ -31,4 +31,4 @@ pub use guest::{Guest, GuestConfig};
 pub use lab::{Lab, LabConfig};
 pub use machine::{Command, Machine, ReadSpec, Running};
 pub use report::Target;
-pub use scenario::{Context, Scenario};
+pub use scenario::{Context, Scenario, Verdict};

@@ -129,6 +129,9 @@ mod tests {
     #[test]
     fn the_table_is_aligned() {
         let text = table(&[Target::new("a name", "≥ 1", "2", true)]);
-        assert_eq!(text, "name    target  measured  met\na name  ≥ 1     2         yes\n");
+        assert_eq!(
+            text,
+            "name    target  measured  met\na name  ≥ 1     2         yes\n"
+        );
     }
 }

@@ -1,0 +1,283 @@
+//! A KVM host under test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use ddagent::protocol::{Op, PORT};
+use regex::Regex;
+use tempfile::TempDir;
+
+use crate::{
+    accel::Accel,
+    artifacts::Artifacts,
+    disk::{self, Disk, DiskConfig, Slot},
+    guest::{Guest, GuestConfig},
+    link::Link,
+    machine::Machine,
+    process::Process,
+    vitals::Vitals,
+};
+
+/// A lab to boot.
+#[derive(Clone, Debug)]
+pub struct LabConfig {
+    /// What it boots.
+    pub artifacts: Artifacts,
+    /// How L1 runs.
+    pub accel: Accel,
+    /// Directory for the logs.
+    pub dir: PathBuf,
+    /// L1's memory in MiB.
+    pub memory_mib: u64,
+    /// L1's processors.
+    pub vcpus: u32,
+    /// How many disks guests can have at a time.
+    pub slots: usize,
+    /// Largest size of a disk.
+    pub slot_mib: u64,
+    /// Added to L1's kernel command line.
+    pub kernel_args: Vec<String>,
+}
+
+impl LabConfig {
+    /// A host of 4 GiB with two processors.
+    pub fn new(artifacts: Artifacts, dir: impl Into<PathBuf>) -> Self {
+        Self {
+            artifacts,
+            accel: Accel::Auto,
+            dir: dir.into(),
+            memory_mib: 4096,
+            vcpus: 2,
+            slots: 6,
+            slot_mib: 16 << 10,
+            kernel_args: Vec::new(),
+        }
+    }
+
+    fn argv(&self, work: &Path) -> Vec<String> {
+        let mut argv = self.artifacts.qemu.argv();
+        argv.extend(self.machine());
+        let work = work.display();
+        let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+        pair("-m", format!("{}M", self.memory_mib));
+        pair("-smp", self.vcpus.to_string());
+        pair("-kernel", self.artifacts.kernel.display().to_string());
+        pair("-initrd", self.artifacts.initrd.display().to_string());
+        pair("-append", self.command_line());
+        pair(
+            "-serial",
+            format!("file:{}/l1.console.log", self.dir.display()),
+        );
+        pair(
+            "-chardev",
+            format!("socket,id=agent,path={work}/agent,server=on,wait=off"),
+        );
+        pair("-device", "virtio-serial-pci".to_owned());
+        pair(
+            "-device",
+            format!("virtserialport,chardev=agent,name={PORT}"),
+        );
+        let images = [("root", &self.artifacts.root), ("opt", &self.artifacts.opt)];
+        for (name, path) in images {
+            let path = path.display();
+            pair(
+                "-drive",
+                format!("if=none,id={name},file={path},format=raw,readonly=on,file.locking=off"),
+            );
+            pair(
+                "-device",
+                format!("virtio-blk-pci,drive={name},serial={name}"),
+            );
+        }
+        for slot in 0..self.slots {
+            // Nothing of a slot outlives the lab: flushes would only cost.
+            pair(
+                "-drive",
+                format!(
+                    "if=none,id=slot{slot},file={work}/slot{slot},format=raw,cache=unsafe,\
+                     discard=unmap,file.locking=off"
+                ),
+            );
+            pair(
+                "-device",
+                format!("virtio-blk-pci,drive=slot{slot},serial=slot{slot}"),
+            );
+        }
+        argv
+    }
+
+    fn machine(&self) -> impl Iterator<Item = String> {
+        let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
+            Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            _ => ["-accel", "tcg,thread=multi", "-cpu", "max,+svm,+npt"],
+        };
+        let common = [
+            "-M",
+            "q35",
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+            "-display",
+            "none",
+        ];
+        common.into_iter().chain(accel).map(str::to_owned)
+    }
+
+    fn command_line(&self) -> String {
+        let fixed = "console=ttyS0 panic=-1 watchdog_thresh=30 \
+                     rcupdate.rcu_cpu_stall_timeout=120 loglevel=8 dd.hostname=l1";
+        let mut line = fixed.to_owned();
+        for argument in &self.kernel_args {
+            line.push(' ');
+            line.push_str(argument);
+        }
+        line
+    }
+}
+
+/// A booted KVM host.
+#[derive(Debug)]
+pub struct Lab {
+    config: LabConfig,
+    host: Machine,
+    emulator: Arc<Process>,
+    free_slots: Arc<Mutex<Vec<usize>>>,
+    boot_time: Duration,
+    /// Sockets and disk images; last, so that nothing uses them any more.
+    work: TempDir,
+}
+
+impl Lab {
+    /// Boots L1 and loads its KVM.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up; with the end of its console.
+    pub fn boot(config: LabConfig) -> Result<Self> {
+        let start = Instant::now();
+        fs::create_dir_all(&config.dir)
+            .with_context(|| format!("cannot create {}", config.dir.display()))?;
+        let config = LabConfig {
+            // The emulator gets paths, whatever its working directory.
+            dir: config.dir.canonicalize()?,
+            accel: config.accel.resolve(&config.artifacts.qemu),
+            ..config
+        };
+        // A short path: socket names have 107 bytes.
+        let work = tempfile::Builder::new().prefix("ddlab-").tempdir()?;
+        for slot in 0..config.slots {
+            let image = fs::File::create(work.path().join(format!("slot{slot}")))?;
+            image.set_len(config.slot_mib << 20)?;
+        }
+        let emulator = start_emulator(&config, work.path())?;
+        let vitals = Arc::new(Vitals::new(&config.dir, Arc::clone(&emulator)));
+        let link = Arc::new(Link::connect(&work.path().join("agent"), vitals)?);
+        let host = Machine::new(link, None);
+        host.ping().context("L1 did not come up")?;
+        host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel; test -c /dev/kvm")
+            .context("L1 has no KVM")?;
+        Ok(Self {
+            free_slots: Arc::new(Mutex::new((0..config.slots).collect())),
+            config,
+            host,
+            emulator,
+            boot_time: start.elapsed(),
+            work,
+        })
+    }
+
+    /// L1.
+    #[must_use]
+    pub fn host(&self) -> &Machine {
+        &self.host
+    }
+
+    /// How it was configured.
+    #[must_use]
+    pub fn config(&self) -> &LabConfig {
+        &self.config
+    }
+
+    /// How long L1 took to come up.
+    #[must_use]
+    pub fn boot_time(&self) -> Duration {
+        self.boot_time
+    }
+
+    /// Makes a disk, with its filesystem and files.
+    ///
+    /// # Errors
+    ///
+    /// When no slot is free or the filesystem cannot be made.
+    pub fn create_disk(&self, config: &DiskConfig) -> Result<Disk> {
+        let Some(slot) = Slot::take(&self.free_slots) else {
+            bail!("all {} disk slots are taken", self.config.slots);
+        };
+        let image = self.work.path().join(format!("slot{}", slot.number));
+        disk::fill(config, &image, self.work.path())?;
+        // L1 must not remember what the slot held before.
+        self.host.exec_ok([
+            "blockdev",
+            "--flushbufs",
+            &format!("/dev/dd/slot{}", slot.number),
+        ])?;
+        Ok(Disk {
+            name: config.name.clone(),
+            slot: Arc::new(slot),
+        })
+    }
+
+    /// Starts a guest and waits for its agent.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up; with the end of its console.
+    pub fn start_guest(&self, config: &GuestConfig) -> Result<Guest> {
+        Guest::start(self.host.link(), &self.host, config)
+            .with_context(|| format!("guest {} did not come up", config.name))
+    }
+
+    /// Fails when any console says since the last call that a kernel is unwell
+    /// (see [`crate::console`]), except lines `allowed`; or when L1 is tainted
+    /// by more than our modules.
+    ///
+    /// # Errors
+    ///
+    /// With the lines.
+    pub fn check_consoles(&self, allowed: &[Regex]) -> Result<()> {
+        let complaints = self.host.link().vitals.judge(allowed);
+        if !complaints.is_empty() {
+            bail!("kernel complaints:\n{}", complaints.join("\n"));
+        }
+        self.host.check_taint()
+    }
+
+    /// Switches L1 off and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end by itself; it is ended all the same.
+    pub fn shutdown(self) -> Result<()> {
+        self.host.tell(Op::Poweroff)?;
+        let start = Instant::now();
+        while self.emulator.wait(Duration::from_secs(1)).is_none() {
+            if start.elapsed() > Duration::from_secs(300) {
+                bail!("L1 did not switch off");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn start_emulator(config: &LabConfig, work: &Path) -> Result<Arc<Process>> {
+    let log = fs::File::create(config.dir.join("l1.emulator.log"))?;
+    // The watchdog reads it from the start.
+    fs::File::create(config.dir.join("l1.console.log"))?;
+    let env = config.artifacts.qemu.env();
+    Ok(Arc::new(Process::start(&config.argv(work), &env, log)?))
+}

@@ -1,0 +1,168 @@
+//! The connection to L1's agent: requests out, replies and events in.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use ddagent::protocol::{Answer, Message, Op, Request};
+
+use crate::vitals::Vitals;
+
+type Reply = Result<Answer, String>;
+
+/// Requests under way: who they are meant for and where their reply goes.
+type Pending = Arc<Mutex<HashMap<u64, (Option<String>, Sender<Reply>)>>>;
+
+/// Connection shared by all machines of a lab.
+#[derive(Debug)]
+pub(crate) struct Link {
+    writer: Mutex<UnixStream>,
+    pending: Pending,
+    next: AtomicU64,
+    pub(crate) vitals: Arc<Vitals>,
+}
+
+impl Link {
+    /// Connects to the emulator's end of the agent port.
+    pub(crate) fn connect(socket: &Path, vitals: Arc<Vitals>) -> Result<Self> {
+        let stream = dial(socket, &vitals)?;
+        let pending = Pending::default();
+        let reader = Reader {
+            pending: Arc::clone(&pending),
+            vitals: Arc::clone(&vitals),
+        };
+        let theirs = stream.try_clone()?;
+        thread::Builder::new()
+            .name("agent-link".to_owned())
+            .spawn(move || reader.run(theirs))?;
+        Ok(Self {
+            writer: Mutex::new(stream),
+            pending,
+            next: AtomicU64::new(1),
+            vitals,
+        })
+    }
+
+    /// Sends a request and waits for its answer, as long as `target` lives.
+    pub(crate) fn call(&self, target: Option<&str>, op: Op, limit: Duration) -> Result<Answer> {
+        let replies = self.send(target, op)?;
+        let start = Instant::now();
+        loop {
+            match replies.recv_timeout(Duration::from_millis(500)) {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(text)) => bail!(text),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.vitals.check(target)?;
+                    bail!("the connection to the agent is gone");
+                }
+                Err(RecvTimeoutError::Timeout) => self.vitals.check(target)?,
+            }
+            if start.elapsed() > limit {
+                bail!("no answer within {} s", limit.as_secs());
+            }
+        }
+    }
+
+    /// Sends a request whose answer may never come.
+    pub(crate) fn send(&self, target: Option<&str>, op: Op) -> Result<Receiver<Reply>> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (to, replies) = mpsc::channel();
+        self.pending
+            .lock()
+            .expect("no panic holds this lock")
+            .insert(id, (target.map(str::to_owned), to));
+        let request = Request {
+            id,
+            target: target.map(str::to_owned),
+            op,
+        };
+        let mut line = serde_json::to_string(&request)?;
+        line.push('\n');
+        self.writer
+            .lock()
+            .expect("no panic holds this lock")
+            .write_all(line.as_bytes())
+            .context("the connection to L1's agent is gone")?;
+        Ok(replies)
+    }
+}
+
+/// The emulator needs a moment to make its socket.
+fn dial(socket: &Path, vitals: &Vitals) -> Result<UnixStream> {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(_) if start.elapsed() < Duration::from_secs(60) => vitals.check(None)?,
+            Err(error) => {
+                return Err(anyhow!(error).context("the emulator did not make its agent socket"));
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The receiving half.
+struct Reader {
+    pending: Pending,
+    vitals: Arc<Vitals>,
+}
+
+impl Reader {
+    fn run(self, stream: UnixStream) {
+        for line in BufReader::new(stream).split(b'\n') {
+            let Ok(line) = line else { break };
+            // A line cut by a dying machine is no message; its caller will
+            // learn of the death.
+            if let Ok(message) = serde_json::from_slice(&line) {
+                self.take(message);
+            }
+        }
+        self.fail(|_| true, "the connection to L1's agent ended");
+    }
+
+    fn take(&self, message: Message) {
+        match message {
+            Message::Reply { id, result } => {
+                let waiting = self
+                    .pending
+                    .lock()
+                    .expect("no panic holds this lock")
+                    .remove(&id);
+                if let Some((_, to)) = waiting {
+                    // The caller may have given up.
+                    let _ = to.send(result);
+                }
+            }
+            Message::Console { vm, data } => self.vitals.console(&vm, &data),
+            Message::Heartbeat { vm, .. } => self.vitals.heartbeat(vm.as_deref()),
+            Message::VmExit { vm, exit } => {
+                self.vitals.exited(&vm, exit);
+                let text = format!("guest {vm} ended ({exit:?})");
+                self.fail(|target| target == Some(vm.as_str()), &text);
+            }
+        }
+    }
+
+    fn fail(&self, which: impl Fn(Option<&str>) -> bool, text: &str) {
+        let mut pending = self.pending.lock().expect("no panic holds this lock");
+        pending.retain(|_, (target, to)| {
+            let hit = which(target.as_deref());
+            if hit {
+                let _ = to.send(Err(text.to_owned()));
+            }
+            !hit
+        });
+    }
+}

@@ -1,0 +1,537 @@
+//! A machine of the lab, seen through its agent.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use ddagent::protocol::{Answer, Exit, How, Op, Output, Read, Sum};
+
+use crate::{console, link::Link};
+
+/// Longest a request may take unless asked otherwise: far more than any needs.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// L1 or a guest. Cheap to clone; requests of several threads run at once.
+#[derive(Clone)]
+pub struct Machine {
+    link: Arc<Link>,
+    vm: Option<String>,
+    limit: Duration,
+}
+
+/// A program with its circumstances.
+///
+/// ```
+/// # use ddlab::Command;
+/// let reader = Command::new(["cat", "/mnt/a"]).cgroup("one").env("LC_ALL", "C");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Command(ddagent::protocol::Command);
+
+impl Command {
+    /// Program and arguments, without a shell.
+    pub fn new<I>(argv: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        Self(ddagent::protocol::Command {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            stdin: Vec::new(),
+            cgroup: None,
+            cwd: None,
+        })
+    }
+
+    /// A line for the shell, which stops at the first failing command.
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self::new(["/bin/sh".to_owned(), "-euc".to_owned(), line.into()])
+    }
+
+    /// Enters a cgroup (path below the mount) first.
+    #[must_use]
+    pub fn cgroup(mut self, path: impl Into<String>) -> Self {
+        self.0.cgroup = Some(path.into());
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Gives it standard input.
+    #[must_use]
+    pub fn stdin(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.0.stdin = data.into();
+        self
+    }
+
+    /// Sets its working directory.
+    #[must_use]
+    pub fn cwd(mut self, dir: impl Into<String>) -> Self {
+        self.0.cwd = Some(dir.into());
+        self
+    }
+}
+
+/// One read of a file by the agent itself.
+#[derive(Clone, Debug)]
+pub struct ReadSpec(Read);
+
+impl ReadSpec {
+    /// The whole file through the page cache in blocks of 1 MiB, with digest.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self(Read {
+            path: path.into(),
+            offset: 0,
+            len: None,
+            block: 1 << 20,
+            how: How::Buffered,
+            digest: true,
+            cgroup: None,
+        })
+    }
+
+    /// Reads only `len` bytes from `offset`.
+    #[must_use]
+    pub fn range(mut self, offset: u64, len: u64) -> Self {
+        self.0.offset = offset;
+        self.0.len = Some(len);
+        self
+    }
+
+    /// Sets the size of each read; a multiple of 4096 for [`How::Direct`].
+    #[must_use]
+    pub fn block(mut self, bytes: usize) -> Self {
+        self.0.block = bytes;
+        self
+    }
+
+    /// Sets the way of reading.
+    #[must_use]
+    pub fn how(mut self, how: How) -> Self {
+        self.0.how = how;
+        self
+    }
+
+    /// Leaves the digest out, where only time or traffic counts.
+    #[must_use]
+    pub fn no_digest(mut self) -> Self {
+        self.0.digest = false;
+        self
+    }
+
+    /// Reads as a process of a cgroup, which is charged for the pages.
+    #[must_use]
+    pub fn cgroup(mut self, path: impl Into<String>) -> Self {
+        self.0.cgroup = Some(path.into());
+        self
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(link: Arc<Link>, vm: Option<String>) -> Self {
+        Self {
+            link,
+            vm,
+            limit: LIMIT,
+        }
+    }
+
+    /// The same machine with another limit for each request.
+    #[must_use]
+    pub fn patient(&self, limit: Duration) -> Self {
+        Self {
+            limit,
+            ..self.clone()
+        }
+    }
+
+    /// `L1`, or the guest's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.vm.as_deref().unwrap_or("L1")
+    }
+
+    /// Waits until the agent answers.
+    pub(crate) fn ping(&self) -> Result<()> {
+        self.call(Op::Ping).map(drop)
+    }
+
+    /// Runs a program to its end; its exit status is for the caller to judge.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or the machine dies under it.
+    pub fn run(&self, command: &Command) -> Result<Output> {
+        match self.call(Op::Exec(command.0.clone()))? {
+            Answer::Output(output) => Ok(output),
+            other => unexpected(&other),
+        }
+        .with_context(|| format!("{}: {:?}", self.name(), command.0.argv))
+    }
+
+    /// Runs a program that must succeed; returns its standard output.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, with what it wrote.
+    pub fn run_ok(&self, command: &Command) -> Result<String> {
+        let output = self.run(command)?;
+        if !output.exit.success() {
+            bail!(
+                "{}: {:?} failed ({:?})\n{}{}",
+                self.name(),
+                command.0.argv,
+                output.exit,
+                output.text(),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(output.text())
+    }
+
+    /// [`Machine::run`] for a plain argument list.
+    ///
+    /// # Errors
+    ///
+    /// See there.
+    pub fn exec<I>(&self, argv: I) -> Result<Output>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.run(&Command::new(argv))
+    }
+
+    /// [`Machine::run_ok`] for a plain argument list.
+    ///
+    /// # Errors
+    ///
+    /// See there.
+    pub fn exec_ok<I>(&self, argv: I) -> Result<String>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.run_ok(&Command::new(argv))
+    }
+
+    /// [`Machine::run_ok`] for a line of shell.
+    ///
+    /// # Errors
+    ///
+    /// See there.
+    pub fn shell(&self, line: impl Into<String>) -> Result<String> {
+        self.run_ok(&Command::shell(line))
+    }
+
+    /// Starts a program in the background; it dies with the machine at the
+    /// latest, or with its handle.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn spawn(&self, command: &Command) -> Result<Running> {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let output = format!("/run/dd/output-{number}");
+        let op = Op::Spawn {
+            command: command.0.clone(),
+            output: output.clone(),
+        };
+        match self.call(op)? {
+            Answer::Spawned { handle, pid } => Ok(Running {
+                machine: self.clone(),
+                handle,
+                pid,
+                output,
+                ended: false,
+            }),
+            other => unexpected(&other),
+        }
+    }
+
+    /// The content of a file (of `/proc` and `/sys` too).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn read_file(&self, path: &str) -> Result<Vec<u8>> {
+        let op = Op::ReadFile {
+            path: path.to_owned(),
+            offset: 0,
+            limit: u64::MAX,
+        };
+        match self.call(op)? {
+            Answer::Bytes { data } => Ok(data),
+            other => unexpected(&other),
+        }
+    }
+
+    /// The content of a text file, trimmed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn read_text(&self, path: &str) -> Result<String> {
+        let data = self.read_file(path)?;
+        Ok(String::from_utf8_lossy(&data).trim().to_owned())
+    }
+
+    /// Writes a file; its directory must be there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn write_file(&self, path: &str, data: impl Into<Vec<u8>>) -> Result<()> {
+        self.call(Op::WriteFile {
+            path: path.to_owned(),
+            data: data.into(),
+            append: false,
+        })
+        .map(drop)
+    }
+
+    /// Mounts a filesystem; makes the mount point.
+    ///
+    /// # Errors
+    ///
+    /// Those of mount(2).
+    pub fn mount(&self, source: &str, target: &str, fstype: &str, options: &str) -> Result<()> {
+        self.call(Op::Mount {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            fstype: fstype.to_owned(),
+            options: options.to_owned(),
+        })
+        .map(drop)
+    }
+
+    /// Reads a file by the agent itself.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn read(&self, spec: &ReadSpec) -> Result<Sum> {
+        match self.call(Op::Read(spec.0.clone()))? {
+            Answer::Sum(sum) => Ok(sum),
+            other => unexpected(&other),
+        }
+    }
+
+    /// blake3 of a whole file, read through the page cache.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn checksum(&self, path: &str) -> Result<String> {
+        let sum = self.read(&ReadSpec::new(path))?;
+        sum.digest.context("the agent sent no digest")
+    }
+
+    /// Reads every regular file below a directory in path order; the digest
+    /// is comparable with [`crate::content::tree_digest`].
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn read_tree(&self, path: &str, digest: bool, cgroup: Option<&str>) -> Result<Sum> {
+        let op = Op::ReadTree {
+            path: path.to_owned(),
+            digest,
+            cgroup: cgroup.map(str::to_owned),
+        };
+        match self.call(op)? {
+            Answer::Sum(sum) => Ok(sum),
+            other => unexpected(&other),
+        }
+    }
+
+    /// Creates a cgroup (path below the mount, controllers enabled on the way)
+    /// and writes its files in order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel.
+    pub fn cgroup(&self, path: &str, set: &[(&str, &str)]) -> Result<()> {
+        self.call(Op::Cgroup {
+            path: path.to_owned(),
+            set: set
+                .iter()
+                .map(|(file, value)| ((*file).to_owned(), (*value).to_owned()))
+                .collect(),
+        })
+        .map(drop)
+    }
+
+    /// Drops clean pages, and with `objects` dentries and inodes too.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn drop_caches(&self, objects: bool) -> Result<()> {
+        self.exec_ok(["sync"])?;
+        self.write_file("/proc/sys/vm/drop_caches", if objects { "3" } else { "1" })
+    }
+
+    /// Loads one of our modules, with parameters (`name=value`).
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses it.
+    pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
+        let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/modules/{name}.ko")];
+        argv.extend(parameters.iter().map(|&parameter| parameter.to_owned()));
+        self.exec_ok(argv).map(drop)
+    }
+
+    /// Unloads a module.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn unload_module(&self, name: &str) -> Result<()> {
+        self.exec_ok(["rmmod", name]).map(drop)
+    }
+
+    /// Whether a module is loaded.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn has_module(&self, name: &str) -> Result<bool> {
+        let loaded = self.read_text("/proc/modules")?;
+        Ok(loaded
+            .lines()
+            .any(|line| line.split(' ').next() == Some(name)))
+    }
+
+    /// Fails when the kernel is tainted by more than our modules.
+    ///
+    /// # Errors
+    ///
+    /// With the mask.
+    pub fn check_taint(&self) -> Result<()> {
+        let mask: u64 = self.read_text("/proc/sys/kernel/tainted")?.parse()?;
+        if console::is_foreign_taint(mask) {
+            bail!("{}: the kernel is tainted ({mask:#x})", self.name());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn call(&self, op: Op) -> Result<Answer> {
+        self.link
+            .call(self.vm.as_deref(), op, self.limit)
+            .with_context(|| format!("in {}", self.name()))
+    }
+
+    /// Sends a request without waiting for its answer.
+    pub(crate) fn tell(&self, op: Op) -> Result<()> {
+        self.link.send(self.vm.as_deref(), op).map(drop)
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_tuple("Machine").field(&self.name()).finish()
+    }
+}
+
+/// A background program.
+#[derive(Debug)]
+pub struct Running {
+    machine: Machine,
+    handle: u64,
+    pid: i32,
+    output: String,
+    ended: bool,
+}
+
+impl Running {
+    /// Its process, in its machine.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// How it ended; none while it runs.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn poll(&mut self) -> Result<Option<Exit>> {
+        let exit = state(self.machine.call(Op::Poll {
+            handle: self.handle,
+        })?)?;
+        self.ended |= exit.is_some();
+        Ok(exit)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// When the machine dies.
+    pub fn wait(&mut self) -> Result<Exit> {
+        let exit = state(self.machine.call(Op::Wait {
+            handle: self.handle,
+        })?)?;
+        self.ended = true;
+        exit.context("the agent stopped waiting")
+    }
+
+    /// Signals it and its children.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn kill(&self, signal: i32) -> Result<()> {
+        self.machine
+            .call(Op::Kill {
+                handle: self.handle,
+                signal,
+            })
+            .map(drop)
+    }
+
+    /// What it wrote so far, both streams.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn output(&self) -> Result<String> {
+        let data = self.machine.read_file(&self.output)?;
+        Ok(String::from_utf8_lossy(&data).into_owned())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Nobody waits for the answer: the machine may be dead.
+            let _ = self.machine.tell(Op::Kill {
+                handle: self.handle,
+                signal: 9,
+            });
+        }
+    }
+}
+
+fn state(answer: Answer) -> Result<Option<Exit>> {
+    match answer {
+        Answer::State(exit) => Ok(exit),
+        other => unexpected(&other),
+    }
+}
+
+pub(crate) fn unexpected<T>(answer: &Answer) -> Result<T> {
+    bail!("the agent answered something else: {answer:?}")
+}
