@@ -1,0 +1,110 @@
+//! From the initial filesystem to the real root.
+
+use std::{
+    ffi::CString,
+    fs, io,
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    process, thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::{
+    mount::{MountFlags, mount, mount_move},
+    process::{chdir, chroot},
+    system::finit_module,
+};
+
+use crate::SELF;
+
+/// Mounts the root image with a writable layer over it and our files at
+/// `/opt/dd`, and starts this program again in there.
+pub(crate) fn find_root() -> Result<()> {
+    for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
+        fs::create_dir_all(target)?;
+        plain_mount(fstype, target, fstype, MountFlags::empty(), "")?;
+    }
+    load_modules()?;
+    let root = wait_for_disk("root")?;
+    let opt = wait_for_disk("opt")?;
+    plain_mount(&root, "/lower", "erofs", MountFlags::RDONLY, "")?;
+    plain_mount("tmpfs", "/layer", "tmpfs", MountFlags::empty(), "mode=755")?;
+    for dir in ["/layer/upper", "/layer/work"] {
+        fs::create_dir(dir)?;
+    }
+    let layers = "lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
+    plain_mount("overlay", "/new", "overlay", MountFlags::empty(), layers)?;
+    plain_mount(&opt, "/new/opt/dd", "erofs", MountFlags::RDONLY, "")?;
+    for dir in ["dev", "proc", "sys"] {
+        let to = format!("/new/{dir}");
+        fs::create_dir_all(&to)?;
+        mount_move(format!("/{dir}"), &to).with_context(|| format!("cannot move /{dir}"))?;
+    }
+    chdir("/new")?;
+    mount_move(".", "/").context("cannot move the root")?;
+    chroot(".").context("cannot enter the root")?;
+    chdir("/")?;
+    let error = process::Command::new(SELF).arg("serve").exec();
+    Err(error).with_context(|| format!("cannot run {SELF}"))
+}
+
+/// Mounts; the mount point is created.
+pub(crate) fn plain_mount(
+    source: &str,
+    target: &str,
+    fstype: &str,
+    flags: MountFlags,
+    data: &str,
+) -> Result<()> {
+    fs::create_dir_all(target).with_context(|| format!("cannot create {target}"))?;
+    let data = CString::new(data)?;
+    mount(source, target, fstype, flags, data.as_c_str())
+        .with_context(|| format!("cannot mount {source} at {target}"))
+}
+
+/// Loads `/modules/*.ko`, in the order of their names.
+fn load_modules() -> Result<()> {
+    let mut modules: Vec<PathBuf> = fs::read_dir("/modules")?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<_>>()?;
+    modules.sort();
+    for path in modules {
+        let file = fs::File::open(&path)?;
+        match finit_module(&file, c"", 0) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot load {}", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The device whose virtio serial is `serial`. Disks appear in no order.
+fn wait_for_disk(serial: &str) -> Result<String> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(120) {
+        if let Some((_, device)) = disks().into_iter().find(|(name, _)| name == serial) {
+            return Ok(device);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    bail!("no disk with serial {serial} appeared")
+}
+
+/// Serial and device of every virtio disk.
+pub(crate) fn disks() -> Vec<(String, String)> {
+    let Ok(entries) = fs::read_dir("/sys/block") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let serial = fs::read_to_string(entry.path().join("serial")).ok()?;
+            let device = format!("/dev/{}", entry.file_name().to_str()?);
+            Some((serial.trim().to_owned(), device))
+        })
+        .filter(|(serial, _)| !serial.is_empty())
+        .collect()
+}

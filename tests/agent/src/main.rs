@@ -1,0 +1,68 @@
+//! The agent's process: PID 1 of every test machine.
+//!
+//! Started by the kernel from the initial filesystem it finds the real root
+//! and starts itself again there; in the real root it serves the harness. Two
+//! helper forms run as children, so that work can be charged to a cgroup.
+
+mod boot;
+mod cgroup;
+mod job;
+mod port;
+mod read;
+mod serve;
+mod system;
+mod vm;
+
+use std::{env, os::unix::process::CommandExt as _, process};
+
+use anyhow::{Context as _, Result, bail};
+use ddagent::protocol::Op;
+
+/// Where the agent is in the real root.
+const SELF: &str = "/opt/dd/bin/ddagent";
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("ddagent: {error:#}");
+        if process::id() == 1 {
+            system::power_off();
+        }
+        process::exit(127);
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("serve") => serve::serve(),
+        Some("enter") => enter(&arguments[1..]),
+        Some("read") => read_for_parent(&arguments[1..]),
+        // The kernel passes what it does not know of its command line.
+        _ if process::id() == 1 => boot::find_root(),
+        _ => bail!("this is PID 1 of a test machine; it does nothing elsewhere"),
+    }
+}
+
+/// `enter <cgroup> <program> …`: becomes the program, inside the cgroup.
+fn enter(arguments: &[String]) -> Result<()> {
+    let [group, program, rest @ ..] = arguments else {
+        bail!("enter needs a cgroup and a program");
+    };
+    cgroup::enter(group)?;
+    let error = process::Command::new(program).args(rest).exec();
+    Err(error).with_context(|| format!("cannot run {program}"))
+}
+
+/// `read <operation as JSON>`: prints what the operation found.
+fn read_for_parent(arguments: &[String]) -> Result<()> {
+    let [text] = arguments else {
+        bail!("read needs one operation");
+    };
+    let sum = match serde_json::from_str(text)? {
+        Op::Read(read) => read::file(&read)?,
+        Op::ReadTree { path, digest, .. } => read::tree(&path, digest)?,
+        other => bail!("{other:?} is not a read"),
+    };
+    println!("{}", serde_json::to_string(&sum)?);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The machine around the agent: mounts, names, power.
+
+use std::{fs, os::unix::fs::symlink, process};
+
+use anyhow::{Context as _, Result};
+use rustix::{
+    fs::sync,
+    mount::MountFlags,
+    system::{RebootCommand, reboot, sethostname},
+};
+
+use crate::{boot, cgroup};
+
+/// What a distribution's init would have done.
+pub(crate) fn prepare() -> Result<()> {
+    let none = MountFlags::empty();
+    for (fstype, target, data) in [
+        ("tmpfs", "/run", "mode=755"),
+        ("tmpfs", "/tmp", "mode=1777"),
+        ("tmpfs", "/dev/shm", "mode=1777"),
+        ("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
+        ("cgroup2", cgroup::MOUNT, ""),
+        ("debugfs", "/sys/kernel/debug", ""),
+        ("tracefs", "/sys/kernel/tracing", ""),
+    ] {
+        boot::plain_mount(fstype, target, fstype, none, data)?;
+    }
+    cgroup::delegate(cgroup::MOUNT.as_ref());
+    fs::create_dir_all("/run/dd/vm")?;
+    fs::create_dir_all("/dev/dd")?;
+    for (serial, device) in boot::disks() {
+        symlink(&device, format!("/dev/dd/{serial}"))
+            .with_context(|| format!("cannot name {device}"))?;
+    }
+    sethostname(parameter("dd.hostname").unwrap_or_default().as_bytes())?;
+    Ok(())
+}
+
+/// Environment of every program the agent runs.
+pub(crate) fn environment() -> [(&'static str, &'static str); 4] {
+    [
+        (
+            "PATH",
+            "/opt/dd/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        ),
+        ("HOME", "/root"),
+        ("LC_ALL", "C.UTF-8"),
+        ("TERM", "dumb"),
+    ]
+}
+
+/// Writes out what is dirty and switches the machine off.
+pub(crate) fn power_off() -> ! {
+    sync();
+    let error = reboot(RebootCommand::PowerOff);
+    // PID 1 must not end quietly: let the kernel panic with the reason.
+    eprintln!("ddagent: cannot power off: {error:?}");
+    process::exit(1);
+}
+
+/// A parameter of the kernel command line.
+fn parameter(name: &str) -> Option<String> {
+    let line = fs::read_to_string("/proc/cmdline").ok()?;
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        .map(str::to_owned)
+}
