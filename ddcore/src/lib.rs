@@ -5,5 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod presence;
+
 /// The ABI version the crate was built against.
 pub const ABI: u16 = ddabi::ABI_VERSION;

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the host may hold: the guest's map of pages, the only authority on validity.
+//!
+//! Each page of a file is in one of four [states](State); the transitions are those of
+//! `docs/decisions/0002-deferred-puts.md`. A [`Shard`] keeps the files of one part of the key
+//! space. It neither locks nor allocates: the caller serialises all calls, and provides slots
+//! through [`Slots`].
+//!
+//! Pages are kept in chunks of [`CHUNK_PAGES`], found by file and chunk number in a hash table,
+//! so that a lookup costs the same in a file of one page and in one of a tebibyte. The chunks
+//! of a file are linked as well. A chunk whose pages are all absent, and a file without chunks,
+//! give their slots back at once.
+//!
+//! ```
+//! use ddabi::key::FileKey;
+//! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Shard};
+//!
+//! let file = FileKey { inode: 12, ..FileKey::default() };
+//! let mut shard = Shard::new([FileSlot::EMPTY; 4], [ChunkSlot::EMPTY; 4], 7);
+//! shard.adopt(u32::MAX);
+//! assert_eq!(shard.begin_put(&file, 0, 16), Ok(()));
+//! shard.finish_put(&file, 0, 16, true);
+//! assert_eq!(shard.claim(&file, 0, 4), Claim::Ask);
+//! assert_eq!(shard.claim(&file, 0, 8), Claim::Miss { present: 4 });
+//! ```
+
+mod bits;
+mod chunk;
+mod clock;
+mod file;
+mod page;
+mod shard;
+mod slots;
+mod span;
+mod table;
+mod verify;
+mod walk;
+
+pub use bits::State;
+pub use chunk::{ChunkSlot, CHUNK_PAGES};
+pub use clock::Reclaimed;
+pub use file::FileSlot;
+pub use page::{Claim, Finished, Refused};
+pub use shard::{Counters, Low, Shard};
+pub use slots::{Slots, MAX_SLOTS};
+pub use walk::{Cursor, Step};

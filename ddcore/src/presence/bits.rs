@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two bits for each page of a chunk, and what the events of a page's life do to them.
+
+/// State of one page.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum State {
+    /// The host has no copy we know of.
+    Absent,
+    /// The host may hold a valid copy.
+    Present,
+    /// A put is on its way.
+    Leaving,
+    /// A put is on its way and must not count.
+    Cancelled,
+}
+
+/// The states of 128 pages, as two planes of bits.
+///
+/// With `held` and `going` written in this order, absent is 00, present 10, leaving 11 and
+/// cancelled 01: every event is a few operations on whole words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Bits {
+    /// The copy counts, now or once its put is confirmed.
+    held: u128,
+    /// A put is on its way.
+    going: u128,
+}
+
+impl Bits {
+    /// All pages absent.
+    pub(super) const EMPTY: Self = Self { held: 0, going: 0 };
+
+    /// All pages are absent.
+    pub(super) fn is_empty(self) -> bool {
+        self.held | self.going == 0
+    }
+
+    /// The pages that are present.
+    pub(super) fn present(self) -> u128 {
+        self.held & !self.going
+    }
+
+    /// The pages that are leaving or cancelled.
+    pub(super) fn going(self) -> u128 {
+        self.going
+    }
+
+    /// The pages that are cancelled.
+    pub(super) fn cancelled(self) -> u128 {
+        self.going & !self.held
+    }
+
+    /// State of page `bit` of the chunk, below 128.
+    pub(super) fn state(self, bit: u64) -> State {
+        let mask = 1 << (bit % 128);
+        match (self.held & mask != 0, self.going & mask != 0) {
+            (false, false) => State::Absent,
+            (true, false) => State::Present,
+            (true, true) => State::Leaving,
+            (false, true) => State::Cancelled,
+        }
+    }
+
+    /// A put of the pages begins; none of them may have one on its way.
+    pub(super) fn begin(&mut self, mask: u128) {
+        debug_assert_eq!(self.going & mask, 0);
+        self.held |= mask;
+        self.going |= mask;
+    }
+
+    /// The put of the pages is over; pages without one stay as they are.
+    pub(super) fn finish(&mut self, mask: u128, stored: bool) {
+        if !stored {
+            self.held &= !(mask & self.going);
+        }
+        self.going &= !mask;
+    }
+
+    /// The content changed, or the page left another way than by a put.
+    pub(super) fn invalidate(&mut self, mask: u128) {
+        self.held &= !mask;
+    }
+
+    /// The host's copies are gone, or about to be taken: a put on its way stays.
+    pub(super) fn take(&mut self, mask: u128) {
+        self.held &= !(mask & !self.going);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bits, State};
+    use State::{Absent, Cancelled, Leaving, Present};
+
+    const STATES: [State; 4] = [Absent, Present, Leaving, Cancelled];
+
+    fn bits(state: State) -> Bits {
+        let (held, going) = match state {
+            Absent => (0, 0),
+            Present => (1, 0),
+            Leaving => (1, 1),
+            Cancelled => (0, 1),
+        };
+        Bits {
+            held: held << 127,
+            going: going << 127,
+        }
+    }
+
+    fn row(event: impl Fn(&mut Bits)) -> [State; 4] {
+        STATES.map(|state| {
+            let mut bits = bits(state);
+            event(&mut bits);
+            bits.state(127)
+        })
+    }
+
+    #[test]
+    fn rows_of_the_table() {
+        let page = 1 << 127;
+        assert_eq!(row(|_| ()), STATES);
+        let begun = [Absent, Present].map(|state| {
+            let mut bits = bits(state);
+            bits.begin(page);
+            bits.state(127)
+        });
+        assert_eq!(begun, [Leaving, Leaving]);
+        let invalid = [Absent, Absent, Cancelled, Cancelled];
+        assert_eq!(row(|bits| bits.invalidate(page)), invalid);
+        let stored = [Absent, Present, Present, Absent];
+        assert_eq!(row(|bits| bits.finish(page, true)), stored);
+        let failed = [Absent, Present, Absent, Absent];
+        assert_eq!(row(|bits| bits.finish(page, false)), failed);
+        let taken = [Absent, Absent, Leaving, Cancelled];
+        assert_eq!(row(|bits| bits.take(page)), taken);
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What to forget when there is no room: the clock over the chunks.
+
+use super::bits::Bits;
+use super::chunk::{ChunkSlot, CHUNK_PAGES};
+use super::file::FileSlot;
+use super::shard::Shard;
+use super::slots::Slots;
+use ddabi::key::FileKey;
+
+/// Slots the clock looks at for each chunk it is asked for.
+const LOOKS: u32 = 8;
+
+/// What [`Shard::reclaim`] gave up.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct Reclaimed {
+    /// Chunks.
+    pub chunks: u32,
+    /// Present pages in them.
+    pub pages: u64,
+}
+
+impl<F, C> Shard<F, C>
+where
+    F: Slots<Slot = FileSlot>,
+    C: Slots<Slot = ChunkSlot>,
+{
+    /// Makes room: gives up to `most` chunks up in which no put began since the clock's hand
+    /// last came by. Chunks with leaving or cancelled pages stay.
+    ///
+    /// It looks at eight slots for each chunk asked for, so that it may find fewer, or none;
+    /// the next call goes on from there. `dropped` is told the file and the first and last page
+    /// of each chunk, whose copies the host then holds in vain.
+    pub fn reclaim(&mut self, most: u32, mut dropped: impl FnMut(FileKey, u64, u64)) -> Reclaimed {
+        let mut reclaimed = Reclaimed::default();
+        for _ in 0..most
+            .saturating_mul(LOOKS)
+            .min(self.chunks.adopted().saturating_mul(2))
+        {
+            if reclaimed.chunks == most {
+                break;
+            }
+            let slot = if self.hand < self.chunks.adopted() {
+                self.hand
+            } else {
+                0
+            };
+            self.hand = slot + 1;
+            let Some(chunk) = self.chunks.get_mut(slot) else {
+                break;
+            };
+            let first = chunk.number * CHUNK_PAGES;
+            let Some(owner) = chunk.file.slot() else {
+                continue;
+            };
+            if core::mem::take(&mut chunk.recent) || chunk.bits.going() != 0 {
+                continue;
+            }
+            let key = self.files.get(owner).map(|file| file.key);
+            let all = |bits: &mut Bits| bits.invalidate(u128::MAX);
+            let pages = self.change(slot, all).lost();
+            reclaimed.chunks += 1;
+            reclaimed.pages += pages;
+            self.dropped = self.dropped.saturating_add(pages);
+            if let Some(key) = key {
+                dropped(key, first, first + (CHUNK_PAGES - 1));
+            }
+        }
+        reclaimed
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Invalidation of ranges, files, filesystems and everything, in bounded steps.
+
+use super::bits::Bits;
+use super::chunk::ChunkSlot;
+use super::file::FileSlot;
+use super::shard::Shard;
+use super::slots::Slots;
+use super::span::Span;
+use ddabi::key::{FileKey, MAX_INDEX};
+
+/// Where a walk in steps goes on. A new walk starts with `Cursor::default()`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor(Position);
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Position {
+    #[default]
+    Start,
+    /// At the chunk with this number.
+    Number(u64),
+    /// At the chunk in this slot.
+    Slot(u32),
+}
+
+/// What a step of a walk did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct Step {
+    /// Present pages that became absent in this step.
+    pub cleared: u64,
+    /// The walk is over.
+    pub done: bool,
+}
+
+impl<F, C> Shard<F, C>
+where
+    F: Slots<Slot = FileSlot>,
+    C: Slots<Slot = ChunkSlot>,
+{
+    /// Pages `first..=last` leave another way than by a put, or their content changes: present
+    /// ones become absent, leaving ones cancelled. The number of pages that were present.
+    ///
+    /// It looks at no more chunks than the range touches, and at no more than the file has.
+    pub fn invalidate(&mut self, file: &FileKey, first: u64, last: u64) -> u64 {
+        let (mut cursor, mut cleared) = (Cursor::default(), 0);
+        loop {
+            let step = self.invalidate_step(file, first, last, &mut cursor, u32::MAX);
+            cleared += step.cleared;
+            if step.done {
+                return cleared;
+            }
+        }
+    }
+
+    /// As [`Shard::invalidate`], looking at no more than `most` chunks, at least one: for
+    /// ranges of large files. To be called with the same range and cursor until done; other
+    /// calls may come in between, but pages put since the first step may be left out.
+    pub fn invalidate_step(
+        &mut self,
+        file: &FileKey,
+        first: u64,
+        last: u64,
+        cursor: &mut Cursor,
+        most: u32,
+    ) -> Step {
+        let found = Span::range(first, last).zip(self.find_file(file));
+        let Some((span, owner)) = found else {
+            *cursor = Cursor::default();
+            return Step {
+                cleared: 0,
+                done: true,
+            };
+        };
+        let numbers = span.numbers();
+        let chunks = self
+            .files
+            .get(owner)
+            .map_or(0, |file| u64::from(file.chunks));
+        match cursor.0 {
+            Position::Start if numbers.end() - numbers.start() < chunks => {
+                self.by_number(owner, span, *numbers.start(), cursor, most)
+            }
+            Position::Start => self.by_list(owner, span, None, cursor, most),
+            Position::Number(number) => self.by_number(owner, span, number, cursor, most),
+            Position::Slot(slot) => self.by_list(owner, span, Some(slot), cursor, most),
+        }
+    }
+
+    /// The file is deleted: as [`Shard::invalidate`] of all its pages.
+    pub fn forget_file(&mut self, file: &FileKey) -> u64 {
+        self.invalidate(file, 0, MAX_INDEX)
+    }
+
+    /// The filesystem is unmounted: as [`Shard::invalidate`] of all pages of all its files,
+    /// looking at no more than `most` slots of chunks, at least one. To be called with the same
+    /// cursor until done; pages put since the first step may be left out.
+    pub fn forget_filesystem(&mut self, filesystem: u32, cursor: &mut Cursor, most: u32) -> Step {
+        self.sweep(cursor, most, |file| file.key.filesystem == filesystem)
+    }
+
+    /// The host lost everything: as [`Shard::invalidate`] of all pages, looking at no more than
+    /// `most` slots of chunks, at least one. To be called with the same cursor until done;
+    /// pages put since the first step may be left out.
+    pub fn clear(&mut self, cursor: &mut Cursor, most: u32) -> Step {
+        self.sweep(cursor, most, |_| true)
+    }
+
+    /// Looks up each chunk of the span.
+    fn by_number(
+        &mut self,
+        owner: u32,
+        span: Span,
+        from: u64,
+        cursor: &mut Cursor,
+        most: u32,
+    ) -> Step {
+        let mut cleared = 0;
+        let mut most = most.max(1);
+        for number in from..=*span.numbers().end() {
+            if most == 0 {
+                *cursor = Cursor(Position::Number(number));
+                return Step {
+                    cleared,
+                    done: false,
+                };
+            }
+            most -= 1;
+            if let Some(slot) = self.find_chunk(owner, number) {
+                let change = self.change(slot, |bits| bits.invalidate(span.mask(number)));
+                cleared += change.lost();
+            }
+        }
+        *cursor = Cursor::default();
+        Step {
+            cleared,
+            done: true,
+        }
+    }
+
+    /// Goes through the chunks of the file.
+    ///
+    /// New chunks come first in the list: those not seen yet are always behind the one at
+    /// which the walk stopped. If that one went away in between, it starts again.
+    fn by_list(
+        &mut self,
+        owner: u32,
+        span: Span,
+        from: Option<u32>,
+        cursor: &mut Cursor,
+        most: u32,
+    ) -> Step {
+        let is_ours = |slot: &u32| {
+            let chunk = self.chunks.get(*slot);
+            chunk.is_some_and(|chunk| chunk.file.slot() == Some(owner))
+        };
+        let first = self.files.get(owner).and_then(|file| file.first.slot());
+        let mut at = from.filter(is_ours).or(first);
+        let mut cleared = 0;
+        let mut most = most.max(1);
+        while let Some(slot) = at {
+            if most == 0 {
+                *cursor = Cursor(Position::Slot(slot));
+                return Step {
+                    cleared,
+                    done: false,
+                };
+            }
+            most -= 1;
+            let Some(chunk) = self.chunks.get(slot) else {
+                break;
+            };
+            at = chunk.after.slot();
+            let mask = span.mask(chunk.number);
+            if mask != 0 {
+                cleared += self.change(slot, |bits| bits.invalidate(mask)).lost();
+            }
+        }
+        *cursor = Cursor::default();
+        Step {
+            cleared,
+            done: true,
+        }
+    }
+
+    /// Goes through all slots of chunks and invalidates those of the files chosen.
+    fn sweep(
+        &mut self,
+        cursor: &mut Cursor,
+        most: u32,
+        chosen: impl Fn(&FileSlot) -> bool,
+    ) -> Step {
+        let from = match cursor.0 {
+            Position::Slot(slot) => slot,
+            Position::Start | Position::Number(_) => 0,
+        };
+        let end = self.chunks.adopted().min(from.saturating_add(most.max(1)));
+        let mut cleared = 0;
+        for slot in from..end {
+            let owner = self.chunks.get(slot).and_then(|chunk| chunk.file.slot());
+            let file = owner.and_then(|owner| self.files.get(owner));
+            if file.is_some_and(&chosen) {
+                let all = |bits: &mut Bits| bits.invalidate(u128::MAX);
+                cleared += self.change(slot, all).lost();
+            }
+        }
+        let done = end == self.chunks.adopted();
+        *cursor = Cursor(if done {
+            Position::Start
+        } else {
+            Position::Slot(end)
+        });
+        Step { cleared, done }
+    }
+}
