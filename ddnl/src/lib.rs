@@ -1,1 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Generic netlink client of both kernel modules.
+//!
+//! - [`HostControl`] and [`GuestControl`]: what the tools ask of the modules;
+//! - [`blocking`]: both over a socket, and the events that follow;
+//! - `tokio` (feature of that name): the guest module and its events for daemons;
+//! - [`reply`]: typed answers, ready for JSON;
+//! - [`call`] and [`exchange`]: one codec under every transport, without I/O;
+//! - `fake` (feature of that name): modules in memory, for the tests of the tools.
+//!
+//! The constants come from [`ddabi::genl`]; `docs/netlink/*.yaml` describes the families.
+
+#![forbid(unsafe_code)]
+
+pub mod attributes;
+pub mod blocking;
+pub mod call;
+mod control;
+mod counters;
+mod error;
+pub mod exchange;
+#[cfg(feature = "fake")]
+pub mod fake;
+pub mod family;
+pub mod reply;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+pub use control::{
+    AsyncGuestControl, ConfigChange, EventSource, FlushTarget, GuestControl, HostControl, NewPool,
+    PoolChange,
+};
+pub use counters::{CounterFields, quantile_ns};
+pub use error::{Error, Result};
+pub use family::Side;
+pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};

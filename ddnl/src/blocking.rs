@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests and events over a blocking socket.
+
+use crate::{
+    attributes::Attributes,
+    call::{self, Call},
+    control::{
+        ConfigChange, EventSource, FlushTarget, GuestControl, HostControl, NewPool, PoolChange,
+    },
+    error::{ENOBUFS, Error, Result},
+    exchange::{self, Exchange, Progress},
+    family::{Family, Side},
+    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
+};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
+use std::{collections::VecDeque, io};
+
+/// How often a dump that changed under our eyes is read again.
+pub(crate) const DUMP_ATTEMPTS: u32 = 5;
+
+/// A socket that asks one question after the other.
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Connection {
+    fn open() -> Result<Self> {
+        let mut socket = Socket::new(NETLINK_GENERIC)?;
+        configure(&mut socket)?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    fn resolve(&mut self, side: Side) -> Result<Family> {
+        let call = Family::resolve(side.family());
+        match self.call(&Family::controller(side), &call) {
+            Err(Error::NotFound { .. }) => Err(Error::NotLoaded { side }),
+            answer => Family::read(side, &answer?),
+        }
+    }
+
+    fn call<T>(&mut self, family: &Family, call: &Call<T>) -> Result<T> {
+        for _ in 0..DUMP_ATTEMPTS {
+            match self.exchange(family, call) {
+                Err(Error::Interrupted) => {}
+                replies => return call.read(replies?),
+            }
+        }
+        Err(Error::Interrupted)
+    }
+
+    fn exchange<T>(&mut self, family: &Family, call: &Call<T>) -> Result<Vec<Attributes>> {
+        self.sequence += 1;
+        let (mut exchange, datagram) = Exchange::begin(family, self.sequence, call);
+        self.socket.send_to(&datagram, &kernel(), 0)?;
+        loop {
+            let datagram = receive(&self.socket)?;
+            if exchange.receive(&datagram)? == Progress::Done {
+                return Ok(exchange.finish());
+            }
+        }
+    }
+}
+
+/// One module over a blocking socket.
+#[derive(Debug)]
+struct Module {
+    connection: Connection,
+    family: Family,
+}
+
+impl Module {
+    fn open(side: Side) -> Result<Self> {
+        let mut connection = Connection::open()?;
+        let family = connection.resolve(side)?;
+        Ok(Self { connection, family })
+    }
+
+    /// Asks the module; if it was loaded anew meanwhile, asks the new one.
+    fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
+        match self.connection.call(&self.family, call) {
+            Err(error @ Error::NotFound { .. }) => {
+                let family = self.connection.resolve(self.family.side)?;
+                if family.id == self.family.id {
+                    return Err(error);
+                }
+                self.family = family;
+                self.connection.call(&self.family, call)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// The host module over a blocking socket.
+#[derive(Debug)]
+pub struct Host(Module);
+
+impl Host {
+    /// Finds the module.
+    pub fn open() -> Result<Self> {
+        Module::open(Side::Host).map(Self)
+    }
+}
+
+impl HostControl for Host {
+    fn status(&mut self) -> Result<HostStatus> {
+        self.0.call(&call::host::status())
+    }
+
+    fn vms(&mut self) -> Result<Vec<Vm>> {
+        self.0.call(&call::host::vms())
+    }
+
+    fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>> {
+        self.0.call(&call::host::pools(vm))
+    }
+
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()> {
+        self.0.call(&call::host::set_weight(vm, weight)?)
+    }
+
+    fn configure(&mut self, change: &ConfigChange) -> Result<()> {
+        self.0.call(&call::host::configure(change))
+    }
+
+    fn flush(&mut self, target: FlushTarget) -> Result<()> {
+        self.0.call(&call::host::flush(target))
+    }
+}
+
+/// The guest module over a blocking socket.
+#[derive(Debug)]
+pub struct Guest(Module);
+
+impl Guest {
+    /// Finds the module.
+    pub fn open() -> Result<Self> {
+        Module::open(Side::Guest).map(Self)
+    }
+}
+
+impl GuestControl for Guest {
+    fn status(&mut self) -> Result<GuestStatus> {
+        self.0.call(&call::guest::status())
+    }
+
+    fn pools(&mut self) -> Result<Vec<Pool>> {
+        self.0.call(&call::guest::pools())
+    }
+
+    fn add_pool(&mut self, pool: &NewPool) -> Result<u32> {
+        self.0.call(&call::guest::add_pool(pool)?)
+    }
+
+    fn set_pool(&mut self, pool: u32, change: PoolChange) -> Result<()> {
+        self.0.call(&call::guest::set_pool(pool, change)?)
+    }
+
+    fn remove_pool(&mut self, pool: u32) -> Result<()> {
+        self.0.call(&call::guest::remove_pool(pool))
+    }
+
+    fn flush(&mut self, pool: Option<u32>) -> Result<()> {
+        self.0.call(&call::guest::flush(pool))
+    }
+
+    fn migrate(&mut self, file: u32, pool: u32) -> Result<()> {
+        self.0.call(&call::guest::migrate(file, pool))
+    }
+}
+
+/// Events of a module over a blocking socket of their own.
+#[derive(Debug)]
+pub struct Events {
+    socket: Socket,
+    family: Family,
+    waiting: VecDeque<Event>,
+}
+
+impl Events {
+    /// Joins the multicast group of a module.
+    pub fn open(side: Side) -> Result<Self> {
+        let family = Connection::open()?.resolve(side)?;
+        let mut socket = Socket::new(NETLINK_GENERIC)?;
+        join(&mut socket, &family)?;
+        Ok(Self {
+            socket,
+            family,
+            waiting: VecDeque::new(),
+        })
+    }
+}
+
+impl EventSource for Events {
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        while self.waiting.is_empty() {
+            let datagram = receive(&self.socket).map_err(lost_events)?;
+            self.waiting
+                .extend(exchange::events(&self.family, &datagram)?);
+        }
+        Ok(self.waiting.pop_front())
+    }
+}
+
+/// Address of the kernel.
+pub(crate) fn kernel() -> SocketAddr {
+    SocketAddr::new(0, 0)
+}
+
+/// Receives one datagram of the kernel; what other processes send is not for us.
+fn receive(socket: &Socket) -> Result<Vec<u8>> {
+    loop {
+        match socket.recv_from_full() {
+            Ok((datagram, from)) if from.port_number() == 0 => return Ok(datagram),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Binds a socket for requests, and asks the kernel to explain its refusals.
+pub(crate) fn configure(socket: &mut Socket) -> Result<()> {
+    socket.bind_auto()?;
+    socket.set_cap_ack(true)?;
+    socket.set_ext_ack(true)?;
+    Ok(())
+}
+
+/// Binds a socket and joins a family's multicast group.
+pub(crate) fn join(socket: &mut Socket, family: &Family) -> Result<()> {
+    let group = family
+        .events
+        .ok_or_else(|| Error::malformed("the module has no multicast group for events"))?;
+    socket.bind_auto()?;
+    let side = family.side;
+    socket
+        .add_membership(group)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::Permission {
+                side,
+                message: error.to_string(),
+            },
+            _ => error.into(),
+        })
+}
+
+/// A full receive buffer means lost events.
+pub(crate) fn lost_events(error: Error) -> Error {
+    match error {
+        Error::Io(error) if error.raw_os_error() == Some(ENOBUFS) => Error::Overrun,
+        error => error,
+    }
+}

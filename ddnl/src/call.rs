@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests as values: what is sent, and how the replies read.
+
+use crate::{
+    attributes::Attributes,
+    control::{ConfigChange, FlushTarget, NewPool, PoolChange},
+    error::{Error, Result},
+    reply::{GuestStatus, HostStatus, Pool, Vm},
+};
+use ddabi::{
+    NAME_LEN,
+    genl::{Attribute, GuestCommand, HostCommand},
+    pool::MAX_WEIGHT,
+};
+
+/// One request and how its replies read.
+#[derive(Debug)]
+pub struct Call<T> {
+    pub(crate) command: u8,
+    pub(crate) dump: bool,
+    pub(crate) attributes: Attributes,
+    read: Read<T>,
+}
+
+#[derive(Debug)]
+enum Read<T> {
+    /// Exactly one reply.
+    One(fn(Attributes) -> Result<T>),
+    /// Any number of replies.
+    All(fn(Vec<Attributes>) -> Result<T>),
+}
+
+impl<T> Call<T> {
+    /// A request answered by one message.
+    pub(crate) fn get(
+        command: u8,
+        attributes: Attributes,
+        read: fn(Attributes) -> Result<T>,
+    ) -> Self {
+        Self {
+            command,
+            dump: false,
+            attributes,
+            read: Read::One(read),
+        }
+    }
+
+    /// Turns the replies into what was asked for.
+    pub fn read(&self, mut replies: Vec<Attributes>) -> Result<T> {
+        match self.read {
+            Read::All(read) => read(replies),
+            Read::One(read) => match replies.pop() {
+                Some(reply) => read(reply),
+                None => Err(Error::malformed("the kernel said yes but gave no answer")),
+            },
+        }
+    }
+}
+
+impl<T> Call<Vec<T>> {
+    fn dump(
+        command: u8,
+        attributes: Attributes,
+        read: fn(Vec<Attributes>) -> Result<Vec<T>>,
+    ) -> Self {
+        Self {
+            command,
+            dump: true,
+            attributes,
+            read: Read::All(read),
+        }
+    }
+}
+
+impl Call<()> {
+    /// A request that is only acknowledged.
+    fn set(command: u8, attributes: Attributes) -> Self {
+        Self {
+            command,
+            dump: false,
+            attributes,
+            read: Read::All(|_| Ok(())),
+        }
+    }
+}
+
+/// Requests to the host module.
+pub mod host {
+    use super::*;
+
+    /// [`HostCommand::Status`].
+    pub fn status() -> Call<HostStatus> {
+        Call::get(HostCommand::Status as u8, Attributes::new(), |reply| {
+            HostStatus::read(&reply)
+        })
+    }
+
+    /// [`HostCommand::VmList`].
+    pub fn vms() -> Call<Vec<Vm>> {
+        Call::dump(HostCommand::VmList as u8, Attributes::new(), |replies| {
+            replies.iter().map(Vm::read).collect()
+        })
+    }
+
+    /// [`HostCommand::VmSet`].
+    pub fn set_weight(vm: u32, weight: u32) -> Result<Call<()>> {
+        check_weight(weight)?;
+        let attributes = Attributes::new()
+            .u32(Attribute::VmId, vm)
+            .u32(Attribute::Weight, weight);
+        Ok(Call::set(HostCommand::VmSet as u8, attributes))
+    }
+
+    /// [`HostCommand::PoolList`].
+    pub fn pools(vm: Option<u32>) -> Call<Vec<Pool>> {
+        let attributes = optional(Attributes::new(), Attribute::VmId, vm);
+        Call::dump(HostCommand::PoolList as u8, attributes, |replies| {
+            replies.iter().map(Pool::read).collect()
+        })
+    }
+
+    /// [`HostCommand::ConfigSet`].
+    pub fn configure(change: &ConfigChange) -> Call<()> {
+        let mut attributes = Attributes::new();
+        if let Some(capacity) = change.capacity {
+            attributes = attributes.u64(Attribute::Capacity, capacity);
+        }
+        if let Some(floor) = change.floor {
+            attributes = attributes.u64(Attribute::Floor, floor);
+        }
+        if let Some(mode) = change.mode {
+            attributes = attributes.u32(Attribute::Mode, mode as u32);
+        }
+        attributes = optional(attributes, Attribute::Batch, change.batch);
+        Call::set(HostCommand::ConfigSet as u8, attributes)
+    }
+
+    /// [`HostCommand::Flush`].
+    pub fn flush(target: FlushTarget) -> Call<()> {
+        let attributes = optional(Attributes::new(), Attribute::VmId, target.vm);
+        let attributes = optional(attributes, Attribute::PoolId, target.pool);
+        Call::set(HostCommand::Flush as u8, attributes)
+    }
+}
+
+/// Requests to the guest module.
+pub mod guest {
+    use super::*;
+
+    /// [`GuestCommand::Status`].
+    pub fn status() -> Call<GuestStatus> {
+        Call::get(GuestCommand::Status as u8, Attributes::new(), |reply| {
+            GuestStatus::read(&reply)
+        })
+    }
+
+    /// [`GuestCommand::PoolList`].
+    pub fn pools() -> Call<Vec<Pool>> {
+        Call::dump(GuestCommand::PoolList as u8, Attributes::new(), |replies| {
+            replies.iter().map(Pool::read).collect()
+        })
+    }
+
+    /// [`GuestCommand::PoolAdd`].
+    pub fn add_pool(pool: &NewPool) -> Result<Call<u32>> {
+        check_weight(pool.weight)?;
+        check_name(&pool.name)?;
+        check_cgroup(&pool.cgroup)?;
+        let attributes = Attributes::new()
+            .string(Attribute::CgroupPath, &pool.cgroup)
+            .string(Attribute::Name, &pool.name)
+            .u32(Attribute::Weight, pool.weight)
+            .u32(Attribute::Store, pool.store as u32);
+        Ok(Call::get(
+            GuestCommand::PoolAdd as u8,
+            attributes,
+            |reply| reply.need_u32(Attribute::PoolId),
+        ))
+    }
+
+    /// [`GuestCommand::PoolSet`].
+    pub fn set_pool(pool: u32, change: PoolChange) -> Result<Call<()>> {
+        let mut attributes = Attributes::new().u32(Attribute::PoolId, pool);
+        if let Some(weight) = change.weight {
+            check_weight(weight)?;
+            attributes = attributes.u32(Attribute::Weight, weight);
+        }
+        if let Some(store) = change.store {
+            attributes = attributes.u32(Attribute::Store, store as u32);
+        }
+        Ok(Call::set(GuestCommand::PoolSet as u8, attributes))
+    }
+
+    /// [`GuestCommand::PoolRemove`].
+    pub fn remove_pool(pool: u32) -> Call<()> {
+        let attributes = Attributes::new().u32(Attribute::PoolId, pool);
+        Call::set(GuestCommand::PoolRemove as u8, attributes)
+    }
+
+    /// [`GuestCommand::Flush`].
+    pub fn flush(pool: Option<u32>) -> Call<()> {
+        let attributes = optional(Attributes::new(), Attribute::PoolId, pool);
+        Call::set(GuestCommand::Flush as u8, attributes)
+    }
+
+    /// [`GuestCommand::Migrate`].
+    pub fn migrate(file: u32, pool: u32) -> Call<()> {
+        let attributes = Attributes::new()
+            .u32(Attribute::FileFd, file)
+            .u32(Attribute::PoolId, pool);
+        Call::set(GuestCommand::Migrate as u8, attributes)
+    }
+}
+
+fn optional(attributes: Attributes, attribute: Attribute, value: Option<u32>) -> Attributes {
+    match value {
+        Some(value) => attributes.u32(attribute, value),
+        None => attributes,
+    }
+}
+
+/// Refuses weights outside 0 to [`MAX_WEIGHT`].
+pub(crate) fn check_weight(weight: u32) -> Result<()> {
+    if weight > MAX_WEIGHT {
+        return Err(Error::Invalid {
+            message: format!("weight {weight} is not between 0 and {MAX_WEIGHT}"),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses names the module could not keep.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let message = if name.is_empty() {
+        "a container needs a name".into()
+    } else if name.len() > NAME_LEN {
+        format!("the name `{name}` has more than {NAME_LEN} bytes")
+    } else if name.contains(char::is_control) {
+        format!("the name {name:?} has control characters")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid { message })
+}
+
+/// Longest path the kernel takes, without the terminating zero.
+const PATH_LEN: usize = 4095;
+
+/// Refuses paths that cannot be below the cgroup root.
+pub(crate) fn check_cgroup(path: &str) -> Result<()> {
+    let message = if !path.starts_with('/') {
+        format!("the cgroup `{path}` does not begin with a slash")
+    } else if path.len() > PATH_LEN {
+        format!("the cgroup path has more than {PATH_LEN} bytes")
+    } else if path.contains('\0') {
+        format!("the cgroup {path:?} has a zero byte")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid { message })
+}

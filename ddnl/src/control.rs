@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the tools ask of the modules, whoever answers: a socket or a fake.
+
+use crate::{
+    error::Result,
+    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
+};
+use ddabi::{genl::Mode, pool::Store};
+
+/// What changes at the host; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ConfigChange {
+    /// Capacity of the memory tier in pages.
+    pub capacity: Option<u64>,
+    /// Pages the shrinker leaves.
+    pub floor: Option<u64>,
+    /// How the tier is shared.
+    pub mode: Option<Mode>,
+    /// Pages of an eviction batch.
+    pub batch: Option<u32>,
+}
+
+/// What to flush at the host: everything, a VM, or a pool of a VM.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FlushTarget {
+    /// The VM; all if absent.
+    pub vm: Option<u32>,
+    /// The pool; all if absent.
+    pub pool: Option<u32>,
+}
+
+/// A container to enrol.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NewPool {
+    /// Path below the cgroup root, beginning with a slash.
+    pub cgroup: String,
+    /// Name shown to administrators on both sides.
+    pub name: String,
+    /// Weight among the VM's pools.
+    pub weight: u32,
+    /// Where its pages are kept.
+    pub store: Store,
+}
+
+/// What changes at a pool; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PoolChange {
+    /// Weight among the VM's pools.
+    pub weight: Option<u32>,
+    /// Where its pages are kept.
+    pub store: Option<Store>,
+}
+
+/// The host module, seen by its administrator.
+pub trait HostControl {
+    /// The module and its tier; fails if its ABI version is not ours.
+    fn status(&mut self) -> Result<HostStatus>;
+    /// All VMs.
+    fn vms(&mut self) -> Result<Vec<Vm>>;
+    /// The pools of one VM, or of all.
+    fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>>;
+    /// Sets a VM's weight.
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()>;
+    /// Sets what is given in `change`.
+    fn configure(&mut self, change: &ConfigChange) -> Result<()>;
+    /// Drops pages.
+    fn flush(&mut self, target: FlushTarget) -> Result<()>;
+}
+
+/// The guest module, seen by its administrator.
+pub trait GuestControl {
+    /// The module and its link to a host; fails if its ABI version is not ours.
+    fn status(&mut self) -> Result<GuestStatus>;
+    /// All pools, the default pool included.
+    fn pools(&mut self) -> Result<Vec<Pool>>;
+    /// Enrols a container and answers its pool's number.
+    fn add_pool(&mut self, pool: &NewPool) -> Result<u32>;
+    /// Sets what is given in `change`.
+    fn set_pool(&mut self, pool: u32, change: PoolChange) -> Result<()>;
+    /// Removes a container; its pages go.
+    fn remove_pool(&mut self, pool: u32) -> Result<()>;
+    /// Drops the pages of one pool, or of the whole VM.
+    fn flush(&mut self, pool: Option<u32>) -> Result<()>;
+    /// Moves the pages of an open file to a pool.
+    fn migrate(&mut self, file: u32, pool: u32) -> Result<()>;
+}
+
+/// [`GuestControl`] for daemons: the part a policy needs.
+pub trait AsyncGuestControl {
+    /// The module and its link to a host; fails if its ABI version is not ours.
+    fn status(&mut self) -> impl Future<Output = Result<GuestStatus>>;
+    /// All pools, the default pool included.
+    fn pools(&mut self) -> impl Future<Output = Result<Vec<Pool>>>;
+    /// Enrols a container and answers its pool's number.
+    fn add_pool(&mut self, pool: &NewPool) -> impl Future<Output = Result<u32>>;
+    /// Sets what is given in `change`.
+    fn set_pool(&mut self, pool: u32, change: PoolChange) -> impl Future<Output = Result<()>>;
+    /// Removes a container; its pages go.
+    fn remove_pool(&mut self, pool: u32) -> impl Future<Output = Result<()>>;
+}
+
+/// Events of a module, one after the other.
+pub trait EventSource {
+    /// Waits for the next event; `None` if there will be no more.
+    fn next_event(&mut self) -> Result<Option<Event>>;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Names for the counters of [`ddabi`], in the order they are declared there.
+
+use ddabi::{
+    counters::{GuestCounters, HostCounters},
+    pool::{Histogram, PoolStats},
+};
+use serde::{Serializer, ser::SerializeMap};
+
+/// A structure of counters and histograms with names.
+pub trait CounterFields {
+    /// Each counter with its name.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// Each histogram with its name.
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)>;
+}
+
+/// Lists all fields: one that is added to the structure and not here does not compile.
+macro_rules! counter_fields {
+    ($type:ident { $($counter:ident)* } { $($histogram:ident)* }) => {
+        impl CounterFields for $type {
+            fn counters(&self) -> Vec<(&'static str, u64)> {
+                let Self { $($counter,)* $($histogram: _,)* } = self;
+                vec![$((stringify!($counter), *$counter),)*]
+            }
+
+            fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
+                vec![$((stringify!($histogram), &self.$histogram),)*]
+            }
+        }
+    };
+}
+
+counter_fields! {
+    PoolStats {
+        weight entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
+        misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches
+    } { get_latency put_latency }
+}
+
+counter_fields! {
+    GuestCounters {
+        calls put_calls get_calls flush_calls retries stale sessions put_offered put_stored
+        put_skipped_mapping put_skipped_page put_skipped_io put_skipped_busy put_skipped_map
+        put_skipped_lane put_skipped_off put_refused read_absent get_asked get_hits get_misses
+        invalidated evicted map_dropped map_files map_pages map_bytes
+    } { get_latency put_latency }
+}
+
+counter_fields! {
+    HostCounters {
+        calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
+        retries refused_fault refused_memory dirty_tracked vms_came vms_went eviction_batches
+        evicted shrunk notices_lost index_bytes
+    } {}
+}
+
+/// Serializes counters as a flat map, each histogram as an array of its buckets.
+pub(crate) fn serialize<T: CounterFields, S: Serializer>(
+    fields: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (name, value) in fields.counters() {
+        map.serialize_entry(name, &value)?;
+    }
+    for (name, buckets) in fields.histograms() {
+        map.serialize_entry(name, buckets)?;
+    }
+    map.end()
+}
+
+/// Like [`serialize`]; null if absent.
+pub(crate) fn serialize_maybe<T: CounterFields, S: Serializer>(
+    fields: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match fields {
+        Some(fields) => serialize(fields, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// The upper end, in nanoseconds, of the bucket below which a share of all batches lies; `None`
+/// for an empty histogram. `percent` is 1 to 100.
+pub fn quantile_ns(histogram: &Histogram, percent: u64) -> Option<u64> {
+    let total: u64 = histogram.iter().sum();
+    let wanted = u64::try_from((u128::from(total) * u128::from(percent)).div_ceil(100)).ok()?;
+    let mut seen = 0;
+    for (bucket, count) in histogram.iter().enumerate() {
+        seen += count;
+        if seen >= wanted && seen > 0 {
+            return Some((2 << bucket) - 1);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ddabi::pool::HISTOGRAM_BUCKETS;
+
+    fn words<T: CounterFields + Default>() -> usize {
+        let fields = T::default();
+        fields.counters().len() + fields.histograms().len() * HISTOGRAM_BUCKETS
+    }
+
+    #[test]
+    fn every_word_has_a_name() {
+        assert_eq!(words::<PoolStats>() * 8, size_of::<PoolStats>());
+        assert_eq!(words::<GuestCounters>() * 8, size_of::<GuestCounters>());
+        assert_eq!(words::<HostCounters>() * 8, size_of::<HostCounters>());
+    }
+
+    #[test]
+    fn quantiles_are_bucket_ends() {
+        let mut histogram = Histogram::default();
+        assert_eq!(quantile_ns(&histogram, 50), None);
+        histogram[3] = 98;
+        histogram[10] = 2;
+        assert_eq!(quantile_ns(&histogram, 50), Some(15));
+        assert_eq!(quantile_ns(&histogram, 98), Some(15));
+        assert_eq!(quantile_ns(&histogram, 99), Some(2047));
+        assert_eq!(quantile_ns(&histogram, 100), Some(2047));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Modules in memory: they obey the same rules as the kernel's, and count what was asked.
+//!
+//! A fake is shared: clones are handles to one module, so that a test can look at what a tool
+//! did, or change the world under it.
+
+mod guest;
+mod host;
+
+pub use guest::{FakeGuest, GuestState};
+pub use host::{FakeHost, HostState};
+
+use crate::{
+    control::EventSource,
+    error::{Error, Result},
+    family::Side,
+    reply::Event,
+};
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// How a fake module behaves instead of answering.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Mood {
+    /// It answers.
+    #[default]
+    Well,
+    /// It is not loaded.
+    Absent,
+    /// The caller is no administrator.
+    Forbidden,
+    /// It speaks this ABI version.
+    Version(u32),
+    /// Its structures have another size.
+    Layout,
+    /// It refuses every change with this error number.
+    Refusing(i32),
+}
+
+impl Mood {
+    /// Fails if questions are not answered.
+    fn ask(self, side: Side) -> Result<()> {
+        match self {
+            Self::Well | Self::Refusing(_) => Ok(()),
+            Self::Absent => Err(Error::NotLoaded { side }),
+            Self::Forbidden => Err(Error::from_kernel(side, 1, None)),
+            Self::Version(theirs) => Err(Error::Version {
+                side,
+                theirs,
+                module: Some("9.9.9".into()),
+            }),
+            Self::Layout => Err(Error::Layout {
+                attribute: ddabi::genl::Attribute::Counters,
+                theirs: 1024,
+                ours: 136,
+            }),
+        }
+    }
+
+    /// Fails if changes are not made.
+    fn change(self, side: Side) -> Result<()> {
+        self.ask(side)?;
+        match self {
+            Self::Refusing(errno) => Err(Error::from_kernel(side, errno, None)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_found(words: String) -> Error {
+    Error::from_kernel(Side::Host, 2, Some(words))
+}
+
+fn refused(errno: i32, words: &str) -> Error {
+    Error::from_kernel(Side::Host, errno, Some(words.into()))
+}
+
+/// The state behind a lock; a panic elsewhere does not matter to a fake.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Events prepared by a test; then there are no more.
+#[derive(Debug, Default)]
+pub struct FakeEvents(VecDeque<Event>);
+
+impl FakeEvents {
+    /// Will tell these events.
+    pub fn new(events: impl IntoIterator<Item = Event>) -> Self {
+        Self(events.into_iter().collect())
+    }
+}
+
+impl EventSource for FakeEvents {
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        Ok(self.0.pop_front())
+    }
+}
+
+/// An I/O error for tests that need one.
+pub fn broken_socket() -> Error {
+    Error::Io(io::Error::from(io::ErrorKind::ConnectionReset))
+}

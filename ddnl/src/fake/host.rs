@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host module in memory.
+
+use super::{Mood, lock, not_found, refused};
+use crate::{
+    call::check_weight,
+    control::{ConfigChange, FlushTarget, HostControl},
+    error::Result,
+    family::Side,
+    reply::{HostStatus, Pool, Vm},
+};
+use ddabi::{ABI_VERSION, counters::HostCounters, genl::Mode};
+use std::sync::{Arc, Mutex};
+
+/// What the fake host module holds.
+#[derive(Clone, Debug)]
+pub struct HostState {
+    /// How it behaves.
+    pub mood: Mood,
+    /// What `status` answers.
+    pub status: HostStatus,
+    /// The VMs.
+    pub vms: Vec<Vm>,
+    /// The pools of all VMs.
+    pub pools: Vec<Pool>,
+    /// What was flushed, in order.
+    pub flushed: Vec<FlushTarget>,
+}
+
+impl Default for HostState {
+    fn default() -> Self {
+        Self {
+            mood: Mood::Well,
+            status: HostStatus {
+                abi_version: u32::from(ABI_VERSION),
+                module_version: Some("0.1.0".into()),
+                capacity: 1 << 18,
+                used: 0,
+                floor: 0,
+                mode: Mode::Weighted,
+                batch: 512,
+                vms: 0,
+                counters: HostCounters::default(),
+            },
+            vms: Vec::new(),
+            pools: Vec::new(),
+            flushed: Vec::new(),
+        }
+    }
+}
+
+/// A handle to a host module in memory.
+#[derive(Clone, Debug, Default)]
+pub struct FakeHost(Arc<Mutex<HostState>>);
+
+impl FakeHost {
+    /// A module in this state.
+    pub fn new(state: HostState) -> Self {
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// Looks at the state, or changes it.
+    pub fn with<T>(&self, look: impl FnOnce(&mut HostState) -> T) -> T {
+        look(&mut lock(&self.0))
+    }
+
+    fn ask<T>(&self, answer: impl FnOnce(&HostState) -> T) -> Result<T> {
+        self.with(|state| state.mood.ask(Side::Host).map(|()| answer(state)))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HostState) -> Result<()>) -> Result<()> {
+        self.with(|state| {
+            state.mood.change(Side::Host)?;
+            change(state)
+        })
+    }
+}
+
+impl HostControl for FakeHost {
+    fn status(&mut self) -> Result<HostStatus> {
+        self.ask(|state| HostStatus {
+            vms: u32::try_from(state.vms.len()).unwrap_or(u32::MAX),
+            ..state.status.clone()
+        })
+    }
+
+    fn vms(&mut self) -> Result<Vec<Vm>> {
+        self.ask(|state| state.vms.clone())
+    }
+
+    fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>> {
+        self.ask(|state| {
+            let wanted = |pool: &&Pool| vm.is_none() || pool.vm == vm;
+            state.pools.iter().filter(wanted).cloned().collect()
+        })
+    }
+
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()> {
+        check_weight(weight)?;
+        self.change(|state| {
+            let vm = state.vms.iter_mut().find(|candidate| candidate.id == vm);
+            vm.ok_or_else(|| not_found("no such VM".into()))?.weight = weight;
+            Ok(())
+        })
+    }
+
+    fn configure(&mut self, change: &ConfigChange) -> Result<()> {
+        self.change(|state| {
+            let status = &state.status;
+            let capacity = change.capacity.unwrap_or(status.capacity);
+            let floor = change.floor.unwrap_or(status.floor);
+            if floor > capacity {
+                return Err(refused(22, "floor above capacity"));
+            }
+            let status = &mut state.status;
+            status.capacity = capacity;
+            status.floor = floor;
+            status.mode = change.mode.unwrap_or(status.mode);
+            status.batch = change.batch.unwrap_or(status.batch);
+            Ok(())
+        })
+    }
+
+    fn flush(&mut self, target: FlushTarget) -> Result<()> {
+        self.change(|state| {
+            let known = |vm: u32| state.vms.iter().any(|candidate| candidate.id == vm);
+            if target.vm.is_some_and(|vm| !known(vm)) {
+                return Err(not_found("no such VM".into()));
+            }
+            state.flushed.push(target);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Typed answers of the modules. Their JSON names are an interface: see `docs/ddctl.md`.
+
+use crate::{
+    attributes::Attributes,
+    counters,
+    error::{Error, Result},
+    family::Side,
+};
+use ddabi::{
+    ABI_VERSION,
+    counters::{GuestCounters, HostCounters},
+    genl::{self, Attribute, LinkState, Mode},
+    pool::{PoolStats, Store},
+};
+use serde::{Serialize, Serializer};
+
+/// The host module and its memory tier.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct HostStatus {
+    /// ABI version of the module.
+    pub abi_version: u32,
+    /// The module's own version.
+    pub module_version: Option<String>,
+    /// Capacity of the memory tier in pages.
+    #[serde(rename = "capacity_pages")]
+    pub capacity: u64,
+    /// Pages in use.
+    #[serde(rename = "used_pages")]
+    pub used: u64,
+    /// Pages the shrinker leaves.
+    #[serde(rename = "floor_pages")]
+    pub floor: u64,
+    /// How the tier is shared.
+    #[serde(serialize_with = "mode_name")]
+    pub mode: Mode,
+    /// Pages of an eviction batch.
+    #[serde(rename = "batch_pages")]
+    pub batch: u32,
+    /// Number of VMs.
+    pub vms: u32,
+    /// What the module counts about itself.
+    #[serde(serialize_with = "counters::serialize")]
+    pub counters: HostCounters,
+}
+
+impl HostStatus {
+    pub(crate) fn read(reply: &Attributes) -> Result<Self> {
+        let (abi_version, module_version) = version(Side::Host, reply)?;
+        Ok(Self {
+            abi_version,
+            module_version,
+            capacity: reply.need_u64(Attribute::Capacity)?,
+            used: reply.need_u64(Attribute::Used)?,
+            floor: reply.need_u64(Attribute::Floor)?,
+            mode: known(reply, Attribute::Mode, Mode::from_raw)?,
+            batch: reply.need_u32(Attribute::Batch)?,
+            vms: reply.need_u32(Attribute::Vms)?,
+            counters: reply.need_binary(Attribute::Counters)?,
+        })
+    }
+}
+
+/// The guest module and its link to a host.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct GuestStatus {
+    /// ABI version of the module.
+    pub abi_version: u32,
+    /// The module's own version.
+    pub module_version: Option<String>,
+    /// Whether there is a host.
+    #[serde(serialize_with = "state_name")]
+    pub state: LinkState,
+    /// This VM's number at the host, while attached.
+    pub vm: Option<u32>,
+    /// Negotiated features.
+    pub features: Option<u64>,
+    /// Number of pools, the default pool included.
+    pub pools: u32,
+    /// What the module counts about itself.
+    #[serde(serialize_with = "counters::serialize")]
+    pub counters: GuestCounters,
+}
+
+impl GuestStatus {
+    pub(crate) fn read(reply: &Attributes) -> Result<Self> {
+        let (abi_version, module_version) = version(Side::Guest, reply)?;
+        Ok(Self {
+            abi_version,
+            module_version,
+            state: known(reply, Attribute::State, LinkState::from_raw)?,
+            vm: reply.maybe_u32(Attribute::VmId)?.filter(|vm| *vm != 0),
+            features: reply.maybe_u64(Attribute::Features)?,
+            pools: reply.need_u32(Attribute::Pools)?,
+            counters: reply.need_binary(Attribute::Counters)?,
+        })
+    }
+}
+
+/// A VM at the host.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Vm {
+    /// Its number, from 1.
+    pub id: u32,
+    /// Process of its VMM.
+    pub pid: u32,
+    /// Weight among the VMs.
+    pub weight: u32,
+    /// Pages in use.
+    #[serde(rename = "used_pages")]
+    pub used: u64,
+    /// Pages entitled to.
+    #[serde(rename = "entitlement_pages")]
+    pub entitlement: u64,
+    /// Number of pools, the default pool included.
+    pub pools: u32,
+    /// Sums over its pools.
+    #[serde(serialize_with = "counters::serialize")]
+    pub stats: PoolStats,
+}
+
+impl Vm {
+    pub(crate) fn read(reply: &Attributes) -> Result<Self> {
+        Ok(Self {
+            id: reply.need_u32(Attribute::VmId)?,
+            pid: reply.need_u32(Attribute::VmPid)?,
+            weight: reply.need_u32(Attribute::Weight)?,
+            used: reply.need_u64(Attribute::Used)?,
+            entitlement: reply.need_u64(Attribute::Entitlement)?,
+            pools: reply.need_u32(Attribute::Pools)?,
+            stats: reply.need_binary(Attribute::Stats)?,
+        })
+    }
+}
+
+/// A pool, seen from the host or from its guest.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Pool {
+    /// Its VM; only at the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<u32>,
+    /// Its number inside the VM; 0 is the default pool.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Number of its cgroup; only in the guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_id: Option<u64>,
+    /// Path of its cgroup below the cgroup root; only in the guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Weight among the VM's pools.
+    pub weight: u32,
+    /// Where its pages are kept.
+    #[serde(serialize_with = "store_name")]
+    pub store: Store,
+    /// What the host counts for it; absent in a guest without a host.
+    #[serde(serialize_with = "counters::serialize_maybe")]
+    pub stats: Option<PoolStats>,
+}
+
+impl Pool {
+    pub(crate) fn read(reply: &Attributes) -> Result<Self> {
+        Ok(Self {
+            vm: reply.maybe_u32(Attribute::VmId)?,
+            id: reply.need_u32(Attribute::PoolId)?,
+            name: reply.maybe_string(Attribute::Name).unwrap_or_default(),
+            cgroup_id: reply.maybe_u64(Attribute::CgroupId)?,
+            cgroup: reply.maybe_string(Attribute::CgroupPath),
+            weight: reply.need_u32(Attribute::Weight)?,
+            store: known(reply, Attribute::Store, Store::from_raw)?,
+            stats: reply.maybe_binary(Attribute::Stats)?,
+        })
+    }
+
+    /// Used and entitled pages, and everything else counted; zeros without a host.
+    pub fn stats_or_zero(&self) -> PoolStats {
+        self.stats.unwrap_or_default()
+    }
+}
+
+/// Something happened at a module.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Event {
+    /// What, by number.
+    #[serde(rename = "event", serialize_with = "event_name")]
+    pub kind: u32,
+    /// The VM it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<u32>,
+    /// Process of that VM's VMM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The pool it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<u32>,
+    /// Name of that pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Event {
+    pub(crate) fn read(message: &Attributes) -> Result<Self> {
+        Ok(Self {
+            kind: message.need_u32(Attribute::Event)?,
+            vm: message.maybe_u32(Attribute::VmId)?,
+            pid: message.maybe_u32(Attribute::VmPid)?,
+            pool: message.maybe_u32(Attribute::PoolId)?,
+            name: message.maybe_string(Attribute::Name),
+        })
+    }
+
+    /// What happened, if this crate has a name for it.
+    pub fn known(&self) -> Option<genl::Event> {
+        genl::Event::from_raw(self.kind)
+    }
+
+    /// What happened, as a word.
+    pub fn label(&self) -> String {
+        let Some(kind) = self.known() else {
+            return format!("unknown-{}", self.kind);
+        };
+        match kind {
+            genl::Event::VmCame => "vm-came",
+            genl::Event::VmWent => "vm-went",
+            genl::Event::PoolCame => "pool-came",
+            genl::Event::PoolWent => "pool-went",
+            genl::Event::HostFound => "host-found",
+            genl::Event::HostLost => "host-lost",
+            genl::Event::Rollback => "rollback",
+        }
+        .into()
+    }
+}
+
+/// A mode as a word.
+pub const fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Weighted => "weighted",
+        Mode::GlobalFifo => "fifo",
+    }
+}
+
+/// A link state as a word.
+pub const fn state_word(state: LinkState) -> &'static str {
+    match state {
+        LinkState::Alone => "alone",
+        LinkState::Attached => "attached",
+        LinkState::Refused => "refused",
+    }
+}
+
+/// A store as a word.
+pub const fn store_word(store: Store) -> &'static str {
+    match store {
+        Store::None => "none",
+        Store::Memory => "mem",
+    }
+}
+
+/// The versions in a status; another ABI version than ours is an error.
+fn version(side: Side, reply: &Attributes) -> Result<(u32, Option<String>)> {
+    let theirs = reply.need_u32(Attribute::AbiVersion)?;
+    let module = reply.maybe_string(Attribute::ModuleVersion);
+    if theirs != u32::from(ABI_VERSION) {
+        return Err(Error::Version {
+            side,
+            theirs,
+            module,
+        });
+    }
+    Ok((theirs, module))
+}
+
+/// A number that must be one we have a name for.
+fn known<T>(reply: &Attributes, attribute: Attribute, from: fn(u32) -> Option<T>) -> Result<T> {
+    let value = reply.need_u32(attribute)?;
+    from(value).ok_or(Error::Unknown { attribute, value })
+}
+
+fn mode_name<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(mode_word(*mode))
+}
+
+fn state_name<S: Serializer>(state: &LinkState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state_word(*state))
+}
+
+fn store_name<S: Serializer>(store: &Store, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(store_word(*store))
+}
+
+fn event_name<S: Serializer>(kind: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    let event = Event {
+        kind: *kind,
+        vm: None,
+        pid: None,
+        pool: None,
+        name: None,
+    };
+    serializer.serialize_str(&event.label())
+}

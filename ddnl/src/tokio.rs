@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The guest module and its events on tokio.
+
+use crate::{
+    attributes::Attributes,
+    blocking::{DUMP_ATTEMPTS, configure, join, kernel, lost_events},
+    call::{self, Call},
+    control::{AsyncGuestControl, NewPool, PoolChange},
+    error::{Error, Result},
+    exchange::{self, Exchange, Progress},
+    family::{self, Family, Side},
+    reply::{Event, GuestStatus, Pool},
+};
+use netlink_packet_generic::constants::{
+    CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, CTRL_CMD_NEWFAMILY,
+};
+use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket, protocols::NETLINK_GENERIC};
+use std::{collections::VecDeque, io};
+
+/// A socket that asks one question after the other.
+struct Connection {
+    socket: TokioSocket,
+    sequence: u32,
+}
+
+impl Connection {
+    fn open() -> Result<Self> {
+        let mut socket = <TokioSocket as AsyncSocket>::new(NETLINK_GENERIC)?;
+        configure(socket.socket_mut())?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    async fn resolve(&mut self, side: Side) -> Result<Family> {
+        let call = Family::resolve(side.family());
+        match self.call(&Family::controller(side), &call).await {
+            Err(Error::NotFound { .. }) => Err(Error::NotLoaded { side }),
+            answer => Family::read(side, &answer?),
+        }
+    }
+
+    async fn call<T>(&mut self, family: &Family, call: &Call<T>) -> Result<T> {
+        for _ in 0..DUMP_ATTEMPTS {
+            match self.exchange(family, call).await {
+                Err(Error::Interrupted) => {}
+                replies => return call.read(replies?),
+            }
+        }
+        Err(Error::Interrupted)
+    }
+
+    async fn exchange<T>(&mut self, family: &Family, call: &Call<T>) -> Result<Vec<Attributes>> {
+        self.sequence += 1;
+        let (mut exchange, datagram) = Exchange::begin(family, self.sequence, call);
+        self.socket.send_to(&datagram, &kernel()).await?;
+        loop {
+            let datagram = receive(&mut self.socket).await?;
+            if exchange.receive(&datagram)? == Progress::Done {
+                return Ok(exchange.finish());
+            }
+        }
+    }
+}
+
+/// The guest module on tokio.
+pub struct Guest {
+    connection: Connection,
+    family: Family,
+}
+
+impl Guest {
+    /// Finds the module.
+    pub async fn open() -> Result<Self> {
+        let mut connection = Connection::open()?;
+        let family = connection.resolve(Side::Guest).await?;
+        Ok(Self { connection, family })
+    }
+
+    /// Asks the module; if it was loaded anew meanwhile, asks the new one.
+    async fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
+        match self.connection.call(&self.family, call).await {
+            Err(error @ Error::NotFound { .. }) => {
+                let family = self.connection.resolve(Side::Guest).await?;
+                if family.id == self.family.id {
+                    return Err(error);
+                }
+                self.family = family;
+                self.connection.call(&self.family, call).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl AsyncGuestControl for Guest {
+    async fn status(&mut self) -> Result<GuestStatus> {
+        self.call(&call::guest::status()).await
+    }
+
+    async fn pools(&mut self) -> Result<Vec<Pool>> {
+        self.call(&call::guest::pools()).await
+    }
+
+    async fn add_pool(&mut self, pool: &NewPool) -> Result<u32> {
+        self.call(&call::guest::add_pool(pool)?).await
+    }
+
+    async fn set_pool(&mut self, pool: u32, change: PoolChange) -> Result<()> {
+        self.call(&call::guest::set_pool(pool, change)?).await
+    }
+
+    async fn remove_pool(&mut self, pool: u32) -> Result<()> {
+        self.call(&call::guest::remove_pool(pool)).await
+    }
+}
+
+/// Events of a module.
+pub struct Events {
+    socket: TokioSocket,
+    family: Family,
+    waiting: VecDeque<Event>,
+}
+
+impl Events {
+    /// Joins the multicast group of a module.
+    pub async fn open(side: Side) -> Result<Self> {
+        let family = Connection::open()?.resolve(side).await?;
+        let mut socket = <TokioSocket as AsyncSocket>::new(NETLINK_GENERIC)?;
+        join(socket.socket_mut(), &family)?;
+        Ok(Self {
+            socket,
+            family,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Waits for the next event. Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Ok(event);
+            }
+            let datagram = receive(&mut self.socket).await.map_err(lost_events)?;
+            self.waiting
+                .extend(exchange::events(&self.family, &datagram)?);
+        }
+    }
+}
+
+/// Tells when a module is loaded or unloaded: the kernel announces families that come and go.
+pub struct Registrations {
+    socket: TokioSocket,
+    side: Side,
+    waiting: VecDeque<bool>,
+}
+
+impl Registrations {
+    /// Joins the kernel's group for announcements of families.
+    pub async fn open(side: Side) -> Result<Self> {
+        let controller = Family::controller(side);
+        let answer = Connection::open()?
+            .call(&controller, &Family::resolve("nlctrl"))
+            .await?;
+        let controller = Family {
+            events: family::group(&answer, "notify")?,
+            ..controller
+        };
+        let mut socket = <TokioSocket as AsyncSocket>::new(NETLINK_GENERIC)?;
+        join(socket.socket_mut(), &controller)?;
+        Ok(Self {
+            socket,
+            side,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// Waits until the module comes (true) or goes (false). Nothing is lost if the future is
+    /// dropped.
+    pub async fn next(&mut self) -> Result<bool> {
+        loop {
+            if let Some(loaded) = self.waiting.pop_front() {
+                return Ok(loaded);
+            }
+            let datagram = receive(&mut self.socket).await.map_err(lost_events)?;
+            for (_, command, attributes) in exchange::notifications(&datagram)? {
+                let name = attributes.find(CTRL_ATTR_FAMILY_NAME);
+                if name.map(crate::attributes::text).as_deref() != Some(self.side.family()) {
+                    continue;
+                }
+                match command {
+                    CTRL_CMD_NEWFAMILY => self.waiting.push_back(true),
+                    CTRL_CMD_DELFAMILY => self.waiting.push_back(false),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Receives one datagram of the kernel; what other processes send is not for us.
+async fn receive(socket: &mut TokioSocket) -> Result<Vec<u8>> {
+    loop {
+        match socket.recv_from_full().await {
+            Ok((datagram, from)) if from.port_number() == 0 => return Ok(datagram),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
