@@ -28,6 +28,7 @@
 mod bits;
 mod chunk;
 mod clock;
+mod counters;
 mod file;
 mod page;
 mod shard;
@@ -40,8 +41,9 @@ mod walk;
 pub use bits::State;
 pub use chunk::{ChunkSlot, CHUNK_PAGES};
 pub use clock::Reclaimed;
+pub use counters::{Counters, Low};
 pub use file::FileSlot;
 pub use page::{Claim, Finished, Refused};
-pub use shard::{Counters, Low, Shard};
+pub use shard::Shard;
 pub use slots::{Slots, MAX_SLOTS};
 pub use walk::{Cursor, Step};

@@ -191,3 +191,45 @@ impl<S: Slots> Table<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+    use crate::presence::slots::{Link, Slot};
+    use crate::presence::ChunkSlot;
+
+    /// Longest chain of a table with as many entries as slots.
+    fn longest(table: &Table<[ChunkSlot; 3000]>) -> usize {
+        let length = |bucket| {
+            let first = table.get(bucket).unwrap().links().bucket;
+            let next = |at: &Link| Some(table.get(at.slot()?).unwrap().links().next);
+            core::iter::successors(Some(first), next).count() - 1
+        };
+        (0..table.adopted()).map(length).max().unwrap()
+    }
+
+    #[test]
+    fn chains_stay_short_while_the_table_grows() {
+        let mut table = Table::new([const { ChunkSlot::EMPTY }; 3000], 5);
+        for number in 0..3000 {
+            table.adopt(1);
+            let inserted = table.insert(|chunk| {
+                chunk.file = Link::to(3);
+                chunk.number = number;
+            });
+            assert!(inserted.is_some());
+            if number % 100 == 99 {
+                assert!(longest(&table) <= 12);
+            }
+        }
+        assert!(table.insert(|_| ()).is_none());
+        for number in 0..3000 {
+            let identity = ChunkSlot::identity_of(Link::to(3), number);
+            let slot = table
+                .find(identity, |chunk| chunk.number == number)
+                .unwrap();
+            table.remove(slot);
+        }
+        assert_eq!((table.used(), table.spare()), (0, 3000));
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Each row of the table of transitions, and what the operations answer.
+
+use crate::segments::{file, map, Map};
+use ddcore::presence::State::{self, Absent, Cancelled, Leaving, Present};
+use ddcore::presence::{Claim, Cursor, Finished, Refused};
+
+const STATES: [State; 4] = [Absent, Present, Leaving, Cancelled];
+
+/// Brings pages of file (1, 1) into a state.
+fn bring(map: &mut Map, index: u64, pages: u32, state: State) {
+    let key = file(1, 1);
+    if state != Absent {
+        assert_eq!(map.begin_put(&key, index, pages), Ok(()));
+    }
+    match state {
+        Absent | Leaving => {}
+        Present => {
+            let present = u64::from(pages);
+            let finished = map.finish_put(&key, index, pages, true);
+            assert_eq!(
+                finished,
+                Finished {
+                    present,
+                    cancelled: 0
+                }
+            );
+        }
+        Cancelled => assert_eq!(map.invalidate(&key, index, index), 0),
+    }
+    assert_eq!(map.state(&key, index), state);
+}
+
+/// The states after an event on page 130, and its answers.
+fn row<T>(event: impl Fn(&mut Map) -> T) -> ([State; 4], Vec<T>) {
+    let mut answers = Vec::new();
+    let states = STATES.map(|state| {
+        let mut map = map(1, 1, 3);
+        bring(&mut map, 130, 1, state);
+        answers.push(event(&mut map));
+        map.verify().unwrap();
+        assert_eq!(
+            map.counters().chunks,
+            u32::from(map.state(&file(1, 1), 130) != Absent)
+        );
+        map.state(&file(1, 1), 130)
+    });
+    (states, answers)
+}
+
+#[test]
+fn put_begins() {
+    let (states, answers) = row(|map| map.begin_put(&file(1, 1), 130, 1));
+    assert_eq!(states, [Leaving, Leaving, Cancelled, Cancelled]);
+    let busy = Err(Refused::Busy);
+    assert_eq!(answers, [Ok(()), Ok(()), busy, busy]);
+}
+
+#[test]
+fn put_is_confirmed_or_fails() {
+    let none = Finished::default();
+    let cancelled = Finished {
+        present: 0,
+        cancelled: 1,
+    };
+    let (states, answers) = row(|map| map.finish_put(&file(1, 1), 130, 1, true));
+    assert_eq!(states, [Absent, Present, Present, Absent]);
+    assert_eq!(
+        answers,
+        [
+            none,
+            none,
+            Finished {
+                present: 1,
+                cancelled: 0
+            },
+            cancelled
+        ]
+    );
+    let (states, answers) = row(|map| map.finish_put(&file(1, 1), 130, 1, false));
+    assert_eq!(states, [Absent, Present, Absent, Absent]);
+    assert_eq!(answers, [none, none, none, cancelled]);
+}
+
+#[test]
+fn content_changes() {
+    let events: [fn(&mut Map) -> u64; 6] = [
+        |map| map.invalidate(&file(1, 1), 130, 130),
+        |map| map.invalidate(&file(1, 1), 0, u64::MAX),
+        |map| map.forget_file(&file(1, 1)),
+        |map| map.forget_filesystem(1, &mut Cursor::default(), 9).cleared,
+        |map| map.clear(&mut Cursor::default(), 9).cleared,
+        |map| {
+            map.invalidate_step(&file(1, 1), 128, 200, &mut Cursor::default(), 9)
+                .cleared
+        },
+    ];
+    for event in events {
+        let (states, answers) = row(event);
+        assert_eq!(states, [Absent, Absent, Cancelled, Cancelled]);
+        assert_eq!(answers, [0, 1, 0, 0]);
+    }
+}
+
+#[test]
+fn what_does_not_concern_the_page() {
+    let events: [fn(&mut Map) -> u64; 6] = [
+        |map| map.invalidate(&file(1, 1), 131, u64::MAX),
+        |map| map.invalidate(&file(1, 1), 0, 129),
+        |map| map.forget_file(&file(1, 2)),
+        |map| map.forget_filesystem(2, &mut Cursor::default(), 9).cleared,
+        |map| map.notice(&file(1, 1), 0, 130),
+        |map| map.present_run(&file(1, 1), 131, 1000),
+    ];
+    for event in events {
+        assert_eq!(row(event), (STATES, vec![0; 4]));
+    }
+}
+
+#[test]
+fn read_claims() {
+    let (states, answers) = row(|map| map.claim(&file(1, 1), 130, 1));
+    assert_eq!(states, [Absent, Absent, Leaving, Cancelled]);
+    let miss = Claim::Miss { present: 0 };
+    assert_eq!(answers, [miss, Claim::Ask, miss, miss]);
+}
+
+#[test]
+fn host_evicts() {
+    let (states, answers) = row(|map| map.notice(&file(1, 1), 130, 1));
+    assert_eq!(states, [Absent, Absent, Leaving, Cancelled]);
+    assert_eq!(answers, [0, 1, 0, 0]);
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let (states, answers) = row(|map| map.peek(&file(1, 1), 130, 1));
+    assert_eq!((states, answers), (STATES, vec![false, true, false, false]));
+    let (states, answers) = row(|map| map.present_run(&file(1, 1), 130, u64::MAX));
+    assert_eq!((states, answers), (STATES, vec![0, 1, 0, 0]));
+}
+
+#[test]
+fn clock_spares_pages_on_their_way() {
+    let (states, answers) = row(|map| {
+        let mut dropped = Vec::new();
+        let pages = map
+            .reclaim(1, |key, first, last| dropped.push((key, first, last)))
+            .pages;
+        assert_eq!(map.counters().dropped, pages);
+        (pages, dropped)
+    });
+    assert_eq!(states, [Absent, Absent, Leaving, Cancelled]);
+    let none = (0, Vec::new());
+    let some = (1, vec![(file(1, 1), 128, 255)]);
+    assert_eq!(answers, [none.clone(), some, none.clone(), none]);
+}
+
+#[test]
+fn one_busy_page_refuses_the_run() {
+    let key = file(1, 1);
+    let mut map = map(1, 1, 3);
+    bring(&mut map, 120, 4, Present);
+    bring(&mut map, 126, 1, Leaving);
+    bring(&mut map, 130, 1, Cancelled);
+    assert_eq!(map.begin_put(&key, 120, 16), Err(Refused::Busy));
+    let states = [120, 123, 124, 126, 130, 135].map(|index| map.state(&key, index));
+    assert_eq!(
+        states,
+        [Absent, Absent, Absent, Cancelled, Cancelled, Absent]
+    );
+    assert_eq!((map.counters().present, map.counters().going), (0, 2));
+    map.verify().unwrap();
+}
+
+#[test]
+fn read_of_a_folio_takes_all_or_misses() {
+    let key = file(1, 1);
+    let mut map = map(1, 1, 3);
+    bring(&mut map, 100, 60, Present);
+    assert_eq!(map.present_run(&key, 101, 1000), 59);
+    assert_eq!(map.present_run(&key, 101, 40), 40);
+    assert!(map.peek(&key, 112, 48) && !map.peek(&key, 112, 49));
+    assert_eq!(map.claim(&key, 112, 32), Claim::Ask);
+    assert_eq!(map.claim(&key, 128, 32), Claim::Miss { present: 16 });
+    assert_eq!(map.counters().present, 12);
+}
