@@ -1,3 +1,69 @@
-//! Build, test, demo: the only entry.
+//! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
+//!
+//! One file per verb (`build`, `demo`, `kernel`, `lint`, `test`, `vm`); the
+//! others are what verbs work on.
 
-fn main() {}
+// Verbs.
+mod build;
+mod demo;
+mod kernel;
+mod lint;
+mod test;
+mod vm;
+
+// Nouns.
+mod cache;
+mod chroot;
+mod image;
+mod initrd;
+mod mirror;
+mod modules;
+mod package;
+mod progress;
+mod release;
+mod root;
+mod suite;
+mod tidy;
+mod tools;
+mod tree;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, tests and shows DoubleDecker
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Build(build::Args),
+    Demo(demo::Args),
+    Kernel(kernel::Args),
+    Lint(lint::Args),
+    Test(test::Args),
+    Vm(vm::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Build(args) => build::run(&args),
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Kernel(args) => kernel::run(&args),
+        Verb::Lint(args) => lint::run(&args),
+        Verb::Test(args) => test::run(&args),
+        Verb::Vm(args) => vm::run(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -48,7 +48,7 @@ pub(crate) fn file(read: &Read) -> Result<Sum> {
 
 fn by_blocks(read: &Read, block: usize, take: &mut impl FnMut(&[u8])) -> io::Result<u64> {
     let direct = match read.how {
-        How::Direct => rustix::fs::OFlags::DIRECT.bits().cast_signed(),
+        How::Direct => rustix::fs::OFlags::DIRECT.bits() as i32,
         _ => 0,
     };
     let mut file = OpenOptions::new()

@@ -20,6 +20,7 @@ mod machine;
 mod process;
 pub mod report;
 mod scenario;
+pub mod selftest;
 pub mod vitals;
 
 pub use accel::Accel;

@@ -1,0 +1,89 @@
+//! Things that are expensive to make: kept outside the source tree, named by
+//! what they are made from, complete or not there at all.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use rustix::fs::{FlockOperation, flock};
+
+/// The cache's directory.
+pub(crate) fn dir() -> Result<PathBuf> {
+    let base = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let dir = base.join("doubledecker");
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// The entry `kind/name`, made by `make` in a temporary directory beside it if
+/// it is not there. What an interrupted run left is removed.
+pub(crate) fn entry(
+    kind: &str,
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let parent = dir()?.join(kind);
+    fs::create_dir_all(&parent)?;
+    let path = parent.join(name);
+    if path.exists() {
+        return Ok(path);
+    }
+    let _lock = lock(&format!("{kind}.lock"))?;
+    if path.exists() {
+        return Ok(path);
+    }
+    let temporary = parent.join(format!("{name}.part"));
+    remove(&temporary)?;
+    fs::create_dir(&temporary)?;
+    make(&temporary)?;
+    fs::rename(&temporary, &path).with_context(|| format!("cannot finish {}", path.display()))?;
+    Ok(path)
+}
+
+/// A short name for whatever `parts` say.
+pub(crate) fn key(parts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part.as_bytes());
+        hasher.update(&[0]);
+    }
+    hasher.finalize().to_hex()[..12].to_owned()
+}
+
+/// Waits for, and holds, a lock that all runs on this machine share.
+pub(crate) fn lock(name: &str) -> Result<fs::File> {
+    let path = dir()?.join(name);
+    let file =
+        fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        eprintln!("waiting for another run (lock {})", path.display());
+        flock(&file, FlockOperation::LockExclusive)?;
+    }
+    Ok(file)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_depend_on_the_borders_of_parts() {
+        assert_ne!(key(&["ab", "c"]), key(&["a", "bc"]));
+        assert_eq!(key(&["a"]).len(), 12);
+    }
+}

@@ -1,0 +1,68 @@
+//! Running programs inside a root directory.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A root directory with further directories mounted in.
+#[derive(Clone, Debug)]
+pub(crate) struct Chroot {
+    root: PathBuf,
+    binds: Vec<(PathBuf, String)>,
+}
+
+impl Chroot {
+    /// The root alone.
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            binds: Vec::new(),
+        }
+    }
+
+    /// Shows `from` at `to` (absolute, in the root).
+    pub(crate) fn bind(mut self, from: impl AsRef<Path>, to: &str) -> Self {
+        self.binds.push((from.as_ref().to_owned(), to.to_owned()));
+        self
+    }
+
+    /// A program in it. Mounts and children are in namespaces of their own and
+    /// end with it, however this process ends.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let script = r#"
+            root=$1; shift
+            while [ "$1" != -- ]; do
+                mkdir -p "$root$2"
+                mount --bind "$1" "$root$2"
+                shift 2
+            done
+            shift
+            mount -t proc proc "$root/proc"
+            exec chroot "$root" "$@"
+        "#;
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .args(["unshare", "--mount", "--propagation", "private"])
+            .args(["--pid", "--fork", "--kill-child", "--"])
+            .args(["sh", "-euc", script, "chroot"])
+            .arg(&self.root);
+        for (from, to) in &self.binds {
+            command.arg(from).arg(to);
+        }
+        command
+            .arg("--")
+            .arg(program)
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .env("LC_ALL", "C.UTF-8")
+            .env("HOME", "/root")
+            // Cargo's own settings are not for what is built in there.
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("RUSTFLAGS")
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env_remove("LD_LIBRARY_PATH");
+        command
+    }
+}

@@ -1,0 +1,154 @@
+//! Images the test machines boot from.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use ddlab::{Artifacts, Qemu};
+
+use crate::{
+    cache,
+    chroot::Chroot,
+    initrd, modules, progress, root,
+    suite::KernelArgs,
+    tools::{self, TOOLS},
+    tree::Kernel,
+    workspace,
+};
+
+/// Modules without which a machine does not find its root.
+const BOOT_MODULES: [&str; 3] = ["virtio_blk", "erofs", "overlay"];
+/// Left out of the root image: nobody reads documentation there.
+const SUPERFLUOUS: [&str; 7] = [
+    "usr/share/doc",
+    "usr/share/locale",
+    "usr/share/man",
+    "usr/share/info",
+    "usr/share/lintian",
+    "var/cache/apt",
+    "var/lib/apt",
+];
+
+/// Builds everything a lab boots.
+pub(crate) fn artifacts(args: &KernelArgs) -> Result<Artifacts> {
+    let kernel = Kernel::prepare(args)?;
+    let run_root = root::run()?;
+    let base = base(&kernel, &run_root)?;
+    let modules = modules::build(&kernel, modules::Mode::Plain)?;
+    let tools = tools::build()?;
+    let dir = workspace::target().join("lab");
+    fs::create_dir_all(&dir)?;
+    let initrd = dir.join("initrd");
+    initrd::write(&initrd, &tools.join("ddagent"), &boot_modules(&base)?)?;
+    let image = kernel.image()?;
+    let opt = progress::step("make the image with our files", || {
+        make_opt(&kernel, &dir, &image, &initrd, &tools, &modules)
+    })?;
+    Ok(Artifacts {
+        qemu: Qemu::in_root(&run_root),
+        release: kernel.release.name.clone(),
+        kernel: image,
+        initrd,
+        root: base.join("root.erofs"),
+        opt,
+        modules: fs::read_dir(&modules)?.next().is_some(),
+    })
+}
+
+/// The read-only root with the stock modules, and the boot modules beside it.
+fn base(kernel: &Kernel, run_root: &Path) -> Result<PathBuf> {
+    let name = &kernel.release.name;
+    let root_name = run_root.file_name().unwrap_or_default().to_string_lossy();
+    let key = cache::key(&[name, &root_name, &BOOT_MODULES.join(","), "1"]);
+    cache::entry("image", &format!("{name}-{key}"), |dir| {
+        progress::step("make the root image", || make_base(kernel, run_root, dir))
+    })
+}
+
+fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
+    let name = &kernel.release.name;
+    let staging = dir.join("staging");
+    let log = workspace::target().join("log/root-image.log");
+    // Hard links: nothing below edits a file in place.
+    let mut copy = std::process::Command::new("cp");
+    copy.arg("-al").arg(run_root).arg(&staging);
+    progress::quiet(&mut copy, &log)?;
+    let superfluous = SUPERFLUOUS.join(" ");
+    let prepare = format!(
+        "rm -rf {superfluous}\n\
+         mkdir -p usr/lib/modules opt/dd lower\n\
+         cp -a /stock usr/lib/modules/{name}\n\
+         depmod {name}\n",
+    );
+    let mut inside = Chroot::new(&staging)
+        .bind(kernel.modules(), "/stock")
+        .command("sh");
+    progress::quiet(inside.args(["-euc", &prepare]), &log)?;
+    fs::remove_dir(staging.join("stock"))?;
+    let pack = format!(
+        "cd /image\n\
+         mkfs.erofs --quiet root.erofs staging\n\
+         mkdir modules\n\
+         modules=staging/usr/lib/modules/{name}\n\
+         for module in {wanted}; do\n\
+             modprobe -d staging -S {name} --show-depends $module\n\
+         done | awk '$1 == \"insmod\" && !seen[$2]++ {{ print $2 }}' > list\n\
+         number=100\n\
+         while read -r file; do\n\
+             xz -dc $file > modules/$number.ko\n\
+             number=$((number + 1))\n\
+         done < list\n\
+         rm -rf staging\n",
+        wanted = BOOT_MODULES.join(" "),
+    );
+    let mut outside = kernel.chroot().bind(dir, "/image").command("sh");
+    progress::quiet(outside.args(["-euc", &pack]), &log)
+}
+
+fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = fs::read_dir(base.join("modules"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    found.sort();
+    Ok(found)
+}
+
+/// Our own files, apart from the root: a rebuild costs seconds.
+fn make_opt(
+    kernel: &Kernel,
+    dir: &Path,
+    image: &Path,
+    initrd: &Path,
+    tools: &Path,
+    modules: &Path,
+) -> Result<PathBuf> {
+    let staging = tempfile::tempdir_in(dir)?;
+    let put = |from: &Path, to: &str| {
+        let to = staging.path().join(to);
+        fs::create_dir_all(to.parent().unwrap_or(&to))?;
+        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))
+    };
+    put(image, "boot/vmlinuz")?;
+    put(initrd, "boot/initrd")?;
+    for tool in TOOLS {
+        put(&tools.join(tool), &format!("bin/{tool}"))?;
+    }
+    fs::create_dir_all(staging.path().join("modules"))?;
+    for entry in fs::read_dir(modules)? {
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        put(&path, &format!("modules/{file}"))?;
+    }
+    let out = dir.join("opt.erofs");
+    let log = workspace::target().join("log/opt-image.log");
+    let mut pack = Chroot::new(&kernel.build_root)
+        .bind(dir, "/lab")
+        .bind(staging.path(), "/staging")
+        .command("mkfs.erofs");
+    pack.args(["--quiet", "--all-root", "/lab/opt.erofs.new", "/staging"]);
+    progress::quiet(&mut pack, &log)?;
+    fs::rename(dir.join("opt.erofs.new"), &out)?;
+    Ok(out)
+}

@@ -1,0 +1,64 @@
+//! Which kernel is meant.
+
+use clap::ValueEnum;
+
+/// Where kernels come from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Suite {
+    /// Debian 13 with its backports
+    TrixieBackports,
+    /// Debian unstable
+    Sid,
+}
+
+impl Suite {
+    /// The distribution whose compilers build for it.
+    pub(crate) fn base(self) -> &'static str {
+        match self {
+            Self::TrixieBackports => "trixie",
+            Self::Sid => "sid",
+        }
+    }
+
+    /// The sources of its roots.
+    pub(crate) fn sources(self, mirror: &str) -> String {
+        let suites: &[&str] = match self {
+            Self::TrixieBackports => &["trixie", "trixie-updates", "trixie-backports"],
+            Self::Sid => &["sid"],
+        };
+        suites
+            .iter()
+            .map(|suite| format!("deb {mirror} {suite} main\n"))
+            .collect()
+    }
+}
+
+/// Debian's kernel flavours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Flavour {
+    /// For every machine
+    Amd64,
+    /// For virtual machines
+    CloudAmd64,
+}
+
+impl Flavour {
+    /// Its name in releases and packages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::CloudAmd64 => "cloud-amd64",
+        }
+    }
+}
+
+/// Options of every verb that needs a kernel.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct KernelArgs {
+    /// Suite the kernel is taken from
+    #[arg(long, value_enum, default_value = "trixie-backports")]
+    pub(crate) suite: Suite,
+    /// Flavour of the kernel
+    #[arg(long, value_enum, default_value = "cloud-amd64")]
+    pub(crate) flavour: Flavour,
+}

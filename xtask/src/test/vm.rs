@@ -1,0 +1,87 @@
+//! Scenarios on real kernels.
+
+use std::fs;
+
+use anyhow::{Result, bail};
+use ddlab::{Context, Scenario, Verdict, selftest};
+
+use super::{Args, Outcome, Test};
+use crate::{cache, image, package, workspace};
+
+/// All scenarios, the lab's own first.
+fn all() -> Vec<Scenario> {
+    vec![selftest::BOOT]
+}
+
+fn selected(args: &Args) -> Result<Vec<Scenario>> {
+    let all = all();
+    if let Some(unknown) = args
+        .scenarios
+        .iter()
+        .find(|name| all.iter().all(|scenario| scenario.name != **name))
+    {
+        bail!("no scenario {unknown}; see cargo xtask test vm --list");
+    }
+    Ok(all
+        .into_iter()
+        .filter(|scenario| match args.scenarios.is_empty() {
+            true => scenario.quick || !args.quick,
+            false => args.scenarios.iter().any(|name| name == scenario.name),
+        })
+        .collect())
+}
+
+pub(super) fn list(args: &Args) -> Result<()> {
+    for scenario in selected(args)? {
+        let quick = if scenario.quick { " (quick)" } else { "" };
+        println!("vm {}{quick}: {}", scenario.name, scenario.about);
+    }
+    Ok(())
+}
+
+pub(super) fn run(args: &Args, outcome: &mut Outcome) -> Result<()> {
+    let scenarios = selected(args)?;
+    package::install_missing()?;
+    let artifacts = image::artifacts(&args.kernel)?;
+    // Two labs at a time would starve each other.
+    let _lock = cache::lock("vm.lock")?;
+    let dir = workspace::target().join("test");
+    fs::create_dir_all(&dir)?;
+    let mut context = Context::new(artifacts, args.accel, dir, args.quick);
+    for (number, scenario) in scenarios.iter().enumerate() {
+        eprintln!(
+            "[{}/{}] {}: {}",
+            number + 1,
+            scenarios.len(),
+            scenario.name,
+            scenario.about
+        );
+        let verdict = context.run(scenario);
+        tell(scenario, &verdict);
+        outcome.tests.push(Test {
+            layer: "vm",
+            name: scenario.name.to_owned(),
+            passed: verdict.error.is_none(),
+            seconds: Some(verdict.took.as_secs_f64()),
+            error: verdict.error.as_ref().map(|error| format!("{error:#}")),
+        });
+        outcome.targets.extend(verdict.targets);
+    }
+    Ok(())
+}
+
+fn tell(scenario: &Scenario, verdict: &Verdict) {
+    let end = if verdict.error.is_none() {
+        "ok"
+    } else {
+        "FAILED"
+    };
+    eprintln!(
+        "    {}: {end} ({:.1} s)",
+        scenario.name,
+        verdict.took.as_secs_f64()
+    );
+    if let Some(logs) = &verdict.logs {
+        eprintln!("    logs: {}", logs.display());
+    }
+}

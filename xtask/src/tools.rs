@@ -1,0 +1,35 @@
+//! Our programs, linked statically: they run in any root.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{progress, workspace};
+
+/// Packages with a program of the same name.
+pub(crate) const TOOLS: [&str; 3] = ["ddagent", "ddctl", "policyd"];
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds the programs; returns the directory they are in.
+pub(crate) fn build() -> Result<PathBuf> {
+    // A directory of its own: other flags would make cargo build all again.
+    let dir = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(workspace::target, PathBuf::from)
+        .join("static");
+    progress::step("build the tools", || {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .current_dir(workspace::top())
+            .args(["build", "--quiet", "--release", "--target", TARGET])
+            .args(TOOLS.iter().flat_map(|tool| ["--package", tool]))
+            .env("CARGO_TARGET_DIR", &dir)
+            .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
+            .env("RUSTFLAGS", "-C target-feature=+crt-static");
+        let status = command.status().context("cannot run cargo")?;
+        if !status.success() {
+            bail!("the tools do not compile");
+        }
+        Ok(())
+    })?;
+    Ok(dir.join(TARGET).join("release"))
+}

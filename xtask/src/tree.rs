@@ -1,0 +1,210 @@
+//! A kernel: its packages, unpacked, and its source, prepared for modules.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    cache,
+    chroot::Chroot,
+    progress,
+    release::{self, Release},
+    root,
+    suite::KernelArgs,
+    workspace,
+};
+
+/// Where the kernel's directory appears in the build root. The prepared tree
+/// remembers it.
+const INSIDE: &str = "/k";
+
+/// A kernel ready to build modules for and to boot.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    /// Which one.
+    pub(crate) release: Release,
+    /// Compilers it is built with.
+    pub(crate) build_root: PathBuf,
+    /// `packages/` and `tree/`.
+    dir: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel `args` mean, made if it is not in the cache.
+    pub(crate) fn prepare(args: &KernelArgs) -> Result<Self> {
+        let build_root = root::build(args.suite)?;
+        let release = choose(&build_root, args)?;
+        let name = release.name.clone();
+        let dir = cache::entry("kernel", &name, |dir| make(&build_root, &release, dir))?;
+        Ok(Self {
+            release,
+            build_root,
+            dir,
+        })
+    }
+
+    /// The build root with this kernel in it.
+    pub(crate) fn chroot(&self) -> Chroot {
+        Chroot::new(&self.build_root).bind(&self.dir, INSIDE)
+    }
+
+    /// Directory of the stock modules.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.dir
+            .join("packages/usr/lib/modules")
+            .join(&self.release.name)
+    }
+
+    /// The stock image.
+    pub(crate) fn image(&self) -> Result<PathBuf> {
+        let name = &self.release.name;
+        let places = [
+            self.modules().join("vmlinuz"),
+            self.dir.join(format!("packages/boot/vmlinuz-{name}")),
+        ];
+        let found = places.into_iter().find(|path| path.exists());
+        found.with_context(|| format!("the packages of {name} hold no kernel image"))
+    }
+
+    /// Arguments `make` needs to agree with the stock kernel's build.
+    pub(crate) fn make_arguments(&self) -> Result<Vec<String>> {
+        make_arguments(&self.release, &self.dir)
+    }
+}
+
+/// What this machine's kernels would be, for `kernel list`.
+pub(crate) fn choose(build_root: &Path, args: &KernelArgs) -> Result<Release> {
+    let mut found = release::list(build_root, args)?;
+    if found.is_empty() {
+        update(build_root)?;
+        found = release::list(build_root, args)?;
+    }
+    let (release, remark) = release::choose(found, args)?;
+    if let Some(remark) = remark {
+        eprintln!("note: {remark}");
+    }
+    Ok(release)
+}
+
+/// Refreshes the package lists.
+pub(crate) fn update(build_root: &Path) -> Result<()> {
+    let log = workspace::target().join("log/apt-update.log");
+    progress::step("refresh the package lists", || {
+        progress::quiet(&mut release::update(build_root), &log)
+    })
+}
+
+fn make(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
+    let name = &release.name;
+    progress::step(&format!("download kernel {name}"), || {
+        download(build_root, release, dir)
+    })?;
+    progress::step(&format!("unpack kernel {name}"), || {
+        unpack(build_root, release, dir)
+    })?;
+    progress::step(&format!("prepare kernel {name} for Rust modules"), || {
+        prepare(build_root, release, dir)
+    })
+}
+
+fn download(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
+    let Release {
+        name,
+        version,
+        source,
+    } = release;
+    fs::create_dir(dir.join("debs"))?;
+    let script = format!(
+        "cd {INSIDE}/debs\n\
+         for part in image binary modules; do\n\
+             if [ -n \"$(apt-cache pkgnames linux-$part-{name} | grep -Fx linux-$part-{name})\" ]; then\n\
+                 set -- \"$@\" linux-$part-{name}\n\
+             fi\n\
+         done\n\
+         apt-get -o Acquire::Retries=5 -o APT::Sandbox::User=root download \"$@\" \
+             linux-headers-{name}={version} {source}={version}\n"
+    );
+    let log = workspace::target().join("log/kernel-download.log");
+    let run = || progress::quiet(&mut shell(build_root, dir, &script), &log);
+    // Lists may be older than the mirror's pool.
+    run().or_else(|_| update(build_root).and_then(|()| run()))
+}
+
+fn unpack(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
+    let script = format!(
+        "cd {INSIDE}\n\
+         mkdir packages tree\n\
+         for deb in debs/*.deb; do dpkg-deb -x $deb packages; done\n\
+         tar -xf packages/usr/src/{}.tar.xz -C tree --strip-components=1\n\
+         rm -r debs packages/usr/src/{}.tar.xz\n",
+        release.source, release.source
+    );
+    let log = workspace::target().join("log/kernel-unpack.log");
+    progress::quiet(&mut shell(build_root, dir, &script), &log)
+}
+
+fn prepare(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
+    let headers = format!("packages/usr/src/linux-headers-{}", release.name);
+    let (tree, headers) = (dir.join("tree"), dir.join(headers));
+    fs::copy(headers.join(".config"), tree.join(".config"))
+        .context("the headers package has no .config")?;
+    let arguments = make_arguments(release, dir)?;
+    let jobs = std::thread::available_parallelism()?;
+    let script = format!(
+        "cd {INSIDE}/tree\n\
+         command -v {} >/dev/null || apt-get -y install {}\n\
+         make -j{jobs} {} olddefconfig modules_prepare\n",
+        compiler(dir)?,
+        host_compiler(dir)?,
+        arguments.join(" ")
+    );
+    let log = workspace::target().join("log/kernel-prepare.log");
+    progress::quiet(&mut shell(build_root, dir, &script), &log)?;
+    fs::copy(headers.join("Module.symvers"), tree.join("Module.symvers"))
+        .context("the headers package has no Module.symvers")?;
+    let config = fs::read_to_string(tree.join(".config"))?;
+    if !config.lines().any(|line| line == "CONFIG_RUST=y") {
+        bail!(
+            "this toolchain cannot build {} with Rust; see {}",
+            release.name,
+            log.display()
+        );
+    }
+    Ok(())
+}
+
+fn make_arguments(release: &Release, dir: &Path) -> Result<Vec<String>> {
+    Ok(vec![
+        format!("LOCALVERSION={}", release.local()),
+        format!("KERNELRELEASE={}", release.name),
+        format!("CC={}", compiler(dir)?),
+        format!("HOSTCC={}", host_compiler(dir)?),
+    ])
+}
+
+/// The compiler the stock kernel was built with, by its own configuration.
+fn compiler(dir: &Path) -> Result<String> {
+    let config = fs::read_to_string(dir.join("tree/.config"))?;
+    let text = config
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT=\""))
+        .and_then(|text| text.split([' ', '"']).next());
+    text.map(str::to_owned)
+        .context("the kernel's configuration names no compiler")
+}
+
+/// The same compiler by its package's name.
+fn host_compiler(dir: &Path) -> Result<String> {
+    let compiler = compiler(dir)?;
+    let at = compiler.find("gcc").unwrap_or(0);
+    Ok(compiler[at..].to_owned())
+}
+
+fn shell(build_root: &Path, dir: &Path, script: &str) -> std::process::Command {
+    let mut command = Chroot::new(build_root).bind(dir, INSIDE).command("sh");
+    command.args(["-euc", script]);
+    command
+}
