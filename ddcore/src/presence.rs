@@ -14,10 +14,12 @@
 //!
 //! ```
 //! use ddabi::key::FileKey;
-//! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Shard};
+//! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Fixed, Shard};
 //!
 //! let file = FileKey { inode: 12, ..FileKey::default() };
-//! let mut shard = Shard::new([FileSlot::EMPTY; 4], [ChunkSlot::EMPTY; 4], 7);
+//! let files = Fixed([const { FileSlot::EMPTY }; 4]);
+//! let chunks = Fixed([const { ChunkSlot::EMPTY }; 4]);
+//! let mut shard = Shard::new(files, chunks, 7);
 //! shard.adopt(u32::MAX);
 //! assert_eq!(shard.begin_put(&file, 0, 16), Ok(()));
 //! shard.finish_put(&file, 0, 16, true);
@@ -45,5 +47,5 @@ pub use counters::{Counters, Low};
 pub use file::FileSlot;
 pub use page::{Claim, Finished, Refused};
 pub use shard::Shard;
-pub use slots::{Slots, MAX_SLOTS};
+pub use slots::{Fixed, Slots, MAX_SLOTS};
 pub use walk::{Cursor, Step};

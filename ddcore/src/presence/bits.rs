@@ -32,21 +32,25 @@ impl Bits {
     pub(super) const EMPTY: Self = Self { held: 0, going: 0 };
 
     /// All pages are absent.
+    #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.held | self.going == 0
     }
 
     /// The pages that are present.
+    #[inline]
     pub(super) fn present(self) -> u128 {
         self.held & !self.going
     }
 
     /// The pages that are leaving or cancelled.
+    #[inline]
     pub(super) fn going(self) -> u128 {
         self.going
     }
 
     /// The pages that are cancelled.
+    #[inline]
     pub(super) fn cancelled(self) -> u128 {
         self.going & !self.held
     }
@@ -63,6 +67,7 @@ impl Bits {
     }
 
     /// A put of the pages begins; none of them may have one on its way.
+    #[inline]
     pub(super) fn begin(&mut self, mask: u128) {
         debug_assert_eq!(self.going & mask, 0);
         self.held |= mask;
@@ -70,6 +75,7 @@ impl Bits {
     }
 
     /// The put of the pages is over; pages without one stay as they are.
+    #[inline]
     pub(super) fn finish(&mut self, mask: u128, stored: bool) {
         if !stored {
             self.held &= !(mask & self.going);
@@ -78,11 +84,13 @@ impl Bits {
     }
 
     /// The content changed, or the page left another way than by a put.
+    #[inline]
     pub(super) fn invalidate(&mut self, mask: u128) {
         self.held &= !mask;
     }
 
     /// The host's copies are gone, or about to be taken: a put on its way stays.
+    #[inline]
     pub(super) fn take(&mut self, mask: u128) {
         self.held &= !(mask & !self.going);
     }

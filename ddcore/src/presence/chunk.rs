@@ -39,6 +39,7 @@ impl ChunkSlot {
     };
 
     /// [`Slot::identity`] of chunk `number`, below 2^33, of the file in `file`.
+    #[inline]
     pub(super) fn identity_of(file: Link, number: u64) -> u64 {
         number | u64::from(file.slot().unwrap_or(0)) << 33
     }
@@ -51,6 +52,7 @@ impl Default for ChunkSlot {
 }
 
 impl Slot for ChunkSlot {
+    #[inline]
     fn identity(&self) -> u64 {
         Self::identity_of(self.file, self.number)
     }

@@ -47,11 +47,11 @@ where
             } else {
                 0
             };
-            self.hand = slot + 1;
+            self.hand = slot.saturating_add(1);
             let Some(chunk) = self.chunks.get_mut(slot) else {
                 break;
             };
-            let first = chunk.number * CHUNK_PAGES;
+            let first = chunk.number.saturating_mul(CHUNK_PAGES);
             let Some(owner) = chunk.file.slot() else {
                 continue;
             };
@@ -61,11 +61,11 @@ where
             let key = self.files.get(owner).map(|file| file.key);
             let all = |bits: &mut Bits| bits.invalidate(u128::MAX);
             let pages = self.change(slot, all).lost();
-            reclaimed.chunks += 1;
-            reclaimed.pages += pages;
+            reclaimed.chunks = reclaimed.chunks.saturating_add(1);
+            reclaimed.pages = reclaimed.pages.saturating_add(pages);
             self.dropped = self.dropped.saturating_add(pages);
             if let Some(key) = key {
-                dropped(key, first, first + (CHUNK_PAGES - 1));
+                dropped(key, first, first.saturating_add(CHUNK_PAGES - 1));
             }
         }
         reclaimed

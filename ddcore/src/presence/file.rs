@@ -38,6 +38,7 @@ impl Default for FileSlot {
 }
 
 impl Slot for FileSlot {
+    #[inline]
     fn identity(&self) -> u64 {
         self.key.hash()
     }

@@ -55,12 +55,12 @@ where
     pub fn begin_put(&mut self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
         let span = Span::run(index, pages).ok_or(Refused::Full)?;
         let owner = self.find_file(file);
-        let (mut missing, mut busy) = (0, false);
+        let (mut missing, mut busy) = (0_u64, false);
         for number in span.numbers() {
             let slot = owner.and_then(|owner| self.find_chunk(owner, number));
             match slot.and_then(|slot| self.chunks.get(slot)) {
                 Some(chunk) => busy |= chunk.bits.going() & span.mask(number) != 0,
-                None => missing += 1,
+                None => missing = missing.saturating_add(1),
             }
         }
         let room = missing <= u64::from(self.chunks.spare())
@@ -96,8 +96,9 @@ where
         };
         let finish = |bits: &mut Bits, mask| bits.finish(mask, stored);
         self.each(file, span, finish, |change| {
-            finished.present += change.gained();
-            finished.cancelled += count(change.before.cancelled() & !change.after.going());
+            let cancelled = count(change.before.cancelled() & !change.after.going());
+            finished.present = finished.present.saturating_add(change.gained());
+            finished.cancelled = finished.cancelled.saturating_add(cancelled);
         });
         finished
     }
@@ -118,9 +119,11 @@ where
     /// The host evicted its copies: present pages become absent. Leaving and cancelled ones
     /// stay, for it was an older copy. The number of pages that were present.
     pub fn notice(&mut self, file: &FileKey, index: u64, pages: u32) -> u64 {
-        let mut lost = 0;
+        let mut lost = 0_u64;
         if let Some(span) = Span::run(index, pages) {
-            self.each(file, span, Bits::take, |change| lost += change.lost());
+            self.each(file, span, Bits::take, |change| {
+                lost = lost.saturating_add(change.lost());
+            });
         }
         lost
     }
@@ -142,7 +145,7 @@ where
         let Some(owner) = self.find_file(file) else {
             return 0;
         };
-        let mut run = 0;
+        let mut run = 0_u64;
         let mut bit = index % CHUNK_PAGES;
         for number in span.numbers() {
             let slot = self.find_chunk(owner, number);
@@ -150,8 +153,8 @@ where
                 break;
             };
             let here = u64::from((chunk.bits.present() >> bit).trailing_ones());
-            run += here;
-            if here < CHUNK_PAGES - bit {
+            run = run.saturating_add(here);
+            if here.saturating_add(bit) < CHUNK_PAGES {
                 break;
             }
             bit = 0;

@@ -25,7 +25,11 @@ pub trait Slots {
     fn get_mut(&mut self, slot: u32) -> Option<&mut Self::Slot>;
 }
 
-impl<T: Slot, const N: usize> Slots for [T; N] {
+/// A fixed number of slots.
+#[derive(Clone, Debug)]
+pub struct Fixed<T, const N: usize>(pub [T; N]);
+
+impl<T: Slot, const N: usize> Slots for Fixed<T, N> {
     type Slot = T;
 
     fn count(&self) -> u32 {
@@ -33,11 +37,11 @@ impl<T: Slot, const N: usize> Slots for [T; N] {
     }
 
     fn get(&self, slot: u32) -> Option<&T> {
-        self.as_slice().get(slot as usize)
+        self.0.get(slot as usize)
     }
 
     fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.as_mut_slice().get_mut(slot as usize)
+        self.0.get_mut(slot as usize)
     }
 }
 
@@ -67,12 +71,14 @@ impl Link {
     pub(super) const NONE: Self = Self(0);
 
     /// Refers to the slot with this number, below [`MAX_SLOTS`].
+    #[inline]
     pub(super) fn to(slot: u32) -> Self {
         debug_assert!(slot < MAX_SLOTS);
         Self(slot.wrapping_add(1))
     }
 
     /// Number of the slot it refers to.
+    #[inline]
     pub(super) fn slot(self) -> Option<u32> {
         self.0.checked_sub(1)
     }

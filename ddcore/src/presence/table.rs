@@ -12,6 +12,8 @@ pub(super) struct Table<S> {
     seed: u64,
     /// Slots taken into use, also the number of chains.
     adopted: u32,
+    /// All ones, up to the highest bit of the number of the last chain.
+    mask: u32,
     used: u32,
     free: Link,
 }
@@ -22,6 +24,7 @@ impl<S> Table<S> {
             slots,
             seed,
             adopted: 0,
+            mask: 0,
             used: 0,
             free: Link::NONE,
         }
@@ -66,13 +69,12 @@ impl<S: Slots> Table<S> {
     /// Between two powers of two only the first chains are split already: entries of the
     /// others are found without the highest bit.
     pub(super) fn bucket(&self, identity: u64) -> u32 {
-        let mask = self.adopted.next_power_of_two() - 1;
         // The lower half of a well mixed word is one as well.
-        let bucket = mix(identity ^ self.seed) as u32 & mask;
+        let bucket = mix(identity ^ self.seed) as u32 & self.mask;
         if bucket < self.adopted {
             bucket
         } else {
-            bucket & (mask >> 1)
+            bucket & (self.mask >> 1)
         }
     }
 
@@ -132,7 +134,8 @@ impl<S: Slots> Table<S> {
                 ..Links::EMPTY
             };
             self.free = Link::to(slot);
-            self.adopted = slot + 1;
+            self.adopted = slot.saturating_add(1);
+            self.mask = u32::MAX.checked_shr(slot.leading_zeros()).unwrap_or(0);
             self.split(slot);
         }
         self.adopted == provided
@@ -195,11 +198,11 @@ impl<S: Slots> Table<S> {
 #[cfg(test)]
 mod tests {
     use super::Table;
-    use crate::presence::slots::{Link, Slot};
+    use crate::presence::slots::{Fixed, Link, Slot};
     use crate::presence::ChunkSlot;
 
     /// Longest chain of a table with as many entries as slots.
-    fn longest(table: &Table<[ChunkSlot; 3000]>) -> usize {
+    fn longest(table: &Table<Fixed<ChunkSlot, 3000>>) -> usize {
         let length = |bucket| {
             let first = table.get(bucket).unwrap().links().bucket;
             let next = |at: &Link| Some(table.get(at.slot()?).unwrap().links().next);
@@ -210,7 +213,7 @@ mod tests {
 
     #[test]
     fn chains_stay_short_while_the_table_grows() {
-        let mut table = Table::new([const { ChunkSlot::EMPTY }; 3000], 5);
+        let mut table = Table::new(Fixed([const { ChunkSlot::EMPTY }; 3000]), 5);
         for number in 0..3000 {
             table.adopt(1);
             let inserted = table.insert(|chunk| {

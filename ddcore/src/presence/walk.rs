@@ -44,10 +44,10 @@ where
     ///
     /// It looks at no more chunks than the range touches, and at no more than the file has.
     pub fn invalidate(&mut self, file: &FileKey, first: u64, last: u64) -> u64 {
-        let (mut cursor, mut cleared) = (Cursor::default(), 0);
+        let (mut cursor, mut cleared) = (Cursor::default(), 0_u64);
         loop {
             let step = self.invalidate_step(file, first, last, &mut cursor, u32::MAX);
-            cleared += step.cleared;
+            cleared = cleared.saturating_add(step.cleared);
             if step.done {
                 return cleared;
             }
@@ -79,7 +79,7 @@ where
             .get(owner)
             .map_or(0, |file| u64::from(file.chunks));
         match cursor.0 {
-            Position::Start if numbers.end() - numbers.start() < chunks => {
+            Position::Start if numbers.end().saturating_sub(*numbers.start()) < chunks => {
                 self.by_number(owner, span, *numbers.start(), cursor, most)
             }
             Position::Start => self.by_list(owner, span, None, cursor, most),
@@ -116,7 +116,7 @@ where
         cursor: &mut Cursor,
         most: u32,
     ) -> Step {
-        let mut cleared = 0;
+        let mut cleared = 0_u64;
         let mut most = most.max(1);
         for number in from..=*span.numbers().end() {
             if most == 0 {
@@ -126,10 +126,10 @@ where
                     done: false,
                 };
             }
-            most -= 1;
+            most = most.saturating_sub(1);
             if let Some(slot) = self.find_chunk(owner, number) {
                 let change = self.change(slot, |bits| bits.invalidate(span.mask(number)));
-                cleared += change.lost();
+                cleared = cleared.saturating_add(change.lost());
             }
         }
         *cursor = Cursor::default();
@@ -157,7 +157,7 @@ where
         };
         let first = self.files.get(owner).and_then(|file| file.first.slot());
         let mut at = from.filter(is_ours).or(first);
-        let mut cleared = 0;
+        let mut cleared = 0_u64;
         let mut most = most.max(1);
         while let Some(slot) = at {
             if most == 0 {
@@ -167,14 +167,15 @@ where
                     done: false,
                 };
             }
-            most -= 1;
+            most = most.saturating_sub(1);
             let Some(chunk) = self.chunks.get(slot) else {
                 break;
             };
             at = chunk.after.slot();
             let mask = span.mask(chunk.number);
             if mask != 0 {
-                cleared += self.change(slot, |bits| bits.invalidate(mask)).lost();
+                let change = self.change(slot, |bits| bits.invalidate(mask));
+                cleared = cleared.saturating_add(change.lost());
             }
         }
         *cursor = Cursor::default();
@@ -196,13 +197,13 @@ where
             Position::Start | Position::Number(_) => 0,
         };
         let end = self.chunks.adopted().min(from.saturating_add(most.max(1)));
-        let mut cleared = 0;
+        let mut cleared = 0_u64;
         for slot in from..end {
             let owner = self.chunks.get(slot).and_then(|chunk| chunk.file.slot());
             let file = owner.and_then(|owner| self.files.get(owner));
             if file.is_some_and(&chosen) {
                 let all = |bits: &mut Bits| bits.invalidate(u128::MAX);
-                cleared += self.change(slot, all).lost();
+                cleared = cleared.saturating_add(self.change(slot, all).lost());
             }
         }
         let done = end == self.chunks.adopted();
