@@ -5,7 +5,10 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod partition;
 pub mod presence;
+pub mod sequence;
+pub mod store;
 
 /// The ABI version the crate was built against.
 pub const ABI: u16 = ddabi::ABI_VERSION;

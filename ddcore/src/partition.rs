@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who is entitled to how much, and who has to give (Algorithm 1 of the paper, section 4.3).
+//!
+//! The same two functions serve both levels: VMs share the tier, containers share their VM.
+
+/// One VM among VMs, or one pool among the pools of a VM.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Entity {
+    /// Weight among its peers.
+    pub weight: u32,
+    /// Pages it is entitled to; see [`Shares`].
+    pub entitlement: u64,
+    /// Pages it holds.
+    pub used: u64,
+}
+
+/// Divides pages by weight, one entity after the other.
+///
+/// Each gets the difference of two rounded running sums: the shares add up to exactly the pages
+/// there are (if any weight is above zero), none is off by a whole page, and weight zero gets
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    pages: u64,
+    total: u32,
+    running: u32,
+    given: u64,
+}
+
+impl Shares {
+    /// `pages` to divide among entities whose weights sum up to `total`.
+    pub const fn new(pages: u64, total: u32) -> Self {
+        Self {
+            pages,
+            total,
+            running: 0,
+            given: 0,
+        }
+    }
+
+    /// The share of the next entity.
+    pub fn take(&mut self, weight: u32) -> u64 {
+        if self.total == 0 {
+            return 0;
+        }
+        self.running = self.running.saturating_add(weight).min(self.total);
+        let (total, running) = (u64::from(self.total), u64::from(self.running));
+        // pages * running / total, without leaving 64 bits: both remainders are below 2^32.
+        let upto = self.pages / total * running + self.pages % total * running / total;
+        let share = upto - self.given;
+        self.given = upto;
+        share
+    }
+}
+
+/// Sets the entitlement of each entity: `pages` divided by weight.
+pub fn entitle(entities: &mut [Entity], pages: u64) {
+    let total = entities
+        .iter()
+        .fold(0u32, |sum, entity| sum.saturating_add(entity.weight));
+    let mut shares = Shares::new(pages, total);
+    for entity in entities {
+        entity.entitlement = shares.take(entity.weight);
+    }
+}
+
+/// Chooses who gives `eviction` pages: GETVICTIM of the paper. `None` if nobody holds a page.
+///
+/// Where the paper leaves cases open:
+/// - who holds nothing has nothing to give: it is neither a victim nor among the overused (it
+///   could not use the spare pages that are handed to those);
+/// - overused entities without any weight get no part of the spare pages (`cw` would be zero);
+/// - if nobody is overused (a request larger than `eviction`, or a tier that was made smaller),
+///   the one that lacks least to its entitlement gives;
+/// - of two that exceed equally, the first gives, as in the paper's loop.
+pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
+    let mut overused_weight = 0u64;
+    let mut spare = 0u64;
+    for entity in entities {
+        if is_overused(entity, eviction) {
+            overused_weight += u64::from(entity.weight);
+        }
+        let free = entity.entitlement.saturating_sub(entity.used);
+        if free > 2 * eviction {
+            spare += free;
+        }
+    }
+
+    let most_exceeding = |spare: u64, candidate: &dyn Fn(&Entity) -> bool| {
+        let mut worst: Option<(usize, i64)> = None;
+        for (at, entity) in entities.iter().enumerate() {
+            if !candidate(entity) {
+                continue;
+            }
+            let exceed = exceed(entity, eviction, spare, overused_weight);
+            if worst.is_none_or(|(_, most)| most < exceed) {
+                worst = Some((at, exceed));
+            }
+        }
+        worst.map(|(at, _)| at)
+    };
+    most_exceeding(spare, &|entity| is_overused(entity, eviction))
+        .or_else(|| most_exceeding(0, &|entity| entity.used > 0))
+}
+
+fn is_overused(entity: &Entity, eviction: u64) -> bool {
+    entity.used > 0 && entity.entitlement < entity.used + eviction
+}
+
+/// Equation (1) of the paper.
+fn exceed(entity: &Entity, eviction: u64, spare: u64, overused_weight: u64) -> i64 {
+    let extra = (spare * u64::from(entity.weight))
+        .checked_div(overused_weight)
+        .unwrap_or(0);
+    (entity.used + eviction) as i64 - (entity.entitlement + extra) as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::*;
+use proptest::prelude::*;
+
+/// Pages of 2 MiB, the paper's eviction batch.
+const BATCH: u64 = 512;
+
+/// Pages in a MiB.
+const MIB: u64 = 256;
+
+fn entitled(pages: u64, entities: &[(u32, u64)]) -> Vec<Entity> {
+    let mut entities: Vec<_> = entities
+        .iter()
+        .map(|&(weight, used)| Entity {
+            weight,
+            entitlement: 0,
+            used,
+        })
+        .collect();
+    entitle(&mut entities, pages);
+    entities
+}
+
+fn shares(pages: u64, weights: &[u32]) -> Vec<u64> {
+    let entities: Vec<_> = weights.iter().map(|weight| (*weight, 0)).collect();
+    let entities = entitled(pages, &entities);
+    entities.iter().map(|entity| entity.entitlement).collect()
+}
+
+#[test]
+fn shares_follow_weights() {
+    assert_eq!(shares(1000, &[60, 40]), [600, 400]);
+    assert_eq!(shares(1000, &[30, 70]), [300, 700]);
+    assert_eq!(shares(1000, &[1, 1, 1]), [333, 333, 334]);
+    assert_eq!(shares(1000, &[0, 5, 0]), [0, 1000, 0]);
+    assert_eq!(shares(1000, &[0, 0]), [0, 0]);
+    assert_eq!(shares(1000, &[]), []);
+}
+
+/// The paper's section 5.1 setting: 1 GiB, four containers 32:25:25:18 (webserver, proxy, mail, video).
+#[test]
+fn shares_of_the_papers_four_containers() {
+    assert_eq!(
+        shares(1024 * MIB, &[32, 25, 25, 18]),
+        [83886, 65536, 65536, 47186],
+    );
+}
+
+/// Two equal entities, one idle: the busy one is the victim of itself, the idle one keeps its
+/// little, and gets its share back on demand.
+#[test]
+fn an_idle_share_is_used_and_comes_back() {
+    let pages = 1024 * MIB;
+    let idle = entitled(pages, &[(50, 10 * MIB), (50, 1014 * MIB)]);
+    assert_eq!(victim(&idle, BATCH), Some(1));
+    // The idle one wakes up: as long as it is below its share, the other gives.
+    let waking = entitled(pages, &[(50, 500 * MIB), (50, 524 * MIB)]);
+    assert_eq!(victim(&waking, BATCH), Some(1));
+    let beyond = entitled(pages, &[(50, 513 * MIB), (50, 511 * MIB)]);
+    assert_eq!(victim(&beyond, BATCH), Some(0));
+}
+
+/// The unused share of one is divided among the overused by weight, not equally: with 60:30:10
+/// and the last one idle, the others settle at 2:1.
+#[test]
+fn spare_pages_are_divided_by_weight() {
+    let pages = 900 * MIB;
+    // exceed = used + 2 - (entitlement + 90 * weight / 90) in MiB.
+    let even = entitled(pages, &[(60, 600 * MIB), (30, 300 * MIB), (10, 0)]);
+    assert_eq!(even[2].entitlement, 90 * MIB);
+    assert_eq!(victim(&even, BATCH), Some(0), "equal exceed: the first");
+    let first_below = entitled(pages, &[(60, 599 * MIB), (30, 301 * MIB), (10, 0)]);
+    assert_eq!(victim(&first_below, BATCH), Some(1));
+    let first_above = entitled(pages, &[(60, 601 * MIB), (30, 299 * MIB), (10, 0)]);
+    assert_eq!(victim(&first_above, BATCH), Some(0));
+}
+
+/// Line 8: an entity counts as overused as soon as the batch would lift it above its share.
+#[test]
+fn the_batch_counts_as_use() {
+    let entities = [
+        Entity {
+            weight: 1,
+            entitlement: 1000,
+            used: 1000 - BATCH,
+        },
+        Entity {
+            weight: 1,
+            entitlement: 1000,
+            used: 1000 - BATCH + 1,
+        },
+    ];
+    assert_eq!(victim(&entities, BATCH), Some(1));
+}
+
+/// Line 13: up to two batches of free entitlement are not handed out.
+#[test]
+fn a_small_gap_is_nobodys_spare() {
+    let overused = |used, entitlement| Entity {
+        weight: 50,
+        entitlement,
+        used,
+    };
+    let gap = |free| Entity {
+        weight: 0,
+        entitlement: free + 1,
+        used: 1,
+    };
+    let light = Entity {
+        weight: 1,
+        ..overused(4000, 3000)
+    };
+    // Without spare pages the light one exceeds by one page more.
+    let entities = [overused(3999, 3000), light, gap(2 * BATCH)];
+    assert_eq!(victim(&entities, BATCH), Some(1));
+    // With them the heavy one is entitled to nearly all, and the light one still gives; turned
+    // round, the heavy one would give without them.
+    let entities = [overused(4001, 3000), light, gap(2 * BATCH)];
+    assert_eq!(victim(&entities, BATCH), Some(0));
+    let entities = [overused(4001, 3000), light, gap(2 * BATCH + 1)];
+    assert_eq!(victim(&entities, BATCH), Some(1));
+}
+
+#[test]
+fn who_holds_nothing_gives_nothing() {
+    let entities = entitled(100, &[(0, 0), (1, 0), (99, 100)]);
+    assert_eq!(victim(&entities, BATCH), Some(2));
+    assert_eq!(victim(&entitled(100, &[(1, 0), (1, 0)]), BATCH), None);
+    assert_eq!(victim(&[], BATCH), None);
+}
+
+#[test]
+fn weight_zero_gives_before_those_within_their_share() {
+    let entities = entitled(1000, &[(0, 1), (50, 500), (50, 499)]);
+    assert_eq!(victim(&entities, BATCH), Some(0));
+}
+
+#[test]
+fn all_weights_zero_is_no_division_by_zero() {
+    let entities = entitled(1000, &[(0, 400), (0, 600)]);
+    assert_eq!(victim(&entities, BATCH), Some(1));
+}
+
+#[test]
+fn nobody_overused_the_fullest_gives() {
+    let entities = entitled(1 << 20, &[(50, 1000), (50, 2000)]);
+    assert_eq!(victim(&entities, BATCH), Some(1));
+}
+
+/// Runs a full tier in which all demand without end: the shares settle at the weights.
+fn settle(pages: u64, weights: &[u32], batch: u64, start: &[u64]) -> Vec<u64> {
+    let entities: Vec<_> = weights.iter().copied().zip(start.iter().copied()).collect();
+    let mut entities = entitled(pages, &entities);
+    for round in 0..20_000 {
+        let used: u64 = entities.iter().map(|entity| entity.used).sum();
+        if used + 32 > pages {
+            let at = victim(&entities, batch).unwrap();
+            entities[at].used -= batch.min(entities[at].used);
+        }
+        let at = round % weights.len();
+        if weights[at] > 0 {
+            entities[at].used += 32;
+        }
+    }
+    entities.iter().map(|entity| entity.used).collect()
+}
+
+#[test]
+fn demand_settles_at_the_weights() {
+    let pages = 64 * MIB;
+    for start in [[0, 0, 0], [pages, 0, 0], [0, pages / 2, pages / 2]] {
+        let used = settle(pages, &[60, 30, 10], BATCH, &start);
+        for (used, weight) in used.iter().zip([60, 30, 10]) {
+            let entitlement = pages * weight / 100;
+            assert!(
+                used.abs_diff(entitlement) <= 2 * BATCH,
+                "{used} {entitlement}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn shares_are_conserved(
+        pages in 0u64..1 << 40,
+        weights in prop::collection::vec(0u32..=10_000, 1..1024),
+    ) {
+        let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        let shares = shares(pages, &weights);
+        let sum: u64 = shares.iter().sum();
+        prop_assert_eq!(sum, if total == 0 { 0 } else { pages });
+        for (share, weight) in shares.iter().zip(&weights) {
+            if total > 0 {
+                let exact = u128::from(pages) * u128::from(*weight);
+                let rounded = u128::from(*share) * u128::from(total);
+                prop_assert!(exact.abs_diff(rounded) < u128::from(total));
+            }
+            prop_assert!(*weight > 0 || *share == 0);
+        }
+    }
+
+    #[test]
+    fn a_victim_holds_pages_and_exceeds_most(
+        pages in 1u64..1 << 30,
+        eviction in 1u64..4096,
+        entities in prop::collection::vec((0u32..=10_000, 0u64..1 << 30), 0..32),
+    ) {
+        let entities = entitled(pages, &entities);
+        match victim(&entities, eviction) {
+            None => prop_assert!(entities.iter().all(|entity| entity.used == 0)),
+            Some(at) => {
+                prop_assert!(entities[at].used > 0);
+                // Whoever is within its share never gives while a peer is beyond its own by
+                // more than all spare pages.
+                let within = |e: &Entity| e.used + eviction <= e.entitlement;
+                let overused = entities.iter().any(|e| e.used > 0 && !within(e));
+                prop_assert!(!overused || !within(&entities[at]));
+            }
+        }
+    }
+}
