@@ -38,13 +38,15 @@ fn shares_follow_weights() {
     assert_eq!(shares(1000, &[]), []);
 }
 
-/// The paper's section 5.1 setting: 1 GiB, four containers 32:25:25:18 (webserver, proxy, mail, video).
+/// Figures 13 and 14 of the paper, in MB of its round thousand: containers at 60:40, then
+/// 50:30:20; VMs at 60:40 of 2 GB, then 40:35:25 of 4 GB, one VM having no memory weight.
 #[test]
-fn shares_of_the_papers_four_containers() {
-    assert_eq!(
-        shares(1024 * MIB, &[32, 25, 25, 18]),
-        [83886, 65536, 65536, 47186],
-    );
+fn shares_of_the_papers_dynamic_experiments() {
+    assert_eq!(shares(1000, &[60, 40]), [600, 400]);
+    assert_eq!(shares(1000, &[50, 30, 20]), [500, 300, 200]);
+    assert_eq!(shares(1000, &[60, 40, 0]), [600, 400, 0]);
+    assert_eq!(shares(2000, &[60, 40, 0]), [1200, 800, 0]);
+    assert_eq!(shares(4000, &[40, 35, 0, 25]), [1600, 1400, 0, 1000]);
 }
 
 /// Two equal entities, one idle: the busy one is the victim of itself, the idle one keeps its
@@ -148,37 +150,66 @@ fn nobody_overused_the_fullest_gives() {
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
-/// Runs a full tier in which all demand without end: the shares settle at the weights.
-fn settle(pages: u64, weights: &[u32], batch: u64, start: &[u64]) -> Vec<u64> {
-    let entities: Vec<_> = weights.iter().copied().zip(start.iter().copied()).collect();
-    let mut entities = entitled(pages, &entities);
-    for round in 0..20_000 {
-        let used: u64 = entities.iter().map(|entity| entity.used).sum();
+/// Runs a full tier in which each entity demands up to a limit, and what it loses again.
+fn settle(pages: u64, entities: &[(u32, u64, u64)]) -> Vec<u64> {
+    let start: Vec<_> = entities
+        .iter()
+        .map(|&(weight, start, _)| (weight, start))
+        .collect();
+    let mut now = entitled(pages, &start);
+    for round in 0..60_000 {
+        let used: u64 = now.iter().map(|entity| entity.used).sum();
         if used + 32 > pages {
-            let at = victim(&entities, batch).unwrap();
-            entities[at].used -= batch.min(entities[at].used);
+            let at = victim(&now, BATCH).unwrap();
+            now[at].used -= BATCH.min(now[at].used);
         }
-        let at = round % weights.len();
-        if weights[at] > 0 {
-            entities[at].used += 32;
+        let at = round % entities.len();
+        if now[at].weight > 0 && now[at].used + 32 <= entities[at].2 {
+            now[at].used += 32;
         }
     }
-    entities.iter().map(|entity| entity.used).collect()
+    now.iter().map(|entity| entity.used).collect()
+}
+
+fn assert_near(used: &[u64], expected: &[u64]) {
+    for (used, expected) in used.iter().zip(expected) {
+        assert!(used.abs_diff(*expected) <= 2 * BATCH, "{used} {expected}");
+    }
 }
 
 #[test]
-fn demand_settles_at_the_weights() {
-    let pages = 64 * MIB;
+fn demand_settles_at_the_weights_from_anywhere() {
+    let (pages, all) = (64 * MIB, u64::MAX);
     for start in [[0, 0, 0], [pages, 0, 0], [0, pages / 2, pages / 2]] {
-        let used = settle(pages, &[60, 30, 10], BATCH, &start);
-        for (used, weight) in used.iter().zip([60, 30, 10]) {
-            let entitlement = pages * weight / 100;
-            assert!(
-                used.abs_diff(entitlement) <= 2 * BATCH,
-                "{used} {entitlement}"
-            );
-        }
+        let used = settle(
+            pages,
+            &[
+                (60, start[0], all),
+                (30, start[1], all),
+                (10, start[2], all),
+            ],
+        );
+        assert_near(&used, &[pages * 6 / 10, pages * 3 / 10, pages / 10]);
     }
+}
+
+/// Section 5.1 of the paper: 3 GB, four containers of equal weight. The video server held
+/// everything; web wants 800 MB, proxy and mail less than their 750 MB. Video ends at about 1.2 GB
+/// and web keeps all its 800, although both are beyond their shares.
+#[test]
+fn the_papers_equal_weights() {
+    let (web, proxy, mail) = (800 * MIB, 500 * MIB, 500 * MIB);
+    let pages = 3000 * MIB;
+    let used = settle(
+        pages,
+        &[
+            (25, 0, web),
+            (25, 0, proxy),
+            (25, 0, mail),
+            (25, pages, u64::MAX),
+        ],
+    );
+    assert_near(&used, &[web, proxy, mail, 1200 * MIB]);
 }
 
 proptest! {
