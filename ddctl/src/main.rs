@@ -1,3 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Command line of DoubleDecker.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+use std::{
+    io::{stderr, stdout},
+    process::ExitCode,
+};
+
+fn main() -> ExitCode {
+    let code = ddctl::run(
+        std::env::args_os(),
+        &ddctl::Machine,
+        &mut stdout().lock(),
+        &mut stderr(),
+    );
+    ExitCode::from(code)
+}

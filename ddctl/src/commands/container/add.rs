@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl container add`.
+
+use crate::{cli, error::Result, output::Frame, session::Session};
+use clap::{Args, ValueEnum};
+use ddabi::{
+    NAME_LEN,
+    pool::{DEFAULT_WEIGHT, Store},
+};
+use ddnl::NewPool;
+use serde_json::json;
+
+/// Enrol a cgroup as a container
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Path of the cgroup, below /sys/fs/cgroup or absolute
+    cgroup: String,
+    /// Name to show on both sides [default: the last part of the path]
+    #[arg(long)]
+    name: Option<String>,
+    /// Weight from 0 to 10000
+    #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = cli::weight())]
+    weight: u32,
+    /// Where to keep its pages
+    #[arg(long, value_enum, default_value_t = Choice::Mem)]
+    store: Choice,
+}
+
+/// Stores by their names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Choice {
+    /// The host's memory tier
+    Mem,
+    /// Nowhere: the container's pages are not cached
+    None,
+}
+
+pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    let mut guest = session.guest("container add")?;
+    let cgroup = below_root(&arguments.cgroup);
+    let pool = NewPool {
+        name: arguments.name.clone().unwrap_or_else(|| last_part(&cgroup)),
+        weight: arguments.weight,
+        store: match arguments.store {
+            Choice::Mem => Store::Memory,
+            Choice::None => Store::None,
+        },
+        cgroup,
+    };
+    let id = guest.control.add_pool(&pool)?;
+    let text = format!(
+        "Enrolled {} as container {} (id {id}) with weight {}",
+        pool.cgroup, pool.name, pool.weight
+    );
+    let json = json!({
+        "container": id,
+        "name": pool.name,
+        "cgroup": pool.cgroup,
+        "weight": pool.weight,
+    });
+    Frame::done(text, json).print(session)
+}
+
+/// `/sys/fs/cgroup/a/b`, `/a/b` and `a/b` are all `/a/b` below the cgroup root.
+fn below_root(path: &str) -> String {
+    let path = match path.strip_prefix("/sys/fs/cgroup") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+        _ => path,
+    };
+    format!("/{}", path.trim_matches('/'))
+}
+
+/// The last part of a path, as far as names may be long.
+fn last_part(path: &str) -> String {
+    let part = path.rsplit('/').next().unwrap_or_default();
+    let mut end = part.len().min(NAME_LEN);
+    while !part.is_char_boundary(end) {
+        end -= 1;
+    }
+    part[..end].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_below_the_root() {
+        for path in ["/sys/fs/cgroup/a/b", "/a/b", "a/b", "a/b/", "/a/b/"] {
+            assert_eq!(below_root(path), "/a/b");
+        }
+        assert_eq!(below_root("/sys/fs/cgroups"), "/sys/fs/cgroups");
+        assert_eq!(below_root("/sys/fs/cgroup"), "/");
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        assert_eq!(last_part("/a/web.slice"), "web.slice");
+        assert_eq!(last_part(&format!("/{}", "ä".repeat(40))).len(), 64);
+        assert_eq!(last_part(&format!("/x{}", "ä".repeat(40))).len(), 63);
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl container list`.
+
+use crate::{
+    cli::Watch,
+    commands::stats::{containers_json, hit_ratio},
+    error::Result,
+    output::{Frame, Table, printable, show_ratio},
+    session::Session,
+    size::show_pages,
+    target::pool_label,
+    watch,
+};
+use clap::Args;
+use ddnl::reply::store_word;
+use serde_json::json;
+
+/// List containers with their cgroups, weights and shares
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    watch: Watch,
+}
+
+pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(session, &arguments.watch, |session, _| draw(session))
+}
+
+fn draw(session: &Session<'_>) -> Result<Frame> {
+    let mut guest = session.guest("container list")?;
+    let pools = guest.control.pools()?;
+    let mut table = Table::new(
+        4,
+        &[
+            "ID", "NAME", "CGROUP", "STORE", "WEIGHT", "USED", "ENTITLED", "HIT",
+        ],
+    );
+    for pool in &pools {
+        let stats = pool.stats_or_zero();
+        table.row([
+            pool.id.to_string(),
+            pool_label(pool),
+            pool.cgroup.as_deref().map_or("-".into(), printable),
+            store_word(pool.store).into(),
+            pool.weight.to_string(),
+            show_pages(stats.used),
+            show_pages(stats.entitlement),
+            show_ratio(hit_ratio(&stats)),
+        ]);
+    }
+    Ok(Frame {
+        json: json!({ "containers": containers_json(&pools) }),
+        text: table.text(),
+    })
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl events`.
+
+use crate::{error::Result, output::printable, session::Session, watch::timestamp};
+use clap::Args;
+use ddnl::Event;
+use serde_json::json;
+use std::fmt::Write;
+
+/// Follow events until interrupted
+///
+/// VMs and pools that come and go (host), hosts found and lost (guest). With --json, one object
+/// a line.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Stop after COUNT events
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    let side = session.side()?;
+    // A module of another version is refused before its events are misread.
+    session.either()?;
+    let mut events = session.system.events(side)?;
+    let mut told = 0;
+    while arguments.count.is_none_or(|count| told < count) {
+        match events.next_event() {
+            Ok(Some(event)) => {
+                print(session, &event)?;
+                told += 1;
+            }
+            Ok(None) => break,
+            Err(error @ ddnl::Error::Overrun) => writeln!(session.err, "Warning: {error}")?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn print(session: &mut Session<'_>, event: &Event) -> Result<()> {
+    let time = timestamp(session.system.now());
+    if session.json {
+        let mut json = json!(event);
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("time".into(), json!(time));
+        }
+        writeln!(session.out, "{json}")?;
+    } else {
+        writeln!(
+            session.out,
+            "{time}  {:<10}{}",
+            event.label(),
+            details(event)
+        )?;
+    }
+    session.out.flush()?;
+    Ok(())
+}
+
+fn details(event: &Event) -> String {
+    let mut text = String::new();
+    let numbers = [
+        ("vm", event.vm),
+        ("pid", event.pid),
+        ("container", event.pool),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "  {name} {number}");
+        }
+    }
+    if let Some(name) = event.name.as_deref().filter(|name| !name.is_empty()) {
+        let _ = write!(text, "  {}", printable(name));
+    }
+    text
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl flush`.
+
+use crate::{
+    error::Result,
+    output::Frame,
+    session::{Either, Session},
+    target::{find_pool, find_vm, name_vms, pool_label, split},
+};
+use clap::Args;
+use ddnl::FlushTarget;
+use serde_json::json;
+
+/// Drop cached pages
+///
+/// Nothing is lost: what is read next comes from disk.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// VM by number, process, name or uuid, its container behind a slash; in a guest, a
+    /// container by name or number
+    #[arg(value_name = "VM[/CONTAINER]", required_unless_present = "all")]
+    target: Option<String>,
+    /// Drop the pages of all VMs (host), or of the whole VM (guest)
+    #[arg(long, conflicts_with = "target")]
+    all: bool,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    let target = arguments.target.as_deref();
+    let (what, json) = match session.either()? {
+        Either::Host(mut host) => {
+            let mut flush = FlushTarget::default();
+            let mut what = String::from("all VMs");
+            if let Some((vm, container)) = target.map(split) {
+                let vms = name_vms(session.system, host.vms()?);
+                let vm = find_vm(&vms, vm)?;
+                flush.vm = Some(vm.vm.id);
+                what = format!("VM {}", vm.label());
+                if let Some(container) = container {
+                    let pools = host.pools(flush.vm)?;
+                    let pool = find_pool(&pools, container)?;
+                    flush.pool = Some(pool.id);
+                    what = format!("container {} of VM {}", pool_label(pool), vm.label());
+                }
+            }
+            host.flush(flush)?;
+            (what, json!({ "vm": flush.vm, "container": flush.pool }))
+        }
+        Either::Guest(mut guest) => {
+            let mut pool = None;
+            let mut what = String::from("this VM");
+            if let Some(container) = target {
+                let pools = guest.pools()?;
+                let found = find_pool(&pools, container)?;
+                pool = Some(found.id);
+                what = format!("container {}", pool_label(found));
+            }
+            guest.flush(pool)?;
+            (what, json!({ "container": pool }))
+        }
+    };
+    Frame::done(format!("Dropped the pages of {what}"), json).print(session)
+}

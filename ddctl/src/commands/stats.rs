@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl stats`.
+
+mod detail;
+mod table;
+
+use super::vm::vm_json;
+use crate::{
+    cli::Watch,
+    error::{Error, Kind, Result},
+    output::Frame,
+    session::{Either, Session},
+    target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
+    watch::{self, Elapsed},
+};
+use clap::Args;
+use ddabi::pool::PoolStats;
+use ddnl::{GuestControl, HostControl, Pool};
+use serde_json::{Value, json};
+use table::Rates;
+
+/// Show what VMs and containers hold, hit and miss
+///
+/// On a host, without VM, all VMs and their containers; with one, only that VM or container. In
+/// a guest, all containers or one. One container alone is shown with all its counters.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// VM by number, process, name or uuid, its container behind a slash; in a guest, a
+    /// container by name or number
+    #[arg(value_name = "VM[/CONTAINER]")]
+    target: Option<String>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// A VM's row and its containers.
+struct Group {
+    vm: Option<NamedVm>,
+    pools: Vec<Pool>,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    let target = arguments.target.as_deref();
+    let mut rates = Rates::default();
+    watch::show(session, &arguments.watch, |session, elapsed| {
+        draw(session, target, elapsed, &mut rates)
+    })
+}
+
+fn draw(
+    session: &Session<'_>,
+    target: Option<&str>,
+    elapsed: Elapsed,
+    rates: &mut Rates,
+) -> Result<Frame> {
+    let (groups, one) = match session.either()? {
+        Either::Host(host) => at_host(session, host, target)?,
+        Either::Guest(guest) => in_guest(guest, target)?,
+    };
+    let json = match groups.as_slice() {
+        [Group { vm: None, pools }] => json!({ "containers": containers_json(pools) }),
+        groups => json!({ "vms": groups.iter().map(group_json).collect::<Vec<_>>() }),
+    };
+    let text = match (one, groups.as_slice()) {
+        (true, [Group { vm, pools }]) => pools
+            .iter()
+            .map(|pool| detail::text(vm.as_ref(), pool))
+            .collect(),
+        _ => table::text(&groups, elapsed, rates),
+    };
+    rates.remember(&groups);
+    Ok(Frame { json, text })
+}
+
+/// The groups to show, and whether they are one container.
+fn at_host(
+    session: &Session<'_>,
+    mut host: Box<dyn HostControl>,
+    target: Option<&str>,
+) -> Result<(Vec<Group>, bool)> {
+    let vms = name_vms(session.system, host.vms()?);
+    let Some((vm, container)) = target.map(split) else {
+        let pools = host.pools(None)?;
+        let of = |vm: &NamedVm| {
+            let own = |pool: &&Pool| pool.vm == Some(vm.vm.id);
+            pools.iter().filter(own).cloned().collect()
+        };
+        let groups = vms.into_iter().map(|vm| Group {
+            pools: of(&vm),
+            vm: Some(vm),
+        });
+        return Ok((groups.collect(), false));
+    };
+    let vm = find_vm(&vms, vm)?;
+    let mut pools = host.pools(Some(vm.vm.id))?;
+    if let Some(container) = container {
+        pools = vec![find_pool(&pools, container)?.clone()];
+    }
+    let group = Group {
+        vm: Some(vm.clone()),
+        pools,
+    };
+    Ok((vec![group], container.is_some()))
+}
+
+fn in_guest(mut guest: Box<dyn GuestControl>, target: Option<&str>) -> Result<(Vec<Group>, bool)> {
+    let mut pools = guest.pools()?;
+    if let Some(container) = target {
+        pools = vec![find_pool(&pools, container)?.clone()];
+        if pools[0].stats.is_none() {
+            return Err(Error::new(
+                Kind::Failed,
+                format!("container {} has no statistics", pool_label(&pools[0])),
+            )
+            .hint("the host counts them: `ddctl status` says whether there is one"));
+        }
+    }
+    let group = Group { vm: None, pools };
+    Ok((vec![group], target.is_some()))
+}
+
+fn group_json(group: &Group) -> Value {
+    let mut json = group.vm.as_ref().map(vm_json).unwrap_or_default();
+    if let Some(fields) = json.as_object_mut() {
+        fields.insert("containers".into(), containers_json(&group.pools));
+    }
+    json
+}
+
+/// Containers as JSON: what the module knows, and what follows from it.
+pub(crate) fn containers_json(pools: &[Pool]) -> Value {
+    let container = |pool: &Pool| {
+        let stats = pool.stats_or_zero();
+        let mut json = json!(pool);
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("name".into(), json!(pool_label(pool)));
+            fields.insert("used_pages".into(), json!(stats.used));
+            fields.insert("entitlement_pages".into(), json!(stats.entitlement));
+            fields.insert("hit_ratio".into(), json!(hit_ratio(&stats)));
+        }
+        json
+    };
+    pools.iter().map(container).collect()
+}
+
+/// Share of the pages asked for that were given; `None` if none were asked for.
+pub(crate) fn hit_ratio(stats: &PoolStats) -> Option<f64> {
+    let given = stats.gets.saturating_sub(stats.misses);
+    (stats.gets > 0).then(|| given as f64 / stats.gets as f64)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The table of VMs and containers.
+
+use super::{Group, hit_ratio};
+use crate::{
+    output::{Table, show_ratio},
+    size::show_pages,
+    target::pool_label,
+    watch::Elapsed,
+};
+use ddabi::pool::PoolStats;
+use std::collections::BTreeMap;
+
+/// A VM, or a pool of it.
+type Row = (Option<u32>, Option<u32>);
+
+/// The counters of the picture before, for rates.
+#[derive(Default)]
+pub(super) struct Rates(BTreeMap<Row, PoolStats>);
+
+impl Rates {
+    pub(super) fn remember(&mut self, groups: &[Group]) {
+        self.0.clear();
+        for group in groups {
+            let vm = group.vm.as_ref().map(|vm| vm.vm.id);
+            if let Some(vm) = &group.vm {
+                self.0.insert((Some(vm.vm.id), None), vm.vm.stats);
+            }
+            for pool in &group.pools {
+                self.0.insert((vm, Some(pool.id)), pool.stats_or_zero());
+            }
+        }
+    }
+
+    /// Puts and hits a second since the picture before.
+    fn of(&self, row: Row, stats: &PoolStats, seconds: f64) -> [String; 2] {
+        let rate = |count: fn(&PoolStats) -> u64| match self.0.get(&row) {
+            Some(before) if seconds > 0.0 => {
+                let more = count(stats).saturating_sub(count(before));
+                format!("{:.0}", more as f64 / seconds)
+            }
+            _ => "-".into(),
+        };
+        [
+            rate(|stats| stats.puts),
+            rate(|stats| stats.gets.saturating_sub(stats.misses)),
+        ]
+    }
+}
+
+const HEADINGS: [&str; 10] = [
+    "NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS", "REFUSED", "FLUSHED", "EVICTED",
+];
+
+/// One row a VM, its containers below it; with rates from the second picture on.
+pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String {
+    let mut headings = HEADINGS.to_vec();
+    if elapsed.is_some() {
+        headings.extend(["PUTS/S", "HITS/S"]);
+    }
+    let mut table = Table::new(1, &headings);
+    let mut add = |label: String, weight: u32, row: Row, stats: &PoolStats| {
+        let refused = stats
+            .put_refused_off
+            .saturating_add(stats.put_refused_memory)
+            .saturating_add(stats.put_refused_fault);
+        let mut cells = vec![
+            label,
+            weight.to_string(),
+            show_pages(stats.used),
+            show_pages(stats.entitlement),
+            show_ratio(hit_ratio(stats)),
+            stats.gets.to_string(),
+            stats.puts.to_string(),
+            refused.to_string(),
+            stats.flushes.to_string(),
+            stats.evictions.to_string(),
+        ];
+        if let Some(seconds) = elapsed {
+            cells.extend(rates.of(row, stats, seconds));
+        }
+        table.row(cells);
+    };
+    for group in groups {
+        let vm = group.vm.as_ref().map(|vm| vm.vm.id);
+        let mut indent = "";
+        if let Some(named) = &group.vm {
+            let whole = PoolStats {
+                used: named.vm.used,
+                entitlement: named.vm.entitlement,
+                ..named.vm.stats
+            };
+            add(named.label(), named.vm.weight, (vm, None), &whole);
+            indent = "  ";
+        }
+        for pool in &group.pools {
+            let label = format!("{indent}{}", pool_label(pool));
+            add(
+                label,
+                pool.weight,
+                (vm, Some(pool.id)),
+                &pool.stats_or_zero(),
+            );
+        }
+    }
+    if groups.is_empty() {
+        return "No VM has loaded doubledecker_guest yet\n".into();
+    }
+    table.text()
+}

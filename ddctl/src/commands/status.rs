@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl status`.
+
+use crate::{
+    cli::Watch,
+    error::Result,
+    output::{Facts, Frame},
+    session::{self, Session},
+    size::{show_bytes, show_pages},
+    watch,
+};
+use clap::Args;
+use ddabi::{PAGE_SIZE, genl::LinkState};
+use ddnl::{CounterFields, GuestStatus, HostStatus, Side, reply};
+use serde_json::{Map, Value, json};
+
+/// Show the modules, the memory tier and the link to the host
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    watch: Watch,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(session, &arguments.watch, |session, _| draw(session))
+}
+
+fn draw(session: &Session<'_>) -> Result<Frame> {
+    let wanted = |side| session.wanted().is_none_or(|wanted| wanted == side);
+    let mut json = Map::new();
+    let mut texts = Vec::new();
+    if wanted(Side::Host) {
+        if let Some(host) = session.open_host()? {
+            texts.push(host_text(&host.status));
+            json.insert("host".into(), json!(host.status));
+        }
+    }
+    if wanted(Side::Guest) {
+        if let Some(guest) = session.open_guest()? {
+            texts.push(guest_text(&guest.status));
+            json.insert("guest".into(), json!(guest.status));
+        }
+    }
+    match (texts.is_empty(), session.wanted()) {
+        (false, _) => Ok(Frame {
+            json: Value::Object(json),
+            text: texts.join("\n"),
+        }),
+        (true, Some(side)) => Err(ddnl::Error::NotLoaded { side }.into()),
+        (true, None) => Err(session::neither()),
+    }
+}
+
+fn host_text(status: &HostStatus) -> String {
+    let mut facts = Facts::default();
+    facts.add(
+        "Host module",
+        version(&status.module_version, status.abi_version),
+    );
+    let capacity = status.capacity.max(1);
+    facts.add(
+        "Memory tier",
+        format!(
+            "{} of {} used ({} %)",
+            show_pages(status.used),
+            show_pages(status.capacity),
+            status.used.saturating_mul(100) / capacity
+        ),
+    );
+    facts.add("Floor", show_pages(status.floor));
+    facts.add("Mode", reply::mode_word(status.mode));
+    facts.add("Eviction batch", show_pages(status.batch.into()));
+    facts.add("VMs", status.vms.to_string());
+    let counters = &status.counters;
+    facts.add("Calls", counters.calls.to_string());
+    let refused = named(counters, |name| name.starts_with("refused_"));
+    if !refused.is_empty() {
+        facts.add("Refused", refused);
+    }
+    facts.add(
+        "Evicted",
+        show_pages(counters.evicted.saturating_add(counters.shrunk)),
+    );
+    facts.add("Index memory", show_bytes(counters.index_bytes));
+    facts.text()
+}
+
+fn guest_text(status: &GuestStatus) -> String {
+    let mut facts = Facts::default();
+    facts.add(
+        "Guest module",
+        version(&status.module_version, status.abi_version),
+    );
+    let host = match (status.state, status.vm) {
+        (LinkState::Attached, Some(vm)) => format!("attached, this is VM {vm} there"),
+        (LinkState::Attached, None) => "attached".into(),
+        (LinkState::Alone, _) => "none found: nothing is cached".into(),
+        (LinkState::Refused, _) => "refuses this guest: see the kernel log".into(),
+    };
+    facts.add("Host", host);
+    facts.add("Pools", status.pools.to_string());
+    let counters = &status.counters;
+    facts.add("Calls", counters.calls.to_string());
+    facts.add(
+        "Put",
+        format!(
+            "{} of {} pages offered",
+            counters.put_stored, counters.put_offered
+        ),
+    );
+    let skipped = named(counters, |name| name.starts_with("put_skipped_"));
+    if !skipped.is_empty() {
+        facts.add("Not offered", skipped);
+    }
+    facts.add(
+        "Got",
+        format!(
+            "{} of {} pages asked for",
+            counters.get_hits, counters.get_asked
+        ),
+    );
+    facts.add(
+        "Read cold",
+        format!("{} pages without a call", counters.read_absent),
+    );
+    facts.add(
+        "Presence map",
+        format!(
+            "{} of {} files, {}",
+            show_pages(counters.map_pages),
+            counters.map_files,
+            show_bytes(counters.map_bytes)
+        ),
+    );
+    facts.text()
+}
+
+fn version(module: &Option<String>, abi: u32) -> String {
+    let module = module.as_deref().unwrap_or("of unknown version");
+    format!(
+        "{module}, ABI {abi}, pages of {}",
+        show_bytes(PAGE_SIZE as u64)
+    )
+}
+
+/// The counters that are not zero, without the part their names share.
+fn named(counters: &impl CounterFields, wanted: fn(&str) -> bool) -> String {
+    let words: Vec<String> = counters
+        .counters()
+        .into_iter()
+        .filter(|(name, value)| wanted(name) && *value > 0)
+        .map(|(name, value)| {
+            let short = name.rsplit_once('_').map_or(name, |(_, short)| short);
+            format!("{short} {value}")
+        })
+        .collect();
+    words.join(", ")
+}

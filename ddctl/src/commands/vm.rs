@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl vm`.
+
+use super::stats::hit_ratio;
+use crate::{
+    cli::Watch,
+    error::Result,
+    output::{Frame, Table, show_ratio},
+    session::Session,
+    size::show_pages,
+    target::{NamedVm, name_vms},
+    watch,
+};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+/// Show VMs (host)
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    List(ListArguments),
+}
+
+/// List VMs with their VMMs' names, weights and shares
+#[derive(Args, Debug)]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    watch: Watch,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, verb: &Verb) -> Result<()> {
+    let Verb::List(arguments) = verb;
+    watch::show(session, &arguments.watch, |session, _| list(session))
+}
+
+fn list(session: &Session<'_>) -> Result<Frame> {
+    let mut host = session.host("vm list")?;
+    let vms = name_vms(session.system, host.control.vms()?);
+    let mut table = Table::new(
+        2,
+        &[
+            "ID", "NAME", "PID", "WEIGHT", "USED", "ENTITLED", "HIT", "POOLS",
+        ],
+    );
+    for named in &vms {
+        let vm = &named.vm;
+        table.row([
+            vm.id.to_string(),
+            named.label(),
+            vm.pid.to_string(),
+            vm.weight.to_string(),
+            show_pages(vm.used),
+            show_pages(vm.entitlement),
+            show_ratio(hit_ratio(&vm.stats)),
+            vm.pools.to_string(),
+        ]);
+    }
+    let json = json!({ "vms": vms.iter().map(vm_json).collect::<Vec<_>>() });
+    let text = if vms.is_empty() {
+        "No VM has loaded doubledecker_guest yet\n".into()
+    } else {
+        table.text()
+    };
+    Ok(Frame { json, text })
+}
+
+/// A VM as JSON: what the module knows, and its VMM's names.
+pub(crate) fn vm_json(vm: &NamedVm) -> Value {
+    let mut fields = fields_of(json!(vm.vm));
+    fields.extend(fields_of(json!(vm.vmm)));
+    fields.insert("hit_ratio".into(), json!(hit_ratio(&vm.vm.stats)));
+    Value::Object(fields)
+}
+
+fn fields_of(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

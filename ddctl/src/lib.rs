@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Command line of DoubleDecker, as a library so that tests can run every verb against modules
+//! in memory. See `docs/ddctl.md` for verbs, JSON and exit codes.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod error;
+mod output;
+mod session;
+mod size;
+mod system;
+mod target;
+mod vmm;
+mod watch;
+
+pub use error::{Error, Kind};
+pub use system::{Machine, System};
+
+use clap::Parser;
+use session::Session;
+use std::{ffi::OsString, io::Write};
+
+/// Runs one command and answers the exit code.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    system: &dyn System,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let cli = match cli::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(refusal) => return explain(&refusal, out, err),
+    };
+    let mut session = Session::new(system, out, err, &cli.global);
+    let result = commands::run(&mut session, &cli.command).and_then(|code| {
+        session.out.flush()?;
+        Ok(code)
+    });
+    match result {
+        Ok(code) => code,
+        Err(error) => error.report(err),
+    }
+}
+
+/// Prints help or a usage error as clap wants it.
+fn explain(refusal: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let text = refusal.render();
+    if refusal.use_stderr() {
+        // Nobody is left to tell if this fails.
+        let _ = write!(err, "{text}");
+        Kind::Usage.exit_code()
+    } else {
+        match write!(out, "{text}").and_then(|()| out.flush()) {
+            Ok(()) => 0,
+            Err(error) => Error::from(error).report(err),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What verbs print: a text for people and the same as JSON.
+
+use crate::{error::Result, session::Session};
+use comfy_table::{CellAlignment, Table as Grid, presets};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// One picture of the state, in both forms.
+pub(crate) struct Frame {
+    pub(crate) json: Value,
+    pub(crate) text: String,
+}
+
+impl Frame {
+    /// A change that was made: one line, and the same as JSON.
+    pub(crate) fn done(text: impl Into<String>, json: Value) -> Self {
+        let mut text = text.into();
+        text.push('\n');
+        Self { json, text }
+    }
+
+    /// Prints the form the user asked for.
+    pub(crate) fn print(&self, session: &mut Session<'_>) -> Result<()> {
+        if session.json {
+            writeln!(session.out, "{:#}", self.json)?;
+        } else {
+            write!(session.out, "{}", self.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// A plain table: the first columns to the left, numbers to the right.
+pub(crate) struct Table(Grid);
+
+impl Table {
+    /// A table with these headings, of which the first `left` are texts.
+    pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING);
+        grid.set_header(headings);
+        for (index, column) in grid.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if index >= left {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        Self(grid)
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.0.add_row(cells);
+    }
+
+    /// The table without blanks at the ends of its lines.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for line in self.0.lines() {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Names and values, one a line, aligned.
+#[derive(Default)]
+pub(crate) struct Facts(Vec<(String, String)>);
+
+impl Facts {
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let width = self.0.iter().map(|(name, _)| name.chars().count()).max();
+        let width = width.unwrap_or_default();
+        let mut text = String::new();
+        for (name, value) in &self.0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:width$}  {value}");
+        }
+        text
+    }
+}
+
+/// A share as a person reads it; a dash if there is nothing to share.
+pub(crate) fn show_ratio(ratio: Option<f64>) -> String {
+    match ratio {
+        Some(ratio) => format!("{:.1} %", ratio * 100.0),
+        None => "-".into(),
+    }
+}
+
+/// A text from outside, without anything that could steer a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(visible).collect()
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Finding the VM or container the user means.
+
+use crate::{
+    error::{Error, Kind, Result},
+    system::System,
+    vmm::Vmm,
+};
+use ddabi::pool::DEFAULT_POOL;
+use ddnl::{Pool, Vm};
+
+/// A VM with its VMM's names.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedVm {
+    pub(crate) vm: Vm,
+    pub(crate) vmm: Vmm,
+}
+
+impl NamedVm {
+    /// What to call it: its name, else its number.
+    pub(crate) fn label(&self) -> String {
+        match &self.vmm.name {
+            Some(name) => name.clone(),
+            None => format!("vm{}", self.vm.id),
+        }
+    }
+}
+
+/// Asks each VM's VMM for its names.
+pub(crate) fn name_vms(system: &dyn System, vms: Vec<Vm>) -> Vec<NamedVm> {
+    let named = |vm: Vm| NamedVm {
+        vmm: Vmm::of(system, vm.pid),
+        vm,
+    };
+    vms.into_iter().map(named).collect()
+}
+
+/// Splits `VM[/CONTAINER]`.
+pub(crate) fn split(target: &str) -> (&str, Option<&str>) {
+    match target.split_once('/') {
+        Some((vm, container)) => (vm, Some(container)),
+        None => (target, None),
+    }
+}
+
+/// The VM with this number, process, name or uuid; `id:`, `pid:`, `name:` and `uuid:` say which.
+pub(crate) fn find_vm<'a>(vms: &'a [NamedVm], wanted: &str) -> Result<&'a NamedVm> {
+    let number: Option<u32> = wanted.parse().ok();
+    let by_id = |text: &str| {
+        text.parse()
+            .is_ok_and(|id: u32| has(vms, |vm| vm.vm.id == id))
+    };
+    let found: Vec<&NamedVm> = match wanted.split_once(':') {
+        Some(("id", id)) => matching(vms, |vm| id.parse() == Ok(vm.vm.id)),
+        Some(("pid", pid)) => matching(vms, |vm| pid.parse() == Ok(vm.vm.pid)),
+        Some(("name", name)) => matching(vms, |vm| vm.vmm.name.as_deref() == Some(name)),
+        Some(("uuid", uuid)) => matching(vms, |vm| has_uuid(vm, uuid)),
+        _ if by_id(wanted) => matching(vms, |vm| Some(vm.vm.id) == number),
+        _ => matching(vms, |vm| {
+            Some(vm.vm.pid) == number || vm.label() == wanted || has_uuid(vm, wanted)
+        }),
+    };
+    match found.as_slice() {
+        [vm] => Ok(vm),
+        [] => Err(
+            Error::new(Kind::NotFound, format!("no VM `{wanted}`")).hint(match vms {
+                [] => "no VM has loaded doubledecker_guest yet".into(),
+                _ => format!("there are {}", list(vms.iter().map(NamedVm::label))),
+            }),
+        ),
+        several => Err(Error::new(
+            Kind::NotFound,
+            format!("`{wanted}` is the name of {} VMs", several.len()),
+        )
+        .hint(format!(
+            "name it by number: {}",
+            list(several.iter().map(|vm| format!("id:{}", vm.vm.id)))
+        ))),
+    }
+}
+
+/// The pool with this name or number; `default` is the VM's default pool.
+pub(crate) fn find_pool<'a>(pools: &'a [Pool], wanted: &str) -> Result<&'a Pool> {
+    let number: Option<u32> = wanted.parse().ok();
+    let named: Vec<&Pool> = pools.iter().filter(|pool| pool.name == wanted).collect();
+    match named.as_slice() {
+        [pool] => return Ok(pool),
+        [] => {}
+        several => {
+            return Err(Error::new(
+                Kind::NotFound,
+                format!("`{wanted}` is the name of {} containers", several.len()),
+            )
+            .hint(format!(
+                "name it by number: {}",
+                list(several.iter().map(|pool| pool.id.to_string()))
+            )));
+        }
+    }
+    let found = pools.iter().find(|pool| {
+        Some(pool.id) == number
+            || pool.cgroup.as_deref() == Some(wanted)
+            || (wanted == "default" && pool.id == DEFAULT_POOL)
+    });
+    found.ok_or_else(|| {
+        Error::new(Kind::NotFound, format!("no container `{wanted}`")).hint(match pools {
+            [] => "no container is enrolled".into(),
+            _ => format!("there are {}", list(pools.iter().map(pool_label))),
+        })
+    })
+}
+
+/// What to call a pool: its name, else its number.
+pub(crate) fn pool_label(pool: &Pool) -> String {
+    match (pool.name.as_str(), pool.id) {
+        ("", DEFAULT_POOL) => "default".into(),
+        ("", id) => format!("pool{id}"),
+        (name, _) => crate::output::printable(name),
+    }
+}
+
+fn matching(vms: &[NamedVm], wanted: impl Fn(&NamedVm) -> bool) -> Vec<&NamedVm> {
+    vms.iter().filter(|vm| wanted(vm)).collect()
+}
+
+fn has(vms: &[NamedVm], wanted: impl Fn(&NamedVm) -> bool) -> bool {
+    vms.iter().any(wanted)
+}
+
+fn has_uuid(vm: &NamedVm, uuid: &str) -> bool {
+    let own = vm.vmm.uuid.as_deref();
+    own.is_some_and(|own| own.eq_ignore_ascii_case(uuid))
+}
+
+/// The first few of many names.
+fn list(names: impl Iterator<Item = String>) -> String {
+    const MOST: usize = 8;
+    let names: Vec<String> = names.collect();
+    match names.get(MOST..) {
+        Some(more) if !more.is_empty() => {
+            format!("{} and {} more", names[..MOST].join(", "), more.len())
+        }
+        _ => names.join(", "),
+    }
+}
