@@ -10,7 +10,7 @@
 //! Handles come in through [`Store::insert`] and leave exactly once: through the return value of
 //! the operation that removed the page. The caller frees what they stand for.
 //!
-//! - [`slot`]: a slot in 56 bytes, a segment of 256;
+//! - [`slot`]: a slot in 56 bytes, a segment of 64;
 //! - [`fifo`]: the order and the counters of a pool;
 //! - [`bucket`]: the hash table, which grows and shrinks by one bucket at a time;
 //! - [`file`]: the rings of the files;
@@ -37,6 +37,9 @@ pub(crate) const NONE: u32 = 0;
 
 /// Bounds slot numbers, so that the arithmetic of buckets stays within 32 bits: 128 GiB of index.
 const MAX_SLOTS: usize = 1 << 31;
+
+/// Unused slots that a store may always have.
+const SLACK: u32 = 256;
 
 /// The memory of a store, supplied by the caller.
 ///
@@ -184,17 +187,23 @@ impl<S: Storage> Store<S> {
         }
     }
 
+    /// Whether [`Store::trim`] would find something to do.
+    pub const fn is_slack(&self) -> bool {
+        let unused = self.high - 1 - self.used;
+        if self.used > 0 {
+            unused > SLACK + self.used / 8
+        } else {
+            unused > 0
+        }
+    }
+
     /// Lets up to `steps` unused slots at the end go, and says how many segments are needed. The
     /// caller may free the others; they are as zeroed as they came.
     ///
     /// Some slack stays, so that a store of steady size does not move its pages about.
     pub fn trim(&mut self, steps: u32) -> usize {
         for _ in 0..steps {
-            let unused = self.high - 1 - self.used;
-            if self.used > 0 && unused <= SEGMENT_SLOTS as u32 + self.used / 8 {
-                break;
-            }
-            if self.high == 1 {
+            if !self.is_slack() {
                 break;
             }
             self.drop_highest();

@@ -6,7 +6,7 @@ use super::{Entry, Removed, NONE};
 use ddabi::key::{FileKey, PageKey};
 
 /// Slots in a segment.
-pub const SEGMENT_SLOTS: usize = 256;
+pub const SEGMENT_SLOTS: usize = 64;
 
 /// Buckets of files in a segment: files have fewer heads than pages, for a file has many pages.
 pub(super) const SEGMENT_FILES: usize = SEGMENT_SLOTS / 4;
@@ -21,7 +21,8 @@ const POOL_MASK: u16 = (1 << 14) - 1;
 const USED: u16 = 1 << 14;
 const LEADER: u16 = 1 << 15;
 
-/// What a store needs for 256 pages: 61 bytes a page, in an allocation of 16 KiB 64.
+/// What a store needs for 64 pages: 61 bytes each, or 64 when a segment has a page of memory to
+/// itself.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Segment {
@@ -75,7 +76,8 @@ pub(super) struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 56);
-const _: () = assert!(size_of::<Segment>() <= 61 * SEGMENT_SLOTS);
+const _: () = assert!(size_of::<Segment>() == 61 * SEGMENT_SLOTS);
+const _: () = assert!(size_of::<Segment>() <= ddabi::PAGE_SIZE);
 
 impl Slot {
     const EMPTY: Self = Self {
