@@ -1,24 +1,89 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Skeleton.
+//! The guest half of DoubleDecker: clean file pages that reclaim drops go to the host, and come
+//! back when they are read again.
+//!
+//! - [`entry`]: where the kernel calls us; [`put`], [`read`]: pages out and in;
+//! - [`map`]: what the host may hold; [`departures`]: pages between removal and freeing;
+//! - [`filesystems`], [`pools`]: whose pages they are; [`flushes`]: what the host holds in vain;
+//! - [`link`]: the session with the host; [`call`]: how a hypercall is made;
+//! - [`control`]: netlink; [`ffi`] and `shim/`: everything C.
+//!
+//! Locks and contexts: `docs/locking.md`.
 
 #![crate_name = "doubledecker_guest"]
 
+mod call;
+mod control;
+mod counters;
+mod departures;
+mod entry;
+mod ffi;
+mod filesystems;
+mod flushes;
+#[path = "../../shim/genl.rs"]
+mod genl;
+mod guest;
+mod link;
+mod lock;
+mod map;
+mod pools;
+mod put;
+mod read;
+
+use crate::guest::Guest;
 use kernel::prelude::*;
 
 module! {
-    type: Skeleton,
+    type: Module,
     name: "doubledecker_guest",
     authors: ["DoubleDecker developers"],
-    description: "DoubleDecker guest",
+    description: "Second-chance cache of clean file pages, kept by the KVM host (guest half)",
     license: "GPL",
+    params: {
+        map_mib: u64 {
+            default: 0,
+            description: "Bound of the presence map in MiB (0: 1/64 of memory, at least 8)",
+        },
+    },
 }
 
-struct Skeleton;
+/// Version shown to users.
+const VERSION: &str = "0.1.0";
 
-impl kernel::Module for Skeleton {
+/// The module, in the order things are undone.
+struct Module {
+    family: Option<genl::Family>,
+    worker: Option<ffi::Worker>,
+    guest: Pin<KBox<Guest>>,
+}
+
+impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        pr_info!("abi {} {}\n", ddabi::ABI_VERSION, ddabi::key::mix(7));
-        Ok(Skeleton)
+        let (kvm, confidential) = ffi::machine();
+        if confidential {
+            pr_err!("the memory of a confidential guest must not go to the host: refused\n");
+            return Err(EPERM);
+        }
+        if !kvm {
+            pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
+            return Err(ENODEV);
+        }
+        let guest = Guest::new(*module_parameters::map_mib.value() << 20)?;
+        // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
+        unsafe { entry::GUEST.publish(&guest) };
+        let mut module = Self { family: None, worker: None, guest };
+        module.family = Some(genl::Family::register()?);
+        module.worker = Some(ffi::Worker::start());
+        Ok(module)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        self.family = None;
+        self.worker = None;
+        link::leave(&self.guest);
+        entry::GUEST.withdraw();
     }
 }

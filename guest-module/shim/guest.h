@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What crosses between this module's C and Rust; mirrored in src/ffi.rs.
+ * C is used only for macros and inlines that Rust cannot reach.
+ */
+#ifndef DD_GUEST_H
+#define DD_GUEST_H
+
+#include <linux/types.h>
+
+/* Pages of the widest window asked for by dd_ra_widen(). */
+#define DD_RA_WIDE 256
+
+struct address_space;
+struct cgroup;
+struct file;
+struct folio;
+struct folio_batch;
+struct readahead_control;
+struct super_block;
+
+/* Why a mapping's pages must not go to the host, or not be trusted there. */
+enum {
+	DD_MAPPING_FOREIGN	= 1 << 0, /* not a regular file of a known operations table */
+	DD_MAPPING_SPECIAL	= 1 << 1, /* DAX, encrypted, verity, swap or quota file */
+	DD_MAPPING_DIRECT	= 1 << 2, /* direct I/O is under way */
+	DD_MAPPING_ERROR	= 1 << 3, /* a write failed: cache and disk may differ */
+	DD_MAPPING_EXITING	= 1 << 4, /* the inode is being torn down */
+	DD_MAPPING_UNLINKED	= 1 << 5, /* no name is left */
+};
+
+struct dd_mapping {
+	const struct super_block *sb;
+	u64 inode;
+	u64 end;		/* index of the first page beyond the end of the file */
+	u32 generation;
+	u32 flags;
+};
+
+struct dd_folio {
+	u64 index;
+	u64 pfn;
+	u32 pages;
+	u32 fresh;		/* may be filled by us: clean, idle, empty, no private state */
+	u32 valid;		/* may be given away: clean, up to date, no private state */
+	u32 frozen;		/* nobody holds a reference */
+};
+
+/* page.c */
+void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view);
+void dd_folio_view(struct folio *folio, struct dd_folio *view);
+struct address_space *dd_folio_mapping(struct folio *folio);
+u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
+void dd_folio_zero_tail(struct folio *folio, u32 first);
+bool dd_mapping_learn(struct address_space *mapping);
+
+/* read.c */
+void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);
+struct address_space *dd_ra_mapping(const struct readahead_control *rac);
+struct folio *dd_ra_folio(const struct readahead_control *rac, u64 index);
+void dd_ra_filled(struct folio *folio);
+void dd_ra_original(struct readahead_control *rac, u64 index, u32 pages);
+void dd_ra_consume(struct readahead_control *rac, u32 pages);
+void dd_ra_widen(struct readahead_control *rac, u32 pages);
+int dd_read_original(struct file *file, struct folio *folio);
+void dd_read_filled(struct folio *folio);
+
+/* cgroup.c */
+u32 dd_folio_cgroups(struct folio *folio, u64 *ids, u32 max);
+struct cgroup *dd_cgroup_open(const char *path, int *err);
+void dd_cgroup_close(struct cgroup *cgroup);
+u64 dd_cgroup_id(const struct cgroup *cgroup);
+bool dd_cgroup_dead(const struct cgroup *cgroup);
+int dd_cgroup_path(struct cgroup *cgroup, char *path, size_t len);
+
+/* machine.c */
+bool dd_machine_is_kvm_guest(void);
+bool dd_machine_is_confidential(void);
+long dd_hypercall(unsigned long nr, unsigned long address);
+unsigned long dd_irq_save(void);
+void dd_irq_restore(unsigned long flags);
+bool dd_in_task(void);
+unsigned long dd_current(void);
+unsigned long dd_physical(const void *address);
+u64 dd_memory_bytes(void);
+int dd_file_view(u32 fd, struct dd_mapping *view);
+
+/* worker.c */
+void dd_worker_start(void);
+void dd_worker_kick(void);
+void dd_worker_stop(void);
+
+/* hooks.c */
+int dd_hooks_install(const char **failed);
+void dd_hooks_remove(void);
+
+/* Implemented in Rust. */
+void dd_on_folio_removed(struct folio *folio, bool reclaimed);
+void dd_on_folios_freed(struct folio_batch *batch);
+void dd_on_content_change(struct address_space *mapping, u64 first, u64 last);
+void dd_on_shutdown(const struct super_block *sb, bool done);
+bool dd_on_readahead_wanted(void);
+void dd_on_readahead(struct readahead_control *rac);
+int dd_on_read_folio(struct file *file, struct folio *folio);
+unsigned int dd_on_tick(void);
+
+#endif

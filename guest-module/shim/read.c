@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Readahead windows, and the filesystem's own way to read. */
+
+#include <linux/backing-dev.h>
+#include <linux/fs.h>
+#include <linux/pagemap.h>
+#include "guest.h"
+
+void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages)
+{
+	*index = rac->_index;
+	*pages = rac->_nr_pages;
+}
+
+struct address_space *dd_ra_mapping(const struct readahead_control *rac)
+{
+	return rac->mapping;
+}
+
+struct folio *dd_ra_folio(const struct readahead_control *rac, u64 index)
+{
+	return xa_load(&rac->mapping->i_pages, index);
+}
+
+/* The folio is up to date: ends the read as a filesystem would. */
+void dd_ra_filled(struct folio *folio)
+{
+	folio_end_read(folio, true);
+	folio_put(folio);
+}
+
+/* Lets the filesystem read a part of the window. */
+void dd_ra_original(struct readahead_control *rac, u64 index, u32 pages)
+{
+	struct readahead_control part = *rac;
+	struct folio *folio;
+
+	part._index = index;
+	part._nr_pages = pages;
+	part._batch_count = 0;
+	rac->mapping->a_ops->readahead(&part);
+	/*
+	 * What the filesystem did not take stays in the cache, not up to date:
+	 * the reader will ask for it by read_folio.
+	 */
+	while ((folio = readahead_folio(&part)))
+		folio_unlock(folio);
+}
+
+/* The first pages of the window are done. */
+void dd_ra_consume(struct readahead_control *rac, u32 pages)
+{
+	rac->_index += pages;
+	rac->_nr_pages -= pages;
+	rac->_batch_count = 0;
+}
+
+/*
+ * A stream that the host serves gets longer windows, for an exit costs the
+ * same for many pages as for one; 0 goes back to the device's setting.
+ */
+void dd_ra_widen(struct readahead_control *rac, u32 pages)
+{
+	struct file_ra_state *ra = rac->ra;
+	unsigned int usual = inode_to_bdi(rac->mapping->host)->ra_pages;
+
+	/* Respect readers that switched readahead off (random access). */
+	if (!ra || !ra->ra_pages)
+		return;
+	if (pages > usual)
+		ra->ra_pages = pages;
+	else if (ra->ra_pages > usual && ra->ra_pages <= DD_RA_WIDE)
+		ra->ra_pages = usual;
+}
+
+int dd_read_original(struct file *file, struct folio *folio)
+{
+	/* A real frame is needed: see shim/hook.h. */
+	int ret = folio->mapping->a_ops->read_folio(file, folio);
+
+	barrier();
+	return ret;
+}
+
+void dd_read_filled(struct folio *folio)
+{
+	folio_end_read(folio, true);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making a hypercall: a request block per CPU, filled and sent with interrupts off.
+
+use crate::ffi::{self, InterruptsOff};
+use core::cell::UnsafeCell;
+use ddabi::answer::{AnswerHeader, Eviction, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS};
+use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
+use ddabi::request::{RequestHeader, BODY, MAX_RUNS, REQUEST_MAGIC};
+use ddabi::{ABI_VERSION, PAGE_SIZE};
+use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Answers of *Retry* in a row after which a call gives up: more than CPUs that could overtake.
+const MAX_RETRIES: u32 = 1024;
+
+/// Request and answer page of a CPU: physically contiguous, as one allocation of 8 KiB is.
+#[repr(C, align(8192))]
+struct Block {
+    request: [u8; PAGE_SIZE],
+    answer: [u8; PAGE_SIZE],
+}
+
+// SAFETY: Bytes.
+unsafe impl pin_init::Zeroable for Block {}
+
+/// The blocks of all CPUs, and the sequence they share (`docs/decisions/0001-sequence.md`).
+pub(crate) struct Caller {
+    blocks: KVec<KBox<UnsafeCell<Block>>>,
+    sequence: Atomic<u64>,
+}
+
+// SAFETY: A block is used only by its CPU with interrupts off (see `Call`), hence by one context
+// at a time.
+unsafe impl Sync for Caller {}
+// SAFETY: Blocks are plain memory.
+unsafe impl Send for Caller {}
+
+/// Why a call brought nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Failure {
+    /// Nobody handles the hypercall.
+    NoHost,
+    /// The host refused, with a status that is neither `Ok` nor `Retry`.
+    Refused(Status),
+}
+
+impl Caller {
+    /// Blocks for all CPUs there can be.
+    pub(crate) fn new() -> Result<Self> {
+        let mut blocks = KVec::new();
+        for _ in 0..nr_cpu_ids() {
+            let block = KBox::<Block>::zeroed(GFP_KERNEL)?;
+            // An `UnsafeCell` has the layout of its content.
+            let raw = KBox::into_raw(block).cast::<UnsafeCell<Block>>();
+            // SAFETY: From `into_raw` just now, and the layouts agree.
+            blocks.push(unsafe { KBox::from_raw(raw) }, GFP_KERNEL)?;
+        }
+        Ok(Self { blocks, sequence: Atomic::new(0) })
+    }
+
+    /// Begins a call on this CPU. Interrupts are off until the value is dropped.
+    pub(crate) fn begin(&self) -> Option<Call<'_>> {
+        let off = InterruptsOff::new();
+        let block = self.blocks.get(CpuId::current().as_u32() as usize)?.get();
+        // INVARIANT: Interrupts are off; no other call can begin on this CPU, for our callbacks
+        // run neither in NMIs nor inside of each other while they call.
+        Some(Call { caller: self, block, count: 0, answered: false, _off: off })
+    }
+
+    /// Starts counting anew, for a new session.
+    pub(crate) fn restart(&self) {
+        self.sequence.store(0, Relaxed);
+    }
+}
+
+/// A call under construction, or its answer.
+///
+/// # Invariants
+///
+/// `block` is this CPU's block and nobody else uses it.
+pub(crate) struct Call<'a> {
+    caller: &'a Caller,
+    block: *mut Block,
+    count: u32,
+    answered: bool,
+    _off: InterruptsOff,
+}
+
+impl Call<'_> {
+    fn block(&self) -> &Block {
+        // SAFETY: By the type invariant.
+        unsafe { &*self.block }
+    }
+
+    fn block_mut(&mut self) -> &mut Block {
+        // SAFETY: By the type invariant.
+        unsafe { &mut *self.block }
+    }
+
+    /// Appends an element to the body; `false` if there is no room.
+    pub(crate) fn push<T: IntoBytes + Immutable>(&mut self, element: &T) -> bool {
+        let at = BODY + self.count as usize * size_of::<T>();
+        let Some(place) = self.block_mut().request.get_mut(at..at + size_of::<T>()) else {
+            return false;
+        };
+        place.copy_from_slice(element.as_bytes());
+        self.count += 1;
+        true
+    }
+
+    /// Sends the request and waits for the answer.
+    pub(crate) fn send(
+        &mut self,
+        operation: Operation,
+        session: u64,
+        mut retried: impl FnMut(),
+    ) -> Result<Outcome, Failure> {
+        for _ in 0..MAX_RETRIES {
+            let header = RequestHeader {
+                magic: REQUEST_MAGIC,
+                version: ABI_VERSION,
+                operation: operation as u16,
+                session,
+                sequence: self.caller.sequence.fetch_add(1, Relaxed) + 1,
+                count: self.count,
+                ..RequestHeader::default()
+            };
+            let block = self.block_mut();
+            block.request[..BODY].copy_from_slice(header.as_bytes());
+            // SAFETY: By the type invariant the block is ours; callers name only frames that
+            // belong to the folios they hold.
+            let raw = unsafe { ffi::hypercall(NUMBER, self.block.cast()) };
+            let Some(outcome) = Outcome::from_raw(raw as u64) else {
+                return Err(Failure::NoHost);
+            };
+            match outcome.status {
+                Status::Retry => retried(),
+                Status::Ok => {
+                    self.answered = outcome.answered && self.answer_is_for(header.sequence);
+                    return Ok(Outcome { answered: self.answered, ..outcome });
+                }
+                status => return Err(Failure::Refused(status)),
+            }
+        }
+        Err(Failure::Refused(Status::Retry))
+    }
+
+    fn header(&self) -> Option<AnswerHeader> {
+        AnswerHeader::read_from_prefix(&self.block().answer).ok().map(|(header, _)| header)
+    }
+
+    fn answer_is_for(&self, sequence: u64) -> bool {
+        self.header().is_some_and(|header| {
+            header.magic == ANSWER_MAGIC
+                && header.version == ABI_VERSION
+                && header.sequence == sequence
+        })
+    }
+
+    /// Whether run `n` was stored or hit.
+    pub(crate) fn succeeded(&self, n: usize) -> bool {
+        self.answered && n < MAX_RUNS && self.block().answer[RESULTS + n] == 1
+    }
+
+    /// The body of the answer.
+    pub(crate) fn body<T: FromBytes>(&self) -> Option<T> {
+        if !self.answered {
+            return None;
+        }
+        T::read_from_prefix(&self.block().answer[RESULTS..]).ok().map(|(body, _)| body)
+    }
+
+    /// The eviction notices of the answer.
+    pub(crate) fn evictions(&self) -> impl Iterator<Item = Eviction> + '_ {
+        let count = match self.header() {
+            Some(header) if self.answered => usize::from(header.evictions).min(MAX_EVICTIONS),
+            _ => 0,
+        };
+        (0..count).filter_map(|n| {
+            let at = EVICTIONS + n * size_of::<Eviction>();
+            Eviction::read_from_prefix(&self.block().answer[at..]).ok().map(|(notice, _)| notice)
+        })
+    }
+}

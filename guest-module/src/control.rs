@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Generic netlink commands; `docs/netlink/dd_guest.yaml` is the specification.
+
+use crate::entry::guest;
+use crate::ffi;
+use crate::genl::{Args, Control, Message};
+use crate::guest::Guest;
+use crate::link;
+use crate::pools::{self, Name, Policy, NO_HOST};
+use ddabi::genl::{Attribute, GuestCommand};
+use ddabi::hypercall::Operation;
+use ddabi::pool::{Store, DEFAULT_WEIGHT, MAX_WEIGHT};
+use ddabi::request::MigrateBody;
+use ddabi::ABI_VERSION;
+use kernel::prelude::*;
+use zerocopy::IntoBytes;
+
+/// Longest cgroup path that is shown.
+const PATH_LEN: usize = 512;
+
+/// The handlers.
+pub(crate) struct GuestControl;
+
+impl Control for GuestControl {
+    fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
+        let guest = guest().ok_or(ENODEV)?;
+        match command {
+            c if c == GuestCommand::Status as u8 => status(guest, reply),
+            c if c == GuestCommand::PoolAdd as u8 => pool_add(guest, args, reply),
+            c if c == GuestCommand::PoolSet as u8 => pool_set(guest, args, reply),
+            c if c == GuestCommand::PoolRemove as u8 => pool_remove(guest, args, reply),
+            c if c == GuestCommand::Flush as u8 => flush(guest, args, reply),
+            c if c == GuestCommand::Migrate as u8 => migrate(guest, args, reply),
+            _ => Err(EINVAL),
+        }
+    }
+
+    fn dump(command: u8, _: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
+        let guest = guest().ok_or(ENODEV)?;
+        if command != GuestCommand::PoolList as u8 {
+            return Err(EINVAL);
+        }
+        // The cursor is the number after the last pool shown.
+        let after = cursor.checked_sub(1).map(|id| id as u32);
+        let mut path = [0; PATH_LEN];
+        let shown = guest.pools.next(after, |pool| -> Result<(u32, Option<u32>)> {
+            message.put_u32(Attribute::PoolId, pool.id)?;
+            message.put_str(Attribute::Name, pool.name.as_bytes())?;
+            if let Some(cgroup) = &pool.cgroup {
+                message.put_u64(Attribute::CgroupId, cgroup.id())?;
+                message.put_str(Attribute::CgroupPath, cgroup.path(&mut path))?;
+            }
+            message.put_u32(Attribute::Weight, pool.policy.weight)?;
+            message.put_u32(Attribute::Store, pool.policy.store as u32)?;
+            Ok((pool.id, pool.host))
+        });
+        let Some(shown) = shown else {
+            return Ok(false);
+        };
+        let (id, host) = shown?;
+        if let Some(stats) = host.and_then(|host| pools::stats(guest, host)) {
+            message.put_bytes(Attribute::Stats, stats.as_bytes())?;
+        }
+        *cursor = u64::from(id) + 1;
+        Ok(true)
+    }
+}
+
+fn status(guest: &Guest, reply: &mut Message) -> Result {
+    reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
+    reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
+    reply.put_u32(Attribute::State, guest.link.state())?;
+    reply.put_u32(Attribute::VmId, guest.link.vm())?;
+    reply.put_u64(Attribute::Features, 0)?;
+    reply.put_u32(Attribute::Pools, guest.pools.count())?;
+    reply.put_bytes(Attribute::Counters, guest.snapshot().as_bytes())
+}
+
+/// Weight and store of a request, checked.
+fn policy(args: &Args, reply: &mut Message) -> Result<(Option<u32>, Option<Store>)> {
+    let weight = args.weight();
+    if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
+        return Err(reply.explain(c"weight must be 0 to 10000", ERANGE));
+    }
+    let store = match args.store() {
+        None => None,
+        Some(raw) => match Store::from_raw(raw) {
+            Some(store) => Some(store),
+            None => return Err(reply.explain(c"unknown store", EINVAL)),
+        },
+    };
+    Ok((weight, store))
+}
+
+fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+    let (weight, store) = policy(args, reply)?;
+    let Some(path) = args.cgroup_path() else {
+        return Err(reply.explain(c"cgroup-path is missing", EINVAL));
+    };
+    let last = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let name = Name::new(args.name().map_or(last, CStr::to_bytes));
+    let policy = Policy {
+        weight: weight.unwrap_or(DEFAULT_WEIGHT),
+        store: store.unwrap_or(Store::Memory),
+    };
+    let id = guest.pools.add(guest, path, name, policy).map_err(|error| {
+        let why = match error {
+            e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
+            e if e == EEXIST => c"this cgroup is enrolled already",
+            e if e == ENOSPC => c"too many containers",
+            _ => c"the host did not create the pool",
+        };
+        reply.explain(why, error)
+    })?;
+    reply.put_u32(Attribute::PoolId, id)
+}
+
+fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
+    args.pool_id().ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
+}
+
+fn pool_set(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+    let (weight, store) = policy(args, reply)?;
+    let id = pool_id(args, reply)?;
+    let change = |policy: &mut Policy| {
+        policy.weight = weight.unwrap_or(policy.weight);
+        policy.store = store.unwrap_or(policy.store);
+    };
+    guest.pools.set(guest, id, change).map_err(|error| unknown_pool(error, reply))
+}
+
+fn pool_remove(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+    let id = pool_id(args, reply)?;
+    guest.pools.remove(guest, id).map_err(|error| {
+        if error == EINVAL {
+            return reply.explain(c"the default pool cannot be removed, set its weight to 0", error);
+        }
+        unknown_pool(error, reply)
+    })
+}
+
+fn unknown_pool(error: Error, reply: &mut Message) -> Error {
+    if error == ENOENT {
+        return reply.explain(c"no such container", error);
+    }
+    error
+}
+
+/// Everything is dropped by a new session; a pool by destroying and creating it again.
+fn flush(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+    match args.pool_id() {
+        None => {
+            link::drop_all(guest);
+            Ok(())
+        }
+        Some(id) => guest.pools.renew(guest, id).map_err(|error| unknown_pool(error, reply)),
+    }
+}
+
+fn migrate(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+    let id = pool_id(args, reply)?;
+    let Some(descriptor) = args.file_fd() else {
+        return Err(reply.explain(c"file-fd is missing", EINVAL));
+    };
+    let view = ffi::file_view(descriptor)?;
+    let Some(filesystem) = guest.filesystems.find(view.superblock()) else {
+        return Err(reply.explain(c"files of this filesystem are not cached", EINVAL));
+    };
+    let pool = guest.pools.host_of(id).map_err(|error| unknown_pool(error, reply))?;
+    let session = guest.link.session().ok_or(NO_HOST)?;
+    let body = MigrateBody { file: view.key(filesystem), pool, reserved: 0 };
+    pools::command(guest, session, Operation::Migrate, &body, |_| ()).map_err(pools::to_error)
+}

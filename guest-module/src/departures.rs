@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Folios between removal and freeing in a reclaiming task (`docs/decisions/0002`).
+
+use crate::ffi;
+use crate::lock::{new_irq_lock, IrqLock};
+use ddabi::key::FileKey;
+use ddabi::request::Run;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    ordering::{Acquire, Relaxed, Release},
+    Atomic,
+};
+
+/// Tasks that reclaim at a time; further ones do not put.
+const TASKS: usize = 64;
+/// Places looked at for a task.
+const PROBES: usize = 8;
+/// Folios of one task: a kernel folio batch.
+pub(crate) const FOLIOS: usize = 31;
+
+/// A folio on its way out, and the run that puts it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Departure {
+    /// The folio's address, to recognise it.
+    pub(crate) folio: usize,
+    /// What to send.
+    pub(crate) run: Run,
+}
+
+impl Departure {
+    /// The file.
+    pub(crate) fn file(&self) -> &FileKey {
+        &self.run.file
+    }
+}
+
+/// A list of departures with a fixed bound.
+#[derive(Default)]
+pub(crate) struct Departing {
+    count: usize,
+    folios: [Departure; FOLIOS],
+}
+
+impl Departing {
+    /// The departures.
+    pub(crate) fn as_slice(&self) -> &[Departure] {
+        &self.folios[..self.count]
+    }
+
+    fn push(&mut self, departure: Departure) -> bool {
+        let Some(place) = self.folios.get_mut(self.count) else {
+            return false;
+        };
+        *place = departure;
+        self.count += 1;
+        true
+    }
+
+    /// Moves those to the front that `is_freed`; how many.
+    fn partition(&mut self, mut is_freed: impl FnMut(usize) -> bool) -> usize {
+        let mut freed = 0;
+        for n in 0..self.count {
+            if is_freed(self.folios[n].folio) {
+                self.folios.swap(n, freed);
+                freed += 1;
+            }
+        }
+        freed
+    }
+
+    fn remove_front(&mut self, freed: usize) {
+        self.folios.copy_within(freed..self.count, 0);
+        self.count -= freed;
+    }
+}
+
+/// The place of one task.
+#[pin_data]
+struct Place {
+    /// The task, 0 if the place is free. Taken and given back by the task itself.
+    task: Atomic<usize>,
+    /// Used by the task alone; the lock keeps its interrupts out.
+    #[pin]
+    departing: IrqLock<Departing>,
+}
+
+/// The places of all tasks.
+pub(crate) struct Departures {
+    places: KVec<Pin<KBox<Place>>>,
+    /// Places taken, so that freeing costs nothing while nobody reclaims.
+    taken: Atomic<u32>,
+}
+
+impl Departures {
+    /// No departures.
+    pub(crate) fn new() -> Result<Self> {
+        let mut places = KVec::with_capacity(TASKS, GFP_KERNEL)?;
+        for _ in 0..TASKS {
+            let place = KBox::pin_init(
+                pin_init!(Place {
+                    task: Atomic::new(0),
+                    departing <- new_irq_lock!(Departing::default(), "Departures::departing"),
+                }),
+                GFP_KERNEL,
+            )?;
+            places.push(place, GFP_KERNEL)?;
+        }
+        Ok(Self { places, taken: Atomic::new(0) })
+    }
+
+    fn probe(&self, task: usize) -> impl Iterator<Item = &Place> {
+        let start = ddabi::key::mix(task as u64) as usize;
+        (0..PROBES).map(move |n| &*self.places[start.wrapping_add(n) % TASKS])
+    }
+
+    fn place_of(&self, task: usize) -> Option<&Place> {
+        self.probe(task).find(|place| place.task.load(Relaxed) == task)
+    }
+
+    /// Notes a folio that the running task removed; `false` if there is no place.
+    pub(crate) fn note(&self, departure: Departure) -> bool {
+        let task = ffi::current_task();
+        let place = self.place_of(task).or_else(|| {
+            self.probe(task).find(|place| {
+                let free = place.task.cmpxchg(0, task, Acquire).is_ok();
+                if free {
+                    self.taken.fetch_add(1, Relaxed);
+                }
+                free
+            })
+        });
+        place.is_some_and(|place| place.departing.with(|departing| departing.push(departure)))
+    }
+
+    /// Hands those departures of the running task to `put` that are among the folios being
+    /// freed. Interrupts are off meanwhile.
+    pub(crate) fn leave<I: Iterator<Item = usize>>(
+        &self,
+        freed: impl Fn() -> I,
+        put: impl FnOnce(&[Departure]),
+    ) {
+        // Freeing in interrupts is never that of the task below.
+        if self.taken.load(Relaxed) == 0 || !ffi::in_task() {
+            return;
+        }
+        let Some(place) = self.place_of(ffi::current_task()) else {
+            return;
+        };
+        let empty = place.departing.with(|departing| {
+            let count = departing.partition(|folio| freed().any(|one| one == folio));
+            if count > 0 {
+                put(&departing.as_slice()[..count]);
+                departing.remove_front(count);
+            }
+            departing.count == 0
+        });
+        if empty {
+            place.task.store(0, Release);
+            self.taken.fetch_sub(1, Relaxed);
+        }
+    }
+}

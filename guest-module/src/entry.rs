@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where C calls us: the hooks and the worker.
+
+use crate::control::GuestControl;
+use crate::ffi::{
+    batch_folios, Delay, Folio, Mapping, Published, RawBatch, RawFile, RawFolio, RawMapping,
+    RawSuperblock, RawWindow, Window,
+};
+use crate::guest::Guest;
+use crate::{ffi, link, put, read};
+use core::ffi::c_int;
+
+/// The module's state while hooks, worker and netlink family are there.
+pub(crate) static GUEST: Published<Guest> = Published::new();
+
+/// The module's state, for callbacks.
+pub(crate) fn guest() -> Option<&'static Guest> {
+    GUEST.get()
+}
+
+crate::genl::control!(GuestControl);
+
+/// A folio was removed from its mapping; `i_pages` is locked, interrupts are off.
+#[no_mangle]
+extern "C" fn dd_on_folio_removed(folio: *mut RawFolio, reclaimed: bool) {
+    // SAFETY: The caller holds the folio's lock, or its last references.
+    if let (Some(guest), Some(folio)) = (guest(), unsafe { Folio::from_raw(folio) }) {
+        put::folio_removed(guest, &folio, reclaimed);
+    }
+}
+
+/// Folios without references are about to be freed.
+#[no_mangle]
+extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
+    if let Some(guest) = guest() {
+        // SAFETY: The batch belongs to the running call.
+        put::folios_freed(guest, || unsafe { batch_folios(batch) });
+    }
+}
+
+/// Pages `first..=last` change or leave; locks may be held, interrupts may be off.
+#[no_mangle]
+extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u64) {
+    // SAFETY: The hooked function works on the mapping, so that it is live.
+    let (Some(guest), Some(mapping)) = (guest(), unsafe { Mapping::from_raw(mapping) }) else {
+        return;
+    };
+    let view = mapping.view();
+    if let Some(filesystem) = guest.filesystems.find(view.superblock()) {
+        guest.content_changed(&view.key(filesystem), first, last);
+    }
+}
+
+/// A superblock is being shut down, or just was (`done`).
+#[no_mangle]
+extern "C" fn dd_on_shutdown(superblock: *const RawSuperblock, done: bool) {
+    if let Some(guest) = guest() {
+        guest.unmount(superblock as usize, done);
+    }
+}
+
+/// Whether reads are to be diverted to us; any context.
+#[no_mangle]
+extern "C" fn dd_on_readahead_wanted() -> bool {
+    guest().is_some_and(|guest| guest.link.session().is_some())
+}
+
+/// In place of a filesystem's `readahead`.
+#[no_mangle]
+extern "C" fn dd_on_readahead(rac: *mut RawWindow) {
+    // SAFETY: The window of the diverted call.
+    if let (Some(guest), Some(mut window)) = (guest(), unsafe { Window::from_raw(rac) }) {
+        read::readahead(guest, &mut window);
+    }
+}
+
+/// In place of a filesystem's `read_folio`.
+#[no_mangle]
+extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_int {
+    // SAFETY: The caller of `read_folio` holds the folio's lock.
+    if let (Some(guest), Some(locked)) = (guest(), unsafe { Folio::from_raw(folio) }) {
+        if read::read_folio(guest, locked) {
+            return 0;
+        }
+    }
+    // SAFETY: The arguments of the diverted call, untouched.
+    unsafe { ffi::read_original(file, folio) }
+}
+
+/// The worker's job; milliseconds until it runs again.
+#[no_mangle]
+extern "C" fn dd_on_tick() -> Delay {
+    guest().map_or(0, link::tick)
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Copies the host holds in vain. Telling it frees its memory earlier and is never needed for
+//! correctness, so what does not fit is forgotten (invariant 2).
+
+use crate::ffi::Worker;
+use crate::lock::{new_irq_lock, IrqLock};
+use ddabi::key::FileKey;
+use ddabi::request::{FlushRange, FlushScope};
+use kernel::prelude::*;
+
+/// Ranges that wait at a time.
+const MOST: usize = 512;
+
+/// Ranges waiting to be sent.
+#[pin_data]
+pub(crate) struct Flushes {
+    #[pin]
+    waiting: IrqLock<KVec<FlushRange>>,
+}
+
+impl Flushes {
+    /// None waiting.
+    pub(crate) fn new() -> Result<impl PinInit<Self>> {
+        let waiting = KVec::with_capacity(MOST, GFP_KERNEL)?;
+        Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
+    }
+
+    fn push(&self, range: FlushRange) {
+        let half = self.waiting.with(|waiting| {
+            if let Some(last) = waiting.last_mut() {
+                // Neighbours, as reclaim and truncation bring them.
+                if last.file == range.file
+                    && last.scope == range.scope
+                    && last.scope == FlushScope::Pages as u32
+                    && last.last.checked_add(1) == Some(range.first)
+                {
+                    last.last = range.last;
+                    return false;
+                }
+            }
+            let _ = waiting.push_within_capacity(range);
+            waiting.len() == MOST / 2
+        });
+        if half {
+            Worker::kick();
+        }
+    }
+
+    /// Pages `first..=last` of a file are held in vain. Any context.
+    pub(crate) fn pages(&self, file: FileKey, first: u64, last: u64) {
+        let scope = FlushScope::Pages as u32;
+        self.push(FlushRange { file, first, last, scope, reserved: 0 });
+    }
+
+    /// All pages of a filesystem are held in vain.
+    pub(crate) fn filesystem(&self, filesystem: u32) {
+        let file = FileKey { filesystem, ..FileKey::default() };
+        let scope = FlushScope::Filesystem as u32;
+        self.push(FlushRange { file, scope, ..FlushRange::default() });
+    }
+
+    /// Takes up to `into.len()` ranges; how many.
+    pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
+        self.waiting.with(|waiting| {
+            let count = waiting.len().min(into.len());
+            for place in &mut into[..count] {
+                if let Some(range) = waiting.pop() {
+                    *place = range;
+                }
+            }
+            count
+        })
+    }
+
+    /// Forgets all: the host has nothing any more.
+    pub(crate) fn clear(&self) {
+        self.waiting.with(KVec::clear);
+    }
+}

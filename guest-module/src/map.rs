@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The presence map: [`ddcore::presence`] in shards, with locks and memory.
+
+use crate::lock::{new_irq_lock, IrqLock};
+use ddabi::answer::Eviction;
+use ddabi::key::FileKey;
+use ddcore::presence::{
+    ChunkSlot, Claim, Counters, Cursor, FileSlot, Finished, Refused, Shard, Slots,
+};
+use kernel::prelude::*;
+
+/// Shards; a file lives in one of them.
+const SHARDS: usize = 64;
+/// Slots of one kind that a shard gets at a time.
+const SEGMENT: usize = 64;
+/// Bytes of a segment of both kinds.
+const SEGMENT_BYTES: u64 = (SEGMENT * (size_of::<FileSlot>() + size_of::<ChunkSlot>())) as u64;
+/// Segments that every shard has from the start.
+const FIRST_SEGMENTS: usize = 2;
+/// Slots looked at in one go while a shard is locked.
+const STEP: u32 = 256;
+/// Chunks given up at a time by a shard that may not grow.
+const RECLAIM: u32 = 32;
+
+/// Slots in segments that never move.
+struct Segments<T>(KVec<KVec<T>>);
+
+macro_rules! slots {
+    ($($slot:ty),*) => {$(
+        impl Slots for Segments<$slot> {
+            type Slot = $slot;
+
+            fn count(&self) -> u32 {
+                (self.0.len() * SEGMENT) as u32
+            }
+
+            fn get(&self, slot: u32) -> Option<&$slot> {
+                self.0.get(slot as usize / SEGMENT)?.get(slot as usize % SEGMENT)
+            }
+
+            fn get_mut(&mut self, slot: u32) -> Option<&mut $slot> {
+                self.0.get_mut(slot as usize / SEGMENT)?.get_mut(slot as usize % SEGMENT)
+            }
+        }
+    )*};
+}
+
+slots!(FileSlot, ChunkSlot);
+
+type MapShard = Shard<Segments<FileSlot>, Segments<ChunkSlot>>;
+
+/// The presence map of this guest.
+pub(crate) struct Map {
+    shards: KVec<Pin<KBox<IrqLock<MapShard>>>>,
+    most_segments: usize,
+}
+
+impl Map {
+    /// An empty map of at most `bytes` (at least what it starts with).
+    pub(crate) fn new(bytes: u64) -> Result<Self> {
+        let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
+        let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
+        let mut shards = KVec::with_capacity(SHARDS, GFP_KERNEL)?;
+        for number in 0..SHARDS {
+            let shard = Shard::new(
+                Segments(KVec::with_capacity(most_segments, GFP_KERNEL)?),
+                Segments(KVec::with_capacity(most_segments, GFP_KERNEL)?),
+                ddabi::key::mix(number as u64 + 1),
+            );
+            let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), GFP_KERNEL)?;
+            shards.push(shard, GFP_KERNEL)?;
+        }
+        let map = Self { shards, most_segments };
+        for _ in 0..FIRST_SEGMENTS {
+            for shard in &map.shards {
+                map.extend(shard)?;
+            }
+        }
+        Ok(map)
+    }
+
+    fn with<R>(&self, file: &FileKey, work: impl FnOnce(&mut MapShard) -> R) -> R {
+        // The shard's own tables use the low bits.
+        self.shards[(file.hash() >> 56) as usize % SHARDS].with(work)
+    }
+
+    /// See [`Shard::begin_put`].
+    pub(crate) fn begin_put(&self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
+        self.with(file, |shard| shard.begin_put(file, index, pages))
+    }
+
+    /// See [`Shard::finish_put`].
+    pub(crate) fn finish_put(
+        &self,
+        file: &FileKey,
+        index: u64,
+        pages: u32,
+        stored: bool,
+    ) -> Finished {
+        self.with(file, |shard| shard.finish_put(file, index, pages, stored))
+    }
+
+    /// See [`Shard::claim`].
+    pub(crate) fn claim(&self, file: &FileKey, index: u64, pages: u32) -> Claim {
+        self.with(file, |shard| shard.claim(file, index, pages))
+    }
+
+    /// See [`Shard::present_run`].
+    pub(crate) fn present_run(&self, file: &FileKey, index: u64, most: u64) -> u64 {
+        self.with(file, |shard| shard.present_run(file, index, most))
+    }
+
+    /// See [`Shard::invalidate`]; the number of pages that were present.
+    pub(crate) fn invalidate(&self, file: &FileKey, first: u64, last: u64) -> u64 {
+        self.with(file, |shard| shard.invalidate(file, first, last))
+    }
+
+    /// See [`Shard::notice`].
+    pub(crate) fn notice(&self, eviction: &Eviction) -> u64 {
+        let Eviction { file, index, pages, .. } = eviction;
+        self.with(file, |shard| shard.notice(file, *index, *pages))
+    }
+
+    /// Forgets a filesystem; the number of pages that were present.
+    pub(crate) fn forget_filesystem(&self, filesystem: u32) -> u64 {
+        self.sweep(|shard, cursor| shard.forget_filesystem(filesystem, cursor, STEP))
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) -> u64 {
+        self.sweep(|shard, cursor| shard.clear(cursor, STEP))
+    }
+
+    fn sweep(
+        &self,
+        mut step: impl FnMut(&mut MapShard, &mut Cursor) -> ddcore::presence::Step,
+    ) -> u64 {
+        let mut cleared = 0;
+        for shard in &self.shards {
+            let mut cursor = Cursor::default();
+            loop {
+                let done = shard.with(|shard| step(shard, &mut cursor));
+                cleared += done.cleared;
+                if done.done {
+                    break;
+                }
+            }
+        }
+        cleared
+    }
+
+    /// Gives room to shards that run out of it: memory, or at the map's bound what was put
+    /// longest ago. `dropped` is told what was given up. Sleeps.
+    pub(crate) fn make_room(&self, mut dropped: impl FnMut(FileKey, u64, u64)) -> Result {
+        for shard in &self.shards {
+            if !shard.with(|shard| shard.low().any()) {
+                continue;
+            }
+            if self.extend(shard)? {
+                continue;
+            }
+            let mut given_up = [(FileKey::default(), 0, 0); RECLAIM as usize];
+            let mut count = 0;
+            shard.with(|shard| {
+                let _ = shard.reclaim(RECLAIM, |file, first, last| {
+                    if let Some(place) = given_up.get_mut(count) {
+                        *place = (file, first, last);
+                        count += 1;
+                    }
+                });
+            });
+            for (file, first, last) in &given_up[..count] {
+                dropped(*file, *first, *last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Doubles a shard's slots, within the bound; whether there was anything left to give.
+    fn extend(&self, shard: &IrqLock<MapShard>) -> Result<bool> {
+        let has = shard.with(|shard| shard.file_slots_mut().0.len());
+        let wanted = has.max(1).min(self.most_segments - has.min(self.most_segments));
+        for _ in 0..wanted {
+            let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, GFP_KERNEL)?;
+            let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, GFP_KERNEL)?;
+            // The outer vectors have room for all segments there can be, so that nothing is
+            // allocated here.
+            shard.with(|shard| {
+                let _ = shard.file_slots_mut().0.push_within_capacity(files);
+                let _ = shard.chunk_slots_mut().0.push_within_capacity(chunks);
+                shard.adopt(u32::MAX)
+            });
+        }
+        Ok(wanted > 0)
+    }
+
+    /// Sums over all shards, and the bytes they take.
+    pub(crate) fn counters(&self) -> (Counters, u64) {
+        let mut sum = Counters::default();
+        let mut bytes = 0;
+        for shard in &self.shards {
+            let one = shard.with(|shard| shard.counters());
+            sum.files += one.files;
+            sum.chunks += one.chunks;
+            sum.present += one.present;
+            sum.going += one.going;
+            sum.dropped += one.dropped;
+            bytes += u64::from(one.file_slots) * size_of::<FileSlot>() as u64
+                + u64::from(one.chunk_slots) * size_of::<ChunkSlot>() as u64;
+        }
+        (sum, bytes)
+    }
+}

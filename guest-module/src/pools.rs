@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Enrolled containers: from cgroup to the host's pool.
+//!
+//! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup it is charged to,
+//! else to the VM's default pool.
+
+use crate::call::Failure;
+use crate::ffi::{Cgroup, Folio};
+use crate::genl::send_event;
+use crate::guest::Guest;
+use crate::lock::{new_irq_lock, IrqLock};
+use ddabi::answer::PoolAnswer;
+use ddabi::genl::{Attribute, Event};
+use ddabi::hypercall::{Operation, Status};
+use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS};
+use ddabi::request::PoolBody;
+use ddabi::NAME_LEN;
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, Mutex};
+
+/// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
+pub(crate) const NO_HOST: Error = ENXIO;
+
+/// Cgroup levels that are looked at, from the leaf up.
+const MAX_DEPTH: usize = 24;
+
+/// A container's name.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    len: usize,
+    bytes: [u8; NAME_LEN],
+}
+
+impl Name {
+    /// A name of at most [`NAME_LEN`] bytes; the rest is cut off.
+    pub(crate) fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; NAME_LEN];
+        let len = text.len().min(NAME_LEN);
+        bytes[..len].copy_from_slice(&text[..len]);
+        Self { len, bytes }
+    }
+
+    /// The bytes in use.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Weight and store (the paper's W and T).
+#[derive(Clone, Copy)]
+pub(crate) struct Policy {
+    pub(crate) weight: u32,
+    pub(crate) store: Store,
+}
+
+impl Policy {
+    const fn caches(&self) -> bool {
+        self.weight > 0 && !matches!(self.store, Store::None)
+    }
+}
+
+/// An enrolled container, or the default pool.
+pub(crate) struct Pool {
+    /// Our number, as users see it here; stable over sessions. 0 is the default pool.
+    pub(crate) id: u32,
+    /// The host's number in this session, if it has one.
+    pub(crate) host: Option<u32>,
+    /// `None` for the default pool.
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) name: Name,
+    pub(crate) policy: Policy,
+}
+
+/// What the hooks need to know of a pool.
+#[derive(Clone, Copy)]
+struct Route {
+    cgroup: u64,
+    host: u32,
+    caches: bool,
+}
+
+/// Routes by cgroup id, and that of everything else.
+struct Routes {
+    /// Sorted by cgroup id.
+    enrolled: KVec<Route>,
+    default: Route,
+}
+
+const DEFAULT_ROUTE: Route = Route { cgroup: 0, host: DEFAULT_POOL, caches: true };
+
+/// All pools of this guest.
+#[pin_data]
+pub(crate) struct Pools {
+    /// Sorted by id; taken before `routes`.
+    #[pin]
+    list: Mutex<KVec<Pool>>,
+    #[pin]
+    routes: IrqLock<Routes>,
+}
+
+impl Pools {
+    /// The default pool alone.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        let routes = Routes { enrolled: KVec::new(), default: DEFAULT_ROUTE };
+        try_pin_init!(Self {
+            list <- new_mutex!(default_list()?, "Pools::list"),
+            routes <- new_irq_lock!(routes, "Pools::routes"),
+        })
+    }
+
+    fn route(&self, folio: &Folio<'_>) -> Route {
+        let mut ids = [0; MAX_DEPTH];
+        let ids = folio.cgroups(&mut ids);
+        self.routes.with(|routes| {
+            if !routes.enrolled.is_empty() {
+                for id in ids {
+                    if let Ok(at) = routes.enrolled.binary_search_by_key(id, |route| route.cgroup) {
+                        return routes.enrolled[at];
+                    }
+                }
+            }
+            routes.default
+        })
+    }
+
+    /// The host's pool for a folio that leaves; `None` if its pool does not cache. Any context.
+    pub(crate) fn of(&self, folio: &Folio<'_>) -> Option<u32> {
+        let route = self.route(folio);
+        route.caches.then_some(route.host)
+    }
+
+    /// The host's pool for the reader of a folio. Any context.
+    pub(crate) fn reader(&self, folio: &Folio<'_>) -> u32 {
+        self.route(folio).host
+    }
+
+    /// Builds the routes anew. To be called with the list locked, after each change.
+    fn reroute(&self, list: &[Pool]) -> Result {
+        let mut enrolled: KVec<Route> = KVec::with_capacity(list.len(), GFP_KERNEL)?;
+        let mut default = DEFAULT_ROUTE;
+        for pool in list {
+            let caches = pool.policy.caches();
+            match &pool.cgroup {
+                None => default.caches = caches,
+                Some(cgroup) => {
+                    // Without a pool at the host its pages are not cached.
+                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
+                    let route = Route { cgroup: cgroup.id(), host, caches };
+                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
+                    // There is room for all.
+                    let _ = enrolled.insert_within_capacity(at, route);
+                }
+            }
+        }
+        let mut routes = Routes { enrolled, default };
+        self.routes.with(|current| core::mem::swap(current, &mut routes));
+        Ok(())
+    }
+
+    /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
+    pub(crate) fn add(&self, guest: &Guest, path: &CStr, name: Name, policy: Policy) -> Result<u32> {
+        let cgroup = Cgroup::open(path)?;
+        let mut list = self.list.lock();
+        let twin = |pool: &Pool| pool.cgroup.as_ref().is_some_and(|one| one.id() == cgroup.id());
+        if list.iter().any(twin) {
+            return Err(EEXIST);
+        }
+        if list.len() >= MAX_POOLS as usize {
+            return Err(ENOSPC);
+        }
+        let id = list.last().map_or(0, |pool| pool.id).checked_add(1).ok_or(ENOSPC)?;
+        let mut pool = Pool { id, host: None, cgroup: Some(cgroup), name, policy };
+        if let Some(session) = guest.link.session() {
+            enrol(guest, session, &mut pool).map_err(to_error)?;
+        }
+        list.push(pool, GFP_KERNEL)?;
+        self.reroute(&list)?;
+        drop(list);
+        tell(Event::PoolCame, id, name);
+        Ok(id)
+    }
+
+    /// Sets weight and store of a pool.
+    pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Policy)) -> Result {
+        let mut list = self.list.lock();
+        let pool = list.iter_mut().find(|pool| pool.id == id).ok_or(ENOENT)?;
+        let mut policy = pool.policy;
+        change(&mut policy);
+        if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+            let body = body(host, &pool.name, policy);
+            command(guest, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
+        }
+        pool.policy = policy;
+        self.reroute(&list)
+    }
+
+    /// Removes a container; its pages are freed. The default pool stays.
+    pub(crate) fn remove(&self, guest: &Guest, id: u32) -> Result {
+        let mut list = self.list.lock();
+        let at = list.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
+        if list[at].cgroup.is_none() {
+            return Err(EINVAL);
+        }
+        let pool = list.remove(at).map_err(|_| ENOENT)?;
+        self.reroute(&list)?;
+        drop(list);
+        dismiss(guest, &pool);
+        Ok(())
+    }
+
+    /// Frees all pages of a container by giving it a new pool at the host.
+    pub(crate) fn renew(&self, guest: &Guest, id: u32) -> Result {
+        let mut list = self.list.lock();
+        let pool = list.iter_mut().find(|pool| pool.id == id).ok_or(ENOENT)?;
+        let session = guest.link.session().ok_or(NO_HOST)?;
+        let host = pool.host.ok_or(NO_HOST)?;
+        if pool.cgroup.is_none() {
+            return Err(EINVAL);
+        }
+        let old = body(host, &pool.name, pool.policy);
+        command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
+        pool.host = None;
+        let enrolled = enrol(guest, session, pool).map_err(to_error);
+        self.reroute(&list)?;
+        enrolled
+    }
+
+    /// Removes the containers whose cgroup is gone. Worker.
+    pub(crate) fn reap(&self, guest: &Guest) {
+        loop {
+            let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
+            let found = self.list.lock().iter().find(|pool| dead(pool)).map(|pool| pool.id);
+            if found.is_none_or(|id| self.remove(guest, id).is_err()) {
+                return;
+            }
+        }
+    }
+
+    /// Creates all pools in a new session.
+    pub(crate) fn enrol_all(&self, guest: &Guest, session: u64) {
+        let mut list = self.list.lock();
+        for pool in list.iter_mut() {
+            pool.host = None;
+            if enrol(guest, session, pool).is_err() {
+                pr_warn!("the host has no pool for container {}\n", pool.id);
+            }
+        }
+        if self.reroute(&list).is_err() {
+            pr_warn!("no memory for containers, they use the default pool\n");
+        }
+    }
+
+    /// Looks at the pool after `after`, or at the first one.
+    pub(crate) fn next<R>(&self, after: Option<u32>, look: impl FnOnce(&Pool) -> R) -> Option<R> {
+        let list = self.list.lock();
+        let next = |pool: &&Pool| after.is_none_or(|after| pool.id > after);
+        list.iter().find(next).map(look)
+    }
+
+    /// Number of pools.
+    pub(crate) fn count(&self) -> u32 {
+        self.list.lock().len() as u32
+    }
+
+    /// The host's number of a pool.
+    pub(crate) fn host_of(&self, id: u32) -> Result<u32> {
+        let list = self.list.lock();
+        let pool = list.iter().find(|pool| pool.id == id).ok_or(ENOENT)?;
+        pool.host.ok_or(NO_HOST)
+    }
+}
+
+fn default_list() -> Result<KVec<Pool>> {
+    let policy = Policy { weight: DEFAULT_WEIGHT, store: Store::Memory };
+    let pool = Pool { id: 0, host: None, cgroup: None, name: Name::new(b"default"), policy };
+    let mut list = KVec::new();
+    list.push(pool, GFP_KERNEL)?;
+    Ok(list)
+}
+
+fn body(pool: u32, name: &Name, policy: Policy) -> PoolBody {
+    PoolBody {
+        pool,
+        weight: policy.weight,
+        store: policy.store as u32,
+        name_len: name.len as u32,
+        name: name.bytes,
+    }
+}
+
+/// Makes the pool known to the host.
+fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
+    pool.host = if pool.cgroup.is_none() {
+        let body = body(DEFAULT_POOL, &pool.name, pool.policy);
+        command(guest, session, Operation::PoolSet, &body, |_| ())?;
+        Some(DEFAULT_POOL)
+    } else {
+        let body = body(0, &pool.name, pool.policy);
+        let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
+            call.body::<PoolAnswer>()
+        })?;
+        Some(answer.ok_or(Failure::NoHost)?.pool)
+    };
+    Ok(())
+}
+
+fn dismiss(guest: &Guest, pool: &Pool) {
+    if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+        let body = body(host, &pool.name, pool.policy);
+        // A pool the host does not know is as good as destroyed.
+        let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
+    }
+    tell(Event::PoolWent, pool.id, pool.name);
+}
+
+/// Statistics of one of the host's pools; `None` without an answer.
+pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
+    let session = guest.link.session()?;
+    let body = PoolBody { pool: host, weight: 0, store: 0, name_len: 0, name: [0; NAME_LEN] };
+    command(guest, session, Operation::PoolStats, &body, |call| call.body::<PoolStats>()).ok()?
+}
+
+/// One call with one element.
+pub(crate) fn command<R>(
+    guest: &Guest,
+    session: u64,
+    operation: Operation,
+    body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
+    read: impl FnOnce(&crate::call::Call<'_>) -> R,
+) -> Result<R, Failure> {
+    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
+    call.push(body);
+    guest.try_send(&mut call, operation, session)?;
+    Ok(read(&call))
+}
+
+/// What a user is told about a failed call.
+pub(crate) fn to_error(failure: Failure) -> Error {
+    match failure {
+        Failure::NoHost => NO_HOST,
+        Failure::Refused(Status::Limit) => ENOSPC,
+        Failure::Refused(Status::NoMemory) => ENOMEM,
+        Failure::Refused(Status::NoPool) => ENOENT,
+        Failure::Refused(Status::Invalid) => EINVAL,
+        Failure::Refused(Status::Denied) => EACCES,
+        Failure::Refused(_) => EAGAIN,
+    }
+}
+
+fn tell(event: Event, id: u32, name: Name) {
+    let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
+    send_event(&attributes, name.as_bytes());
+}

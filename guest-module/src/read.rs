@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reads that find the page cache empty (invariants 1 and 8).
+//!
+//! Process context, folios locked. Takes pages out of the host where the map knows them, and
+//! hands everything else to the filesystem in whole contiguous runs.
+
+use crate::counters::count;
+use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
+use crate::guest::Guest;
+use ddabi::hypercall::Operation;
+use ddabi::key::FileKey;
+use ddabi::request::{Run, MAX_PAGES};
+use ddcore::presence::Claim;
+use kernel::prelude::*;
+use kernel::time::{Instant, Monotonic};
+
+/// Folios of a window that are looked at together: one call's worth.
+const TOGETHER: usize = 64;
+/// Pages of the windows a stream from the host gets: fewer exits a page.
+const WIDE_WINDOW: u32 = 256;
+/// Pages that must follow in the host before a window is widened.
+const WIDEN_AFTER: u64 = 32;
+
+/// A folio of a window and what to do with it.
+#[derive(Clone, Copy, Default)]
+struct Planned {
+    index: u64,
+    gfn: u64,
+    pages: u32,
+    /// Pages inside the file; the rest is zero.
+    inside: u32,
+    pool: u32,
+    ask: bool,
+    hit: bool,
+}
+
+impl Planned {
+    fn run(&self, file: FileKey) -> Run {
+        let Self { index, gfn, pool, inside, .. } = *self;
+        Run { file, index, gfn, pool, pages: inside }
+    }
+}
+
+/// A file whose pages may be taken from the host.
+struct Source {
+    file: FileKey,
+    inode: MappingView,
+}
+
+/// Whether and under which key the host may be asked for a mapping's pages.
+fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
+    guest.link.session()?;
+    if !mapping.learn() {
+        return None;
+    }
+    let inode = mapping.view();
+    if inode.any(mapping_flag::FOREIGN | mapping_flag::SPECIAL) {
+        return None;
+    }
+    let filesystem = guest.filesystems.find_or_add(inode.superblock())?;
+    Some(Source { file: inode.key(filesystem), inode })
+}
+
+/// In place of the filesystem's `readahead`.
+pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
+    let source = window.mapping().and_then(|mapping| source(guest, &mapping));
+    let (start, pages) = window.rest();
+    let Some(source) = source else {
+        window.read(start, pages);
+        window.consume(pages);
+        return;
+    };
+    let mut all_hit = true;
+    loop {
+        let (index, left) = window.rest();
+        if left == 0 {
+            break;
+        }
+        let mut plan = [Planned::default(); TOGETHER];
+        let count = look(guest, &source, window, index, left, &mut plan);
+        let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
+            // Cannot happen: a window is full of folios. The filesystem knows best.
+            window.read(index, left);
+            window.consume(left);
+            return;
+        };
+        if plan.iter().any(|planned| planned.ask) {
+            fetch(guest, source.file, plan);
+        }
+        all_hit &= plan.iter().all(|planned| planned.hit);
+        fill(window, plan);
+    }
+    let next = start + u64::from(pages);
+    let follow = all_hit && guest.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
+    if follow {
+        window.widen(WIDE_WINDOW);
+    } else if !all_hit {
+        window.widen(0);
+    }
+}
+
+/// Plans the next folios of a window, claiming those that the host may hold.
+fn look(
+    guest: &Guest,
+    source: &Source,
+    window: &Window<'_>,
+    index: u64,
+    left: u32,
+    plan: &mut [Planned],
+) -> usize {
+    let (mut count, mut seen, mut asked) = (0, 0, 0);
+    while seen < left {
+        let at = index + u64::from(seen);
+        let Some(folio) = window.folio(at) else {
+            break;
+        };
+        let pages = folio.view().pages;
+        let Some(place) = plan.get_mut(count).filter(|_| asked + pages <= MAX_PAGES || count == 0)
+        else {
+            break;
+        };
+        *place = consider(guest, source, &folio);
+        if place.ask {
+            asked += pages;
+        }
+        count += 1;
+        seen += pages;
+    }
+    count
+}
+
+/// Plans one folio.
+fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>) -> Planned {
+    let view = folio.view();
+    let inside = source.inode.end.saturating_sub(view.index).min(u64::from(view.pages)) as u32;
+    let mut planned = Planned {
+        index: view.index,
+        gfn: view.pfn,
+        pages: view.pages,
+        inside,
+        ..Planned::default()
+    };
+    match guest.map.claim(&source.file, view.index, inside) {
+        Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
+            planned.ask = true;
+            planned.pool = guest.pools.reader(folio);
+            if inside < view.pages {
+                folio.zero_tail(inside);
+            }
+        }
+        Claim::Ask => in_vain(guest, source.file, &planned),
+        Claim::Miss { present } => {
+            count!(guest, read_absent, planned.inside);
+            if present > 0 {
+                in_vain(guest, source.file, &planned);
+            }
+        }
+    }
+    planned
+}
+
+/// The host may hold pages of the folio that nobody will ask for any more.
+fn in_vain(guest: &Guest, file: FileKey, planned: &Planned) {
+    if planned.inside > 0 {
+        let last = planned.index + u64::from(planned.inside) - 1;
+        guest.flushes.pages(file, planned.index, last);
+    }
+}
+
+/// Asks the host for all claimed folios of the plan in one call, and marks the hits.
+fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
+    let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) else {
+        return;
+    };
+    let start = Instant::<Monotonic>::now();
+    let mut asked = 0;
+    for planned in plan.iter_mut().filter(|planned| planned.ask) {
+        // A request has room for all folios that are looked at together.
+        planned.ask = call.push(&planned.run(file));
+        if planned.ask {
+            asked += planned.inside;
+        }
+    }
+    count!(guest, get_calls);
+    count!(guest, get_asked, asked);
+    let mut hits = 0;
+    if guest.send(&mut call, Operation::Get, session).is_some() {
+        for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
+            planned.hit = call.succeeded(n);
+            if planned.hit {
+                hits += planned.inside;
+            }
+        }
+    }
+    drop(call);
+    count!(guest, get_hits, hits);
+    count!(guest, get_misses, asked - hits);
+    guest.counters.got(start);
+}
+
+/// Ends the read of the hits and lets the filesystem read the runs between them.
+fn fill(window: &mut Window<'_>, plan: &[Planned]) {
+    let mut rest = plan;
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|planned| planned.hit == first.hit).count();
+        let (run, later) = rest.split_at(same);
+        let pages = run.iter().map(|planned| planned.pages).sum();
+        if first.hit {
+            for planned in run {
+                window.filled(planned.index);
+            }
+        } else {
+            window.read(first.index, pages);
+        }
+        window.consume(pages);
+        rest = later;
+    }
+}
+
+/// In place of the filesystem's `read_folio`; whether the folio was filled (and unlocked).
+pub(crate) fn read_folio(guest: &Guest, folio: Folio<'_>) -> bool {
+    let Some(source) = folio.mapping().and_then(|mapping| source(guest, &mapping)) else {
+        return false;
+    };
+    let mut plan = [consider(guest, &source, &folio)];
+    if plan[0].ask {
+        fetch(guest, source.file, &mut plan);
+    }
+    if plan[0].hit {
+        folio.end_read();
+    }
+    plan[0].hit
+}
