@@ -5,8 +5,8 @@
 //! The module implements [`Control`] for a type and hands it to [`control!`]; then [`Family`]
 //! registers the family for as long as it lives. Handlers run in process context and may sleep.
 
-use core::ffi::{c_char, c_int, c_void, CStr};
 use ddabi::genl::Attribute;
+use kernel::ffi::{c_char, c_int, c_void};
 use kernel::prelude::*;
 
 /// What a request said; mirrors `struct dd_genl_args`.
@@ -59,14 +59,14 @@ impl Args {
     pub(crate) fn name(&self) -> Option<&CStr> {
         // SAFETY: genl.c sets the pointer to a checked, terminated string inside the request,
         // which outlives the arguments, or to null.
-        (!self.name.is_null()).then(|| unsafe { CStr::from_ptr(self.name) })
+        (!self.name.is_null()).then(|| unsafe { CStr::from_char_ptr(self.name) })
     }
 
     /// The cgroup's path, if the request has one.
     #[allow(dead_code, reason = "each module uses its own half")]
     pub(crate) fn cgroup_path(&self) -> Option<&CStr> {
         // SAFETY: As for `name`.
-        (!self.cgroup_path.is_null()).then(|| unsafe { CStr::from_ptr(self.cgroup_path) })
+        (!self.cgroup_path.is_null()).then(|| unsafe { CStr::from_char_ptr(self.cgroup_path) })
     }
 }
 
@@ -136,7 +136,7 @@ impl Message {
     /// Explains an error to the caller (extended acknowledgement); returns it for `Err`.
     pub(crate) fn explain(&mut self, text: &'static CStr, error: Error) -> Error {
         // SAFETY: By the type invariant; the text is copied.
-        unsafe { dd_genl_explain(self.0, text.as_ptr()) };
+        unsafe { dd_genl_explain(self.0, text.as_char_ptr()) };
         error
     }
 }
@@ -193,8 +193,8 @@ macro_rules! control {
         extern "C" fn dd_genl_do(
             command: u8,
             args: *const $crate::genl::Args,
-            reply: *mut core::ffi::c_void,
-        ) -> core::ffi::c_int {
+            reply: *mut kernel::ffi::c_void,
+        ) -> kernel::ffi::c_int {
             // SAFETY: genl.c passes live arguments and a live message.
             unsafe { $crate::genl::act::<$type>(command, args, reply) }
         }
@@ -205,8 +205,8 @@ macro_rules! control {
             command: u8,
             args: *const $crate::genl::Args,
             cursor: *mut u64,
-            message: *mut core::ffi::c_void,
-        ) -> core::ffi::c_int {
+            message: *mut kernel::ffi::c_void,
+        ) -> kernel::ffi::c_int {
             // SAFETY: genl.c passes live arguments, a cursor and a live message.
             unsafe { $crate::genl::dump::<$type>(command, args, cursor, message) }
         }

@@ -58,7 +58,10 @@ impl Caller {
             // SAFETY: From `into_raw` just now, and the layouts agree.
             blocks.push(unsafe { KBox::from_raw(raw) }, GFP_KERNEL)?;
         }
-        Ok(Self { blocks, sequence: Atomic::new(0) })
+        Ok(Self {
+            blocks,
+            sequence: Atomic::new(0),
+        })
     }
 
     /// Begins a call on this CPU. Interrupts are off until the value is dropped.
@@ -67,7 +70,13 @@ impl Caller {
         let block = self.blocks.get(CpuId::current().as_u32() as usize)?.get();
         // INVARIANT: Interrupts are off; no other call can begin on this CPU, for our callbacks
         // run neither in NMIs nor inside of each other while they call.
-        Some(Call { caller: self, block, count: 0, answered: false, _off: off })
+        Some(Call {
+            caller: self,
+            block,
+            count: 0,
+            answered: false,
+            _off: off,
+        })
     }
 
     /// Starts counting anew, for a new session.
@@ -140,7 +149,10 @@ impl Call<'_> {
                 Status::Retry => retried(),
                 Status::Ok => {
                     self.answered = outcome.answered && self.answer_is_for(header.sequence);
-                    return Ok(Outcome { answered: self.answered, ..outcome });
+                    return Ok(Outcome {
+                        answered: self.answered,
+                        ..outcome
+                    });
                 }
                 status => return Err(Failure::Refused(status)),
             }
@@ -149,7 +161,9 @@ impl Call<'_> {
     }
 
     fn header(&self) -> Option<AnswerHeader> {
-        AnswerHeader::read_from_prefix(&self.block().answer).ok().map(|(header, _)| header)
+        AnswerHeader::read_from_prefix(&self.block().answer)
+            .ok()
+            .map(|(header, _)| header)
     }
 
     fn answer_is_for(&self, sequence: u64) -> bool {
@@ -170,7 +184,9 @@ impl Call<'_> {
         if !self.answered {
             return None;
         }
-        T::read_from_prefix(&self.block().answer[RESULTS..]).ok().map(|(body, _)| body)
+        T::read_from_prefix(&self.block().answer[RESULTS..])
+            .ok()
+            .map(|(body, _)| body)
     }
 
     /// The eviction notices of the answer.
@@ -181,7 +197,9 @@ impl Call<'_> {
         };
         (0..count).filter_map(|n| {
             let at = EVICTIONS + n * size_of::<Eviction>();
-            Eviction::read_from_prefix(&self.block().answer[at..]).ok().map(|(notice, _)| notice)
+            Eviction::read_from_prefix(&self.block().answer[at..])
+                .ok()
+                .map(|(notice, _)| notice)
         })
     }
 }

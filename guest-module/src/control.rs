@@ -44,17 +44,19 @@ impl Control for GuestControl {
         // The cursor is the number after the last pool shown.
         let after = cursor.checked_sub(1).map(|id| id as u32);
         let mut path = [0; PATH_LEN];
-        let shown = guest.pools.next(after, |pool| -> Result<(u32, Option<u32>)> {
-            message.put_u32(Attribute::PoolId, pool.id)?;
-            message.put_str(Attribute::Name, pool.name.as_bytes())?;
-            if let Some(cgroup) = &pool.cgroup {
-                message.put_u64(Attribute::CgroupId, cgroup.id())?;
-                message.put_str(Attribute::CgroupPath, cgroup.path(&mut path))?;
-            }
-            message.put_u32(Attribute::Weight, pool.policy.weight)?;
-            message.put_u32(Attribute::Store, pool.policy.store as u32)?;
-            Ok((pool.id, pool.host))
-        });
+        let shown = guest
+            .pools
+            .next(after, |pool| -> Result<(u32, Option<u32>)> {
+                message.put_u32(Attribute::PoolId, pool.id)?;
+                message.put_str(Attribute::Name, pool.name.as_bytes())?;
+                if let Some(cgroup) = &pool.cgroup {
+                    message.put_u64(Attribute::CgroupId, cgroup.id())?;
+                    message.put_str(Attribute::CgroupPath, cgroup.path(&mut path))?;
+                }
+                message.put_u32(Attribute::Weight, pool.policy.weight)?;
+                message.put_u32(Attribute::Store, pool.policy.store as u32)?;
+                Ok((pool.id, pool.host))
+            });
         let Some(shown) = shown else {
             return Ok(false);
         };
@@ -98,26 +100,34 @@ fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
     let Some(path) = args.cgroup_path() else {
         return Err(reply.explain(c"cgroup-path is missing", EINVAL));
     };
-    let last = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let last = path
+        .to_bytes()
+        .rsplit(|&byte| byte == b'/')
+        .next()
+        .unwrap_or_default();
     let name = Name::new(args.name().map_or(last, CStr::to_bytes));
     let policy = Policy {
         weight: weight.unwrap_or(DEFAULT_WEIGHT),
         store: store.unwrap_or(Store::Memory),
     };
-    let id = guest.pools.add(guest, path, name, policy).map_err(|error| {
-        let why = match error {
-            e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
-            e if e == EEXIST => c"this cgroup is enrolled already",
-            e if e == ENOSPC => c"too many containers",
-            _ => c"the host did not create the pool",
-        };
-        reply.explain(why, error)
-    })?;
+    let id = guest
+        .pools
+        .add(guest, path, name, policy)
+        .map_err(|error| {
+            let why = match error {
+                e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
+                e if e == EEXIST => c"this cgroup is enrolled already",
+                e if e == ENOSPC => c"too many containers",
+                _ => c"the host did not create the pool",
+            };
+            reply.explain(why, error)
+        })?;
     reply.put_u32(Attribute::PoolId, id)
 }
 
 fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
-    args.pool_id().ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
+    args.pool_id()
+        .ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
 }
 
 fn pool_set(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
@@ -127,14 +137,20 @@ fn pool_set(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
         policy.weight = weight.unwrap_or(policy.weight);
         policy.store = store.unwrap_or(policy.store);
     };
-    guest.pools.set(guest, id, change).map_err(|error| unknown_pool(error, reply))
+    guest
+        .pools
+        .set(guest, id, change)
+        .map_err(|error| unknown_pool(error, reply))
 }
 
 fn pool_remove(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
     guest.pools.remove(guest, id).map_err(|error| {
         if error == EINVAL {
-            return reply.explain(c"the default pool cannot be removed, set its weight to 0", error);
+            return reply.explain(
+                c"the default pool cannot be removed, set its weight to 0",
+                error,
+            );
         }
         unknown_pool(error, reply)
     })
@@ -154,7 +170,10 @@ fn flush(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
             link::drop_all(guest);
             Ok(())
         }
-        Some(id) => guest.pools.renew(guest, id).map_err(|error| unknown_pool(error, reply)),
+        Some(id) => guest
+            .pools
+            .renew(guest, id)
+            .map_err(|error| unknown_pool(error, reply)),
     }
 }
 
@@ -167,8 +186,15 @@ fn migrate(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
     let Some(filesystem) = guest.filesystems.find(view.superblock()) else {
         return Err(reply.explain(c"files of this filesystem are not cached", EINVAL));
     };
-    let pool = guest.pools.host_of(id).map_err(|error| unknown_pool(error, reply))?;
+    let pool = guest
+        .pools
+        .host_of(id)
+        .map_err(|error| unknown_pool(error, reply))?;
     let session = guest.link.session().ok_or(NO_HOST)?;
-    let body = MigrateBody { file: view.key(filesystem), pool, reserved: 0 };
+    let body = MigrateBody {
+        file: view.key(filesystem),
+        pool,
+        reserved: 0,
+    };
     pools::command(guest, session, Operation::Migrate, &body, |_| ()).map_err(pools::to_error)
 }

@@ -106,7 +106,10 @@ impl Departures {
             )?;
             places.push(place, GFP_KERNEL)?;
         }
-        Ok(Self { places, taken: Atomic::new(0) })
+        Ok(Self {
+            places,
+            taken: Atomic::new(0),
+        })
     }
 
     fn probe(&self, task: usize) -> impl Iterator<Item = &Place> {
@@ -115,7 +118,8 @@ impl Departures {
     }
 
     fn place_of(&self, task: usize) -> Option<&Place> {
-        self.probe(task).find(|place| place.task.load(Relaxed) == task)
+        self.probe(task)
+            .find(|place| place.task.load(Relaxed) == task)
     }
 
     /// Notes a folio that the running task removed; `false` if there is no place.

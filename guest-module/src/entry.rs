@@ -9,7 +9,7 @@ use crate::ffi::{
 };
 use crate::guest::Guest;
 use crate::{ffi, link, put, read};
-use core::ffi::c_int;
+use kernel::ffi::c_int;
 
 /// The module's state while hooks, worker and netlink family are there.
 pub(crate) static GUEST: Published<Guest> = Published::new();

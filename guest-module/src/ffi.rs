@@ -4,10 +4,10 @@
 //!
 //! The entry points that C calls are in `entry.rs`.
 
-use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use ddabi::key::FileKey;
+use kernel::ffi::{c_char, c_int, c_long, c_uint, c_ulong};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 
@@ -39,7 +39,13 @@ pub(crate) struct MappingView {
 
 impl MappingView {
     const fn empty() -> Self {
-        Self { sb: core::ptr::null(), inode: 0, end: 0, generation: 0, flags: 0 }
+        Self {
+            sb: core::ptr::null(),
+            inode: 0,
+            end: 0,
+            generation: 0,
+            flags: 0,
+        }
     }
 
     /// Identity of the superblock: an address that is compared, never followed.
@@ -49,7 +55,11 @@ impl MappingView {
 
     /// The file's key in a filesystem instance.
     pub(crate) fn key(&self, filesystem: u32) -> FileKey {
-        FileKey { inode: self.inode, filesystem, generation: self.generation }
+        FileKey {
+            inode: self.inode,
+            filesystem,
+            generation: self.generation,
+        }
     }
 
     /// Whether any of the flags is set.
@@ -193,9 +203,8 @@ impl Folio<'_> {
     /// Ids of its cgroup and that one's ancestors, nearest first.
     pub(crate) fn cgroups<'b>(&self, ids: &'b mut [u64]) -> &'b [u64] {
         // SAFETY: By the type invariant; at most `ids.len()` ids are written.
-        let count = unsafe {
-            dd_folio_cgroups(self.0.as_ptr(), ids.as_mut_ptr(), ids.len() as u32)
-        };
+        let count =
+            unsafe { dd_folio_cgroups(self.0.as_ptr(), ids.as_mut_ptr(), ids.len() as u32) };
         &ids[..(count as usize).min(ids.len())]
     }
 
@@ -347,7 +356,7 @@ impl Cgroup {
     pub(crate) fn open(path: &CStr) -> Result<Self> {
         let mut err = 0;
         // SAFETY: The path is terminated.
-        let raw = unsafe { dd_cgroup_open(path.as_ptr().cast(), &mut err) };
+        let raw = unsafe { dd_cgroup_open(path.as_char_ptr(), &mut err) };
         kernel::error::to_result(err)?;
         // INVARIANT: The shim took a reference.
         NonNull::new(raw).map(Self).ok_or(ENOENT)
@@ -455,7 +464,7 @@ pub(crate) fn install_hooks() -> Result<(), (Error, &'static CStr)> {
             return (error, c"(module notifier)");
         }
         // SAFETY: The shim answers with a string constant.
-        (error, unsafe { CStr::from_ptr(failed) })
+        (error, unsafe { CStr::from_char_ptr(failed) })
     })
 }
 

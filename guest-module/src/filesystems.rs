@@ -39,7 +39,9 @@ impl Filesystems {
     }
 
     fn entry(&self, superblock: usize) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.superblock.load(Acquire) == superblock)
+        self.entries
+            .iter()
+            .find(|entry| entry.superblock.load(Acquire) == superblock)
     }
 
     /// The number of a filesystem that is cached and not being unmounted. Any context.

@@ -50,14 +50,27 @@ impl Flushes {
     /// Pages `first..=last` of a file are held in vain. Any context.
     pub(crate) fn pages(&self, file: FileKey, first: u64, last: u64) {
         let scope = FlushScope::Pages as u32;
-        self.push(FlushRange { file, first, last, scope, reserved: 0 });
+        self.push(FlushRange {
+            file,
+            first,
+            last,
+            scope,
+            reserved: 0,
+        });
     }
 
     /// All pages of a filesystem are held in vain.
     pub(crate) fn filesystem(&self, filesystem: u32) {
-        let file = FileKey { filesystem, ..FileKey::default() };
+        let file = FileKey {
+            filesystem,
+            ..FileKey::default()
+        };
         let scope = FlushScope::Filesystem as u32;
-        self.push(FlushRange { file, scope, ..FlushRange::default() });
+        self.push(FlushRange {
+            file,
+            scope,
+            ..FlushRange::default()
+        });
     }
 
     /// Takes up to `into.len()` ranges; how many.

@@ -138,11 +138,16 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
 
 fn hello(guest: &Guest) -> Result<HelloAnswer, Failure> {
     let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
-    let hello = Hello { page_size: PAGE_SIZE as u32, ..Hello::default() };
+    let hello = Hello {
+        page_size: PAGE_SIZE as u32,
+        ..Hello::default()
+    };
     call.push(&hello);
     guest.try_send(&mut call, Operation::Hello, 0)?;
     // Without an answer page (a migration is under way) there is no session yet.
-    call.body::<HelloAnswer>().filter(|answer| answer.session != 0).ok_or(Failure::NoHost)
+    call.body::<HelloAnswer>()
+        .filter(|answer| answer.session != 0)
+        .ok_or(Failure::NoHost)
 }
 
 fn goodbye(guest: &Guest, session: u64) {
@@ -155,14 +160,21 @@ fn goodbye(guest: &Guest, session: u64) {
 fn alone(guest: &Guest, was: u32, failure: Failure) {
     unhook(guest);
     let refused = failure != Failure::NoHost;
-    let state = if refused { LinkState::Refused } else { LinkState::Alone };
+    let state = if refused {
+        LinkState::Refused
+    } else {
+        LinkState::Alone
+    };
     guest.link.state.store(state as u32, Relaxed);
     if was == LinkState::Attached as u32 {
         pr_info!("lost the host, nothing is cached until it comes back\n");
         tell(Event::HostLost);
     }
     if refused && was != LinkState::Refused as u32 {
-        pr_warn!("the host refuses us ({:?}): compare the versions of both modules\n", failure);
+        pr_warn!(
+            "the host refuses us ({:?}): compare the versions of both modules\n",
+            failure
+        );
     }
 }
 
@@ -181,7 +193,9 @@ fn tell(event: Event) {
 /// Housekeeping with a host.
 fn keep(guest: &Guest) {
     guest.pools.reap(guest);
-    let made = guest.map.make_room(|file, first, last| guest.flushes.pages(file, first, last));
+    let made = guest
+        .map
+        .make_room(|file, first, last| guest.flushes.pages(file, first, last));
     if made.is_err() {
         // No memory: puts are refused until the next try.
         kernel::pr_warn_once!("no memory for the presence map\n");

@@ -72,7 +72,11 @@ impl kernel::Module for Module {
         let guest = Guest::new(*module_parameters::map_mib.value() << 20)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
         unsafe { entry::GUEST.publish(&guest) };
-        let mut module = Self { family: None, worker: None, guest };
+        let mut module = Self {
+            family: None,
+            worker: None,
+            guest,
+        };
         module.family = Some(genl::Family::register()?);
         module.worker = Some(ffi::Worker::start());
         Ok(module)

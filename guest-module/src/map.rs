@@ -71,7 +71,10 @@ impl Map {
             let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), GFP_KERNEL)?;
             shards.push(shard, GFP_KERNEL)?;
         }
-        let map = Self { shards, most_segments };
+        let map = Self {
+            shards,
+            most_segments,
+        };
         for _ in 0..FIRST_SEGMENTS {
             for shard in &map.shards {
                 map.extend(shard)?;
@@ -118,7 +121,9 @@ impl Map {
 
     /// See [`Shard::notice`].
     pub(crate) fn notice(&self, eviction: &Eviction) -> u64 {
-        let Eviction { file, index, pages, .. } = eviction;
+        let Eviction {
+            file, index, pages, ..
+        } = eviction;
         self.with(file, |shard| shard.notice(file, *index, *pages))
     }
 
@@ -180,7 +185,9 @@ impl Map {
     /// Doubles a shard's slots, within the bound; whether there was anything left to give.
     fn extend(&self, shard: &IrqLock<MapShard>) -> Result<bool> {
         let has = shard.with(|shard| shard.file_slots_mut().0.len());
-        let wanted = has.max(1).min(self.most_segments - has.min(self.most_segments));
+        let wanted = has
+            .max(1)
+            .min(self.most_segments - has.min(self.most_segments));
         for _ in 0..wanted {
             let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, GFP_KERNEL)?;
             let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, GFP_KERNEL)?;

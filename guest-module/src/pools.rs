@@ -87,7 +87,11 @@ struct Routes {
     default: Route,
 }
 
-const DEFAULT_ROUTE: Route = Route { cgroup: 0, host: DEFAULT_POOL, caches: true };
+const DEFAULT_ROUTE: Route = Route {
+    cgroup: 0,
+    host: DEFAULT_POOL,
+    caches: true,
+};
 
 /// All pools of this guest.
 #[pin_data]
@@ -102,7 +106,10 @@ pub(crate) struct Pools {
 impl Pools {
     /// The default pool alone.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
-        let routes = Routes { enrolled: KVec::new(), default: DEFAULT_ROUTE };
+        let routes = Routes {
+            enrolled: KVec::new(),
+            default: DEFAULT_ROUTE,
+        };
         try_pin_init!(Self {
             list <- new_mutex!(default_list()?, "Pools::list"),
             routes <- new_irq_lock!(routes, "Pools::routes"),
@@ -115,7 +122,10 @@ impl Pools {
         self.routes.with(|routes| {
             if !routes.enrolled.is_empty() {
                 for id in ids {
-                    if let Ok(at) = routes.enrolled.binary_search_by_key(id, |route| route.cgroup) {
+                    if let Ok(at) = routes
+                        .enrolled
+                        .binary_search_by_key(id, |route| route.cgroup)
+                    {
                         return routes.enrolled[at];
                     }
                 }
@@ -146,7 +156,11 @@ impl Pools {
                 Some(cgroup) => {
                     // Without a pool at the host its pages are not cached.
                     let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
-                    let route = Route { cgroup: cgroup.id(), host, caches };
+                    let route = Route {
+                        cgroup: cgroup.id(),
+                        host,
+                        caches,
+                    };
                     let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
                     // There is room for all.
                     let _ = enrolled.insert_within_capacity(at, route);
@@ -154,23 +168,44 @@ impl Pools {
             }
         }
         let mut routes = Routes { enrolled, default };
-        self.routes.with(|current| core::mem::swap(current, &mut routes));
+        self.routes
+            .with(|current| core::mem::swap(current, &mut routes));
         Ok(())
     }
 
     /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
-    pub(crate) fn add(&self, guest: &Guest, path: &CStr, name: Name, policy: Policy) -> Result<u32> {
+    pub(crate) fn add(
+        &self,
+        guest: &Guest,
+        path: &CStr,
+        name: Name,
+        policy: Policy,
+    ) -> Result<u32> {
         let cgroup = Cgroup::open(path)?;
         let mut list = self.list.lock();
-        let twin = |pool: &Pool| pool.cgroup.as_ref().is_some_and(|one| one.id() == cgroup.id());
+        let twin = |pool: &Pool| {
+            pool.cgroup
+                .as_ref()
+                .is_some_and(|one| one.id() == cgroup.id())
+        };
         if list.iter().any(twin) {
             return Err(EEXIST);
         }
         if list.len() >= MAX_POOLS as usize {
             return Err(ENOSPC);
         }
-        let id = list.last().map_or(0, |pool| pool.id).checked_add(1).ok_or(ENOSPC)?;
-        let mut pool = Pool { id, host: None, cgroup: Some(cgroup), name, policy };
+        let id = list
+            .last()
+            .map_or(0, |pool| pool.id)
+            .checked_add(1)
+            .ok_or(ENOSPC)?;
+        let mut pool = Pool {
+            id,
+            host: None,
+            cgroup: Some(cgroup),
+            name,
+            policy,
+        };
         if let Some(session) = guest.link.session() {
             enrol(guest, session, &mut pool).map_err(to_error)?;
         }
@@ -230,7 +265,12 @@ impl Pools {
     pub(crate) fn reap(&self, guest: &Guest) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
-            let found = self.list.lock().iter().find(|pool| dead(pool)).map(|pool| pool.id);
+            let found = self
+                .list
+                .lock()
+                .iter()
+                .find(|pool| dead(pool))
+                .map(|pool| pool.id);
             if found.is_none_or(|id| self.remove(guest, id).is_err()) {
                 return;
             }
@@ -272,8 +312,17 @@ impl Pools {
 }
 
 fn default_list() -> Result<KVec<Pool>> {
-    let policy = Policy { weight: DEFAULT_WEIGHT, store: Store::Memory };
-    let pool = Pool { id: 0, host: None, cgroup: None, name: Name::new(b"default"), policy };
+    let policy = Policy {
+        weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+    };
+    let pool = Pool {
+        id: 0,
+        host: None,
+        cgroup: None,
+        name: Name::new(b"default"),
+        policy,
+    };
     let mut list = KVec::new();
     list.push(pool, GFP_KERNEL)?;
     Ok(list)
@@ -317,8 +366,17 @@ fn dismiss(guest: &Guest, pool: &Pool) {
 /// Statistics of one of the host's pools; `None` without an answer.
 pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
     let session = guest.link.session()?;
-    let body = PoolBody { pool: host, weight: 0, store: 0, name_len: 0, name: [0; NAME_LEN] };
-    command(guest, session, Operation::PoolStats, &body, |call| call.body::<PoolStats>()).ok()?
+    let body = PoolBody {
+        pool: host,
+        weight: 0,
+        store: 0,
+        name_len: 0,
+        name: [0; NAME_LEN],
+    };
+    command(guest, session, Operation::PoolStats, &body, |call| {
+        call.body::<PoolStats>()
+    })
+    .ok()?
 }
 
 /// One call with one element.

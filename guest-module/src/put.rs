@@ -54,8 +54,17 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
             return;
         }
     }
-    let run = Run { file, index: view.index, gfn: view.pfn, pool, pages };
-    let departure = Departure { folio: folio.address(), run };
+    let run = Run {
+        file,
+        index: view.index,
+        gfn: view.pfn,
+        pool,
+        pages,
+    };
+    let departure = Departure {
+        folio: folio.address(),
+        run,
+    };
     if !reclaimed {
         // The folio gets its reference back before it is freed: now or never.
         put(guest, &[departure]);
@@ -78,7 +87,10 @@ fn offered(guest: &Guest, inode: &MappingView, view: &FolioView) -> Option<u32> 
         count!(guest, put_skipped_io, view.pages);
         return None;
     }
-    let inside = inode.end.saturating_sub(view.index).min(u64::from(view.pages)) as u32;
+    let inside = inode
+        .end
+        .saturating_sub(view.index)
+        .min(u64::from(view.pages)) as u32;
     if !view.is_valid() || inside == 0 {
         count!(guest, put_skipped_page, view.pages);
         return None;
@@ -125,7 +137,10 @@ fn put_once(guest: &Guest, departures: &[Departure]) {
         let start = Instant::<Monotonic>::now();
         let fitting = departures.iter().all(|departure| call.push(&departure.run));
         count!(guest, put_calls);
-        if let Some(outcome) = guest.send(&mut call, Operation::Put, session).filter(|_| fitting) {
+        if let Some(outcome) = guest
+            .send(&mut call, Operation::Put, session)
+            .filter(|_| fitting)
+        {
             let all = !outcome.answered && outcome.pages == pages;
             for (n, stored) in stored.iter_mut().enumerate() {
                 *stored = all || call.succeeded(n);
@@ -146,6 +161,8 @@ fn settle(guest: &Guest, departure: &Departure, stored: bool) {
     if !stored {
         count!(guest, put_refused, pages);
     } else if finished.cancelled > 0 {
-        guest.flushes.pages(*file, index, index + u64::from(pages) - 1);
+        guest
+            .flushes
+            .pages(*file, index, index + u64::from(pages) - 1);
     }
 }

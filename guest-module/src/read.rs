@@ -37,8 +37,20 @@ struct Planned {
 
 impl Planned {
     fn run(&self, file: FileKey) -> Run {
-        let Self { index, gfn, pool, inside, .. } = *self;
-        Run { file, index, gfn, pool, pages: inside }
+        let Self {
+            index,
+            gfn,
+            pool,
+            inside,
+            ..
+        } = *self;
+        Run {
+            file,
+            index,
+            gfn,
+            pool,
+            pages: inside,
+        }
     }
 }
 
@@ -59,7 +71,10 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
         return None;
     }
     let filesystem = guest.filesystems.find_or_add(inode.superblock())?;
-    Some(Source { file: inode.key(filesystem), inode })
+    Some(Source {
+        file: inode.key(filesystem),
+        inode,
+    })
 }
 
 /// In place of the filesystem's `readahead`.
@@ -116,7 +131,9 @@ fn look(
             break;
         };
         let pages = folio.view().pages;
-        let Some(place) = plan.get_mut(count).filter(|_| asked + pages <= MAX_PAGES || count == 0)
+        let Some(place) = plan
+            .get_mut(count)
+            .filter(|_| asked + pages <= MAX_PAGES || count == 0)
         else {
             break;
         };
@@ -133,7 +150,11 @@ fn look(
 /// Plans one folio.
 fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>) -> Planned {
     let view = folio.view();
-    let inside = source.inode.end.saturating_sub(view.index).min(u64::from(view.pages)) as u32;
+    let inside = source
+        .inode
+        .end
+        .saturating_sub(view.index)
+        .min(u64::from(view.pages)) as u32;
     let mut planned = Planned {
         index: view.index,
         gfn: view.pfn,
@@ -203,7 +224,10 @@ fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
 fn fill(window: &mut Window<'_>, plan: &[Planned]) {
     let mut rest = plan;
     while let Some(first) = rest.first() {
-        let same = rest.iter().take_while(|planned| planned.hit == first.hit).count();
+        let same = rest
+            .iter()
+            .take_while(|planned| planned.hit == first.hit)
+            .count();
         let (run, later) = rest.split_at(same);
         let pages = run.iter().map(|planned| planned.pages).sum();
         if first.hit {
