@@ -31,12 +31,24 @@ const SUPERFLUOUS: [&str; 7] = [
     "var/lib/apt",
 ];
 
+/// Whether a lab gets our kernel modules.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Modules {
+    /// Built, and in `/opt/dd/modules`.
+    Built,
+    /// For work on the lab itself.
+    Absent,
+}
+
 /// Builds everything a lab boots.
-pub(crate) fn artifacts(args: &KernelArgs) -> Result<Artifacts> {
+pub(crate) fn artifacts(args: &KernelArgs, with: Modules) -> Result<Artifacts> {
     let kernel = Kernel::prepare(args)?;
     let run_root = root::run()?;
     let base = base(&kernel, &run_root)?;
-    let modules = modules::build(&kernel, modules::Mode::Plain)?;
+    let modules = match with {
+        Modules::Built => Some(modules::build(&kernel, modules::Mode::Plain)?),
+        Modules::Absent => None,
+    };
     let tools = tools::build()?;
     let dir = workspace::target().join("lab");
     fs::create_dir_all(&dir)?;
@@ -44,7 +56,7 @@ pub(crate) fn artifacts(args: &KernelArgs) -> Result<Artifacts> {
     initrd::write(&initrd, &tools.join("ddagent"), &boot_modules(&base)?)?;
     let image = kernel.image()?;
     let opt = progress::step("make the image with our files", || {
-        make_opt(&kernel, &dir, &image, &initrd, &tools, &modules)
+        make_opt(&kernel, &dir, &image, &initrd, &tools, modules.as_deref())
     })?;
     Ok(Artifacts {
         qemu: Qemu::in_root(&run_root),
@@ -53,7 +65,7 @@ pub(crate) fn artifacts(args: &KernelArgs) -> Result<Artifacts> {
         initrd,
         root: base.join("root.erofs"),
         opt,
-        modules: fs::read_dir(&modules)?.next().is_some(),
+        modules: modules.is_some(),
     })
 }
 
@@ -122,7 +134,7 @@ fn make_opt(
     image: &Path,
     initrd: &Path,
     tools: &Path,
-    modules: &Path,
+    modules: Option<&Path>,
 ) -> Result<PathBuf> {
     let staging = tempfile::tempdir_in(dir)?;
     let put = |from: &Path, to: &str| {
@@ -136,7 +148,8 @@ fn make_opt(
         put(&tools.join(tool), &format!("bin/{tool}"))?;
     }
     fs::create_dir_all(staging.path().join("modules"))?;
-    for entry in fs::read_dir(modules)? {
+    let built = modules.map(fs::read_dir).transpose()?;
+    for entry in built.into_iter().flatten() {
         let path = entry?.path();
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         put(&path, &format!("modules/{file}"))?;

@@ -10,7 +10,14 @@ use anyhow::Result;
 use crate::{progress, tree::Kernel, workspace};
 
 /// Folders Kbuild needs.
-const SOURCES: [&str; 5] = ["ddabi", "ddcore", "guest-module", "host-module", "scripts"];
+const SOURCES: [&str; 6] = [
+    "ddabi",
+    "ddcore",
+    "guest-module",
+    "host-module",
+    "scripts",
+    "shim",
+];
 /// Folders with a module each.
 const MODULES: [&str; 2] = ["host-module", "guest-module"];
 

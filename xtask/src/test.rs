@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    /// Do not build the modules (for work on the lab itself)
+    #[arg(long)]
+    no_modules: bool,
     #[command(flatten)]
     kernel: KernelArgs,
 }

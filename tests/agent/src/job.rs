@@ -94,7 +94,8 @@ pub(crate) fn exec(command: &protocol::Command) -> Result<Output> {
             stdin.map(|mut pipe| pipe.write_all(&command.stdin))
         });
         let stdout = scope.spawn(move || drain(stdout));
-        (drain(stderr), stdout.join().unwrap_or_default())
+        let stderr = drain(stderr);
+        (stdout.join().unwrap_or_default(), stderr)
     });
     Ok(Output {
         exit: job.wait(),

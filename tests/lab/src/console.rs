@@ -17,7 +17,7 @@ static BAD: LazyLock<RegexSet> = LazyLock::new(|| {
         r"unable to handle",
         r"soft lockup",
         r"hard LOCKUP",
-        r"rcu.*(stall|self-detected)",
+        r"rcu: .*(detected stalls|self-detected stall|kthread starved)",
         r"blocked for more than",
         r"blocked in I/O wait",
         r"unreferenced object",

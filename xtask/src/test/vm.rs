@@ -6,7 +6,11 @@ use anyhow::{Result, bail};
 use ddlab::{Context, Scenario, Verdict, selftest};
 
 use super::{Args, Outcome, Test};
-use crate::{cache, image, package, workspace};
+use crate::{
+    cache,
+    image::{self, Modules},
+    package, workspace,
+};
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -42,7 +46,11 @@ pub(super) fn list(args: &Args) -> Result<()> {
 pub(super) fn run(args: &Args, outcome: &mut Outcome) -> Result<()> {
     let scenarios = selected(args)?;
     package::install_missing()?;
-    let artifacts = image::artifacts(&args.kernel)?;
+    let modules = match args.no_modules {
+        true => Modules::Absent,
+        false => Modules::Built,
+    };
+    let artifacts = image::artifacts(&args.kernel, modules)?;
     // Two labs at a time would starve each other.
     let _lock = cache::lock("vm.lock")?;
     let dir = workspace::target().join("test");
