@@ -103,5 +103,6 @@ bool dd_on_readahead_wanted(void);
 void dd_on_readahead(struct readahead_control *rac);
 int dd_on_read_folio(struct file *file, struct folio *folio);
 unsigned int dd_on_tick(void);
+void dd_on_pause(bool pause);
 
 #endif

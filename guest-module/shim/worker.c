@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module's one background job; the kernel crate cannot cancel work yet. */
+/*
+ * The module's one background job (the kernel crate cannot cancel work yet),
+ * and hibernation.
+ */
 
+#include <linux/suspend.h>
 #include <linux/workqueue.h>
 #include "guest.h"
 
@@ -15,8 +19,30 @@ static void dd_worker_run(struct work_struct *work)
 		queue_delayed_work(system_unbound_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
+/*
+ * The image is written after PREPARE and continued by another boot, whose host
+ * may hold other pages: nothing may be attached in between.
+ */
+static int dd_hibernation(struct notifier_block *block, unsigned long event, void *data)
+{
+	switch (event) {
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		dd_on_pause(true);
+		break;
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		dd_on_pause(false);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block dd_hibernation_notifier = { .notifier_call = dd_hibernation };
+
 void dd_worker_start(void)
 {
+	register_pm_notifier(&dd_hibernation_notifier);
 	queue_delayed_work(system_unbound_wq, &dd_worker, 0);
 }
 
@@ -28,5 +54,6 @@ void dd_worker_kick(void)
 
 void dd_worker_stop(void)
 {
+	unregister_pm_notifier(&dd_hibernation_notifier);
 	disable_delayed_work_sync(&dd_worker);
 }

@@ -93,3 +93,11 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
 extern "C" fn dd_on_tick() -> Delay {
     guest().map_or(0, link::tick)
 }
+
+/// Hibernation begins or is over.
+#[no_mangle]
+extern "C" fn dd_on_pause(pause: bool) {
+    if let Some(guest) = guest() {
+        link::pause(guest, pause);
+    }
+}

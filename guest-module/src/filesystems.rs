@@ -86,4 +86,14 @@ impl Filesystems {
             }
         });
     }
+
+    /// Forgets all, when unmounts are not seen any more.
+    pub(crate) fn clear(&self) {
+        self.newest.with(|_| {
+            for entry in &self.entries {
+                entry.number.store(0, Relaxed);
+                entry.superblock.store(0, Release);
+            }
+        });
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Link {
     state: Atomic<u32>,
     /// Our number at the host.
     vm: Atomic<u32>,
+    /// Hibernation is under way: no session may begin.
+    paused: Atomic<bool>,
     /// Hooks are installed. Worker only.
     hooked: Atomic<bool>,
     /// Housekeeping runs so far. Worker only.
@@ -50,6 +52,7 @@ impl Link {
             session: Atomic::new(0),
             state: Atomic::new(LinkState::Alone as u32),
             vm: Atomic::new(0),
+            paused: Atomic::new(false),
             hooked: Atomic::new(false),
             runs: Atomic::new(0),
         })
@@ -93,6 +96,9 @@ pub(crate) fn tick(guest: &Guest) -> Delay {
         guest.map.clear();
         guest.flushes.clear();
     }
+    if guest.link.paused.load(Acquire) {
+        return LOOK_MS;
+    }
     match begin(guest) {
         Ok(()) => {
             let event = if was == LinkState::Attached as u32 {
@@ -131,7 +137,12 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     guest.link.vm.store(answer.vm, Relaxed);
     guest.pools.enrol_all(guest, answer.session);
     // From here on hooks put and get.
-    guest.link.session.store(answer.session, Release);
+    guest.link.session.xchg(answer.session, Full);
+    if guest.link.paused.load(Acquire) {
+        // Hibernation began meanwhile and may not have seen the session.
+        pause(guest, true);
+        return Err(Failure::NoHost);
+    }
     pr_info!("registered with the host as vm {}\n", answer.vm);
     Ok(())
 }
@@ -181,8 +192,9 @@ fn alone(guest: &Guest, was: u32, failure: Failure) {
 fn unhook(guest: &Guest) {
     if guest.link.hooked.xchg(false, Full) {
         ffi::remove_hooks();
-        // Puts that were on their way have ended.
+        // Puts that were on their way have ended, and unmounts are not seen any more.
         guest.map.clear();
+        guest.filesystems.clear();
     }
 }
 
@@ -236,6 +248,19 @@ pub(crate) fn leave(guest: &Guest) {
     if session != 0 {
         goodbye(guest, session);
     }
+}
+
+/// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
+pub(crate) fn pause(guest: &Guest, pause: bool) {
+    guest.link.paused.store(pause, Release);
+    if pause {
+        let session = guest.link.session.xchg(0, Full);
+        if session != 0 {
+            goodbye(guest, session);
+        }
+    }
+    // The worker clears the map, or registers anew.
+    ffi::Worker::kick();
 }
 
 /// Drops everything the host holds for us, by beginning a new session.
