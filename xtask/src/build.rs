@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     package::install_missing()?;
     let kernel = Kernel::prepare(&args.kernel)?;
     let modules = modules::build(&kernel, modules::Mode::Plain)?;
-    let tools = tools::build()?;
+    let tools = tools::build(tools::ALL)?;
     println!("modules: {}", modules.display());
     println!("tools:   {}", tools.display());
     Ok(ExitCode::SUCCESS)

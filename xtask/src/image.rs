@@ -9,12 +9,7 @@ use anyhow::{Context as _, Result};
 use ddlab::{Artifacts, Qemu};
 
 use crate::{
-    cache,
-    chroot::Chroot,
-    initrd, modules, progress, root,
-    suite::KernelArgs,
-    tools::{self, TOOLS},
-    tree::Kernel,
+    cache, chroot::Chroot, initrd, modules, progress, root, suite::KernelArgs, tools, tree::Kernel,
     workspace,
 };
 
@@ -31,32 +26,44 @@ const SUPERFLUOUS: [&str; 7] = [
     "var/lib/apt",
 ];
 
-/// Whether a lab gets our kernel modules.
+/// What a lab gets of ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Modules {
-    /// Built, and in `/opt/dd/modules`.
-    Built,
-    /// For work on the lab itself.
-    Absent,
+pub(crate) enum Content {
+    /// Modules and tools.
+    All,
+    /// The agent alone, for work on the lab itself.
+    Agent,
 }
 
 /// Builds everything a lab boots.
-pub(crate) fn artifacts(args: &KernelArgs, with: Modules) -> Result<Artifacts> {
+pub(crate) fn artifacts(args: &KernelArgs, content: Content) -> Result<Artifacts> {
     let kernel = Kernel::prepare(args)?;
     let run_root = root::run()?;
     let base = base(&kernel, &run_root)?;
-    let modules = match with {
-        Modules::Built => Some(modules::build(&kernel, modules::Mode::Plain)?),
-        Modules::Absent => None,
-    };
-    let tools = tools::build()?;
+    let image = kernel.image()?;
     let dir = workspace::target().join("lab");
     fs::create_dir_all(&dir)?;
+    let mut files = Vec::new();
+    let wanted = match content {
+        Content::All => {
+            let modules = modules::build(&kernel, modules::Mode::Plain)?;
+            files.extend(all_in(&modules, "modules")?);
+            tools::ALL
+        }
+        Content::Agent => &[tools::AGENT],
+    };
+    let tools = tools::build(wanted)?;
     let initrd = dir.join("initrd");
-    initrd::write(&initrd, &tools.join("ddagent"), &boot_modules(&base)?)?;
-    let image = kernel.image()?;
+    initrd::write(&initrd, &tools.join(tools::AGENT), &boot_modules(&base)?)?;
+    files.push((image.clone(), "boot/vmlinuz".to_owned()));
+    files.push((initrd.clone(), "boot/initrd".to_owned()));
+    files.extend(
+        wanted
+            .iter()
+            .map(|tool| (tools.join(tool), format!("bin/{tool}"))),
+    );
     let opt = progress::step("make the image with our files", || {
-        make_opt(&kernel, &dir, &image, &initrd, &tools, modules.as_deref())
+        make_opt(&kernel, &dir, &files)
     })?;
     Ok(Artifacts {
         qemu: Qemu::in_root(&run_root),
@@ -65,7 +72,7 @@ pub(crate) fn artifacts(args: &KernelArgs, with: Modules) -> Result<Artifacts> {
         initrd,
         root: base.join("root.erofs"),
         opt,
-        modules: modules.is_some(),
+        modules: content == Content::All,
     })
 }
 
@@ -127,32 +134,15 @@ fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Our own files, apart from the root: a rebuild costs seconds.
-fn make_opt(
-    kernel: &Kernel,
-    dir: &Path,
-    image: &Path,
-    initrd: &Path,
-    tools: &Path,
-    modules: Option<&Path>,
-) -> Result<PathBuf> {
+/// Our own files, apart from the root: a rebuild costs seconds. `files` are
+/// pairs of a file here and its path in the image.
+fn make_opt(kernel: &Kernel, dir: &Path, files: &[(PathBuf, String)]) -> Result<PathBuf> {
     let staging = tempfile::tempdir_in(dir)?;
-    let put = |from: &Path, to: &str| {
+    fs::create_dir(staging.path().join("modules"))?;
+    for (from, to) in files {
         let to = staging.path().join(to);
         fs::create_dir_all(to.parent().unwrap_or(&to))?;
-        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))
-    };
-    put(image, "boot/vmlinuz")?;
-    put(initrd, "boot/initrd")?;
-    for tool in TOOLS {
-        put(&tools.join(tool), &format!("bin/{tool}"))?;
-    }
-    fs::create_dir_all(staging.path().join("modules"))?;
-    let built = modules.map(fs::read_dir).transpose()?;
-    for entry in built.into_iter().flatten() {
-        let path = entry?.path();
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        put(&path, &format!("modules/{file}"))?;
+        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     let out = dir.join("opt.erofs");
     let log = workspace::target().join("log/opt-image.log");
@@ -164,4 +154,15 @@ fn make_opt(
     progress::quiet(&mut pack, &log)?;
     fs::rename(dir.join("opt.erofs.new"), &out)?;
     Ok(out)
+}
+
+/// The files of `dir`, with their paths below `to`.
+fn all_in(dir: &Path, to: &str) -> Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        files.push((entry.path(), format!("{to}/{}", name.to_string_lossy())));
+    }
+    Ok(files)
 }

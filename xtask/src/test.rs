@@ -32,9 +32,9 @@ pub(crate) struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Do not build the modules (for work on the lab itself)
+    /// Build neither modules nor tools (for work on the lab itself)
     #[arg(long)]
-    no_modules: bool,
+    bare: bool,
     #[command(flatten)]
     kernel: KernelArgs,
 }

@@ -6,12 +6,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{progress, workspace};
 
-/// Packages with a program of the same name.
-pub(crate) const TOOLS: [&str; 3] = ["ddagent", "ddctl", "policyd"];
+/// The agent; a package with a program of the same name, like the others.
+pub(crate) const AGENT: &str = "ddagent";
+/// Everything that is built.
+pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds the programs; returns the directory they are in.
-pub(crate) fn build() -> Result<PathBuf> {
+/// Builds `tools`; returns the directory they are in.
+pub(crate) fn build(tools: &[&str]) -> Result<PathBuf> {
     // A directory of its own: other flags would make cargo build all again.
     let dir = env::var_os("CARGO_TARGET_DIR")
         .map_or_else(workspace::target, PathBuf::from)
@@ -21,7 +23,7 @@ pub(crate) fn build() -> Result<PathBuf> {
         command
             .current_dir(workspace::top())
             .args(["build", "--quiet", "--release", "--target", TARGET])
-            .args(TOOLS.iter().flat_map(|tool| ["--package", tool]))
+            .args(tools.iter().flat_map(|tool| ["--package", tool]))
             .env("CARGO_TARGET_DIR", &dir)
             .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
             .env("RUSTFLAGS", "-C target-feature=+crt-static");

@@ -75,10 +75,9 @@ pub fn is_foreign_taint(mask: u64) -> bool {
 
 fn foreign_taint(line: &str) -> bool {
     line.split_once("Tainted: ").is_some_and(|(_, rest)| {
-        let flags = rest.split("  ").next().unwrap_or_default();
         // `Tainted: [E]=UNSIGNED_MODULE, …` explains flags shown elsewhere.
-        !flags.starts_with('[')
-            && flags
+        !rest.starts_with('[')
+            && rest
                 .chars()
                 .take_while(|c| c.is_ascii_uppercase() || *c == ' ')
                 .any(|c| !matches!(c, 'G' | 'O' | 'E' | ' '))

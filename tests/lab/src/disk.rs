@@ -60,6 +60,7 @@ impl Throttle {
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(crate) name: String,
+    pub(crate) size_mib: u64,
     pub(crate) slot: Arc<Slot>,
 }
 

@@ -166,9 +166,10 @@ impl GuestConfig {
 /// The VMM's own cache is off: what is measured is the guest's cache and ours.
 fn drive(disk: &Disk, throttle: Throttle) -> String {
     let mut drive = format!(
-        "if=none,id=disk-{},file={},format=raw,cache=none,discard=unmap",
+        "if=none,id=disk-{},file={},format=raw,size={},cache=none,discard=unmap",
         disk.name,
-        disk.path_in_host()
+        disk.path_in_host(),
+        disk.size_mib << 20
     );
     if let Some(iops) = throttle.iops {
         drive.push_str(&format!(",throttling.iops-total={iops}"));

@@ -228,6 +228,7 @@ impl Lab {
         ])?;
         Ok(Disk {
             name: config.name.clone(),
+            size_mib: config.size_mib,
             slot: Arc::new(slot),
         })
     }
@@ -275,9 +276,21 @@ impl Lab {
 }
 
 fn start_emulator(config: &LabConfig, work: &Path) -> Result<Arc<Process>> {
+    remove_old_logs(&config.dir)?;
     let log = fs::File::create(config.dir.join("l1.emulator.log"))?;
     // The watchdog reads it from the start.
     fs::File::create(config.dir.join("l1.console.log"))?;
     let env = config.artifacts.qemu.env();
     Ok(Arc::new(Process::start(&config.argv(work), &env, log)?))
+}
+
+/// Consoles of guests are appended to: those of an earlier run must go.
+fn remove_old_logs(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }

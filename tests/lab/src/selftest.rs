@@ -37,7 +37,7 @@ fn boot(context: &mut Context) -> Result<Vec<Target>> {
         ensure!(machine.exec(["/no/such/program"]).is_err());
         let echo = machine.run_ok(&Command::new(["cat"]).stdin("hello"))?;
         ensure!(echo == "hello");
-        machine.shell("test -d /opt/dd/modules; ls /opt/dd/bin/ddctl")?;
+        machine.shell("test -d /opt/dd/modules; test -x /opt/dd/bin/ddagent")?;
     }
     guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     guest.cgroup("one", &[("memory.max", "32M")])?;

@@ -8,7 +8,7 @@ use ddlab::{Context, Scenario, Verdict, selftest};
 use super::{Args, Outcome, Test};
 use crate::{
     cache,
-    image::{self, Modules},
+    image::{self, Content},
     package, workspace,
 };
 
@@ -46,11 +46,11 @@ pub(super) fn list(args: &Args) -> Result<()> {
 pub(super) fn run(args: &Args, outcome: &mut Outcome) -> Result<()> {
     let scenarios = selected(args)?;
     package::install_missing()?;
-    let modules = match args.no_modules {
-        true => Modules::Absent,
-        false => Modules::Built,
+    let content = match args.bare {
+        true => Content::Agent,
+        false => Content::All,
     };
-    let artifacts = image::artifacts(&args.kernel, modules)?;
+    let artifacts = image::artifacts(&args.kernel, content)?;
     // Two labs at a time would starve each other.
     let _lock = cache::lock("vm.lock")?;
     let dir = workspace::target().join("test");
