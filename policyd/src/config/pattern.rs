@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which cgroups a container is, and what their pools are called.
+
+use ddabi::NAME_LEN;
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A path below the cgroup root, or a glob of such paths.
+///
+/// `*` and `?` stay within one part of the path, `**` does not; `{a,b}` and `[a-z]` are
+/// alternatives.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    glob: Option<GlobMatcher>,
+}
+
+impl Pattern {
+    /// Reads a pattern. Paths may be written with or without the usual mount point.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let below = match text.strip_prefix("/sys/fs/cgroup") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+            _ => text,
+        };
+        let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() {
+            return Err(
+                "the root cgroup is no container; its weight is `default_pool_weight`".into(),
+            );
+        }
+        if parts.iter().any(|part| [".", ".."].contains(part)) {
+            return Err(format!("`{text}` may not contain `.` or `..`"));
+        }
+        let text = format!("/{}", parts.join("/"));
+        let glob = if text.contains(['*', '?', '[', '{']) {
+            let glob = GlobBuilder::new(&text)
+                .literal_separator(true)
+                // systemd writes `\x2d` for a dash in names of units.
+                .backslash_escape(false)
+                .build()
+                .map_err(|error| error.to_string())?;
+            Some(glob.compile_matcher())
+        } else {
+            None
+        };
+        Ok(Self { text, glob })
+    }
+
+    /// The path or glob, as compared.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it may match several cgroups.
+    pub fn is_glob(&self) -> bool {
+        self.glob.is_some()
+    }
+
+    /// Whether a cgroup, by its path below the root, is meant.
+    pub fn matches(&self, cgroup: &str) -> bool {
+        match &self.glob {
+            Some(glob) => glob.is_match(cgroup),
+            None => self.text == cgroup,
+        }
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// The name of the pool of `cgroup`: `{}` in `name` stands for the last part of its path, and is
+/// added to the name of a glob that has none.
+pub(super) fn pool_name(name: &str, pattern: &Pattern, cgroup: &str) -> String {
+    let part = short(cgroup.rsplit('/').next().unwrap_or_default());
+    let full = if name.contains("{}") {
+        name.replace("{}", part)
+    } else if pattern.is_glob() {
+        format!("{name}-{part}")
+    } else {
+        name.into()
+    };
+    let printable = full.replace(char::is_control, "?");
+    cut(&printable).into()
+}
+
+/// The part without the unit's kind; of a container id only what container tools show.
+fn short(part: &str) -> &str {
+    const KINDS: [&str; 3] = [".scope", ".service", ".slice"];
+    const ID_LEN: usize = 64;
+    const SHOWN: usize = 12;
+    let stem = KINDS
+        .iter()
+        .find_map(|kind| part.strip_suffix(kind))
+        .unwrap_or(part);
+    let is_id =
+        |word: &&str| word.len() == ID_LEN && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match stem.split(['-', ':']).find(is_id) {
+        Some(id) => &id[..SHOWN],
+        None => stem,
+    }
+}
+
+/// As much of a name as a pool may have.
+fn cut(name: &str) -> &str {
+    let mut end = name.len().min(NAME_LEN);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::parse(text).unwrap()
+    }
+
+    #[test]
+    fn paths_match_themselves() {
+        for text in ["/a/b", "a/b", "/sys/fs/cgroup/a/b", "/a//b/"] {
+            let pattern = pattern(text);
+            assert!(!pattern.is_glob());
+            assert!(pattern.matches("/a/b"), "{text}");
+            assert!(!pattern.matches("/a/b/c"), "{text}");
+            assert!(!pattern.matches("/a"), "{text}");
+        }
+    }
+
+    #[test]
+    fn globs_stay_within_a_part() {
+        let one = pattern("/system.slice/docker-*.scope");
+        assert!(one.matches("/system.slice/docker-1.scope"));
+        assert!(!one.matches("/system.slice/docker-1.scope/init"));
+        assert!(!one.matches("/system.slice/docker-a/b.scope"));
+        let deep = pattern("/kubepods.slice/**/cri-*.scope");
+        assert!(deep.matches("/kubepods.slice/burstable/pod1/cri-7.scope"));
+        let either = pattern("/{web,db}-[0-9]");
+        assert!(either.matches("/web-1") && either.matches("/db-2") && !either.matches("/x-1"));
+    }
+
+    #[test]
+    fn systemd_escapes_are_letters() {
+        assert!(pattern(r"/a\x2db.slice").matches(r"/a\x2db.slice"));
+        assert!(pattern(r"/a\x2d*.slice").matches(r"/a\x2db.slice"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "/", "/sys/fs/cgroup", "/a/../b", "/a[", "/a{b"] {
+            assert!(Pattern::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pools_have_names() {
+        let id = "3f".repeat(32);
+        let name = |name: &str, pattern: &str, cgroup: &str| {
+            pool_name(name, &Pattern::parse(pattern).unwrap(), cgroup)
+        };
+        assert_eq!(name("web", "/web.slice", "/web.slice"), "web");
+        assert_eq!(name("c", "/*.slice", "/web.slice"), "c-web");
+        assert_eq!(name("{}", "/*", "/nginx.service"), "nginx");
+        let docker = format!("/docker-{id}.scope");
+        assert_eq!(name("docker", "/docker-*", &docker), "docker-3f3f3f3f3f3f");
+        let pod = format!("/cri-containerd:{id}");
+        assert_eq!(name("pod {} x", "/cri*", &pod), "pod 3f3f3f3f3f3f x");
+        let long = format!("/{}", "ä".repeat(50));
+        assert_eq!(name("{}", "/*", &long).len(), 64);
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the engine is told and what it asks for.
+
+use crate::config::Config;
+use ddnl::{NewPool, Pool, PoolChange};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Time since some moment, the same for all calls.
+pub type Time = Duration;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A cgroup was made.
+    CgroupAppeared(String),
+    /// A cgroup, and everything below it, was removed.
+    CgroupVanished(String),
+    /// Announcements of cgroups were lost.
+    CgroupsLost,
+    /// The file was read anew.
+    ConfigLoaded(Config),
+    /// The module was loaded.
+    ModuleCame,
+    /// The module was unloaded.
+    ModuleWent,
+    /// The module found, lost or changed its host.
+    SessionChanged,
+    /// An action was performed.
+    Outcome(Outcome),
+}
+
+/// What to do.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Look for the module; answered by [`Outcome::Connected`].
+    Connect,
+    /// List the module's pools; answered by [`Outcome::Listed`].
+    List,
+    /// Look through the cgroups; answered by [`Outcome::Scanned`].
+    Scan,
+    /// Enrol a container; this and the following are answered by [`Outcome::Changed`].
+    Add(NewPool),
+    /// Change a pool.
+    Set(u32, PoolChange),
+    /// Remove a pool.
+    Remove(u32),
+}
+
+/// How an action went.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The module is there, or is not.
+    Connected(Result<(), Failure>),
+    /// The module's pools.
+    Listed(Result<Vec<Pool>, Failure>),
+    /// All cgroups, by their paths below the root.
+    Scanned(BTreeSet<String>),
+    /// A change was made, or was not.
+    Changed {
+        /// The change.
+        action: Action,
+        /// How it went; the new pool's number after [`Action::Add`].
+        result: Result<Option<u32>, Failure>,
+    },
+}
+
+/// Why an action failed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Failure {
+    /// The module is not loaded.
+    Gone,
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl Failure {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Gone => "the kernel module doubledecker_guest is not loaded",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl From<ddnl::Error> for Failure {
+    fn from(error: ddnl::Error) -> Self {
+        match error {
+            ddnl::Error::NotLoaded { .. } => Self::Gone,
+            error => Self::Other(match error.advice() {
+                Some(advice) => format!("{error}: {advice}"),
+                None => error.to_string(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Finds the next difference between what is and what should be.
+
+use super::{Action, Time, retry::Retries, targets::Target, weights::Share};
+use ddabi::pool::{DEFAULT_POOL, Store};
+use ddnl::{NewPool, Pool, PoolChange};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Both sides of the comparison.
+pub(super) struct Plan<'a> {
+    pub(super) now: Time,
+    pub(super) retries: &'a Retries,
+    /// Cgroups whose pools are ours, and the names we gave them.
+    pub(super) managed: &'a BTreeMap<String, String>,
+    pub(super) cgroups: &'a BTreeSet<String>,
+    pub(super) targets: &'a BTreeMap<String, Target>,
+    pub(super) shares: &'a BTreeMap<String, Share>,
+    pub(super) present: &'a BTreeMap<String, &'a Pool>,
+    pub(super) default_pool: Option<&'a Pool>,
+    pub(super) default_weight: Option<u32>,
+}
+
+impl Plan<'_> {
+    /// The next step: pools are removed first, for there is a limit to their number.
+    pub(super) fn next(&self) -> Option<Action> {
+        self.remove()
+            .or_else(|| self.set_default())
+            .or_else(|| self.set())
+            .or_else(|| self.add())
+    }
+
+    /// A pool of ours that is not wanted any more, or under another name. The pool of a cgroup
+    /// that died is left to the kernel.
+    fn remove(&self) -> Option<Action> {
+        self.managed.iter().find_map(|(cgroup, name)| {
+            let pool = self.present.get(cgroup)?;
+            let unwanted = match self.targets.get(cgroup) {
+                Some(target) => target.name != *name,
+                None => self.cgroups.contains(cgroup),
+            };
+            (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
+        })
+    }
+
+    fn set_default(&self) -> Option<Action> {
+        let pool = self.default_pool?;
+        let weight = self
+            .default_weight
+            .filter(|weight| *weight != pool.weight)?;
+        let change = PoolChange {
+            weight: Some(weight),
+            store: None,
+        };
+        self.may("").then_some(Action::Set(DEFAULT_POOL, change))
+    }
+
+    fn set(&self) -> Option<Action> {
+        self.shares.iter().find_map(|(cgroup, share)| {
+            let pool = self.present.get(cgroup)?;
+            let change = PoolChange {
+                weight: Some(share.weight).filter(|weight| *weight != pool.weight),
+                store: Some(share.store).filter(|store: &Store| *store != pool.store),
+            };
+            let same = change == PoolChange::default();
+            (!same && self.may(cgroup)).then_some(Action::Set(pool.id, change))
+        })
+    }
+
+    fn add(&self) -> Option<Action> {
+        self.shares.iter().find_map(|(cgroup, share)| {
+            if self.present.contains_key(cgroup) || !self.may(cgroup) {
+                return None;
+            }
+            Some(Action::Add(NewPool {
+                cgroup: cgroup.clone(),
+                name: self.targets.get(cgroup)?.name.clone(),
+                weight: share.weight,
+                store: share.store,
+            }))
+        })
+    }
+
+    fn may(&self, key: &str) -> bool {
+        self.retries.may(self.now, key)
+    }
+}
