@@ -70,9 +70,11 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
              --filter 'P *.cmd' --filter 'P *.d' --filter 'P *.rmeta' \
              --filter 'P modules.order' --filter 'P Module.symvers' \
              {sources} /src/\n\
+         failed=0\n\
          for module in {modules}; do\n\
-             make -j{jobs} -C /k/tree M=/src/$module {arguments} {extra} modules\n\
-         done\n",
+             make -j{jobs} -C /k/tree M=/src/$module {arguments} {extra} modules || failed=1\n\
+         done\n\
+         exit $failed\n",
         jobs = std::thread::available_parallelism()?,
         arguments = kernel.make_arguments()?.join(" "),
     );
