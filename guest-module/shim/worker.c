@@ -16,7 +16,7 @@ static void dd_worker_run(struct work_struct *work)
 	unsigned int ms = dd_on_tick();
 
 	if (ms)
-		queue_delayed_work(system_unbound_wq, &dd_worker, msecs_to_jiffies(ms));
+		queue_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
 /*
@@ -43,13 +43,13 @@ static struct notifier_block dd_hibernation_notifier = { .notifier_call = dd_hib
 void dd_worker_start(void)
 {
 	register_pm_notifier(&dd_hibernation_notifier);
-	queue_delayed_work(system_unbound_wq, &dd_worker, 0);
+	queue_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
 /* Any context: runs the job as soon as possible. */
 void dd_worker_kick(void)
 {
-	mod_delayed_work(system_unbound_wq, &dd_worker, 0);
+	mod_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
 void dd_worker_stop(void)
