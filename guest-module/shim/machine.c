@@ -23,7 +23,7 @@ bool dd_machine_is_confidential(void)
 
 long dd_hypercall(unsigned long nr, unsigned long address)
 {
-	return kvm_hypercall1(nr, address);
+	return kvm_hypercall4(nr, address, 0, 0, 0);
 }
 
 unsigned long dd_irq_save(void)
