@@ -2,13 +2,184 @@
 
 //! `ddctl doctor`.
 
-use crate::{error::Result, session::Session};
+mod kernel;
+mod machine;
+mod module;
+mod needs;
+
+use crate::{
+    error::{Kind, Result},
+    output::Frame,
+    session::Session,
+    system::System,
+};
 use clap::Args;
+use ddnl::Side;
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write;
 
 /// Check what this machine needs, and say what to do about what is missing
+///
+/// Checks the part of a host, of a guest, or of both, as far as the machine is one. Exits with 1
+/// if a check fails.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {}
 
-pub(crate) fn run(_session: &mut Session<'_>, _arguments: &Arguments) -> Result<u8> {
-    Ok(0)
+/// What a check found.
+#[derive(Debug, Serialize)]
+struct Finding {
+    side: Side,
+    check: &'static str,
+    result: Verdict,
+    message: String,
+    /// What to do next.
+    advice: Option<String>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Works, or cannot be told.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// Collects findings about one side.
+struct Examination<'a> {
+    system: &'a dyn System,
+    side: Side,
+    findings: Vec<Finding>,
+}
+
+impl Examination<'_> {
+    fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.found(check, Verdict::Ok, message.into(), None);
+    }
+
+    fn warn(&mut self, check: &'static str, message: impl Into<String>, advice: &str) {
+        self.found(check, Verdict::Warn, message.into(), Some(advice.into()));
+    }
+
+    fn fail(&mut self, check: &'static str, message: impl Into<String>, advice: &str) {
+        self.found(check, Verdict::Fail, message.into(), Some(advice.into()));
+    }
+
+    fn found(
+        &mut self,
+        check: &'static str,
+        result: Verdict,
+        message: String,
+        advice: Option<String>,
+    ) {
+        self.findings.push(Finding {
+            side: self.side,
+            check,
+            result,
+            message,
+            advice,
+        });
+    }
+
+    /// The text of a file; empty if it cannot be read.
+    fn read(&self, path: &str) -> String {
+        let bytes = std::fs::read(self.system.file(path)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.system.file(path).exists()
+    }
+}
+
+pub(crate) fn run(session: &mut Session<'_>, _: &Arguments) -> Result<u8> {
+    let mut findings = Vec::new();
+    for side in sides(session) {
+        let mut examination = Examination {
+            system: session.system,
+            side,
+            findings: Vec::new(),
+        };
+        kernel::examine(&mut examination);
+        machine::examine(&mut examination);
+        module::examine(&mut examination);
+        findings.append(&mut examination.findings);
+    }
+    let failed = findings
+        .iter()
+        .filter(|finding| finding.result == Verdict::Fail)
+        .count();
+    Frame {
+        json: json!({ "checks": findings, "failed": failed }),
+        text: text(&findings, failed),
+    }
+    .print(session)?;
+    Ok(match failed {
+        0 => 0,
+        _ => Kind::Failed.exit_code(),
+    })
+}
+
+/// What this machine is: what is loaded tells, else what it looks like.
+fn sides(session: &Session<'_>) -> Vec<Side> {
+    if let Some(side) = session.wanted() {
+        return vec![side];
+    }
+    let system = session.system;
+    let loaded = [
+        (Side::Host, loaded(system.host().err().as_ref())),
+        (Side::Guest, loaded(system.guest().err().as_ref())),
+    ];
+    let looks = [
+        (Side::Host, system.file("/dev/kvm").exists()),
+        (Side::Guest, machine::is_virtual(system)),
+    ];
+    let of = |signs: [(Side, bool); 2]| -> Vec<Side> {
+        let present = signs.into_iter().filter(|(_, present)| *present);
+        present.map(|(side, _)| side).collect()
+    };
+    match (of(loaded), of(looks)) {
+        (sides, _) if !sides.is_empty() => sides,
+        (_, sides) if !sides.is_empty() => sides,
+        _ => vec![Side::Host],
+    }
+}
+
+fn loaded(error: Option<&ddnl::Error>) -> bool {
+    !matches!(error, Some(ddnl::Error::NotLoaded { .. }))
+}
+
+fn text(findings: &[Finding], failed: usize) -> String {
+    let mut text = String::new();
+    let mut side = None;
+    // Writing to a string cannot fail.
+    for finding in findings {
+        if side != Some(finding.side) {
+            side = Some(finding.side);
+            let _ = writeln!(text, "As a {}:", finding.side);
+        }
+        let verdict = match finding.result {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        };
+        let _ = writeln!(
+            text,
+            "  {verdict:<4}  {:<11} {}",
+            finding.check, finding.message
+        );
+        if let Some(advice) = &finding.advice {
+            let _ = writeln!(text, "{:20}-> {advice}", "");
+        }
+    }
+    let _ = match failed {
+        0 => writeln!(text, "No check failed"),
+        1 => writeln!(text, "1 check failed"),
+        _ => writeln!(text, "{failed} checks failed"),
+    };
+    text
 }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel: version, options, functions to attach to, and whether it lets us.
+
+use super::{Examination, needs};
+use ddnl::Side;
+use flate2::read::GzDecoder;
+use std::{collections::BTreeSet, fs::File, io::Read};
+
+/// The kernels the modules are tested with.
+const TESTED: &str = "7.2";
+
+pub(super) fn examine(examination: &mut Examination<'_>) {
+    let release = examination.read("/proc/sys/kernel/osrelease");
+    let release = release.trim();
+    version(examination, release);
+    options(examination, release);
+    functions(examination);
+    tracing(examination);
+    signatures(examination);
+}
+
+fn version(examination: &mut Examination<'_>, release: &str) {
+    let rest = release.strip_prefix(TESTED);
+    let tested = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    if tested {
+        examination.ok("kernel", release);
+    } else {
+        examination.warn(
+            "kernel",
+            format!("{release} is not {TESTED}, with which the modules are tested"),
+            "expect the module to refuse to load if something it needs is different",
+        );
+    }
+}
+
+fn options(examination: &mut Examination<'_>, release: &str) {
+    let Some(config) = config(examination, release) else {
+        examination.warn(
+            "config",
+            "the kernel's configuration is nowhere to be read",
+            "look into your distribution's kernel package for CONFIG_RUST=y",
+        );
+        return;
+    };
+    let enabled: BTreeSet<&str> = config
+        .lines()
+        .filter_map(|line| line.strip_suffix("=y").or(line.strip_suffix("=m")))
+        .collect();
+    let missing: Vec<String> = needs::options(examination.side)
+        .filter(|option| !enabled.contains(option.name))
+        .map(|option| format!("{} ({})", option.name, option.why))
+        .collect();
+    if missing.is_empty() {
+        examination.ok("config", "has what the module needs");
+    } else {
+        examination.fail(
+            "config",
+            format!("lacks {}", missing.join(", ")),
+            "boot a kernel that has it, such as Debian's from backports",
+        );
+    }
+}
+
+/// The text of the running kernel's configuration.
+fn config(examination: &Examination<'_>, release: &str) -> Option<String> {
+    let packed = File::open(examination.system.file("/proc/config.gz"));
+    if let Ok(packed) = packed {
+        let mut text = String::new();
+        if GzDecoder::new(packed).read_to_string(&mut text).is_ok() {
+            return Some(text);
+        }
+    }
+    let places = [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+        format!("/usr/lib/modules/{release}/config"),
+    ];
+    let texts = places.iter().map(|place| examination.read(place));
+    texts.into_iter().find(|text| !text.is_empty())
+}
+
+fn functions(examination: &mut Examination<'_>) {
+    let Some(present) = present_functions(examination) else {
+        examination.warn(
+            "functions",
+            "neither /proc/kallsyms nor tracefs can be read",
+            "run this as root",
+        );
+        return;
+    };
+    let missing: Vec<&str> = needs::functions(examination.side)
+        .iter()
+        .copied()
+        .filter(|function| !present.contains(*function))
+        .collect();
+    if missing.is_empty() {
+        examination.ok("functions", "all the module attaches to are there");
+    } else {
+        let advice = match examination.side {
+            Side::Guest => "this kernel cannot be used; boot one of the tested version",
+            Side::Host => "load kvm_amd or kvm_intel first; if it is, this kernel cannot be used",
+        };
+        examination.fail(
+            "functions",
+            format!("{} missing", missing.join(", ")),
+            advice,
+        );
+    }
+    if examination.side == Side::Guest {
+        filesystems(examination, &present);
+    }
+}
+
+/// Which of the wanted functions can be attached to; tracefs knows best.
+fn present_functions(examination: &Examination<'_>) -> Option<BTreeSet<String>> {
+    let traceable = examination.read("/sys/kernel/tracing/available_filter_functions");
+    if !traceable.is_empty() {
+        return Some(words(&traceable, 0));
+    }
+    let symbols = examination.read("/proc/kallsyms");
+    (!symbols.is_empty()).then(|| words(&symbols, 2))
+}
+
+/// The n-th word of each line.
+fn words(text: &str, at: usize) -> BTreeSet<String> {
+    let word = |line: &str| line.split_whitespace().nth(at).map(Into::into);
+    text.lines().filter_map(word).collect()
+}
+
+fn filesystems(examination: &mut Examination<'_>, present: &BTreeSet<String>) {
+    let mounts = examination.read("/proc/mounts");
+    let mounted = words(&mounts, 2);
+    let usable: Vec<&str> = needs::FILESYSTEMS
+        .iter()
+        .filter(|one| {
+            one.functions
+                .iter()
+                .all(|function| present.contains(*function))
+        })
+        .map(|one| one.name)
+        .collect();
+    let used: Vec<&str> = usable
+        .iter()
+        .copied()
+        .filter(|name| mounted.contains(*name))
+        .collect();
+    match (usable.as_slice(), used.as_slice()) {
+        ([], _) => examination.fail(
+            "filesystem",
+            "neither ext4 nor xfs can be attached to",
+            "load the filesystem's module, or boot a kernel of the tested version",
+        ),
+        (_, []) => examination.warn(
+            "filesystem",
+            "no ext4 or xfs is mounted: there is nothing to cache",
+            "other filesystems are not cached",
+        ),
+        _ => examination.ok("filesystem", format!("{} mounted", used.join(" and "))),
+    }
+}
+
+fn tracing(examination: &mut Examination<'_>) {
+    if examination.read("/proc/sys/kernel/ftrace_enabled").trim() == "0" {
+        examination.fail(
+            "ftrace",
+            "switched off: the module cannot attach to functions",
+            "sysctl kernel.ftrace_enabled=1",
+        );
+    }
+}
+
+fn signatures(examination: &mut Examination<'_>) {
+    let enforced = examination.read("/sys/module/module/parameters/sig_enforce");
+    let lockdown = examination.read("/sys/kernel/security/lockdown");
+    let locked = ["[integrity]", "[confidentiality]"]
+        .iter()
+        .any(|level| lockdown.contains(level));
+    if enforced.trim() == "Y" || locked {
+        examination.warn(
+            "signatures",
+            "this kernel loads only signed modules",
+            "sign the module with a key the kernel trusts, or switch Secure Boot off",
+        );
+    }
+}

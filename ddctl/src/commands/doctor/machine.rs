@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The machine: rights, KVM on a host, cgroups in a guest.
+
+use super::Examination;
+use crate::system::System;
+use ddnl::Side;
+
+pub(super) fn examine(examination: &mut Examination<'_>) {
+    permission(examination);
+    match examination.side {
+        Side::Guest => {
+            cgroups(examination);
+            virtual_machine(examination);
+        }
+        Side::Host => kvm(examination),
+    }
+}
+
+/// Whether this is a VM: the processor says so.
+pub(super) fn is_virtual(system: &dyn System) -> bool {
+    let cpuinfo = std::fs::read_to_string(system.file("/proc/cpuinfo")).unwrap_or_default();
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+fn permission(examination: &mut Examination<'_>) {
+    /// Bit of the capability in the kernel's masks.
+    const CAP_NET_ADMIN: u32 = 12;
+    let status = examination.read("/proc/self/status");
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default();
+    let map = examination.read("/proc/self/uid_map");
+    let initial = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    if mask & (1 << CAP_NET_ADMIN) == 0 {
+        examination.fail(
+            "permission",
+            "no CAP_NET_ADMIN: the modules will not listen",
+            "run as root",
+        );
+    } else if !initial {
+        examination.fail(
+            "permission",
+            "in a user namespace: the modules listen to the initial one only",
+            "run outside the container",
+        );
+    } else {
+        examination.ok("permission", "CAP_NET_ADMIN in the initial namespace");
+    }
+}
+
+fn kvm(examination: &mut Examination<'_>) {
+    let vendor = ["kvm_amd", "kvm_intel"]
+        .into_iter()
+        .find(|module| examination.exists(&format!("/sys/module/{module}")));
+    match (examination.exists("/dev/kvm"), vendor) {
+        (true, Some(vendor)) => examination.ok("kvm", format!("{vendor} is there")),
+        (true, None) => examination.warn(
+            "kvm",
+            "/dev/kvm is there, but neither kvm_amd nor kvm_intel is",
+            "other processors are not supported",
+        ),
+        (false, _) => examination.fail(
+            "kvm",
+            "there is no /dev/kvm",
+            "modprobe kvm_amd or kvm_intel; switch virtualisation on in the firmware",
+        ),
+    }
+}
+
+fn cgroups(examination: &mut Examination<'_>) {
+    let controllers = examination.read("/sys/fs/cgroup/cgroup.controllers");
+    let memory = controllers.split_whitespace().any(|one| one == "memory");
+    if memory {
+        examination.ok("cgroup", "version 2 with the memory controller");
+    } else if controllers.is_empty() {
+        examination.fail(
+            "cgroup",
+            "version 2 is not mounted at /sys/fs/cgroup",
+            "boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup",
+        );
+    } else {
+        examination.fail(
+            "cgroup",
+            "version 2 has no memory controller",
+            "boot without cgroup_disable=memory, and without cgroup version 1 for memory",
+        );
+    }
+}
+
+fn virtual_machine(examination: &mut Examination<'_>) {
+    if !is_virtual(examination.system) {
+        examination.warn(
+            "machine",
+            "this does not look like a VM",
+            "the guest module belongs into VMs of a KVM host with doubledecker_host",
+        );
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module: whether it is loaded, its version, and its link to the other side.
+
+use super::Examination;
+use ddabi::{ABI_VERSION, genl::LinkState};
+use ddnl::{Error, GuestStatus, HostStatus, Result, Side};
+
+pub(super) fn examine(examination: &mut Examination<'_>) {
+    match examination.side {
+        Side::Guest => {
+            let status = examination
+                .system
+                .guest()
+                .and_then(|mut guest| guest.status());
+            if let Some(status) = module(examination, status, |status| &status.module_version) {
+                link(examination, &status);
+            }
+        }
+        Side::Host => {
+            let status = examination.system.host().and_then(|mut host| host.status());
+            if let Some(status) = module(examination, status, |status| &status.module_version) {
+                tier(examination, &status);
+            }
+        }
+    }
+}
+
+/// What the module's answer says of itself.
+fn module<T>(
+    examination: &mut Examination<'_>,
+    status: Result<T>,
+    version: fn(&T) -> &Option<String>,
+) -> Option<T> {
+    match status {
+        Ok(status) => {
+            let version = version(&status).as_deref().unwrap_or("of unknown version");
+            let name = examination.side.module();
+            examination.ok("module", format!("{name} {version}, ABI {ABI_VERSION}"));
+            Some(status)
+        }
+        Err(error) => {
+            let advice = match &error {
+                Error::NotLoaded { side } => format!("insmod {}.ko", side.module()),
+                error => error
+                    .advice()
+                    .unwrap_or_else(|| "see the kernel log".into()),
+            };
+            examination.fail("module", error.to_string(), &advice);
+            None
+        }
+    }
+}
+
+fn link(examination: &mut Examination<'_>, status: &GuestStatus) {
+    match status.state {
+        LinkState::Attached => examination.ok("host", "attached"),
+        LinkState::Alone => examination.warn(
+            "host",
+            "no host answers: nothing is cached",
+            "load doubledecker_host.ko on the KVM host; it is found by itself",
+        ),
+        LinkState::Refused => examination.fail(
+            "host",
+            "the host refuses this guest",
+            "compare the versions of both modules; the kernel log has the reason",
+        ),
+    }
+}
+
+fn tier(examination: &mut Examination<'_>, status: &HostStatus) {
+    if status.capacity == 0 {
+        examination.warn(
+            "capacity",
+            "the memory tier has no capacity: nothing is cached",
+            "ddctl set-capacity 25%",
+        );
+    } else {
+        examination.ok("capacity", crate::size::show_pages(status.capacity));
+    }
+    let counters = &status.counters;
+    if counters.refused_unsupported > 0 {
+        examination.warn(
+            "guests",
+            format!(
+                "{} calls of another version refused",
+                counters.refused_unsupported
+            ),
+            "install doubledecker_guest of this release in all VMs",
+        );
+    }
+}
