@@ -69,19 +69,34 @@ pub struct Entry {
     pub stamp: u32,
 }
 
-/// A page that is no longer kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A page that is no longer kept. Only a store makes one, and only one for each page.
+#[derive(Debug, Eq, PartialEq)]
+#[must_use = "what the handle stands for must be freed"]
 pub struct Removed {
+    key: PageKey,
+    pool: u16,
+    handle: u64,
+}
+
+impl Removed {
     /// Its name.
-    pub key: PageKey,
+    pub const fn key(&self) -> &PageKey {
+        &self.key
+    }
+
     /// Its owner.
-    pub pool: u16,
+    pub const fn pool(&self) -> u16 {
+        self.pool
+    }
+
     /// What the caller knows the page by.
-    pub handle: u64,
+    pub const fn into_handle(self) -> u64 {
+        self.handle
+    }
 }
 
 /// The outcome of [`Store::insert`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug, Eq, PartialEq)]
 #[must_use = "the handle of the replaced page, or of the refused one, must be freed"]
 pub struct Inserted {
     /// The older copy, which is gone in any case.

@@ -1,24 +1,116 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Skeleton.
+//! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
+//! between VMs and inside each VM between its containers.
+//!
+//! A call comes in through [`dispatch`]; its words are checked in [`request`]; [`vm`] lets it in;
+//! [`transfer`] and [`flush`] carry it out on a [`session`], which is an index in [`shard`]s and a
+//! number of [`pool`]s; [`tier`] says whether there is room and [`evict`] makes it. [`control`] is
+//! netlink, [`ffi`] and `shim/` everything C.
+//!
+//! Lock order, outermost first:
+//!
+//! 1. `Session::control` (mutex): pools come and go;
+//! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs;
+//! 3. `Vm::gate` (spin): session and sequence of a VM;
+//! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
+//! 5. `Session::notices`, `Pool::name` (spin): innermost.
+//!
+//! All spinlocks are taken in process context only, but for nothing: `kvm_destroy_vm`'s hook runs
+//! with preemption off and takes none of them. Page data is copied, and memory allocated and
+//! freed, without spinlocks.
 
 #![crate_name = "doubledecker_host"]
 
+mod answer;
+mod control;
+mod counters;
+mod dispatch;
+mod evict;
+mod ffi;
+mod flush;
+#[path = "../../shim/genl.rs"]
+mod genl;
+mod host;
+mod notice;
+mod page;
+mod pool;
+mod request;
+mod session;
+mod shard;
+mod shrinker;
+mod stats;
+mod tier;
+mod transfer;
+mod vm;
+
+use crate::host::Host;
 use kernel::prelude::*;
 
 module! {
-    type: Skeleton,
+    type: Module,
     name: "doubledecker_host",
     authors: ["DoubleDecker developers"],
-    description: "DoubleDecker host",
+    description: "Second-chance cache of guests' clean file pages (KVM host half)",
     license: "GPL",
+    params: {
+        capacity_mib: u64 {
+            default: 0,
+            description: "Capacity of the memory tier in MiB (0: a quarter of memory)",
+        },
+    },
 }
 
-struct Skeleton;
+/// Version shown to users.
+const VERSION: &str = "0.1.0";
 
-impl kernel::Module for Skeleton {
+/// Pages in a MiB.
+const MIB: u64 = 256;
+
+/// The module. Fields are dropped from the first to the last: whoever calls us ends before what
+/// it works on.
+struct Module {
+    _hooks: ffi::KvmHooks,
+    _queue: ffi::WorkQueue,
+    _shrinker: ffi::Shrinker,
+    _family: genl::Family,
+    _publication: ffi::Publication,
+    _host: Pin<KBox<Host>>,
+}
+
+impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        pr_info!("abi {} {}\n", ddabi::ABI_VERSION, ddabi::key::mix(7));
-        Ok(Skeleton)
+        let host = Host::new(capacity(*module_parameters::capacity_mib.value())?)?;
+        // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
+        // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
+        // still.
+        let publication = unsafe { ffi::Publication::new(&host) };
+        let family = genl::Family::register()?;
+        let shrinker = ffi::Shrinker::register()?;
+        let queue = ffi::WorkQueue::create()?;
+        let hooks = ffi::KvmHooks::attach()?;
+        pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
+        Ok(Self {
+            _hooks: hooks,
+            _queue: queue,
+            _shrinker: shrinker,
+            _family: family,
+            _publication: publication,
+            _host: host,
+        })
     }
+}
+
+/// The tier's capacity in pages, from the module parameter.
+fn capacity(mib: u64) -> Result<u64> {
+    let total = ffi::total_pages();
+    if mib == 0 {
+        return Ok(total / 4);
+    }
+    let pages = mib.saturating_mul(MIB);
+    if pages > total {
+        pr_err!("capacity_mib={} is above the memory of this machine\n", mib);
+        return Err(ERANGE);
+    }
+    Ok(pages)
 }

@@ -24,7 +24,8 @@ const fn bucket(hash: u32, count: u32) -> u32 {
 
 /// The bucket that is split to make bucket `number`, which is not 0.
 const fn parent(number: u32) -> u32 {
-    number & !(1 << number.ilog2())
+    let mask = number.wrapping_add(1).next_power_of_two() - 1;
+    number & mask >> 1
 }
 
 /// How many buckets of files a store with `high` buckets has.

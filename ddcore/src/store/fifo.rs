@@ -54,6 +54,17 @@ impl List {
         self.used == 0
     }
 
+    /// Adds what another store counted for the same pool.
+    pub fn merge(&mut self, other: &Self) {
+        self.used += other.used;
+        self.puts += other.puts;
+        self.hits += other.hits;
+        self.flushes += other.flushes;
+        self.evictions += other.evictions;
+        self.moved_in += other.moved_in;
+        self.moved_out += other.moved_out;
+    }
+
     pub(super) fn count(&mut self, reason: Reason, pages: u64) {
         let counter = match reason {
             Reason::Hit => &mut self.hits,

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Between the C shims of the host module and src/ffi.rs. Shims say in C what
+ * Rust cannot (inlines, macros, per-CPU data); they decide nothing.
+ */
+#ifndef DD_HOST_H
+#define DD_HOST_H
+
+#include <linux/types.h>
+
+struct kvm;
+
+/* Registers of a call, in the order of ddabi/src/hypercall.rs. */
+struct dd_call {
+	struct kvm *kvm;
+	u64 gpa;		/* rbx */
+	u64 zero[3];		/* rcx, rdx, rsi */
+	bool kernel;		/* from the guest's kernel mode */
+};
+
+/* Implemented in Rust. */
+
+/* A vCPU's thread; may sleep. */
+u64 dd_host_call(const struct dd_call *call);
+/* The VM has no more users; does not sleep. */
+void dd_host_vm_gone(struct kvm *kvm);
+/* Memory reclaim; may sleep. */
+unsigned long dd_host_shrinkable(void);
+unsigned long dd_host_shrink(unsigned long pages);
+
+/* kvm.c */
+int dd_kvm_attach(u64 number);
+void dd_kvm_detach(void);
+int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len);
+int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len);
+bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages);
+
+/* page.c */
+size_t dd_pages_alloc(u64 *frames, size_t count);
+void dd_page_free(u64 frame);
+void *dd_page_address(u64 frame);
+u64 dd_pages_total(void);
+
+/* shrinker.c */
+int dd_shrinker_register(void);
+void dd_shrinker_unregister(void);
+
+/* queue.c */
+struct workqueue_struct;
+int dd_queue_create(void);
+void dd_queue_destroy(void);
+struct workqueue_struct *dd_queue_get(void);
+void dd_breathe(void);
+
+#endif

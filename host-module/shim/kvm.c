@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * <linux/kvm_host.h>: taking our hypercall, reaching guest memory, and learning
+ * of a VM's end. kvm.ko is not changed: two of its functions are hooked.
+ */
+
+#include <linux/module.h>
+#include <linux/delay.h>
+#include <linux/kvm_host.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/uaccess.h>
+#include <uapi/linux/kvm_para.h>
+#include "../../shim/hook.h"
+#include "host.h"
+
+static u64 dd_number __read_mostly;
+
+/* Threads inside our hypercall; only the sum over all CPUs means anything. */
+static DEFINE_PER_CPU(long, dd_inside);
+
+/*
+ * In place of ____kvm_emulate_hypercall(), for our number only. Leaves exactly
+ * what the original leaves for a call that it handled.
+ */
+static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
+			    int (*complete)(struct kvm_vcpu *vcpu))
+{
+	struct dd_call call = {
+		.kvm = vcpu->kvm,
+		.gpa = vcpu->arch.regs[VCPU_REGS_RBX],
+		.zero = {
+			vcpu->arch.regs[VCPU_REGS_RCX],
+			vcpu->arch.regs[VCPU_REGS_RDX],
+			vcpu->arch.regs[VCPU_REGS_RSI],
+		},
+		.kernel = cpl == 0,
+	};
+
+	this_cpu_inc(dd_inside);
+	++vcpu->stat.hypercalls;
+	vcpu->run->hypercall.ret = dd_host_call(&call);
+	this_cpu_dec(dd_inside);
+	return 1;
+}
+
+/*
+ * Ours: 64-bit guests whose registers and memory we may see, not a nested
+ * guest's call that its hypervisor let through.
+ */
+static bool dd_kvm_is_ours(struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.regs[VCPU_REGS_RAX] == READ_ONCE(dd_number) &&
+	       !vcpu->arch.guest_state_protected &&
+	       (vcpu->arch.efer & EFER_LMA) &&
+	       !(vcpu->arch.hflags & HF_GUEST_MASK) &&
+	       vcpu->kvm->mm == current->mm;
+}
+
+static void notrace dd_kvm_on_hypercall(unsigned long ip, unsigned long parent_ip,
+					struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	struct kvm_vcpu *vcpu = (void *)ftrace_regs_get_argument(fregs, 0);
+
+	if (dd_kvm_is_ours(vcpu))
+		dd_hook_divert(fregs, dd_kvm_hypercall);
+}
+
+static void notrace dd_kvm_on_destroy(unsigned long ip, unsigned long parent_ip,
+				      struct ftrace_ops *ops, struct ftrace_regs *fregs)
+{
+	dd_host_vm_gone((void *)ftrace_regs_get_argument(fregs, 0));
+}
+
+static struct dd_hook dd_hypercall_hook = {
+	.symbol = "____kvm_emulate_hypercall",
+	.callback = dd_kvm_on_hypercall,
+	.diverts = true,
+};
+
+static struct dd_hook dd_destroy_hook = {
+	.symbol = "kvm_destroy_vm",
+	.callback = dd_kvm_on_destroy,
+};
+
+int dd_kvm_attach(u64 number)
+{
+	int err;
+
+	/* The end must be seen of every VM that can begin. */
+	dd_number = number;
+	err = dd_hook_install(&dd_destroy_hook);
+	if (err) {
+		pr_err("cannot attach to %s: %d\n", dd_destroy_hook.symbol, err);
+		return err;
+	}
+	err = dd_hook_install(&dd_hypercall_hook);
+	if (err) {
+		pr_err("cannot attach to %s: %d\n", dd_hypercall_hook.symbol, err);
+		dd_hook_remove(&dd_destroy_hook);
+	}
+	return err;
+}
+
+static bool dd_kvm_is_inside(void)
+{
+	long inside = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		inside += per_cpu(dd_inside, cpu);
+	return inside != 0;
+}
+
+void dd_kvm_detach(void)
+{
+	dd_hook_remove(&dd_hypercall_hook);
+	/* Those diverted but not yet counted. */
+	synchronize_rcu_tasks();
+	while (dd_kvm_is_inside())
+		msleep(10);
+	dd_hook_remove(&dd_destroy_hook);
+	/* Those counted down but not yet out of our code. */
+	synchronize_rcu_tasks();
+}
+
+/* The caller is a vCPU's thread, which holds kvm->srcu. */
+static struct kvm_memory_slot *dd_kvm_slot(struct kvm *kvm, u64 gfn)
+{
+	struct kvm_memory_slot *slot = __gfn_to_memslot(kvm_memslots(kvm), gfn);
+
+	/* Memory the host may not touch, and KVM's own slots. */
+	if (!slot || slot->id >= KVM_USER_MEM_SLOTS ||
+	    (slot->flags & (KVM_MEMSLOT_INVALID | KVM_MEM_GUEST_MEMFD)))
+		return NULL;
+	return slot;
+}
+
+static bool dd_kvm_may_write(const struct kvm_memory_slot *slot)
+{
+	return !kvm_slot_dirty_track_enabled(slot) && !(slot->flags & KVM_MEM_READONLY);
+}
+
+/* All of it lies in one page. */
+int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
+{
+	u64 gfn = gpa >> PAGE_SHIFT;
+	struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+	unsigned long from;
+
+	if (!slot)
+		return -EFAULT;
+	from = __gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa);
+	return copy_from_user(to, (void __user *)from, len) ? -EFAULT : 0;
+}
+
+/* All of it lies in one page. */
+int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
+{
+	u64 gfn = gpa >> PAGE_SHIFT;
+	struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+	unsigned long to;
+
+	if (!slot || !dd_kvm_may_write(slot))
+		return -EFAULT;
+	to = __gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa);
+	return copy_to_user((void __user *)to, from, len) ? -EFAULT : 0;
+}
+
+/*
+ * Whether these frames may be written now. It stays so for the rest of the
+ * call: who switches dirty tracking on waits for kvm->srcu before it looks.
+ */
+bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages)
+{
+	u64 end = gfn + pages;
+
+	while (gfn < end) {
+		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+
+		if (!slot || !dd_kvm_may_write(slot))
+			return false;
+		gfn = slot->base_gfn + slot->npages;
+	}
+	return true;
+}
+
+/* Nothing of ours works without KVM: its symbols keep it loaded. */
+static void (*const dd_kvm_needed)(struct kvm *kvm) __used = kvm_put_kvm;
+
+#include "../../shim/hook.c"

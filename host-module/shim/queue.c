@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+/* <linux/workqueue.h> and <linux/sched.h>: macros. */
+
+#include <linux/sched.h>
+#include <linux/workqueue.h>
+#include "host.h"
+
+static struct workqueue_struct *dd_queue;
+
+int dd_queue_create(void)
+{
+	dd_queue = alloc_workqueue("doubledecker", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return dd_queue ? 0 : -ENOMEM;
+}
+
+/* Waits for all work. */
+void dd_queue_destroy(void)
+{
+	destroy_workqueue(dd_queue);
+}
+
+struct workqueue_struct *dd_queue_get(void)
+{
+	return dd_queue;
+}
+
+/* Between the steps of a long operation. */
+void dd_breathe(void)
+{
+	cond_resched();
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The answer page. It is written at the end of a call, in at most two pieces.
+
+use crate::ffi::{Fault, Guest};
+use crate::session::Session;
+use ddabi::answer::{AnswerHeader, Eviction, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS};
+use ddabi::request::MAX_RUNS;
+use ddabi::{ABI_VERSION, PAGE_SIZE};
+use kernel::prelude::*;
+use zerocopy::{Immutable, IntoBytes};
+
+/// Room for notices on their way into an answer.
+pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
+
+/// The answer of one call under construction.
+pub(crate) struct Answer {
+    gpa: u64,
+    header: AnswerHeader,
+    results: [u8; MAX_RUNS],
+    runs: usize,
+}
+
+impl Answer {
+    /// An answer in the page behind the request; `None` if that page must not be written.
+    pub(crate) fn new(guest: &Guest<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
+        let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
+        guest.is_writable(gpa / PAGE_SIZE as u64, 1).then(|| Self {
+            gpa,
+            header: AnswerHeader {
+                magic: ANSWER_MAGIC,
+                version: ABI_VERSION,
+                sequence,
+                ..AnswerHeader::default()
+            },
+            results: [0; MAX_RUNS],
+            runs: 0,
+        })
+    }
+
+    /// Adds the result of the next run.
+    pub(crate) fn add(&mut self, done: bool) {
+        if let Some(place) = self.results.get_mut(self.runs) {
+            *place = u8::from(done);
+            self.runs += 1;
+        }
+    }
+
+    /// Writes the answer with the results, and with eviction notices of the session.
+    pub(crate) fn send(
+        mut self,
+        guest: &Guest<'_>,
+        session: &Session,
+        room: &mut NoticeRoom,
+    ) -> Result<(), Fault> {
+        let (count, lost) = session.notices.lock().take(room);
+        self.header.evictions = count as u16;
+        self.header.evictions_lost = lost;
+        if count > 0 {
+            guest.write(self.gpa + EVICTIONS as u64, room[..count].as_bytes())?;
+        }
+        let mut bytes = [0; RESULTS + MAX_RUNS];
+        bytes[..RESULTS].copy_from_slice(self.header.as_bytes());
+        bytes[RESULTS..].copy_from_slice(&self.results);
+        guest.write(self.gpa, &bytes[..RESULTS + self.runs])
+    }
+
+    /// Writes the answer with a body.
+    pub(crate) fn send_body(
+        self,
+        guest: &Guest<'_>,
+        body: &(impl IntoBytes + Immutable),
+    ) -> Result<(), Fault> {
+        guest.write(self.gpa, self.header.as_bytes())?;
+        guest.write(self.gpa + RESULTS as u64, body.as_bytes())
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What administrators ask for by netlink (`docs/netlink/`).
+
+use crate::ffi;
+use crate::genl::{control, Args, Control, Message};
+use crate::host::Host;
+use crate::tier::MAX_BATCH;
+use ddabi::genl::{Attribute, HostCommand, Mode};
+use ddabi::pool::MAX_WEIGHT;
+use ddabi::ABI_VERSION;
+use kernel::prelude::*;
+use zerocopy::IntoBytes;
+
+/// The handlers.
+struct HostControl;
+
+control!(HostControl);
+
+impl Control for HostControl {
+    fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
+        let host = ffi::host().ok_or(ENODEV)?;
+        match command {
+            command if command == HostCommand::Status as u8 => status(host, reply),
+            command if command == HostCommand::VmSet as u8 => set_vm(host, args, reply),
+            command if command == HostCommand::ConfigSet as u8 => configure(host, args, reply),
+            command if command == HostCommand::Flush as u8 => flush(host, args, reply),
+            _ => Err(EINVAL),
+        }
+    }
+
+    fn dump(command: u8, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
+        let host = ffi::host().ok_or(ENODEV)?;
+        match command {
+            command if command == HostCommand::VmList as u8 => list_vm(host, cursor, message),
+            command if command == HostCommand::PoolList as u8 => {
+                list_pool(host, args, cursor, message)
+            }
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+fn status(host: &Host, reply: &mut Message) -> Result {
+    let tier = &host.tier;
+    reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
+    reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
+    reply.put_u64(Attribute::Capacity, tier.capacity())?;
+    reply.put_u64(Attribute::Used, tier.used())?;
+    reply.put_u64(Attribute::Floor, tier.floor())?;
+    reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
+    reply.put_u32(Attribute::Batch, tier.batch())?;
+    reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
+    reply.put_bytes(Attribute::Counters, tier.totals.snapshot().as_bytes())
+}
+
+fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {
+    let Ok(from) = u32::try_from(*cursor) else {
+        return Ok(false);
+    };
+    let Some(view) = host.vm_from(from) else {
+        return Ok(false);
+    };
+    message.put_u32(Attribute::VmId, view.vm.number)?;
+    message.put_u32(Attribute::VmPid, view.vm.pid)?;
+    message.put_u32(Attribute::Weight, view.vm.weight())?;
+    message.put_u64(Attribute::Used, view.stats.used)?;
+    message.put_u64(Attribute::Entitlement, view.entitlement)?;
+    message.put_u32(Attribute::Pools, view.pools)?;
+    message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
+    *cursor = u64::from(view.vm.number) + 1;
+    Ok(true)
+}
+
+fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
+    if let Some(vm) = args.vm_id() {
+        find_vm(host, vm, message)?;
+    }
+    // The cursor names the first pool not shown yet: VM above, pool below.
+    let from = ((*cursor >> 32) as u32, *cursor as u32);
+    let Some(view) = host.pool_from(from, args.vm_id()) else {
+        return Ok(false);
+    };
+    message.put_u32(Attribute::VmId, view.vm)?;
+    message.put_u32(Attribute::PoolId, view.number)?;
+    message.put_str(Attribute::Name, view.name.as_bytes())?;
+    message.put_u32(Attribute::Weight, view.stats.weight as u32)?;
+    message.put_u32(Attribute::Store, view.store as u32)?;
+    message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
+    *cursor = u64::from(view.vm) << 32 | u64::from(view.number + 1);
+    Ok(true)
+}
+
+fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    let (Some(vm), Some(weight)) = (args.vm_id(), args.weight()) else {
+        return Err(reply.explain(c"vm-id and weight are needed", EINVAL));
+    };
+    if weight > MAX_WEIGHT {
+        return Err(reply.explain(c"weight is above 10000", ERANGE));
+    }
+    let (vm, session) = find_vm(host, vm, reply)?;
+    vm.set_weight(weight);
+    if weight == 0 {
+        session.evict_all();
+    }
+    Ok(())
+}
+
+fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    let tier = &host.tier;
+    // All is checked before anything is changed.
+    let mode = match args.mode() {
+        Some(mode) => Some(
+            Mode::from_raw(mode).ok_or_else(|| reply.explain(c"there is no such mode", EINVAL))?,
+        ),
+        None => None,
+    };
+    if args
+        .batch()
+        .is_some_and(|batch| batch == 0 || batch > MAX_BATCH)
+    {
+        return Err(reply.explain(c"batch must be 1 to 16384 pages", ERANGE));
+    }
+    if args
+        .capacity()
+        .is_some_and(|capacity| capacity > ffi::total_pages())
+    {
+        return Err(reply.explain(c"capacity is above the memory of this machine", ERANGE));
+    }
+    let capacity = args.capacity().unwrap_or(tier.capacity());
+    if args.floor().is_some_and(|floor| floor > capacity) {
+        return Err(reply.explain(c"floor is above the capacity", ERANGE));
+    }
+    if let Some(mode) = mode {
+        tier.set_mode(mode);
+    }
+    if let Some(batch) = args.batch() {
+        tier.set_batch(batch);
+    }
+    tier.set_capacity(capacity);
+    tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
+    host.enforce_capacity();
+    Ok(())
+}
+
+fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    match (args.vm_id(), args.pool_id()) {
+        (None, None) => {
+            let mut from = 0;
+            while let Some(view) = host.vm_from(from) {
+                if let Some(session) = view.vm.session() {
+                    session.evict_all();
+                }
+                from = view.vm.number + 1;
+            }
+        }
+        (None, Some(_)) => return Err(reply.explain(c"pool-id needs vm-id", EINVAL)),
+        (Some(vm), None) => find_vm(host, vm, reply)?.1.evict_all(),
+        (Some(vm), Some(pool)) => {
+            let (_, session) = find_vm(host, vm, reply)?;
+            if session.pool(pool).is_none() {
+                return Err(reply.explain(c"the VM has no such pool", ENOENT));
+            }
+            session.evict(pool as u16, u64::MAX);
+        }
+    }
+    Ok(())
+}
+
+fn find_vm(
+    host: &Host,
+    number: u32,
+    reply: &mut Message,
+) -> Result<(
+    kernel::sync::Arc<crate::vm::Vm>,
+    kernel::sync::Arc<crate::session::Session>,
+)> {
+    host.vm(number)
+        .ok_or_else(|| reply.explain(c"there is no such VM", ENOENT))
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making room: who gives, and which pages.
+//!
+//! One eviction runs at a time, under the lock of the VM list; whoever waited for it looks again
+//! whether there is room before evicting more.
+
+use crate::host::Host;
+use crate::notice::Fresh;
+use crate::page::Bin;
+use crate::session::Session;
+use crate::shard::{Memory, Shard};
+use crate::vm::Roster;
+use ddabi::genl::Mode;
+use ddcore::partition::{entitle, victim};
+use ddcore::store::{Reason, Storage, Store};
+use kernel::sync::atomic::ordering::Relaxed;
+
+/// Rounds of eviction for one reservation: others may take the room that was made.
+const ROUNDS: usize = 64;
+
+/// Pages of one shard in a turn of the round.
+const TURN: u64 = 32;
+
+impl Host {
+    /// Reserves room in the tier, and evicts for it if need be.
+    pub(crate) fn make_room(&self, pages: u64) -> bool {
+        for _ in 0..ROUNDS {
+            if self.tier.reserve(pages) {
+                return true;
+            }
+            if pages > self.tier.capacity() {
+                return false;
+            }
+            let mut roster = self.vms.lock();
+            if self.tier.reserve(pages) {
+                return true;
+            }
+            if self.evict_batch(&mut roster) == 0 {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Evicts until the tier is within its capacity.
+    pub(crate) fn enforce_capacity(&self) {
+        while self.tier.is_overfull() {
+            if self.evict_batch(&mut self.vms.lock()) == 0 {
+                break;
+            }
+            crate::ffi::breathe();
+        }
+    }
+
+    /// Evicts one batch; says how many pages.
+    fn evict_batch(&self, roster: &mut Roster) -> u64 {
+        let batch = u64::from(self.tier.batch());
+        let evicted = match self.tier.mode() {
+            Mode::Weighted => self.evict_by_weight(roster, batch),
+            Mode::GlobalFifo => self.evict_by_age(roster, batch),
+        };
+        self.tier.totals.eviction_batches.add(1);
+        self.tier.totals.evicted.add(evicted);
+        evicted
+    }
+
+    /// Algorithm 1 among the VMs, then among the pools of the victim.
+    fn evict_by_weight(&self, roster: &mut Roster, batch: u64) -> u64 {
+        roster.entitle(self.tier.capacity());
+        let Some(at) = victim(roster.entities(), batch) else {
+            return 0;
+        };
+        let vm = roster.entities()[at];
+        let Some(session) = roster.session(at) else {
+            return 0;
+        };
+        // A VM that uses its peers' spare pages divides these like its own: its pools share what
+        // it holds.
+        let pages = vm.entitlement.max(vm.used);
+        let pools = roster.scratch();
+        session.entities(pools);
+        entitle(pools, pages);
+        match victim(pools, batch) {
+            Some(pool) => session.evict(pool as u16, batch),
+            None => 0,
+        }
+    }
+
+    /// The oldest pages of all, whoever owns them, to within a batch.
+    fn evict_by_age(&self, roster: &mut Roster, batch: u64) -> u64 {
+        let now = self.tier.now();
+        let sessions = || (0..roster.vms().len()).filter_map(|at| roster.session(at));
+        let Some(oldest) = sessions()
+            .filter_map(|session| session.oldest_age(now))
+            .max()
+        else {
+            return 0;
+        };
+        let least = oldest.saturating_sub(self.tier.batch_ticks());
+        let mut evicted = 0;
+        for session in sessions() {
+            evicted += session.evict_aged(now, least, batch - evicted);
+            if evicted >= batch {
+                break;
+            }
+        }
+        evicted
+    }
+}
+
+impl Session {
+    /// Evicts up to `pages` of a pool: the oldest of each shard in turn. Says how many.
+    pub(crate) fn evict(&self, pool: u16, pages: u64) -> u64 {
+        let mut evicted = 0;
+        let mut dry = 0;
+        while evicted < pages && dry < self.shards.len() {
+            let turn = self.rotor.fetch_add(1, Relaxed) as usize;
+            let shard = &self.shards[turn % self.shards.len()];
+            let got = self.evict_from(shard, TURN.min(pages - evicted), |_| Some(pool));
+            evicted += got;
+            dry = if got == 0 { dry + 1 } else { 0 };
+        }
+        evicted
+    }
+
+    /// Evicts everything; the guest is told, as far as there is room for notices.
+    pub(crate) fn evict_all(&self) {
+        for pool in 0..self.pool_count() {
+            self.evict(pool as u16, u64::MAX);
+            crate::ffi::breathe();
+        }
+    }
+
+    /// Age of the oldest page.
+    fn oldest_age(&self, now: u32) -> Option<u32> {
+        let oldest = |shard: &Shard| {
+            shard.with(&self.tier, |store| {
+                let ages = (0..store.storage().lists().len())
+                    .filter_map(|pool| Some(age(now, store.oldest_stamp(pool as u16)?)));
+                ages.max()
+            })
+        };
+        self.shards.iter().filter_map(oldest).max()
+    }
+
+    /// Evicts up to `pages` that are at least `least` old. Says how many.
+    fn evict_aged(&self, now: u32, least: u32, pages: u64) -> u64 {
+        let mut evicted = 0;
+        for shard in self.shards.iter() {
+            let mut pool = 0;
+            while evicted < pages {
+                let got = self.evict_from(shard, TURN.min(pages - evicted), |store| {
+                    let pools = store.storage().lists().len();
+                    while pool < pools {
+                        let stamp = store.oldest_stamp(pool as u16);
+                        if stamp.is_some_and(|stamp| age(now, stamp) >= least) {
+                            return Some(pool as u16);
+                        }
+                        pool += 1;
+                    }
+                    None
+                });
+                if got == 0 {
+                    break;
+                }
+                evicted += got;
+            }
+        }
+        evicted
+    }
+
+    /// Evicts up to `pages` from a shard, as long as `choose` names a pool. Says how many.
+    fn evict_from(
+        &self,
+        shard: &Shard,
+        pages: u64,
+        mut choose: impl FnMut(&Store<Memory>) -> Option<u16>,
+    ) -> u64 {
+        let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
+        shard.with(&self.tier, |store| {
+            while (bin.count() as u64) < pages && bin.count() < Bin::SIZE {
+                let Some(pool) = choose(store) else { break };
+                let Some(page) = store.remove_oldest(pool, Reason::Eviction) else {
+                    break;
+                };
+                fresh.add(&page);
+                bin.add(page);
+            }
+        });
+        self.went(bin.count());
+        self.announce(&fresh);
+        bin.count() as u64
+    }
+
+    fn announce(&self, fresh: &Fresh) {
+        let mut lost = 0;
+        let mut notices = self.notices.lock();
+        for notice in fresh.as_slice() {
+            if !notices.add(notice) {
+                lost += 1;
+            }
+        }
+        drop(notices);
+        if lost > 0 {
+            self.tier.totals.notices_lost.add(lost);
+        }
+    }
+}
+
+/// How old a stamp is. One that is newer than `now` came while we looked.
+fn age(now: u32, stamp: u32) -> u32 {
+    let age = now.wrapping_sub(stamp);
+    if age > u32::MAX / 2 {
+        0
+    } else {
+        age
+    }
+}

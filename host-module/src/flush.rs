@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages that the guest no longer wants, or wants elsewhere.
+
+use crate::page::Bin;
+use crate::request::Range;
+use crate::session::Session;
+use ddabi::key::{FileKey, MAX_INDEX};
+use ddabi::request::{Run, MAX_PAGES};
+use ddcore::store::{Cursor, Reason};
+
+/// Pages or slots visited in one step under a shard's lock.
+const STEP: u32 = Bin::SIZE as u32;
+
+impl Session {
+    /// Frees what is held of a range; says how many pages.
+    pub(crate) fn flush(&self, range: &Range) -> u64 {
+        if self.used() == 0 {
+            return 0;
+        }
+        match *range {
+            Range::Pages { file, first, last } => {
+                let pages = last - first + 1;
+                if pages <= u64::from(MAX_PAGES) {
+                    // Few: each is looked up.
+                    self.discard(&Run {
+                        file,
+                        index: first,
+                        pages: pages as u32,
+                        ..Run::default()
+                    }) as u64
+                } else {
+                    self.flush_file(&file, (first, last))
+                }
+            }
+            Range::File(file) => self.flush_file(&file, (0, MAX_INDEX)),
+            Range::Filesystem(filesystem) => self.flush_where(|file| file.filesystem == filesystem),
+            Range::All => self.flush_where(|_| true),
+        }
+    }
+
+    fn flush_file(&self, file: &FileKey, range: (u64, u64)) -> u64 {
+        let mut freed = 0;
+        for shard in self.shards.iter() {
+            let mut cursor = Cursor::default();
+            freed += self.walk(shard, |store, bin| {
+                store.remove_range(file, range, &mut cursor, STEP, |page| bin.add(page))
+            });
+        }
+        freed
+    }
+
+    fn flush_where(&self, condemned: impl Fn(&FileKey) -> bool) -> u64 {
+        let mut freed = 0;
+        for shard in self.shards.iter() {
+            let mut cursor = Cursor::default();
+            freed += self.walk(shard, |store, bin| {
+                let condemned = |key: &ddabi::key::PageKey| condemned(&key.file);
+                store.sweep(&mut cursor, STEP, Reason::Flush, condemned, |page| {
+                    bin.add(page)
+                })
+            });
+        }
+        freed
+    }
+
+    /// Moves a file's pages to a pool; says how many changed hands.
+    pub(crate) fn migrate(&self, file: &FileKey, pool: u32) -> u64 {
+        let mut moved = 0;
+        let target = (pool as u16, self.tier.now());
+        for shard in self.shards.iter() {
+            let mut cursor = Cursor::default();
+            self.walk(shard, |store, _| {
+                store.migrate(file, target, &mut cursor, STEP, |_| moved += 1)
+            });
+        }
+        moved
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module's state.
+
+use crate::tier::Tier;
+use crate::vm::Registry;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// Everything the callbacks work on.
+#[pin_data]
+pub(crate) struct Host {
+    pub(crate) tier: Arc<Tier>,
+    #[pin]
+    pub(crate) vms: Registry,
+}
+
+impl Host {
+    /// A host without VMs, with a tier of `capacity` pages.
+    pub(crate) fn new(capacity: u64) -> Result<Pin<KBox<Self>>> {
+        let tier = Arc::new(Tier::new(capacity), GFP_KERNEL)?;
+        KBox::pin_init(
+            pin_init!(Self {
+                tier,
+                vms <- Registry::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A pool: settings and counters. Its pages, and what is counted for each of them, are in the
+//! lists of the shards.
+
+use crate::counters::{Counter, Latency};
+use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
+use ddabi::NAME_LEN;
+use ddcore::store::List;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// A pool's name: printable, for the administrator only.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    bytes: [u8; NAME_LEN],
+    len: usize,
+}
+
+impl Name {
+    pub(crate) const DEFAULT: Self = Self::new(b"default");
+
+    /// A name of those of the bytes that fit; what is not printable ASCII becomes a question mark.
+    pub(crate) const fn new(text: &[u8]) -> Self {
+        let mut name = Self {
+            bytes: [0; NAME_LEN],
+            len: 0,
+        };
+        while name.len < text.len() && name.len < NAME_LEN {
+            let byte = text[name.len];
+            let printable = byte.is_ascii_graphic() || byte == b' ';
+            name.bytes[name.len] = if printable { byte } else { b'?' };
+            name.len += 1;
+        }
+        name
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What a guest may choose.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) weight: u32,
+    pub(crate) store: Store,
+}
+
+impl Settings {
+    pub(crate) const DEFAULT: Self = Self {
+        weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+    };
+
+    /// Whether the pool keeps pages at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.weight > 0 && self.store == Store::Memory
+    }
+}
+
+/// Why a run was not stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Refusal {
+    /// Weight zero or no store.
+    Off,
+    /// No memory, or no room could be made.
+    Memory,
+    /// The guest's frame could not be read.
+    Fault,
+}
+
+/// One pool of a session. The place of a destroyed pool is used again by a later one.
+#[pin_data]
+pub(crate) struct Pool {
+    live: Atomic<bool>,
+    weight: Atomic<u32>,
+    store: Atomic<u32>,
+    #[pin]
+    name: SpinLock<Name>,
+    refused_off: Counter,
+    refused_memory: Counter,
+    refused_fault: Counter,
+    pub(crate) gets: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) hits_foreign: Counter,
+    pub(crate) get_batches: Counter,
+    pub(crate) put_batches: Counter,
+    pub(crate) get_latency: Latency,
+    pub(crate) put_latency: Latency,
+}
+
+impl Pool {
+    /// A pool that is not yet live.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            live: Atomic::new(false),
+            weight: Atomic::new(0),
+            store: Atomic::new(Store::None as u32),
+            name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
+            refused_off: Counter::new(),
+            refused_memory: Counter::new(),
+            refused_fault: Counter::new(),
+            gets: Counter::new(),
+            misses: Counter::new(),
+            hits_foreign: Counter::new(),
+            get_batches: Counter::new(),
+            put_batches: Counter::new(),
+            get_latency: Latency::new(),
+            put_latency: Latency::new(),
+        })
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.load(Relaxed)
+    }
+
+    /// Begins a pool's life. The caller holds the session's control lock, as for [`Self::end`].
+    pub(crate) fn begin(&self, settings: Settings, name: Name) {
+        let counters = [
+            &self.refused_off,
+            &self.refused_memory,
+            &self.refused_fault,
+            &self.gets,
+            &self.misses,
+            &self.hits_foreign,
+            &self.get_batches,
+            &self.put_batches,
+        ];
+        for counter in counters {
+            counter.set(0);
+        }
+        self.get_latency.reset();
+        self.put_latency.reset();
+        *self.name.lock() = name;
+        self.set(settings);
+        self.live.store(true, Relaxed);
+    }
+
+    /// Ends a pool's life; its pages are the caller's business.
+    pub(crate) fn end(&self) {
+        self.live.store(false, Relaxed);
+        self.weight.store(0, Relaxed);
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let store = Store::from_raw(self.store.load(Relaxed)).unwrap_or(Store::None);
+        Settings {
+            weight: self.weight.load(Relaxed),
+            store,
+        }
+    }
+
+    pub(crate) fn set(&self, settings: Settings) {
+        self.weight.store(settings.weight, Relaxed);
+        self.store.store(settings.store as u32, Relaxed);
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        *self.name.lock()
+    }
+
+    pub(crate) fn refuse(&self, why: Refusal, pages: u64) {
+        let counter = match why {
+            Refusal::Off => &self.refused_off,
+            Refusal::Memory => &self.refused_memory,
+            Refusal::Fault => &self.refused_fault,
+        };
+        counter.add(pages);
+    }
+
+    /// The statistics, with what the shards' lists say.
+    pub(crate) fn stats(&self, pages: &List, entitlement: u64) -> PoolStats {
+        PoolStats {
+            weight: u64::from(self.settings().weight),
+            entitlement,
+            used: pages.used,
+            puts: pages.puts,
+            put_refused_off: self.refused_off.get(),
+            put_refused_memory: self.refused_memory.get(),
+            put_refused_fault: self.refused_fault.get(),
+            gets: self.gets.get(),
+            hits: pages.hits,
+            misses: self.misses.get(),
+            flushes: pages.flushes,
+            evictions: pages.evictions,
+            moved_in: pages.moved_in,
+            moved_out: pages.moved_out,
+            hits_foreign: self.hits_foreign.get(),
+            get_batches: self.get_batches.get(),
+            put_batches: self.put_batches.get(),
+            get_latency: self.get_latency.snapshot(),
+            put_latency: self.put_latency.snapshot(),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the host keeps for one registration of a guest: its pools and its pages.
+//!
+//! When a guest registers anew, its session is replaced as a whole. A call that was under way in
+//! the old one ends there: what it stores goes with the session.
+
+use crate::notice::Notices;
+use crate::page::Bin;
+use crate::pool::{Name, Pool, Settings};
+use crate::shard::{Shard, SHARDS, SHARD_BITS};
+use crate::tier::Tier;
+use core::ops::Range;
+use ddabi::hypercall::Status;
+use ddabi::key::PageKey;
+use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddcore::partition::Entity;
+use ddcore::store::{Cursor, Hasher, List, Reason, Walk};
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
+
+/// Pages of a file with indices in the same group share a shard.
+const GROUP: u64 = 1 << ddcore::store::hash::GROUP_BITS;
+
+/// One registration of a guest.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Session {
+    /// Random, never zero.
+    pub(crate) id: u64,
+    pub(crate) tier: Arc<Tier>,
+    hasher: Hasher,
+    pub(crate) shards: Pin<KBox<[Shard]>>,
+    /// Places of pools; a place once taken stays, its pool may end and begin again.
+    pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
+    /// Places below this number may be taken.
+    pool_count: Atomic<u32>,
+    /// Pages in all shards.
+    used: Atomic<u64>,
+    /// The shard the next eviction begins with.
+    pub(crate) rotor: Atomic<u32>,
+    #[pin]
+    pub(crate) notices: SpinLock<Notices>,
+    /// Pools come and go one at a time.
+    #[pin]
+    control: Mutex<()>,
+}
+
+impl Session {
+    /// A session with an empty default pool.
+    pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
+        let hasher = Hasher::new(crate::ffi::random());
+        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, GFP_KERNEL)?;
+        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, GFP_KERNEL)?;
+        for _ in 0..MAX_POOLS {
+            pools.push(SetOnce::new(), GFP_KERNEL)?;
+        }
+        let notices = Notices::new()?;
+        let session = Arc::pin_init(
+            pin_init!(Self {
+                id: crate::ffi::random(),
+                tier,
+                hasher,
+                shards,
+                pools,
+                pool_count: Atomic::new(0),
+                used: Atomic::new(0),
+                rotor: Atomic::new(0),
+                notices <- new_spinlock!(notices, "Session::notices"),
+                control <- new_mutex!((), "Session::control"),
+            }),
+            GFP_KERNEL,
+        )?;
+        session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
+        Ok(session)
+    }
+
+    /// Pages held.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Books pages that were stored; their room was reserved before.
+    pub(crate) fn came(&self, pages: usize) {
+        self.used.add(pages as u64, Relaxed);
+    }
+
+    /// Books pages that were removed.
+    pub(crate) fn went(&self, pages: usize) {
+        if pages > 0 {
+            self.used.fetch_sub(pages as u64, Relaxed);
+            self.tier.release(pages as u64);
+        }
+    }
+
+    /// The shard of a page.
+    pub(crate) fn shard(&self, key: &PageKey) -> &Shard {
+        &self.shards[self.hasher.shard(key, SHARD_BITS)]
+    }
+
+    /// The pool with this number, if there is one.
+    pub(crate) fn pool(&self, number: u32) -> Option<&Pool> {
+        self.place(number).filter(|pool| pool.is_live())
+    }
+
+    /// The pools there are, by number.
+    pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
+        (0..self.pool_count.load(Relaxed)).filter_map(|number| Some((number, self.pool(number)?)))
+    }
+
+    /// Numbers of pools are below this.
+    pub(crate) fn pool_count(&self) -> u32 {
+        self.pool_count.load(Relaxed)
+    }
+
+    /// Weight and use of each place, for those who divide. An ended pool has no weight, but may
+    /// have pages of calls that were under way.
+    pub(crate) fn entities(&self, entities: &mut KVec<Entity>) {
+        entities.clear();
+        for number in 0..self.pool_count() {
+            let weight = self.pool(number).map_or(0, |pool| {
+                let settings = pool.settings();
+                if settings.is_on() {
+                    settings.weight
+                } else {
+                    0
+                }
+            });
+            // Whoever owns `entities` reserved for all pools.
+            let _ = entities.push_within_capacity(Entity {
+                weight,
+                ..Entity::default()
+            });
+        }
+        for shard in self.shards.iter() {
+            shard.with(&self.tier, |store| {
+                use ddcore::store::Storage;
+                for (entity, list) in entities.iter_mut().zip(store.storage().lists()) {
+                    entity.used += list.used;
+                }
+            });
+        }
+    }
+
+    /// What the shards counted for a pool.
+    pub(crate) fn list(&self, pool: u32) -> List {
+        let mut sum = List::default();
+        for shard in self.shards.iter() {
+            shard.with(&self.tier, |store| {
+                use ddcore::store::Storage;
+                if let Some(list) = store.storage().lists().get(pool as usize) {
+                    sum.merge(list);
+                }
+            });
+        }
+        sum
+    }
+
+    /// Creates a pool.
+    pub(crate) fn create_pool(&self, settings: Settings, name: Name) -> Result<u32, Status> {
+        let _control = self.control.lock();
+        for number in DEFAULT_POOL + 1..MAX_POOLS {
+            if self.pool(number).is_some() || !self.forget_pool(number) {
+                continue;
+            }
+            return match self.begin_pool(number, settings, name) {
+                Ok(()) => Ok(number),
+                Err(_) => Err(Status::NoMemory),
+            };
+        }
+        Err(Status::Limit)
+    }
+
+    /// Sets a pool. One that keeps nothing any more gives its pages away.
+    pub(crate) fn set_pool(&self, number: u32, settings: Settings) -> Result<(), Status> {
+        let _control = self.control.lock();
+        self.pool(number).ok_or(Status::NoPool)?.set(settings);
+        if !settings.is_on() {
+            while self.evict(number as u16, u64::MAX) > 0 {}
+        }
+        Ok(())
+    }
+
+    /// Ends a pool and frees its pages.
+    pub(crate) fn destroy_pool(&self, number: u32) -> Result<(), Status> {
+        let _control = self.control.lock();
+        self.pool(number).ok_or(Status::NoPool)?.end();
+        self.remove_pool_pages(number);
+        Ok(())
+    }
+
+    /// Frees all pages.
+    pub(crate) fn drain(&self) {
+        for shard in self.shards.iter() {
+            let mut cursor = Cursor::default();
+            self.walk(shard, |store, bin| {
+                store.sweep(
+                    &mut cursor,
+                    Bin::SIZE as u32,
+                    Reason::Flush,
+                    |_| true,
+                    |page| {
+                        bin.add(page);
+                    },
+                )
+            });
+        }
+    }
+
+    /// Repeats a step on a shard's index until it is done; each gets the lock anew, and a bin.
+    pub(crate) fn walk(
+        &self,
+        shard: &Shard,
+        mut step: impl FnMut(&mut ddcore::store::Store<crate::shard::Memory>, &mut Bin) -> Walk,
+    ) -> u64 {
+        let mut freed = 0;
+        // A walk begins anew when its place vanishes: it is given up when it took much longer
+        // than it can. What it was to free is evicted in its time.
+        let limit = 16 + self.used() / 8;
+        for _ in 0..limit {
+            let mut bin = Bin::new();
+            let walk = shard.with(&self.tier, |store| step(store, &mut bin));
+            self.went(bin.count());
+            freed += bin.count() as u64;
+            drop(bin);
+            if walk == Walk::Done {
+                break;
+            }
+            crate::ffi::breathe();
+        }
+        freed
+    }
+
+    fn place(&self, number: u32) -> Option<&Pool> {
+        Some(self.pools.get(number as usize)?.as_ref()?)
+    }
+
+    fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
+        let place = self.pools.get(number as usize).ok_or(EINVAL)?;
+        let lists = (number as usize + 1).next_power_of_two();
+        for shard in self.shards.iter() {
+            shard.extend_lists(lists)?;
+        }
+        if place.as_ref().is_none() {
+            place.populate(KBox::pin_init(Pool::new(), GFP_KERNEL)?);
+        }
+        if let Some(pool) = place.as_ref() {
+            pool.begin(settings, name);
+        }
+        if number >= self.pool_count() {
+            self.pool_count.store(number + 1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes the place of an ended pool as good as new.
+    fn forget_pool(&self, number: u32) -> bool {
+        self.remove_pool_pages(number);
+        self.shards
+            .iter()
+            .all(|shard| shard.reset_list(number as u16))
+    }
+
+    fn remove_pool_pages(&self, number: u32) {
+        for shard in self.shards.iter() {
+            self.walk(shard, |store, bin| {
+                for _ in 0..Bin::SIZE {
+                    match store.remove_oldest(number as u16, Reason::Flush) {
+                        Some(page) => bin.add(page),
+                        None => return Walk::Done,
+                    }
+                }
+                Walk::More
+            });
+        }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Session {
+    fn drop(self: Pin<&mut Self>) {
+        self.drain();
+        for shard in self.shards.iter() {
+            shard.dismantle(&self.tier);
+        }
+    }
+}
+
+/// Splits a run where the shard may change: the index of the first page of each part, and the
+/// places of its pages in the run.
+pub(crate) fn groups(first: u64, pages: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut done = 0;
+    core::iter::from_fn(move || {
+        let index = first + done as u64;
+        let until_border = (GROUP - index % GROUP) as usize;
+        let part = done..pages.min(done + until_border);
+        done = part.end;
+        (!part.is_empty()).then_some((index, part))
+    })
+}
+
+const _: () = assert!(GROUP as usize <= Bin::SIZE);

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A part of a session's index behind its own lock, and the memory it stands on.
+
+use crate::tier::Tier;
+use ddabi::PAGE_SIZE;
+use ddcore::store::{Hasher, List, Segment, Storage, Store, SEGMENT_SLOTS};
+use kernel::alloc::flags::{__GFP_NOWARN, GFP_KERNEL, GFP_NOWAIT};
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// Binary logarithm of the number of shards of a session.
+pub(crate) const SHARD_BITS: u32 = 4;
+
+/// Shards of a session.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Slots that one operation may put out of use, which bounds its time under the lock.
+const TRIM_STEPS: u32 = 128;
+
+/// Segments that become free by that.
+const TRIM_SEGMENTS: usize = TRIM_STEPS as usize / SEGMENT_SLOTS + 1;
+
+/// A segment in a page of memory of its own.
+#[repr(transparent)]
+struct Block(Segment);
+
+// SAFETY: A segment is all integers; all zeroes is an empty one.
+unsafe impl Zeroable for Block {}
+
+type Directory = KVVec<KBox<Block>>;
+
+/// The memory of a shard's index.
+pub(crate) struct Memory {
+    segments: Directory,
+    lists: KVVec<List>,
+}
+
+impl Storage for Memory {
+    fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    fn segment(&self, number: usize) -> &Segment {
+        &self.segments[number].0
+    }
+
+    fn segment_mut(&mut self, number: usize) -> &mut Segment {
+        &mut self.segments[number].0
+    }
+
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+
+    fn lists_mut(&mut self) -> &mut [List] {
+        &mut self.lists
+    }
+}
+
+/// A shard.
+#[pin_data]
+pub(crate) struct Shard {
+    #[pin]
+    store: SpinLock<Store<Memory>>,
+}
+
+impl Shard {
+    pub(crate) fn new(hasher: Hasher) -> impl PinInit<Self, Error> {
+        let memory = Memory {
+            segments: KVVec::new(),
+            lists: KVVec::new(),
+        };
+        try_pin_init!(Self {
+            store <- new_spinlock!(Store::new(memory, hasher), "Shard::store"),
+        })
+    }
+
+    /// Works on the index. Memory it no longer needs is freed.
+    pub(crate) fn with<R>(&self, tier: &Tier, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+        let mut trimmed = [const { None }; TRIM_SEGMENTS];
+        let mut count = 0;
+        let mut store = self.store.lock();
+        let result = work(&mut store);
+        if store.is_slack() {
+            let needed = store.trim(TRIM_STEPS);
+            let segments = &mut store.storage_mut().segments;
+            while segments.len() > needed && count < TRIM_SEGMENTS {
+                trimmed[count] = segments.pop();
+                count += 1;
+            }
+        }
+        drop(store);
+        tier.totals.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        result
+    }
+
+    /// Works on the index with room for `pages` more.
+    pub(crate) fn with_room<R>(
+        &self,
+        tier: &Tier,
+        pages: usize,
+        work: impl FnOnce(&mut Store<Memory>) -> R,
+    ) -> Result<R, AllocError> {
+        let mut spare = Spare {
+            block: None,
+            directory: None,
+        };
+        loop {
+            let mut store = self.store.lock();
+            spare.attach(store.storage_mut(), tier);
+            if store.room() >= pages {
+                let result = work(&mut store);
+                // The lock goes first: what is left of `spare` is freed without it.
+                drop(store);
+                return Ok(result);
+            }
+            let full = store.storage().segments.len();
+            let has_place = full < store.storage().segments.capacity();
+            drop(store);
+            spare.replenish(if has_place { None } else { Some(full) })?;
+        }
+    }
+
+    /// Makes lists for the pools below `pools`, if there are none yet.
+    pub(crate) fn extend_lists(&self, pools: usize) -> Result<(), AllocError> {
+        let mut lists = KVVec::from_elem(List::default(), pools, GFP_KERNEL)?;
+        let mut store = self.store.lock();
+        let current = &mut store.storage_mut().lists;
+        if current.len() < lists.len() {
+            lists[..current.len()].copy_from_slice(current);
+            core::mem::swap(current, &mut lists);
+        }
+        drop(store);
+        Ok(())
+    }
+
+    /// Forgets what was counted for a pool; refused while it has pages.
+    pub(crate) fn reset_list(&self, pool: u16) -> bool {
+        let mut store = self.store.lock();
+        match store.storage_mut().lists.get_mut(usize::from(pool)) {
+            Some(list) => list.reset(),
+            None => true,
+        }
+    }
+
+    /// Frees all memory of an index without pages that nobody uses any more.
+    pub(crate) fn dismantle(&self, tier: &Tier) {
+        let mut store = self.store.lock();
+        let segments = core::mem::take(&mut store.storage_mut().segments);
+        drop(store);
+        tier.totals
+            .index_bytes
+            .subtract((segments.len() * PAGE_SIZE) as u64);
+    }
+}
+
+/// Memory on its way into a shard: allocated without the lock, attached under it.
+struct Spare {
+    block: Option<KBox<Block>>,
+    directory: Option<Directory>,
+}
+
+impl Spare {
+    fn replenish(&mut self, full: Option<usize>) -> Result<(), AllocError> {
+        if self.block.is_none() {
+            self.block = Some(KBox::zeroed(GFP_NOWAIT | __GFP_NOWARN)?);
+        }
+        if let Some(full) = full {
+            let capacity = full + full / 2 + 8;
+            self.directory = Some(KVVec::with_capacity(capacity, GFP_KERNEL | __GFP_NOWARN)?);
+        }
+        Ok(())
+    }
+
+    /// Under the lock: allocates and frees nothing.
+    fn attach(&mut self, memory: &mut Memory, tier: &Tier) {
+        if let Some(mut larger) = self.directory.take() {
+            if larger.capacity() > memory.segments.len() {
+                core::mem::swap(&mut larger, &mut memory.segments);
+                for segment in larger.drain_all() {
+                    // It has the room: compared above.
+                    let _ = memory.segments.push_within_capacity(segment);
+                }
+            }
+            self.directory = Some(larger);
+        }
+        if memory.segments.len() < memory.segments.capacity() {
+            if let Some(block) = self.block.take() {
+                let _ = memory.segments.push_within_capacity(block);
+                tier.totals.index_bytes.add(PAGE_SIZE as u64);
+            }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Block>() <= PAGE_SIZE);
