@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! `build`: modules and tools.
 
 use std::process::ExitCode;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Things that are expensive to make: kept outside the source tree, named by
 //! what they are made from, complete or not there at all.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! `demo`: the cache at work, live.
 
 use std::process::ExitCode;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The initial filesystem: the agent and the modules it needs to find the root.
 
 use std::{

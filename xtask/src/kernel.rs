@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! `kernel`: the kernels we build for.
 
 use std::process::ExitCode;

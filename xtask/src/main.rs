@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
 //! One file per verb (`build`, `demo`, `kernel`, `lint`, `test`, `vm`); the

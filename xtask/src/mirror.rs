@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The Debian mirror this machine uses, from its own apt configuration.
 
 use std::{collections::HashMap, env, fs, path::Path};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Debian packages this machine itself needs.
 
 use std::{path::Path, process::Command};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Telling the person who waits what is going on, and for how long it has.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Choosing a kernel among those the mirror has.
 
 use std::{path::Path, process::Command};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Debian root directories: one to build in, one to run.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Which kernel is meant.
 
 use clap::ValueEnum;

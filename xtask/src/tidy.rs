@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Rules about the source tree itself.
 
 use std::{fs, path::Path, process::Command};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Our programs, linked statically: they run in any root.
 
 use std::{env, path::PathBuf, process::Command};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A kernel: its packages, unpacked, and its source, prepared for modules.
 
 use std::{

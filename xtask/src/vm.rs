@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! `vm`: a host and a guest to play in.
 
 use std::process::ExitCode;

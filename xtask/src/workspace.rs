@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Where things are in the source tree.
 
 use std::path::{Path, PathBuf};

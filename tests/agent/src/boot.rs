@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! From the initial filesystem to the real root.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Digest of a file tree.
 
 /// Running digest of a tree: for every regular file in path order its relative

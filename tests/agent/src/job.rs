@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Child processes, and the duty of PID 1 to reap what others left.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Agent that runs as PID 1 inside the test machines.
 //!
 //! The library half is what both ends share: the protocol spoken over the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The agent's process: PID 1 of every test machine.
 //!
 //! Started by the kernel from the initial filesystem it finds the real root

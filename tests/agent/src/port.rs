@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The agent's end of the virtio-serial port.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Messages between the harness and the agents: one JSON object per line.
 //!
 //! The harness numbers its requests; an agent answers each number once, in any

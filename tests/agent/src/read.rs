@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Reading files, for their content or for the traffic it makes.
 
 use std::{

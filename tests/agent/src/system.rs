@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The machine around the agent: mounts, names, power.
 
 use std::{fs, os::unix::fs::symlink, process};

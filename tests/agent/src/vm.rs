@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! VMs of this machine: their processes, consoles and agents.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Whether the machine's own KVM can carry L1.
 
 use std::{fmt, fs, io::Write as _, process::Stdio, str::FromStr};

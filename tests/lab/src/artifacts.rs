@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! What a lab boots: made by `cargo xtask`, only named here.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Verdicts on kernel logs.
 
 use std::sync::LazyLock;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Deterministic file content, known outside the machines that read it.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Disks of guests: made here, handed through L1.
 
 use std::{

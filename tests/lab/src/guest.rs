@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Guests: VMs on L1's KVM.
 
 use std::{ops::Deref, sync::Arc, time::Duration};

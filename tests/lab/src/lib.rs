@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Boots KVM hosts with guests and talks to their agents.
 //!
 //! A [`Lab`] is one emulated (or, where the machine can nest, virtualised) KVM

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The connection to L1's agent: requests out, replies and events in.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A machine of the lab, seen through its agent.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};

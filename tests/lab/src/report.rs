@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The uniform report: what was to be reached, and what was measured.
 
 use std::{fmt::Write as _, fs, path::Path};

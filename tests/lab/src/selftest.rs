@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The lab's own scenario: what all others rely on.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Signs of life: how a harness without wall-clock deadlines still ends.
 //!
 //! The machine under the tests is shared and may be slow, so a test does not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Scenarios on real kernels.
 
 use std::fs;
