@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Judging what a guest saw.
+
+use std::{collections::HashMap, fmt};
+
+use super::{Model, Plan, Script, Seen, Step, digests, fill};
+
+/// A page that was not what it should have been.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wrong {
+    /// Number of the step that saw it.
+    pub at: u32,
+    /// That step.
+    pub step: Step,
+    /// The page; none when the file's length was wrong, or it was not there,
+    /// or was there and should not.
+    pub page: Option<usize>,
+    /// The last step that put this page there; none if no step ever did.
+    pub since: Option<u32>,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {} ({:?}): ", self.at, self.step)?;
+        match (self.page, self.since) {
+            (None, _) => f.write_str("another length"),
+            (Some(page), None) => write!(f, "page {page} holds what no step wrote"),
+            (Some(page), Some(since)) => {
+                write!(f, "page {page} holds what step {since} put there")
+            }
+        }
+    }
+}
+
+/// Does the steps of a plan on bytes and compares them with what was seen.
+#[derive(Debug)]
+pub struct Replay {
+    plan: Plan,
+    /// Pages compared.
+    pub pages: u64,
+    /// Pages that were wrong.
+    pub wrong: Vec<Wrong>,
+}
+
+impl Replay {
+    /// Judges a complete report: what each read of the plan saw, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the report is not one of this plan.
+    pub fn judge(plan: Plan, report: &[Seen]) -> Result<Self, String> {
+        let mut replay = Self {
+            plan,
+            pages: 0,
+            wrong: Vec::new(),
+        };
+        let mut model = Model::new(&plan);
+        let mut report = report.iter();
+        for (at, step) in (0..).zip(Script::new(plan)) {
+            model.apply(&step);
+            let Some(expected) = expected(&model, &step) else {
+                continue;
+            };
+            let seen = report
+                .next()
+                .filter(|seen| seen.step == at)
+                .ok_or_else(|| format!("step {at} ({step:?}) is not in the report"))?;
+            replay.compare(at, step, expected.as_deref(), seen)?;
+        }
+        if let Some(more) = report.next() {
+            return Err(format!("there is no step {}", more.step));
+        }
+        replay.explain();
+        Ok(replay)
+    }
+
+    fn compare(
+        &mut self,
+        at: u32,
+        step: Step,
+        expected: Option<&[u8]>,
+        seen: &Seen,
+    ) -> Result<(), String> {
+        let theirs = seen
+            .digests()
+            .ok_or_else(|| format!("the digests of step {at} are malformed"))?;
+        let mut wrong = |page, digest: Option<u32>| {
+            self.wrong.push(Wrong {
+                at,
+                step,
+                page,
+                // The digest, until it is explained.
+                since: digest,
+            });
+        };
+        if seen.len != expected.map(|content| content.len() as u64) {
+            wrong(None, None);
+            return Ok(());
+        }
+        for (page, (ours, theirs)) in digests(expected.unwrap_or_default())
+            .zip(&theirs)
+            .enumerate()
+        {
+            if ours != *theirs {
+                wrong(Some(page), Some(*theirs));
+            }
+        }
+        self.pages += theirs.len() as u64;
+        Ok(())
+    }
+
+    /// Finds out since when each wrong page was outdated: replaces its digest
+    /// by the step that put the same page there last.
+    fn explain(&mut self) {
+        if self.wrong.is_empty() {
+            return;
+        }
+        let mut last: HashMap<(usize, u32), u32> = HashMap::new();
+        let mut wrong = self.wrong.iter_mut().peekable();
+        let mut model = Model::new(&self.plan);
+        let mut pages = vec![Vec::new(); self.plan.files as usize];
+        for (at, step) in (0..).zip(Script::new(self.plan)) {
+            while let Some(wrong) = wrong.next_if(|wrong| wrong.at == at) {
+                let place = wrong.page.zip(wrong.since);
+                wrong.since = place.and_then(|place| last.get(&place).copied());
+            }
+            model.apply(&step);
+            for file in step.changed().into_iter().flatten() {
+                let new = digests(model.file(file).unwrap_or_default()).collect();
+                let old = std::mem::replace(&mut pages[file as usize], new);
+                for (page, digest) in pages[file as usize].iter().enumerate() {
+                    if old.get(page) != Some(digest) {
+                        last.insert((page, *digest), at);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a step must see, if it looks at all.
+fn expected(model: &Model, step: &Step) -> Option<Option<Vec<u8>>> {
+    match *step {
+        Step::Read { file, .. } => Some(model.file(file).map(<[u8]>::to_vec)),
+        Step::Orphan { len, seed } => {
+            let mut content = vec![0; usize::try_from(len).ok()?];
+            fill(seed, 0, &mut content);
+            Some(Some(content))
+        }
+        _ => None,
+    }
+}

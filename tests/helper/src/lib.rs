@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the scenarios run inside their machines.
+//!
+//! The library half is what both ends share: the [`churn`], a seeded series of
+//! file operations. The program does them in a guest, and a scenario replays
+//! them on bytes outside it.
+
+pub mod churn;

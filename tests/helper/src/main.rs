@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The program: one verb for each thing scenarios need done inside a machine.
+
+mod files;
+mod qmp;
+mod run;
+mod unrest;
+mod vmcall;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use ddhelper::churn::Plan;
+
+/// Does what the scenarios need done inside their machines
+#[derive(Debug, Parser)]
+#[command(name = "ddhelper")]
+enum Verb {
+    /// Do the steps of a churn; print what its reads saw, one JSON object a line
+    Churn(ChurnArguments),
+    /// Give one command (JSON) to a VMM and print its answer
+    Qmp {
+        /// Its socket
+        socket: PathBuf,
+        /// The command
+        command: String,
+    },
+    /// Make a hypercall from user mode and print what it returned
+    Vmcall {
+        /// Its number
+        number: u64,
+    },
+}
+
+/// What a churn works on.
+#[derive(Debug, clap::Args)]
+struct ChurnArguments {
+    /// The plan as JSON
+    #[arg(long, value_parser = plan)]
+    plan: Plan,
+    /// Device of the filesystem
+    #[arg(long)]
+    device: String,
+    /// Where it is mounted
+    #[arg(long)]
+    mount: PathBuf,
+    /// Its type
+    #[arg(long)]
+    fstype: String,
+    /// Cgroup (path below the mount) this program runs in: pages of it are
+    /// reclaimed all the time
+    #[arg(long)]
+    cgroup: String,
+}
+
+fn plan(text: &str) -> Result<Plan, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+fn main() -> Result<()> {
+    match Verb::parse() {
+        Verb::Churn(arguments) => run::churn(&arguments),
+        Verb::Qmp { socket, command } => {
+            let answer = qmp::command(&socket, &command)
+                .with_context(|| format!("cannot ask {}", socket.display()))?;
+            println!("{answer}");
+            Ok(())
+        }
+        Verb::Vmcall { number } => {
+            println!("{}", vmcall::vmcall(number));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Doing the steps of a churn.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write as _, stdout},
+    path::Path,
+    process::Command,
+    sync::{
+        RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use ddhelper::churn::{Plan, Script, Seen, Step};
+use rustix::{
+    fs::{RenameFlags, sync},
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+};
+
+use crate::{ChurnArguments, files::Tree, unrest::Unrest};
+
+/// Does all steps, with unrest beside them; prints what was seen.
+pub(crate) fn churn(arguments: &ChurnArguments) -> Result<()> {
+    let tree = Tree(arguments.mount.join("churn"));
+    fs::create_dir_all(&tree.0)?;
+    let unrest = Unrest {
+        gate: RwLock::new(()),
+        done: AtomicBool::new(false),
+        reclaim: Path::new("/sys/fs/cgroup")
+            .join(&arguments.cgroup)
+            .join("memory.reclaim"),
+    };
+    let plan = &arguments.plan;
+    thread::scope(|scope| {
+        scope.spawn(|| unrest.reclaim(plan.seed));
+        scope.spawn(|| unrest.read(&tree, plan));
+        let done = steps(arguments, &tree, &unrest);
+        unrest.done.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+fn steps(arguments: &ChurnArguments, tree: &Tree, unrest: &Unrest) -> Result<()> {
+    let mut out = BufWriter::new(stdout().lock());
+    let site = Site {
+        arguments,
+        tree,
+        unrest,
+    };
+    for (at, step) in (0..).zip(Script::new(arguments.plan)) {
+        let seen = match step {
+            Step::Read { file, by, seek } => tree.read(file, by, seek),
+            Step::Orphan { len, seed } => tree.orphan(len, seed).map(Some),
+            _ => {
+                site.change(&step)
+                    .with_context(|| format!("step {at}: {step:?}"))?;
+                continue;
+            }
+        };
+        let seen = seen.with_context(|| format!("step {at}: {step:?}"))?;
+        serde_json::to_writer(&mut out, &Seen::new(at, seen.as_deref()))?;
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Where steps are done.
+struct Site<'a> {
+    arguments: &'a ChurnArguments,
+    tree: &'a Tree,
+    unrest: &'a Unrest,
+}
+
+impl Site<'_> {
+    fn change(&self, step: &Step) -> Result<()> {
+        let tree = self.tree;
+        match *step {
+            Step::Create { file, len, seed } => tree.create(file, len, seed),
+            Step::Write {
+                file,
+                offset,
+                len,
+                seed,
+                by,
+                sync,
+            } => {
+                let written = tree.write(file, offset, len, seed, by)?;
+                if sync {
+                    written.sync_all()?;
+                }
+                Ok(())
+            }
+            Step::Truncate { file, len } => tree.truncate(file, len),
+            Step::Alter {
+                file,
+                offset,
+                len,
+                shift,
+            } => tree.alter(file, offset, len, shift),
+            Step::Copy {
+                from,
+                to,
+                offset,
+                len,
+            } => tree.copy(from, to, offset, len),
+            Step::Rename { from, to } => tree.rename(from, to, RenameFlags::empty()),
+            Step::Exchange { one, other } => tree.rename(one, other, RenameFlags::EXCHANGE),
+            Step::Unlink { file } => tree.unlink(file),
+            Step::Forget { file } => tree.forget(file),
+            Step::DropCaches { what } => {
+                fs::write("/proc/sys/vm/drop_caches", what.to_string()).map_err(Into::into)
+            }
+            Step::Sync => {
+                sync();
+                Ok(())
+            }
+            Step::Remount { touched } => self.remount(touched),
+            Step::Read { .. } | Step::Orphan { .. } => Ok(()),
+        }
+    }
+
+    fn remount(&self, touched: Option<(u32, u64, u8)>) -> Result<()> {
+        let ChurnArguments {
+            plan,
+            device,
+            mount: to,
+            fstype,
+            ..
+        } = self.arguments;
+        let _shut = self.unrest.gate.write().unwrap_or_else(|e| e.into_inner());
+        unmount(to, UnmountFlags::empty()).context("cannot unmount")?;
+        if let Some((file, block, byte)) = touched {
+            overwrite(device, plan, file, block, byte)?;
+        }
+        mount(device, to, fstype.as_str(), MountFlags::NOATIME, None).context("cannot mount")
+    }
+}
+
+/// Fills a block of a file of an unmounted ext4 filesystem, behind the back of
+/// whoever remembers it.
+fn overwrite(device: &str, plan: &Plan, file: u32, block: u64, byte: u8) -> Result<()> {
+    ensure!(plan.offline, "the plan does not allow this");
+    let request = format!("zap_block -f /churn/{file} -p {byte:#x} {block}");
+    let output = Command::new("debugfs")
+        .args(["-w", "-R", &request, device])
+        .output()
+        .context("cannot run debugfs")?;
+    // It tells of failures by words alone, after its own name.
+    let words = String::from_utf8_lossy(&output.stderr);
+    let complaint = words.lines().find(|line| !line.starts_with("debugfs "));
+    ensure!(complaint.is_none(), "debugfs {request}: {words}");
+    // The device's own page cache is not the filesystem's.
+    Ok(File::open(device)?.sync_all()?)
+}

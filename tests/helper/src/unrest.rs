@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens beside a churn: reclaim and other readers.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    path::PathBuf,
+    sync::{
+        RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ddhelper::churn::{Dice, Plan};
+use memmap2::{Advice, Mmap};
+
+use crate::files::Tree;
+
+/// Reclaim and reading beside the steps.
+///
+/// Neither changes the outcome of any step; both see to it that pages leave
+/// and come back while the steps change them.
+#[derive(Debug)]
+pub(crate) struct Unrest {
+    /// Read-locked while a file is open: the filesystem cannot be unmounted.
+    pub(crate) gate: RwLock<()>,
+    /// The steps are done.
+    pub(crate) done: AtomicBool,
+    /// File that takes bytes to reclaim.
+    pub(crate) reclaim: PathBuf,
+}
+
+impl Unrest {
+    /// Reclaims pages of this cgroup until the steps are done.
+    pub(crate) fn reclaim(&self, seed: u64) {
+        let mut dice = Dice::new(seed);
+        while !self.done.load(Ordering::Relaxed) {
+            // Less than wanted is reclaimed (EAGAIN) when there is no more.
+            let _ = fs::write(&self.reclaim, format!("{}K", dice.within(64, 2048)));
+            thread::sleep(Duration::from_micros(dice.within(500, 5000)));
+        }
+    }
+
+    /// Reads here and there until the steps are done. What it sees may be
+    /// older or newer than a step under way, so nobody looks at it.
+    pub(crate) fn read(&self, tree: &Tree, plan: &Plan) {
+        let mut dice = Dice::new(plan.seed ^ 1);
+        let mut buffer = vec![0; 128 << 10];
+        while !self.done.load(Ordering::Relaxed) {
+            let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
+            // Below the number of files, which is 32 bits.
+            let path = tree.path(dice.below(plan.files.into()) as u32);
+            if let Ok(file) = File::open(path) {
+                if dice.chance(30) {
+                    populate(&file);
+                } else {
+                    let end = dice.below(buffer.len() as u64) as usize;
+                    let _ = file.read_at(&mut buffer[..end], dice.below(plan.longest));
+                }
+            }
+            drop(open);
+            thread::sleep(Duration::from_micros(dice.within(100, 3000)));
+        }
+    }
+}
+
+/// Maps all pages of a file without touching them from here: it may be cut
+/// short at any time.
+fn populate(file: &File) {
+    // SAFETY: no byte of the mapping is looked at.
+    if let Ok(map) = unsafe { Mmap::map(file) } {
+        let _ = map.advise(Advice::PopulateRead);
+    }
+}

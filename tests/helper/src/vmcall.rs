@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Hypercalls from user mode, which nobody may make.
+
+use std::arch::{asm, x86_64::__cpuid};
+
+/// Makes a hypercall with all arguments zero; what it returned.
+pub(crate) fn vmcall(number: u64) -> i64 {
+    let vendor = __cpuid(0);
+    // The instruction of the other vendor would be an invalid one.
+    let amd =
+        vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
+    let mut result = number;
+    // SAFETY: the hypervisor changes no register but rax. rbx is not ours to
+    // name as an operand, hence the exchange.
+    unsafe {
+        if amd {
+            asm!(
+                "xchg rbx, {zero}", "vmmcall", "xchg rbx, {zero}",
+                zero = inout(reg) 0u64 => _, inout("rax") result,
+                in("rcx") 0u64, in("rdx") 0u64, in("rsi") 0u64,
+            );
+        } else {
+            asm!(
+                "xchg rbx, {zero}", "vmcall", "xchg rbx, {zero}",
+                zero = inout(reg) 0u64 => _, inout("rax") result,
+                in("rcx") 0u64, in("rdx") 0u64, in("rsi") 0u64,
+            );
+        }
+    }
+    // A negative error number, or nonsense.
+    result as i64
+}
