@@ -1,0 +1,114 @@
+//! File operations of a thread, counted.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::FileExt as _,
+    path::Path,
+};
+
+use rand::{Rng as _, RngCore as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::profile::{KIB, MIB};
+
+/// Size of one read or write call; published as 1 MiB, which would crowd the
+/// small memory limits of the containers.
+const CALL: u64 = 256 * KIB;
+/// A log starts anew at this length.
+const LOG_LEN: u64 = 4 * MIB;
+
+/// A thread's hands: a buffer, its randomness, and what it moved so far.
+#[derive(Debug)]
+pub(crate) struct Io {
+    pub(crate) rng: Pcg64Mcg,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    buffer: Vec<u8>,
+}
+
+impl Io {
+    /// Randomness of thread number `thread` of a run.
+    pub(crate) fn new(seed: u64, thread: u64) -> Self {
+        let state = u128::from(seed) << 64 | u128::from(thread);
+        let mut rng = Pcg64Mcg::new(state);
+        // Neighbouring states differ late.
+        for _ in 0..8 {
+            rng.next_u64();
+        }
+        let mut buffer = vec![0; CALL as usize];
+        rng.fill_bytes(&mut buffer);
+        Self {
+            rng,
+            bytes_read: 0,
+            bytes_written: 0,
+            buffer,
+        }
+    }
+
+    /// Reads a file from end to end.
+    pub(crate) fn read_whole(&mut self, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        loop {
+            match file.read(&mut self.buffer)? {
+                0 => return Ok(()),
+                bytes => self.bytes_read += bytes as u64,
+            }
+        }
+    }
+
+    /// Reads at most `len` bytes at `offset`; returns how many there were.
+    pub(crate) fn read_at(&mut self, file: &File, offset: u64, len: u64) -> io::Result<u64> {
+        let len = (len as usize).min(self.buffer.len());
+        let bytes = file.read_at(&mut self.buffer[..len], offset)? as u64;
+        self.bytes_read += bytes;
+        Ok(bytes)
+    }
+
+    /// Creates a file (which must not be there) of `len` bytes.
+    pub(crate) fn create(&mut self, path: &Path, len: u64) -> io::Result<File> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        self.write(&mut file, len)?;
+        Ok(file)
+    }
+
+    /// Opens a file at its end and adds up to `most` bytes, as many as chance
+    /// says.
+    pub(crate) fn append(&mut self, path: &Path, most: u64) -> io::Result<File> {
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        let len = self.some(most);
+        self.write(&mut file, len)?;
+        Ok(file)
+    }
+
+    /// Adds an entry to a log, which starts anew when it has become long.
+    pub(crate) fn log(&mut self, path: &Path, most: u64) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        if file.metadata()?.len() > LOG_LEN {
+            file.set_len(0)?;
+        }
+        let len = self.some(most);
+        self.write(&mut file, len)
+    }
+
+    /// Deletes a file.
+    pub(crate) fn delete(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    /// A length from 1 to `most`.
+    pub(crate) fn some(&mut self, most: u64) -> u64 {
+        self.rng.random_range(1..=most)
+    }
+
+    fn write(&mut self, file: &mut File, len: u64) -> io::Result<()> {
+        let mut rest = len;
+        while rest > 0 {
+            let part = rest.min(self.buffer.len() as u64);
+            file.write_all(&self.buffer[..part as usize])?;
+            rest -= part;
+        }
+        self.bytes_written += len;
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! A load generator with the shapes of Filebench's file server profiles.
+//!
+//! A [`Load`] says what to run: a [`Profile`] on a directory, with its sizes.
+//! It knows its [`FileSet`]s before they exist, so that a harness can put them
+//! on a disk image instead of writing them through a slow machine. [`run`]
+//! starts the threads and hands out one [`Line`] per interval.
+//!
+//! What each thread does follows from the seed alone: it works on its own share
+//! of the files, in rotation, as Filebench does.
+
+mod clock;
+mod fileset;
+mod io;
+mod load;
+mod pace;
+mod profile;
+mod report;
+mod run;
+mod script;
+mod stop;
+mod tally;
+mod worker;
+
+pub use fileset::{File, FileSet};
+pub use load::Load;
+pub use profile::Profile;
+pub use report::{Interval, Latency, Line, Ready, Summary};
+pub use run::{End, prepare, run};

@@ -1,0 +1,56 @@
+//! Requests at fixed times.
+
+use std::time::{Duration, Instant};
+
+/// Paces one thread. A thread that falls behind does not catch up for ever: it
+/// may be late by [`Pace::LATE`] at most.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    every: Duration,
+    due: Instant,
+}
+
+impl Pace {
+    const LATE: Duration = Duration::from_secs(1);
+
+    /// The first request after `delay`, then one `every` so often.
+    pub(crate) fn new(start: Instant, delay: Duration, every: Duration) -> Self {
+        Self {
+            every,
+            due: start + delay,
+        }
+    }
+
+    /// How long until the next request, and counts it.
+    pub(crate) fn next(&mut self, now: Instant) -> Duration {
+        let wait = self.due.saturating_duration_since(now);
+        let earliest = now.checked_sub(Self::LATE).unwrap_or(now);
+        self.due = self.due.max(earliest) + self.every;
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_evenly_spaced() {
+        let start = Instant::now();
+        let every = Duration::from_millis(100);
+        let mut pace = Pace::new(start, every, every);
+        assert_eq!(pace.next(start), every);
+        assert_eq!(pace.next(start + every), every);
+        assert_eq!(pace.next(start + every * 3), Duration::ZERO);
+    }
+
+    #[test]
+    fn lateness_is_forgiven() {
+        let start = Instant::now() + Duration::from_secs(10);
+        let every = Duration::from_millis(500);
+        let mut pace = Pace::new(start, Duration::ZERO, every);
+        let late = start + Duration::from_secs(60);
+        let immediate = (0..100).take_while(|_| pace.next(late).is_zero()).count();
+        assert!((2..=4).contains(&immediate), "{immediate}");
+    }
+}

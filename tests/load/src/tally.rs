@@ -1,0 +1,79 @@
+//! What a thread has done since it was last asked.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::report::Latency;
+
+/// Longest latency that is told apart.
+const LONGEST_US: u64 = 600_000_000;
+
+/// Counts and latencies of requests.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) operations: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    latencies_us: Histogram<u32>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            operations: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            latencies_us: Histogram::new_with_bounds(1, LONGEST_US, 2)
+                .expect("these bounds are valid"),
+        }
+    }
+
+    /// A request is done.
+    pub(crate) fn count(&mut self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.operations += 1;
+        self.latencies_us.saturating_record(us.max(1));
+    }
+
+    /// Adds another's counts.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.latencies_us
+            .add(&other.latencies_us)
+            .expect("all histograms have the same bounds");
+    }
+
+    /// Percentiles of the latencies; none without requests.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let quantile = |part: f64| self.latencies_us.value_at_quantile(part);
+        (!self.latencies_us.is_empty()).then(|| Latency {
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: self.latencies_us.max(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_all_requests() {
+        let mut all = Tally::new();
+        assert_eq!(all.latency(), None);
+        let mut one = Tally::new();
+        for ms in 1..=100 {
+            one.count(Duration::from_millis(ms));
+        }
+        all.add(&one);
+        let latency = all.latency().unwrap();
+        assert_eq!(all.operations, 100);
+        assert!((49_000..=51_000).contains(&latency.p50), "{latency:?}");
+        assert!(latency.max >= latency.p99 && latency.p99 >= latency.p95);
+    }
+}
