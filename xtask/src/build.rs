@@ -18,7 +18,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     package::install_missing()?;
     let kernel = Kernel::prepare(&args.kernel)?;
-    let modules = modules::build(&kernel, modules::Mode::Plain)?;
+    let modules = modules::build(&kernel)?;
     let tools = tools::build(tools::ALL)?;
     println!("modules: {}", modules.display());
     println!("tools:   {}", tools.display());

@@ -60,9 +60,17 @@ pub(crate) fn key(parts: &[&str]) -> String {
 
 /// Waits for, and holds, a lock that all runs on this machine share.
 pub(crate) fn lock(name: &str) -> Result<fs::File> {
-    let path = dir()?.join(name);
+    take(&dir()?.join(name))
+}
+
+/// Waits for, and holds, the directory `dir`.
+pub(crate) fn lock_in(dir: &Path) -> Result<fs::File> {
+    take(&dir.join(".lock"))
+}
+
+fn take(path: &Path) -> Result<fs::File> {
     let file =
-        fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         eprintln!("waiting for another run (lock {})", path.display());
         flock(&file, FlockOperation::LockExclusive)?;
@@ -70,7 +78,8 @@ pub(crate) fn lock(name: &str) -> Result<fs::File> {
     Ok(file)
 }
 
-fn remove(path: &Path) -> Result<()> {
+/// Removes a directory with all it holds, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))

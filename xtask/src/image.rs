@@ -48,7 +48,7 @@ pub(crate) fn artifacts(args: &KernelArgs, content: Content) -> Result<Artifacts
     let mut files = Vec::new();
     let wanted = match content {
         Content::All => {
-            let modules = modules::build(&kernel, modules::Mode::Plain)?;
+            let modules = modules::build(&kernel)?;
             files.extend(all_in(&modules, "modules")?);
             tools::ALL
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `lint`: style and structure.
+//! `lint`: style and structure. Every check runs, whatever the others found.
 
 use std::{
     env,
@@ -16,31 +16,50 @@ use crate::{modules, package, progress, suite::KernelArgs, tidy, tree::Kernel, w
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Leave the modules out (no root needed)
+    /// Leave the build of the modules out (no root needed)
     #[arg(long)]
     no_modules: bool,
 }
 
+/// A check by its name.
+type Check<'a> = (&'static str, &'a dyn Fn() -> Result<()>);
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    progress::step("tidy", || tidy::check(workspace::top()))?;
-    progress::step("rustfmt", || cargo(&["fmt", "--all", "--check"]))?;
-    progress::step("clippy", || {
-        cargo(&[
-            "clippy",
-            "--quiet",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ])
-    })?;
+    let mut checks: Vec<Check<'_>> = vec![
+        ("tidy", &|| tidy::check(workspace::top())),
+        ("rustfmt", &|| cargo(&["fmt", "--all", "--check"])),
+        ("rustfmt of the modules", &modules::check_format),
+        ("clippy", &clippy),
+    ];
+    let in_kernel = || lint_modules(&args.kernel);
     if !args.no_modules {
-        package::install_missing()?;
-        let kernel = Kernel::prepare(&args.kernel)?;
-        modules::build(&kernel, modules::Mode::Lint)?;
+        checks.push(("clippy and warnings of the modules", &in_kernel));
     }
-    Ok(ExitCode::SUCCESS)
+    let mut failed = Vec::new();
+    for (name, check) in checks {
+        if let Err(error) = progress::step(name, check) {
+            eprintln!("{error:#}\n");
+            failed.push(name);
+        }
+    }
+    if failed.is_empty() {
+        println!("no complaints");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("complaints: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+fn clippy() -> Result<()> {
+    let what = ["clippy", "--quiet", "--workspace", "--all-targets"];
+    // One crate's complaints shall not hide another's.
+    let how = ["--keep-going", "--", "-D", "warnings"];
+    cargo(&[what, how].concat())
+}
+
+fn lint_modules(args: &KernelArgs) -> Result<()> {
+    package::install_missing()?;
+    modules::lint(&Kernel::prepare(args)?)
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {

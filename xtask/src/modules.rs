@@ -5,11 +5,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 
-use crate::{progress, tree::Kernel, workspace};
+use crate::{cache, progress, tree::Kernel, workspace};
 
 /// Folders Kbuild needs.
 const SOURCES: [&str; 6] = [
@@ -23,9 +24,12 @@ const SOURCES: [&str; 6] = [
 /// Folders with a module each.
 const MODULES: [&str; 2] = ["host-module", "guest-module"];
 
+/// What the kernel itself formats its Rust code as.
+const EDITION: &str = "2021";
+
 /// How to build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mode {
+enum Mode {
     /// For loading.
     Plain,
     /// With clippy and the kernel's extra warnings; for their messages only.
@@ -33,28 +37,66 @@ pub(crate) enum Mode {
 }
 
 /// Builds both modules for a kernel; returns the directory they are in.
-pub(crate) fn build(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
+pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
     let name = &kernel.release.name;
-    let suffix = match mode {
-        Mode::Plain => "",
-        Mode::Lint => "-lint",
-    };
-    let work = workspace::target()
-        .join("kbuild")
-        .join(format!("{name}{suffix}"));
-    fs::create_dir_all(&work)?;
-    progress::step(&format!("build the modules for {name}{suffix}"), || {
-        compile(kernel, mode, &work)
+    let work = work_dir(kernel, "")?;
+    let _lock = cache::lock_in(&work)?;
+    progress::step(&format!("build the modules for {name}"), || {
+        compile(kernel, Mode::Plain, &work)
     })?;
     let out = workspace::target().join("modules").join(name);
-    if mode == Mode::Plain {
-        fs::create_dir_all(&out)?;
-        for module in built(&work)? {
-            let file = module.file_name().unwrap_or_default();
-            fs::copy(&module, out.join(file))?;
-        }
+    fs::create_dir_all(&out)?;
+    for module in built(&work)? {
+        let file = module.file_name().unwrap_or_default();
+        fs::copy(&module, out.join(file))?;
     }
     Ok(out)
+}
+
+/// Fails on any warning of clippy, the compilers, `modpost` or `objtool`.
+pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
+    let work = work_dir(kernel, "-lint")?;
+    let _lock = cache::lock_in(&work)?;
+    // What is not compiled again does not warn again.
+    for dir in SOURCES {
+        cache::remove(&work.join(dir))?;
+    }
+    compile(kernel, Mode::Lint, &work)?;
+    let log = fs::read_to_string(log(Mode::Lint))?;
+    match warnings(&log) {
+        found if found.is_empty() => Ok(()),
+        found => bail!("{found}"),
+    }
+}
+
+/// Fails when the modules' Rust sources are not formatted. Cargo does not know
+/// them.
+pub(crate) fn check_format() -> Result<()> {
+    let roots = MODULES.map(|module| format!("{module}/src/main.rs"));
+    let status = Command::new("rustfmt")
+        .current_dir(workspace::top())
+        .args(["--check", "--edition", EDITION])
+        .args(roots)
+        .status()
+        .context("cannot run rustfmt")?;
+    if !status.success() {
+        bail!("the modules are not formatted; rustfmt --edition {EDITION} */src/main.rs");
+    }
+    Ok(())
+}
+
+fn work_dir(kernel: &Kernel, suffix: &str) -> Result<PathBuf> {
+    let name = format!("{}{suffix}", kernel.release.name);
+    let work = workspace::target().join("kbuild").join(name);
+    fs::create_dir_all(&work)?;
+    Ok(work)
+}
+
+fn log(mode: Mode) -> PathBuf {
+    workspace::target().join("log").join(match mode {
+        Mode::Plain => "modules.log",
+        Mode::Lint => "modules-lint.log",
+    })
 }
 
 /// Kbuild writes beside the sources, so it gets a copy: the source tree stays
@@ -86,7 +128,26 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
         .bind(work, "/src")
         .command("sh");
     command.args(["-euc", &script]);
-    progress::quiet(&mut command, &workspace::target().join("log/modules.log"))
+    progress::quiet(&mut command, &log(mode))
+}
+
+/// The warnings of a build, each with the lines that explain it.
+fn warnings(log: &str) -> String {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for line in log.lines() {
+        inside = !is_step(line) && (inside || line.to_lowercase().contains("warning"));
+        if inside {
+            found.push(line);
+        }
+    }
+    found.join("\n")
+}
+
+/// `  CC [M]  a.o` or `make: …`: the line belongs to no warning.
+fn is_step(line: &str) -> bool {
+    let verb = |rest: &str| rest.bytes().take(2).all(|byte| byte.is_ascii_uppercase());
+    line.starts_with("make") || line.strip_prefix("  ").is_some_and(verb)
 }
 
 fn built(work: &Path) -> Result<Vec<PathBuf>> {
@@ -100,4 +161,25 @@ fn built(work: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_come_with_their_explanation() {
+        let log = "make: Entering directory '/k/tree'\n  CC [M]  shim/kvm.o\n  CLIPPY [M] src/main.o\n\
+            warning: needless borrow\n --> src/main.rs:1:2\n  |\n1 | x(&y)\n  LD [M]  a.o\n\
+            a.o: warning: objtool: f() falls through\nmake: Leaving directory '/k/tree'\n";
+        assert_eq!(
+            warnings(log),
+            "warning: needless borrow\n --> src/main.rs:1:2\n  |\n1 | x(&y)\n\
+             a.o: warning: objtool: f() falls through"
+        );
+        assert_eq!(
+            warnings("  CC [M]  a.o\nSkipping BTF generation for a.ko\n"),
+            ""
+        );
+    }
 }

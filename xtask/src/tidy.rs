@@ -1,77 +1,87 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rules about the source tree itself.
+//! Rules about the source tree itself, one file each.
+
+mod dependency;
+mod licence;
+mod link;
+mod name;
+mod size;
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Longest source file.
-const MAX_LINES: usize = 800;
-/// Crates that may depend on these of ours only; anything else is foreign.
-const DEPENDENCIES: [(&str, &[&str]); 2] = [
-    ("ddabi", &["zerocopy", "zerocopy-derive"]),
-    ("ddcore", &["ddabi", "zerocopy", "zerocopy-derive"]),
-];
+/// A file of the source tree.
+#[derive(Debug)]
+struct Source {
+    /// Path from the top.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The last part of its path.
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// Whether its name ends in one of `ends`.
+    fn is(&self, ends: &[&str]) -> bool {
+        ends.iter().any(|end| self.path.ends_with(end))
+    }
+
+    #[cfg(test)]
+    fn new(path: &str, text: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+}
 
 /// Fails with every broken rule.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    let mut broken = Vec::new();
-    for path in tracked(top)? {
-        broken.extend(too_long(top, &path));
-    }
-    for (name, allowed) in DEPENDENCIES {
-        let manifest = fs::read_to_string(top.join(name).join("Cargo.toml"))?;
-        broken.extend(
-            dependencies(&manifest)
-                .into_iter()
-                .filter(|dependency| !allowed.contains(&dependency.as_str()))
-                .map(|dependency| format!("{name} must not depend on {dependency}")),
-        );
-    }
+    let sources = sources(top)?;
+    let broken = [
+        size::check(&sources),
+        name::check(&sources),
+        licence::check(&sources),
+        dependency::check(&sources),
+        link::check(&sources, top),
+    ]
+    .concat();
+    eprintln!("{}", size::report(&sources));
     if broken.is_empty() {
         return Ok(());
     }
     bail!("{}", broken.join("\n"));
 }
 
-fn tracked(top: &Path) -> Result<Vec<String>> {
+/// What git tracks or would track, as far as it is text and there.
+fn sources(top: &Path) -> Result<Vec<Source>> {
     let output = Command::new("git")
         .current_dir(top)
-        .args(["ls-files", "--", "*.rs", "*.c", "*.h"])
+        .args(["ls-files", "-z", "--cached", "--others"])
+        .arg("--exclude-standard")
         .output()
         .context("cannot run git")?;
-    let text = String::from_utf8(output.stdout)?;
-    Ok(text.lines().map(str::to_owned).collect())
-}
-
-fn too_long(top: &Path, path: &str) -> Option<String> {
-    // A file just deleted is still tracked.
-    let lines = fs::read_to_string(top.join(path)).ok()?.lines().count();
-    (lines > MAX_LINES).then(|| format!("{path} has {lines} lines; at most {MAX_LINES}"))
-}
-
-/// Names below `[dependencies]`.
-fn dependencies(manifest: &str) -> Vec<String> {
-    manifest
-        .lines()
-        .skip_while(|line| line.trim() != "[dependencies]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter(|name| !name.is_empty() && !name.starts_with('#'))
-        .map(str::to_owned)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dependencies_are_found() {
-        let manifest = "[package]\nname = \"x\"\n[dependencies]\n# why\na.workspace = true\n\
-            b = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
-        assert_eq!(dependencies(manifest), ["a", "b"]);
+    if !output.status.success() {
+        bail!(
+            "git cannot list the source tree: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
+    let list = String::from_utf8(output.stdout)?;
+    let mut sources: Vec<Source> = list
+        .split_terminator('\0')
+        .filter_map(|path| {
+            Some(Source {
+                path: path.to_owned(),
+                text: fs::read_to_string(top.join(path)).ok()?,
+            })
+        })
+        .collect();
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(sources)
 }

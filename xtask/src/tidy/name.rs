@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file is named after what it is about.
+
+use super::Source;
+
+/// Names that say nothing; `foo.rs` beside `foo/` stands for `foo/mod.rs`.
+const EMPTY: [&str; 6] = [
+    "common.rs",
+    "helpers.rs",
+    "misc.rs",
+    "mod.rs",
+    "util.rs",
+    "utils.rs",
+];
+
+pub(super) fn check(sources: &[Source]) -> Vec<String> {
+    sources
+        .iter()
+        .filter(|source| EMPTY.contains(&source.name()))
+        .map(|source| format!("{}: name it after what it is about", source.path))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_content_are_found() {
+        let sources = ["a/mod.rs", "a/utils.rs", "a/model.rs"].map(|path| Source::new(path, ""));
+        assert_eq!(check(&sources).len(), 2);
+    }
+}
