@@ -140,6 +140,7 @@ impl Pair {
         let (mut got, mut cursor) = (Vec::new(), Cursor::default());
         let condemned = |key: &PageKey| key.file.filesystem == filesystem;
         let mut step = || {
+            trim(&mut self.store, 13);
             self.store
                 .sweep(&mut cursor, 9, Reason::Flush, condemned, |page| {
                     got.push(page)
@@ -188,9 +189,7 @@ impl Pair {
     }
 
     fn trim(&mut self, steps: u32) {
-        let needed = self.store.trim(steps);
-        assert!(needed * SEGMENT_SLOTS > self.store.used() as usize || needed == 0);
-        self.store.storage_mut().segments.truncate(needed);
+        trim(&mut self.store, steps);
     }
 
     /// After every step: conservation, and counters as expected.
@@ -258,6 +257,12 @@ impl Pair {
             assert_eq!(count, pages);
         }
     }
+}
+
+fn trim(store: &mut Store<Memory>, steps: u32) {
+    let needed = store.trim(steps);
+    assert!(needed * SEGMENT_SLOTS > store.used() as usize || needed == 0);
+    store.storage_mut().segments.truncate(needed);
 }
 
 fn removed(key: PageKey, entry: &Entry) -> Removed {
@@ -402,6 +407,17 @@ fn memory_goes_back_when_pages_go() {
     }
     pair.trim(u32::MAX);
     assert_eq!(pair.store.storage().segments.len(), 0);
+}
+
+/// A store that is trimmed while it is swept, as the host does, keeps nothing back.
+#[test]
+fn a_sweep_leaves_nothing_behind() {
+    let mut pair = Pair::new();
+    for index in 0..5_000 {
+        pair.insert(page(index % 7, index / 7), 0);
+    }
+    pair.sweep(1);
+    assert_eq!(pair.store.used(), 0);
 }
 
 #[test]

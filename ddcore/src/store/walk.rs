@@ -64,6 +64,9 @@ impl<S: Storage> Store<S> {
     }
 
     /// Removes the pages that `condemned` picks, visiting up to `steps` slots.
+    ///
+    /// Slots are visited from the highest down: [`Store::trim`] moves pages only in that direction,
+    /// so that none escapes if the store is trimmed between the steps.
     pub fn sweep(
         &mut self,
         cursor: &mut Cursor,
@@ -72,16 +75,19 @@ impl<S: Storage> Store<S> {
         mut condemned: impl FnMut(&PageKey) -> bool,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
+        if cursor.slot == NONE {
+            cursor.slot = self.high;
+        }
         for _ in 0..steps {
-            cursor.slot = cursor.slot.max(NONE + 1);
-            if cursor.slot >= self.high {
+            cursor.slot = cursor.slot.min(self.high);
+            if cursor.slot <= NONE + 1 {
                 return Walk::Done;
             }
+            cursor.slot -= 1;
             let slot = self.slot(cursor.slot);
             if slot.is_used() && condemned(&slot.key()) {
                 sink(self.remove_slot(cursor.slot, reason));
             }
-            cursor.slot += 1;
         }
         Walk::More
     }
