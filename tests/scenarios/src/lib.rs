@@ -1,3 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is shown on real kernels.
+//! What is shown on real kernels: one promise, or a few that go together, a file.
+//!
+//! A scenario sets a [`stage`], works on it, and compares what it saw with what
+//! `ddctl` counts ([`counters`]) and with content that was made outside
+//! the machines. Whatever it does, the [`books`] must balance afterwards.
+
+mod bad_input;
+mod books;
+mod coherence;
+mod counters;
+mod ddctl;
+mod deaths;
+mod memory;
+mod meter;
+mod modules;
+mod overhead;
+mod reboot;
+mod shares;
+mod shrinker;
+mod small_files;
+mod stage;
+mod stream;
+mod wait;
+mod work;
+
+use ddlab::Scenario;
+
+/// All scenarios, the quickest first.
+#[must_use]
+pub fn all() -> &'static [Scenario] {
+    &[
+        bad_input::BAD_INPUT,
+        stream::STREAM,
+        coherence::COHERENCE,
+        shares::SHARES,
+        small_files::SMALL_FILES,
+        reboot::REBOOT,
+        shrinker::SHRINKER,
+        overhead::OVERHEAD,
+        modules::MODULES,
+        deaths::DEATHS,
+    ]
+}

@@ -16,7 +16,9 @@ use crate::{
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
-    vec![selftest::BOOT]
+    let mut all = vec![selftest::BOOT];
+    all.extend(ddscenarios::all());
+    all
 }
 
 fn selected(args: &Args) -> Result<Vec<Scenario>> {

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What cannot be done is refused with a word and an exit code of its own, and
+//! changes nothing.
+
+use anyhow::{Result, ensure};
+use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target};
+
+use crate::{
+    ddctl,
+    stage::{self, GUEST, HOST, Stage},
+    wait,
+};
+
+/// Wrong words, wrong people, wrong machines, wrong moments.
+pub(crate) const BAD_INPUT: Scenario = Scenario {
+    name: "bad-input",
+    about: "what cannot be done is refused with a clear word and changes nothing",
+    quick: true,
+    run,
+};
+
+/// Exit codes of `ddctl`.
+mod code {
+    pub(super) const USAGE: i32 = 2;
+    pub(super) const NO_MODULE: i32 = 3;
+    pub(super) const PERMISSION: i32 = 4;
+    pub(super) const NOT_FOUND: i32 = 5;
+    pub(super) const REFUSED: i32 = 7;
+}
+
+/// A command, its exit code, and a word it says about it.
+type Case = (&'static str, i32, &'static str);
+
+const WITHOUT_MODULE: [Case; 4] = [
+    ("ddctl status", code::NO_MODULE, "insmod"),
+    ("ddctl stats", code::NO_MODULE, "insmod"),
+    ("ddctl set-capacity 64M", code::NO_MODULE, "insmod"),
+    ("ddctl container add /", code::NO_MODULE, "insmod"),
+];
+
+const AT_HOST: [Case; 13] = [
+    ("ddctl set-weight one 10001", code::USAGE, "10000"),
+    ("ddctl set-weight one -1", code::USAGE, "-1"),
+    ("ddctl set-weight one/a 10", code::USAGE, "in VM one"),
+    ("ddctl set-weight nobody 10", code::NOT_FOUND, "one"),
+    ("ddctl stats one/nobody", code::NOT_FOUND, "nobody"),
+    ("ddctl flush nobody", code::NOT_FOUND, "nobody"),
+    ("ddctl flush", code::USAGE, "--all"),
+    ("ddctl set-capacity 64", code::USAGE, "unit"),
+    ("ddctl set-capacity 100T", code::USAGE, "memory"),
+    ("ddctl set-capacity 64M --floor 65M", code::USAGE, "floor"),
+    ("ddctl set-capacity --batch 1G", code::REFUSED, "batch"),
+    ("ddctl mode lru", code::USAGE, "fifo"),
+    (UNPRIVILEGED, code::PERMISSION, "CAP_NET_ADMIN"),
+];
+
+const IN_GUEST: [Case; 9] = [
+    ("ddctl container add nowhere", code::NOT_FOUND, "cgroup"),
+    ("ddctl container add a", code::REFUSED, "already"),
+    ("ddctl container add a --weight 10001", code::USAGE, "10000"),
+    ("ddctl container add a --store ssd", code::USAGE, "ssd"),
+    ("ddctl container remove default", code::REFUSED, "default"),
+    ("ddctl container remove b", code::NOT_FOUND, "there are"),
+    ("ddctl container set-weight a 10001", code::USAGE, "10000"),
+    ("ddctl set-weight b 10", code::NOT_FOUND, "there are"),
+    (UNPRIVILEGED, code::PERMISSION, "CAP_NET_ADMIN"),
+];
+
+const UNPRIVILEGED: &str =
+    "setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all ddctl status";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let lab = context.lab()?;
+    let stage = Stage { lab };
+    let host = lab.host();
+    refused(host, &WITHOUT_MODULE)?;
+    let guest = lab.start_guest(&GuestConfig::new("one"))?;
+    refused(&guest, &WITHOUT_MODULE)?;
+    wrong_machine(host, &guest)?;
+    wrong_parameter(host)?;
+
+    stage.load_host(64)?;
+    ensure!(stage.load_host(64).is_err(), "the module was loaded twice");
+    stage::attach(&guest)?;
+    stage::container(&guest, "a", "8M", 100)?;
+    let before = state(host, &guest)?;
+    refused(host, &AT_HOST)?;
+    refused(&guest, &IN_GUEST)?;
+    let after = state(host, &guest)?;
+    ensure!(before == after, "{before:?} became {after:?}");
+    user_mode(host, &guest)?;
+    wrong_moment(&stage, &guest)?;
+    Ok(Vec::new())
+}
+
+fn refused(machine: &Machine, cases: &[Case]) -> Result<()> {
+    for (command, code, word) in cases {
+        let output = machine.exec(command.split(' '))?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.exit.code == Some(*code) && words.contains(word),
+            "{}: {command} ended with {:?} instead of {code} and {word:?}: {words}",
+            machine.name(),
+            output.exit,
+        );
+    }
+    Ok(())
+}
+
+/// Everything that may not have changed.
+fn state(host: &Machine, guest: &Machine) -> Result<impl PartialEq + std::fmt::Debug> {
+    let tier = ddctl::host(host)?;
+    let vms = ddctl::vms(host)?;
+    let weights: Vec<(u32, u32)> = vms.iter().map(|vm| (vm.id, vm.weight)).collect();
+    let containers = ddctl::containers(guest)?;
+    let containers: Vec<_> = containers
+        .into_iter()
+        .map(|one| (one.id, one.name, one.weight))
+        .collect();
+    Ok((
+        tier.capacity_pages,
+        tier.floor_pages,
+        tier.batch_pages,
+        tier.mode,
+        weights,
+        containers,
+    ))
+}
+
+/// Each module is for the other machine.
+fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
+    ensure!(
+        guest.load_module(HOST, &[]).is_err() && !guest.has_module(HOST)?,
+        "the host module was loaded where there is no KVM"
+    );
+    if host.load_module(GUEST, &[]).is_ok() {
+        // L1 is a KVM guest itself, whose host has not our module.
+        ensure!(ddctl::guest(host)?.state == "alone");
+        return host.unload_module(GUEST);
+    }
+    let log = host.exec_ok(["dmesg"])?;
+    ensure!(log.contains("is no KVM guest"), "nobody said why:\n{log}");
+    Ok(())
+}
+
+/// More capacity than memory.
+fn wrong_parameter(host: &Machine) -> Result<()> {
+    let loaded = host.load_module(HOST, &["capacity_mib=999999"]);
+    ensure!(loaded.is_err() && !host.has_module(HOST)?);
+    let log = host.exec_ok(["dmesg"])?;
+    ensure!(log.contains("above the memory"), "nobody said why:\n{log}");
+    Ok(())
+}
+
+/// A program in the guest makes our hypercall, and one that nobody knows.
+fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
+    let before = ddctl::host(host)?.counters;
+    for number in ["1684275201", "1684275202"] {
+        let answer = guest.exec_ok(["ddhelper", "vmcall", number])?;
+        let answer: i64 = answer.trim().parse()?;
+        ensure!(answer < 0, "hypercall {number} returned {answer}");
+    }
+    let counted = ddctl::host(host)?.counters - before;
+    ensure!(counted.refused_user == 1, "{counted:?}");
+    Ok(())
+}
+
+/// Modules are unloaded while they are used.
+fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
+    stage.host().unload_module(HOST)?;
+    wait::until("the guest lost its host", || {
+        Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
+    })?;
+    // Containers are kept for the next host.
+    ddctl::run(guest, "set-weight a 30")?;
+    stage.load_host(64)?;
+    stage::attached(guest)?;
+    let vms = ddctl::vms(stage.host())?;
+    let weight = ddctl::vm(&vms, "one")?.container("a")?.weight;
+    ensure!(weight == 30, "the new host has weight {weight}");
+    guest.unload_module(GUEST)?;
+    wait::until("the host lost its guest", || {
+        Ok((ddctl::host(stage.host())?.used_pages == 0).then_some(()))
+    })
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is read through the cache is what is on disk, whatever happens to the
+//! files: the guest does a long random series of operations, and what its reads
+//! saw is compared with the same series done on bytes outside it.
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use ddhelper::churn::{Plan, Replay, Seen};
+use ddlab::{Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle};
+
+use crate::{
+    books, ddctl,
+    stage::{self, Stage},
+};
+
+/// Three filesystems at the same time, each in a container that is reclaimed
+/// from and read by others all the while, under a tier too small for all.
+pub(crate) const COHERENCE: Scenario = Scenario {
+    name: "coherence",
+    about: "bytes read through the cache are the bytes on disk, on ext4 and XFS",
+    quick: true,
+    run,
+};
+
+/// A filesystem under test; also the name of its disk, mount point and cgroup.
+struct Site {
+    name: &'static str,
+    fstype: &'static str,
+    block: u64,
+    make: &'static [&'static str],
+}
+
+const SITES: [Site; 3] = [
+    Site {
+        name: "ext4",
+        fstype: "ext4",
+        block: 4096,
+        make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
+    },
+    Site {
+        name: "ext4-1k",
+        fstype: "ext4",
+        block: 1024,
+        make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
+    },
+    Site {
+        name: "xfs",
+        fstype: "xfs",
+        block: 4096,
+        make: &["mkfs.xfs", "-q"],
+    },
+];
+
+/// Longest file; the files of a site together are several times its limit.
+const LONGEST: u64 = 2 << 20;
+const LIMIT: &str = "12M";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let steps = if context.quick() { 600 } else { 4000 };
+    let stage = Stage::set(context, 32)?;
+    let disks: Vec<Disk> = SITES
+        .iter()
+        .map(|site| stage.blank_disk(site.name, 512))
+        .collect::<Result<_>>()?;
+    let mut config = GuestConfig::new("one").vcpus(2);
+    for disk in &disks {
+        config = config.disk(disk, Throttle::NONE);
+    }
+    let guest = stage.guest(&config)?;
+    ddctl::run(&guest, "container set-weight default 0")?;
+
+    let mut runs = Vec::new();
+    for (seed, (site, disk)) in (1..).zip(SITES.iter().zip(&disks)) {
+        let plan = site.plan(seed, steps);
+        runs.push((site, plan, site.start(&guest, disk, &plan)?));
+    }
+    let (mut pages, mut wrong) = (0, Vec::new());
+    for (site, plan, running) in &mut runs {
+        let replay = site.judge(*plan, running)?;
+        pages += replay.pages;
+        let all = replay.wrong.iter();
+        wrong.extend(all.map(|wrong| format!("{}: {wrong}", site.name)));
+    }
+    // The first ones say what the figure alone would not.
+    for line in wrong.iter().take(10) {
+        eprintln!("    {line}");
+    }
+    let counters = ddctl::counters(&guest)?;
+    books::balance(stage.host())?;
+    Ok(vec![
+        Target::at_most(
+            format!("coherence: wrong pages of {pages} that were read"),
+            0.0,
+            wrong.len() as f64,
+            "",
+        ),
+        // Without these the scenario would show nothing.
+        Target::at_least(
+            "coherence: pages that came from the host",
+            f64::from(steps) * 10.0,
+            counters.get_hits as f64,
+            "",
+        ),
+        Target::at_least(
+            "coherence: pages forgotten because their content changed",
+            f64::from(steps),
+            counters.invalidated as f64,
+            "",
+        ),
+    ])
+}
+
+impl Site {
+    fn plan(&self, seed: u64, steps: u32) -> Plan {
+        Plan {
+            seed,
+            steps,
+            files: 24,
+            longest: LONGEST,
+            block: self.block,
+            offline: self.fstype == "ext4",
+        }
+    }
+
+    fn start(&self, guest: &Guest, disk: &Disk, plan: &Plan) -> Result<Running> {
+        let device = disk.path_in_guest();
+        let mount = format!("/{}", self.name);
+        guest.exec_ok(self.make.iter().chain([&device.as_str()]).copied())?;
+        guest.mount(&device, &mount, self.fstype, "noatime")?;
+        stage::container(guest, self.name, LIMIT, 100)?;
+        let plan = serde_json::to_string(plan)?;
+        let arguments = [
+            ("--plan", plan.as_str()),
+            ("--device", &device),
+            ("--mount", &mount),
+            ("--fstype", self.fstype),
+            ("--cgroup", self.name),
+        ];
+        let words = arguments.iter().flat_map(|(name, value)| [*name, *value]);
+        let command = Command::new(["ddhelper", "churn"].into_iter().chain(words));
+        guest.spawn(&command.cgroup(self.name))
+    }
+
+    fn judge(&self, plan: Plan, running: &mut Running) -> Result<Replay> {
+        let exit = running.wait()?;
+        let output = running.output()?;
+        if !exit.success() {
+            let words: Vec<&str> = output.lines().filter(|l| !l.starts_with('{')).collect();
+            bail!("the churn on {} failed: {}", self.name, words.join("\n"));
+        }
+        let report: Vec<Seen> = output
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()
+            .with_context(|| format!("the report of {}", self.name))?;
+        ensure!(!report.is_empty(), "{} reported nothing", self.name);
+        Replay::judge(plan, &report).map_err(|text| anyhow!("{}: {text}", self.name))
+    }
+}

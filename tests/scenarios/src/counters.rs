@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the modules count, as `ddctl --json` prints it; see `ddabi`.
+
+use std::ops::Sub;
+
+use serde::Deserialize;
+
+macro_rules! counters {
+    ($(#[$about:meta])* $name:ident { $($counter:ident)* }) => {
+        $(#[$about])*
+        ///
+        /// The difference of two of them is what was counted in between.
+        #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+        pub(crate) struct $name {
+            $(pub(crate) $counter: u64,)*
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+
+            fn sub(self, before: Self) -> Self {
+                Self { $($counter: self.$counter.wrapping_sub(before.$counter),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Of the guest module.
+    GuestCounters {
+        calls put_calls get_calls sessions put_offered put_stored get_asked get_hits
+        get_misses read_absent invalidated evicted map_files map_pages stale
+    }
+}
+
+counters! {
+    /// Of the host module.
+    HostCounters {
+        calls refused_invalid refused_user refused_session vms_came vms_went
+        eviction_batches evicted shrunk index_bytes
+    }
+}
+
+counters! {
+    /// Of a pool, or summed up over a VM.
+    PoolStats {
+        weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
+        hits_foreign
+    }
+}
+
+impl PoolStats {
+    /// What `used` must be by the other counters.
+    pub(crate) fn expected_used(&self) -> u64 {
+        (self.puts + self.moved_in)
+            .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `ddctl --json` says, in either machine.
+
+use anyhow::{Context as _, Result, bail};
+use ddlab::Machine;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::counters::{GuestCounters, HostCounters, PoolStats};
+
+/// The host module.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) struct Host {
+    pub(crate) capacity_pages: u64,
+    pub(crate) used_pages: u64,
+    pub(crate) floor_pages: u64,
+    pub(crate) batch_pages: u32,
+    pub(crate) mode: String,
+    pub(crate) vms: u32,
+    pub(crate) counters: HostCounters,
+}
+
+/// The guest module.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) struct Guest {
+    pub(crate) state: String,
+    pub(crate) vm: Option<u32>,
+    pub(crate) pools: u32,
+    pub(crate) counters: GuestCounters,
+}
+
+/// A VM, with its containers as the host sees them.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) struct Vm {
+    pub(crate) id: u32,
+    pub(crate) pid: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) weight: u32,
+    pub(crate) used_pages: u64,
+    pub(crate) entitlement_pages: u64,
+    pub(crate) stats: PoolStats,
+    pub(crate) containers: Vec<Container>,
+}
+
+/// A container, from either side.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) struct Container {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) weight: u32,
+    pub(crate) used_pages: u64,
+    pub(crate) entitlement_pages: u64,
+    /// Absent in a guest without a host.
+    pub(crate) stats: Option<PoolStats>,
+}
+
+/// The VMs of one moment.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Vms {
+    pub(crate) vms: Vec<Vm>,
+    /// When, if it is one picture of many.
+    pub(crate) time: Option<String>,
+}
+
+/// Runs `ddctl` where it must succeed.
+pub(crate) fn run(machine: &Machine, arguments: &str) -> Result<String> {
+    machine.exec_ok(format!("ddctl {arguments}").split(' ').map(str::to_owned))
+}
+
+/// Runs `ddctl --json` and reads what it prints.
+fn ask<T: DeserializeOwned>(machine: &Machine, arguments: &str) -> Result<T> {
+    let text = run(machine, &format!("--json {arguments}"))?;
+    serde_json::from_str(&text).with_context(|| format!("ddctl {arguments} printed {text}"))
+}
+
+/// The host module's status.
+pub(crate) fn host(machine: &Machine) -> Result<Host> {
+    #[derive(Deserialize)]
+    struct Status {
+        host: Host,
+    }
+    Ok(ask::<Status>(machine, "--host status")?.host)
+}
+
+/// The guest module's status.
+pub(crate) fn guest(machine: &Machine) -> Result<Guest> {
+    #[derive(Deserialize)]
+    struct Status {
+        guest: Guest,
+    }
+    Ok(ask::<Status>(machine, "--guest status")?.guest)
+}
+
+/// What the guest module counts.
+pub(crate) fn counters(machine: &Machine) -> Result<GuestCounters> {
+    Ok(guest(machine)?.counters)
+}
+
+/// All VMs with their containers, at the host.
+pub(crate) fn vms(machine: &Machine) -> Result<Vec<Vm>> {
+    Ok(ask::<Vms>(machine, "--host stats")?.vms)
+}
+
+/// The containers of a guest, in the guest.
+pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
+    #[derive(Deserialize)]
+    struct Stats {
+        containers: Vec<Container>,
+    }
+    Ok(ask::<Stats>(machine, "--guest stats")?.containers)
+}
+
+impl Vm {
+    /// One of its containers.
+    pub(crate) fn container(&self, name: &str) -> Result<&Container> {
+        match self.containers.iter().find(|one| one.name == name) {
+            Some(container) => Ok(container),
+            None => bail!("VM {} has no container {name}", self.id),
+        }
+    }
+}
+
+/// The VM of a guest's name.
+pub(crate) fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
+    vms.iter()
+        .find(|vm| vm.name.as_deref() == Some(name))
+        .with_context(|| format!("the host has no VM {name}"))
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMs die at any moment, and all they had is freed.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow, ensure};
+use ddhelper::churn::Dice;
+use ddlab::{Command, Context, Disk, GuestConfig, Scenario, Target, Throttle};
+
+use crate::{
+    ddctl,
+    memory::Baseline,
+    stage::{GUEST, Stage, attached},
+    wait,
+    work::{self, Load, some_calls},
+};
+
+/// VMMs are killed twenty times, at random moments and by several signals.
+pub(crate) const DEATHS: Scenario = Scenario {
+    name: "deaths",
+    about: "VMMs are killed 20 times; each time all is freed within a second",
+    quick: false,
+    run,
+};
+
+/// Deaths of each of two VMs that run side by side.
+const DEATHS_EACH: u32 = 10;
+/// Capacity of the tier: less than the work wants.
+const CAPACITY_MIB: u64 = 24;
+/// Signals that end a VMM: KILL, TERM, SEGV, ABRT.
+const SIGNALS: [i32; 4] = [9, 15, 11, 6];
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let lab = context.lab()?;
+    let stage = Stage { lab };
+    let lanes = [
+        (stage.disk("left", work::files())?, 1),
+        (stage.disk("right", work::files())?, 2),
+    ];
+    stage.load_host(CAPACITY_MIB)?;
+    let before = Baseline::take(stage.host())?;
+    let slowest = thread::scope(|scope| -> Result<Duration> {
+        let lanes: Vec<_> = lanes
+            .iter()
+            .map(|(disk, seed)| scope.spawn(move || die_often(&stage, disk, *seed)))
+            .collect();
+        let mut slowest = Duration::ZERO;
+        for lane in lanes {
+            let one = lane.join().map_err(|_| anyhow!("a lane panicked"))?;
+            slowest = slowest.max(one?);
+        }
+        Ok(slowest)
+    })?;
+    let left = ddctl::host(stage.host())?;
+    ensure!(left.vms == 0 && left.used_pages == 0, "left: {left:?}");
+    ensure!(left.counters.vms_came == left.counters.vms_went, "{left:?}");
+    before.check("VMs were killed")?;
+    Ok(vec![Target::at_most(
+        "deaths: until everything of a dead VM was freed, at worst",
+        1.0,
+        slowest.as_secs_f64(),
+        "s",
+    )])
+}
+
+/// Starts a VM, lets it work, and kills it; again and again. The longest time
+/// until the host had forgotten it.
+fn die_often(stage: &Stage<'_>, disk: &Disk, seed: u64) -> Result<Duration> {
+    let mut dice = Dice::new(seed);
+    let mut slowest = Duration::ZERO;
+    for death in 0..DEATHS_EACH {
+        let name = format!("vm{seed}");
+        let config = GuestConfig::new(&name).memory_mib(256);
+        let guest = stage.lab.start_guest(&config.disk(disk, Throttle::NONE))?;
+        guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
+        let load = Load::start(&guest)?;
+        // Some die while they load the module.
+        let insmod = ["insmod", &format!("/opt/dd/modules/{GUEST}.ko")];
+        let insmod = guest.spawn(&Command::new(insmod.map(str::to_owned)))?;
+        if death % 3 > 0 {
+            wait::until("the module is there", || {
+                Ok(guest.has_module(GUEST)?.then_some(()))
+            })?;
+            attached(&guest)?;
+            some_calls(&guest, &mut dice)?;
+        }
+        let signal = SIGNALS[dice.below(SIGNALS.len() as u64) as usize];
+        guest.kill(signal)?;
+        let start = Instant::now();
+        wait::until("the dead VM is forgotten", || {
+            let vms = ddctl::vms(stage.host())?;
+            Ok(ddctl::vm(&vms, &name).is_err().then_some(()))
+        })?;
+        slowest = slowest.max(start.elapsed());
+        drop((load, insmod));
+    }
+    Ok(slowest)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a piece of work in a guest costs.
+
+use anyhow::{Context as _, Result};
+use ddlab::{Disk, Machine};
+
+use crate::{counters::GuestCounters, ddctl};
+
+/// Measures work on one disk of a guest.
+pub(crate) struct Meter<'a> {
+    guest: &'a Machine,
+    /// The kernel's statistics of the disk.
+    statistics: String,
+}
+
+/// What a piece of work cost.
+pub(crate) struct Measured {
+    /// What the guest module counted meanwhile.
+    pub(crate) counters: GuestCounters,
+    /// Pages read from disk meanwhile, by the kernel's own count.
+    pub(crate) disk_pages: u64,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter for a disk.
+    pub(crate) fn new(guest: &'a Machine, disk: &Disk) -> Result<Self> {
+        let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
+        let name = device.trim().trim_start_matches("/dev/");
+        Ok(Self {
+            guest,
+            statistics: format!("/sys/block/{name}/stat"),
+        })
+    }
+
+    /// Does the work.
+    pub(crate) fn measure(&self, work: impl FnOnce() -> Result<()>) -> Result<Measured> {
+        let (counters, sectors) = self.read()?;
+        work()?;
+        let (after, sectors_after) = self.read()?;
+        Ok(Measured {
+            counters: after - counters,
+            disk_pages: (sectors_after - sectors) / 8,
+        })
+    }
+
+    fn read(&self) -> Result<(GuestCounters, u64)> {
+        let text = self.guest.read_text(&self.statistics)?;
+        // The third number are sectors read.
+        let sectors = text.split_whitespace().nth(2);
+        let sectors = sectors.context("the disk has no statistics")?.parse()?;
+        Ok((ddctl::counters(self.guest)?, sectors))
+    }
+}

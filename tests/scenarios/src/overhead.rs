@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the cache costs who gains nothing from it, and what it brings who does.
+
+use anyhow::{Result, ensure};
+use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, content};
+
+use crate::{
+    ddctl,
+    stage::{self, GUEST, Stage},
+};
+
+/// The same work with and without the guest module, in turns.
+pub(crate) const OVERHEAD: Scenario = Scenario {
+    name: "overhead",
+    about: "a scan and page-cache hits lose next to nothing, small files gain much",
+    quick: false,
+    run,
+};
+
+/// Turns of each work, with and without.
+const TURNS: u32 = 3;
+/// The file that is scanned.
+const SCANNED: u64 = 64 << 20;
+/// The file that stays in the page cache.
+const KEPT: u64 = 64 << 20;
+/// Small files, and their size.
+const FILES: u64 = 2000;
+const LEN: u64 = 6000;
+
+/// A cloud disk of few operations a second, and of few bytes: under emulation a
+/// copy costs much more than on a processor, and a disk must be slow likewise
+/// for the comparison to mean anything.
+const SLOW: Throttle = Throttle {
+    iops: Throttle::CLOUD.iops,
+    bytes_per_s: Some(16 << 20),
+};
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let small = content::small_files("tree", FILES, LEN, 10);
+    let mut files = small.clone();
+    files.push(FileSpec::new("scanned", SCANNED, 1));
+    files.push(FileSpec::new("kept", KEPT, 2));
+    let stage = Stage::set(context, 512)?;
+    let disk = stage.disk("data", files)?;
+    let guest = stage.guest_with("one", &disk, SLOW)?;
+    guest.cgroup("reader", &[("memory.max", "16M")])?;
+    let site = Site { guest, disk };
+
+    let (mut scan, mut kept) = (Pair::default(), Pair::default());
+    for _ in 0..TURNS {
+        for with in [true, false] {
+            site.module(with)?;
+            scan.note(with, site.scan(with)?);
+            kept.note(with, site.kept()?);
+        }
+    }
+    let disk_s = site.small_files(&small)?;
+    site.module(true)?;
+    site.small_files(&small)?;
+    let cached_s = site.small_files(&small)?;
+    Ok(vec![
+        Target::at_most(
+            "overhead: loss of a scan that never re-reads",
+            5.0,
+            scan.loss(),
+            "%",
+        ),
+        Target::at_most("overhead: loss of page-cache hits", 1.0, kept.loss(), "%"),
+        Target::at_least(
+            "overhead: small files read again, times faster than the disk",
+            8.0,
+            disk_s / cached_s,
+            "×",
+        ),
+    ])
+}
+
+/// The guest and its disk.
+struct Site {
+    guest: Guest,
+    disk: Disk,
+}
+
+impl Site {
+    /// Loads or unloads the module.
+    fn module(&self, wanted: bool) -> Result<()> {
+        match (self.guest.has_module(GUEST)?, wanted) {
+            (false, true) => stage::attach(&self.guest),
+            (true, false) => self.guest.unload_module(GUEST),
+            _ => Ok(()),
+        }
+    }
+
+    /// Seconds to read a file for the first time.
+    fn scan(&self, with: bool) -> Result<f64> {
+        self.guest.drop_caches(true)?;
+        if with {
+            ddctl::run(&self.guest, "flush --all")?;
+            stage::attached(&self.guest)?;
+        }
+        let spec = ReadSpec::new("/mnt/scanned").no_digest().cgroup("reader");
+        Ok(self.guest.read(&spec)?.seconds)
+    }
+
+    /// Seconds to read a file from the page cache many times; the least of
+    /// several tries, for others use the machine too.
+    fn kept(&self) -> Result<f64> {
+        let spec = ReadSpec::new("/mnt/kept").no_digest();
+        self.guest.read(&spec)?;
+        let mut least = f64::INFINITY;
+        for _ in 0..8 {
+            least = least.min(self.guest.read(&spec)?.seconds);
+        }
+        Ok(least)
+    }
+
+    /// Seconds to read all small files with nothing in the page cache.
+    fn small_files(&self, files: &[FileSpec]) -> Result<f64> {
+        self.guest.drop_caches(true)?;
+        let sum = self.guest.read_tree("/mnt/tree", true, None)?;
+        ensure!(sum.digest == Some(content::tree_digest(files, "tree")));
+        ensure!(sum.files == FILES, "{sum:?} on {:?}", self.disk);
+        Ok(sum.seconds)
+    }
+}
+
+/// The least seconds of a work with and without the module.
+struct Pair {
+    with: f64,
+    without: f64,
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self {
+            with: f64::INFINITY,
+            without: f64::INFINITY,
+        }
+    }
+}
+
+impl Pair {
+    fn note(&mut self, with: bool, seconds: f64) {
+        let least = if with {
+            &mut self.with
+        } else {
+            &mut self.without
+        };
+        *least = least.min(seconds);
+    }
+
+    /// How much slower it is with the module, in percent.
+    fn loss(&self) -> f64 {
+        (self.with / self.without - 1.0) * 100.0
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whoever goes away and comes back finds no old page (invariants 10 to 12):
+//! the guest module, the host module, the whole guest, a guest under migration.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
+use serde_json::{Value, json};
+
+use crate::{
+    books, ddctl,
+    stage::{self, GUEST, HOST, Stage, attached, pages},
+    wait,
+};
+
+/// A file changes each time somebody is away.
+pub(crate) const REBOOT: Scenario = Scenario {
+    name: "reboot",
+    about: "modules reloaded, guest reset, guest migrating: no old page is ever seen",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 64;
+const LEN: u64 = 12 << 20;
+/// The cgroup that reads.
+const READER: &str = "reader";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let versions: Vec<FileSpec> = (1..=4)
+        .map(|seed| FileSpec::new(format!("v{seed}"), LEN, seed))
+        .collect();
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    let disk = stage.disk("data", versions.clone())?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    guest.cgroup(READER, &[("memory.max", "4M")])?;
+    let file = File {
+        stage: &stage,
+        guest: &guest,
+        versions: &versions,
+    };
+
+    file.replace(0)?;
+    file.cache(0)?;
+    guest.unload_module(GUEST)?;
+    file.replace(1)?;
+    stage::attach(&guest)?;
+    file.check(1).context("the guest module was away")?;
+
+    file.cache(1)?;
+    stage.host().unload_module(HOST)?;
+    file.replace(2)?;
+    file.check(2).context("without the host module")?;
+    stage.load_host(CAPACITY_MIB)?;
+    attached(&guest)?;
+    file.check(2).context("the host module was away")?;
+
+    file.cache(2)?;
+    let stale = reset(&stage, &guest, &file)?;
+    file.check(3).context("the guest was reset")?;
+
+    file.cache(3)?;
+    let given = migrate(&stage, &guest, &file)?;
+    file.cache(3)?;
+    books::balance(stage.host())?;
+    Ok(vec![
+        Target::at_most(
+            "reboot: pages of before the reset given to the guest after it",
+            0.0,
+            stale as f64,
+            "",
+        ),
+        Target::at_most(
+            "reboot: pages written into a guest whose memory is being migrated",
+            0.0,
+            given as f64,
+            "",
+        ),
+    ])
+}
+
+/// Resets the guest in the same VMM; the file changes before the module comes
+/// back. Pages the host gave it before any was put again.
+fn reset(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
+    guest.exec_ok(["sync"])?;
+    let uptime = guest.read_text("/proc/sys/kernel/random/boot_id")?;
+    let qmp = |command: Value| qmp(stage.host(), guest, &command);
+    qmp(json!({"execute": "set-action", "arguments": {"reboot": "reset"}}))?;
+    qmp(json!({"execute": "system_reset"}))?;
+    wait::until("the guest is up again", || {
+        let now = guest.read_text("/proc/sys/kernel/random/boot_id")?;
+        Ok((now != uptime).then_some(()))
+    })?;
+    guest.mount("/dev/dd/data", "/mnt", "ext4", "noatime")?;
+    guest.cgroup(READER, &[("memory.max", "4M")])?;
+    file.replace(3)?;
+    stage::attach(guest)?;
+    file.check(3)?;
+    Ok(ddctl::counters(guest)?.get_hits)
+}
+
+/// Begins to migrate the guest, which reads its file meanwhile, and gives up.
+/// Pages that came from the host all the same.
+fn migrate(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
+    let qmp = |command: Value| qmp(stage.host(), guest, &command);
+    let slow = json!({"max-bandwidth": 1 << 20});
+    qmp(json!({"execute": "migrate-set-parameters", "arguments": slow}))?;
+    qmp(json!({"execute": "migrate", "arguments": {"uri": "exec:cat > /dev/null"}}))?;
+    wait::until("the migration is under way", || {
+        let answer = qmp(json!({"execute": "query-migrate"}))?;
+        Ok((answer["status"] == "active").then_some(()))
+    })?;
+    let before = ddctl::counters(guest)?;
+    file.check(3)?;
+    let after = ddctl::counters(guest)?;
+    ensure!(after.get_asked > before.get_asked, "the host was not asked");
+    qmp(json!({"execute": "migrate_cancel"}))?;
+    wait::until("the migration has ended", || {
+        let answer = qmp(json!({"execute": "query-migrate"}))?;
+        Ok((answer["status"] == "cancelled").then_some(()))
+    })?;
+    Ok(after.get_hits - before.get_hits)
+}
+
+fn qmp(host: &Machine, guest: &Guest, command: &Value) -> Result<Value> {
+    let command = command.to_string();
+    let answer = host.exec_ok(["ddhelper", "qmp", &guest.qmp_path(), &command])?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// A file whose content changes, in versions known outside the guest.
+struct File<'a> {
+    stage: &'a Stage<'a>,
+    guest: &'a Guest,
+    versions: &'a [FileSpec],
+}
+
+impl File<'_> {
+    /// Gives it another content, in place.
+    fn replace(&self, version: usize) -> Result<()> {
+        let source = &self.versions[version].path;
+        let copy = format!("dd if=/mnt/{source} of=/mnt/file bs=1M conv=notrunc,fsync status=none");
+        self.guest.shell(copy).map(drop)
+    }
+
+    /// Reads it; it must be this version.
+    fn check(&self, version: usize) -> Result<()> {
+        let sum = self
+            .guest
+            .read(&ReadSpec::new("/mnt/file").cgroup(READER))?;
+        let expected = self.versions[version].digest();
+        ensure!(sum.digest == Some(expected), "wrong content: {sum:?}");
+        Ok(())
+    }
+
+    /// Has the host hold most of it, and give it when it is read.
+    fn cache(&self, version: usize) -> Result<()> {
+        self.check(version)?;
+        let before = ddctl::counters(self.guest)?;
+        self.check(version)?;
+        let hits = (ddctl::counters(self.guest)? - before).get_hits;
+        let used = ddctl::host(self.stage.host())?.used_pages;
+        ensure!(
+            hits > pages(LEN) / 2 && used > pages(LEN) / 2,
+            "only {hits} pages came from the host, which holds {used}"
+        );
+        Ok(())
+    }
+}

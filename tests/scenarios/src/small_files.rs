@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Many small files under a limit that holds neither their pages nor their
+//! inodes: an inode that leaves takes nothing from the host (invariant 6).
+
+use anyhow::{Result, ensure};
+use ddlab::{Context, FileSpec, Guest, Scenario, Target, Throttle, content};
+
+use crate::{
+    books,
+    meter::{Measured, Meter},
+    stage::{self, Stage, pages, percent},
+};
+
+/// 20 000 files twice, and once more after some of them were deleted.
+pub(crate) const SMALL_FILES: Scenario = Scenario {
+    name: "small-files",
+    about: "small files are found at the host although their inodes were evicted",
+    quick: false,
+    run,
+};
+
+/// Number of files.
+const FILES: u64 = 20_000;
+/// Bytes of each.
+const LEN: u64 = 6000;
+/// The cgroup that reads: its limit holds a tenth of the pages, inodes aside.
+const READER: &str = "mail";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let files = content::small_files("tree", FILES, LEN, 1);
+    let stage = Stage::set(context, 512)?;
+    let disk = stage.disk("mail", files.clone())?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    stage::container(&guest, READER, "16M", 100)?;
+
+    let meter = Meter::new(&guest, &disk)?;
+    let first = meter.measure(|| read_all(&guest, &files))?;
+    // Inodes and dentries, not pages.
+    guest.write_file("/proc/sys/vm/drop_caches", "2")?;
+    let second = meter.measure(|| read_all(&guest, &files))?;
+
+    reuse_inodes(&guest)?;
+    books::balance(stage.host())?;
+    Ok(targets(&first, &second))
+}
+
+fn targets(first: &Measured, second: &Measured) -> Vec<Target> {
+    let all = FILES * pages(LEN);
+    let counted = second.counters;
+    vec![
+        Target::at_most(
+            "small files: gets while they are read for the first time",
+            0.0,
+            first.counters.get_calls as f64,
+            "",
+        ),
+        Target::at_least(
+            "small files: pages of the second pass from the host",
+            95.0,
+            percent(counted.get_hits, all),
+            "%",
+        ),
+        Target::at_least(
+            "small files: pages asked for and given",
+            95.0,
+            percent(counted.get_hits, counted.get_asked),
+            "%",
+        ),
+    ]
+}
+
+fn read_all(guest: &Guest, files: &[FileSpec]) -> Result<()> {
+    let sum = guest.read_tree("/mnt/tree", true, Some(READER))?;
+    ensure!(
+        sum.digest == Some(content::tree_digest(files, "tree")),
+        "wrong content: {sum:?}"
+    );
+    Ok(())
+}
+
+/// New files that get the inodes of deleted ones show their own content.
+fn reuse_inodes(guest: &Guest) -> Result<()> {
+    guest.drop_caches(true)?;
+    let inodes = guest.shell("ls -i /mnt/tree/000 | awk '{ print $1 }' | sort")?;
+    guest.shell("rm -r /mnt/tree/000; sync; mkdir /mnt/tree/000")?;
+    let text = "a file of another content and much the same length\n".repeat(100);
+    for n in 0..100 {
+        guest.write_file(&format!("/mnt/tree/000/{n}"), text.as_bytes())?;
+    }
+    let reused = guest.shell("ls -i /mnt/tree/000 | awk '{ print $1 }' | sort")?;
+    let old: Vec<&str> = inodes.lines().collect();
+    let same = reused.lines().filter(|inode| old.contains(inode)).count();
+    ensure!(same > 50, "only {same} inodes of 100 were used again");
+    guest.drop_caches(true)?;
+    for n in 0..100 {
+        let path = format!("/mnt/tree/000/{n}");
+        ensure!(guest.read_file(&path)? == text.as_bytes(), "{path} is old");
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bringing a host and its guests up.
+
+use anyhow::{Result, bail};
+use ddlab::{
+    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, Throttle,
+};
+
+use crate::{ddctl, wait};
+
+/// The host module.
+pub(crate) const HOST: &str = "doubledecker_host";
+/// The guest module.
+pub(crate) const GUEST: &str = "doubledecker_guest";
+
+/// A KVM host with our module.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    pub(crate) lab: &'a Lab,
+}
+
+impl<'a> Stage<'a> {
+    /// Loads the host module with a capacity.
+    pub(crate) fn set(context: &'a mut Context, capacity_mib: u64) -> Result<Self> {
+        let stage = Self {
+            lab: context.lab()?,
+        };
+        stage.load_host(capacity_mib)?;
+        Ok(stage)
+    }
+
+    /// L1.
+    pub(crate) fn host(&self) -> &'a Machine {
+        self.lab.host()
+    }
+
+    /// Loads the host module; capacity zero is the module's own default.
+    pub(crate) fn load_host(&self, capacity_mib: u64) -> Result<()> {
+        let capacity = format!("capacity_mib={capacity_mib}");
+        self.host().load_module(HOST, &[&capacity])
+    }
+
+    /// An ext4 disk of twice its files' size.
+    pub(crate) fn disk(&self, name: &str, files: Vec<FileSpec>) -> Result<Disk> {
+        let bytes: u64 = files.iter().map(|file| file.len).sum();
+        self.lab.create_disk(&DiskConfig {
+            name: name.to_owned(),
+            size_mib: (2 * (bytes >> 20)).max(128),
+            format: Format::Ext4,
+            files,
+        })
+    }
+
+    /// A disk for a filesystem that the guest makes.
+    pub(crate) fn blank_disk(&self, name: &str, size_mib: u64) -> Result<Disk> {
+        self.lab.create_disk(&DiskConfig {
+            name: name.to_owned(),
+            size_mib,
+            format: Format::Blank,
+            files: Vec::new(),
+        })
+    }
+
+    /// Starts a guest and attaches it to the host.
+    pub(crate) fn guest(&self, config: &GuestConfig) -> Result<Guest> {
+        let guest = self.lab.start_guest(config)?;
+        attach(&guest)?;
+        Ok(guest)
+    }
+
+    /// A guest with one ext4 disk, mounted at `/mnt`.
+    pub(crate) fn guest_with(&self, name: &str, disk: &Disk, throttle: Throttle) -> Result<Guest> {
+        let guest = self.guest(&GuestConfig::new(name).disk(disk, throttle))?;
+        guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
+        Ok(guest)
+    }
+}
+
+/// Loads the guest module and waits until it found its host.
+pub(crate) fn attach(guest: &Machine) -> Result<()> {
+    guest.load_module(GUEST, &[])?;
+    attached(guest).map(drop)
+}
+
+/// Waits until the guest module has a host; its number there.
+pub(crate) fn attached(guest: &Machine) -> Result<u32> {
+    let what = format!("{} has a host", guest.name());
+    wait::until(&what, || {
+        let status = ddctl::guest(guest)?;
+        match status.state.as_str() {
+            "attached" => Ok(status.vm),
+            "alone" => Ok(None),
+            other => bail!("{} is {other}", guest.name()),
+        }
+    })
+}
+
+/// Makes a container: a cgroup with a limit, enrolled with a weight.
+pub(crate) fn container(guest: &Machine, name: &str, limit: &str, weight: u32) -> Result<()> {
+    guest.cgroup(name, &[("memory.max", limit)])?;
+    ddctl::run(guest, &format!("container add {name} --weight {weight}")).map(drop)
+}
+
+/// Pages of a size in bytes.
+pub(crate) const fn pages(bytes: u64) -> u64 {
+    bytes.div_ceil(4096)
+}
+
+/// A part as a percentage of a whole.
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// How many of one thing there are for each of another.
+pub(crate) fn ratio(many: u64, few: u64) -> f64 {
+    many as f64 / few.max(1) as f64
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file larger than the memory of its reader: read from disk once, and from
+//! the host ever after.
+
+use anyhow::{Result, ensure};
+use ddlab::{
+    Context, Disk, FileSpec, Guest, GuestConfig, Machine, ReadSpec, Scenario, Target, Throttle,
+};
+
+use crate::{
+    books, ddctl,
+    meter::{Measured, Meter},
+    stage::{self, Stage, pages, percent, ratio},
+};
+
+/// 96 MiB, three times under a limit of 48 MiB; in the long form on XFS too.
+pub(crate) const STREAM: Scenario = Scenario {
+    name: "stream",
+    about: "a large file comes from disk once and from the host ever after, in few exits",
+    quick: true,
+    run,
+};
+
+/// The cgroup that reads.
+const READER: &str = "reader";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let quick = context.quick();
+    let file = FileSpec::new("large", 96 << 20, 1);
+    let stage = Stage::set(context, 256)?;
+    let ext4 = stage.disk("ext4", vec![file.clone()])?;
+    let xfs = stage.blank_disk("xfs", 512)?;
+    let config = GuestConfig::new("one")
+        .disk(&ext4, Throttle::NONE)
+        .disk(&xfs, Throttle::NONE);
+    let guest = stage.guest(&config)?;
+    stage::container(&guest, READER, "48M", 100)?;
+    guest.mount(&ext4.path_in_guest(), "/ext4", "ext4", "noatime")?;
+
+    let mut targets = read_thrice(&guest, &ext4, &file)?;
+    if !quick {
+        copy_to_xfs(&guest, &xfs)?;
+        targets.extend(read_thrice(&guest, &xfs, &file)?);
+    }
+    agree(&stage, &guest)?;
+    Ok(targets)
+}
+
+/// Writes the file to a fresh XFS, which is then mounted anew: its pages are in
+/// no cache.
+fn copy_to_xfs(guest: &Machine, disk: &Disk) -> Result<()> {
+    let device = disk.path_in_guest();
+    guest.exec_ok(["mkfs.xfs", "-q", &device])?;
+    guest.mount(&device, "/xfs", "xfs", "noatime")?;
+    guest.shell("cp /ext4/large /xfs/large; umount /xfs")?;
+    guest.mount(&device, "/xfs", "xfs", "noatime")
+}
+
+fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target>> {
+    let filesystem = disk.path_in_guest().replace("/dev/dd", "");
+    let meter = Meter::new(guest, disk)?;
+    let pass = || -> Result<Measured> {
+        meter.measure(|| {
+            let spec = ReadSpec::new(format!("{filesystem}/large")).cgroup(READER);
+            let sum = guest.read(&spec)?;
+            ensure!(sum.digest == Some(file.digest()), "wrong content: {sum:?}");
+            Ok(())
+        })
+    };
+    let (first, second, third) = (pass()?, pass()?, pass()?);
+
+    let all = pages(file.len);
+    let again = second.counters.get_hits + third.counters.get_hits;
+    let gets = second.counters.get_calls + third.counters.get_calls;
+    let stored = second.counters.put_stored + third.counters.put_stored;
+    let puts = second.counters.put_calls + third.counters.put_calls;
+    let name = |what: &str| format!("{}: {what}", filesystem.trim_start_matches('/'));
+    let from_host = |pass: &Measured| percent(pass.counters.get_hits, all);
+    Ok(vec![
+        Target::at_most(
+            name("gets while a file is read for the first time"),
+            0.0,
+            first.counters.get_calls as f64,
+            "",
+        ),
+        Target::at_least(
+            name("pages of the second pass from the host"),
+            99.0,
+            from_host(&second),
+            "%",
+        ),
+        Target::at_least(
+            name("pages of the third pass from the host"),
+            99.0,
+            from_host(&third),
+            "%",
+        ),
+        Target::at_most(
+            name("pages of both passes from disk"),
+            1.0,
+            percent(second.disk_pages + third.disk_pages, 2 * all),
+            "%",
+        ),
+        Target::at_least(
+            name("pages for each exit of a sequential get"),
+            64.0,
+            ratio(again, gets),
+            "",
+        ),
+        Target::at_least(
+            name("pages for each exit of a sequential put"),
+            16.0,
+            ratio(stored, puts),
+            "",
+        ),
+    ])
+}
+
+/// Both sides counted the same pages.
+fn agree(stage: &Stage<'_>, guest: &Machine) -> Result<()> {
+    let vms = books::balance(stage.host())?;
+    let vm = ddctl::vm(&vms, "one")?;
+    let ours = ddctl::counters(guest)?;
+    let theirs = (
+        books::total(vm, |stats| stats.puts),
+        books::total(vm, |stats| stats.hits),
+    );
+    ensure!(
+        theirs == (ours.put_stored, ours.get_hits),
+        "the host stored and gave {theirs:?} pages, but the guest counts {ours:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting for a condition.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Longest wait: far more than anything here takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Looks again and again until there is what is awaited.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().with_context(|| format!("waiting until {what}"))? {
+            return Ok(found);
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("waited for {} s in vain until {what}", PATIENCE.as_secs());
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Looks until two looks in a row show the same.
+pub(crate) fn until_still<T: PartialEq>(
+    what: &str,
+    mut look: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let mut before = look()?;
+    until(&format!("{what} stands still"), || {
+        let now = look()?;
+        let still = now == before;
+        before = now;
+        Ok(still.then_some(()))
+    })?;
+    Ok(before)
+}
