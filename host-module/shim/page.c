@@ -3,6 +3,7 @@
 
 #include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/vmstat.h>
 #include "host.h"
 
 /*
@@ -11,6 +12,12 @@
  */
 #define DD_GFP ((GFP_HIGHUSER & ~__GFP_DIRECT_RECLAIM) | __GFP_NOWARN | \
 		__GFP_NORETRY | __GFP_NOMEMALLOC)
+
+/* Counted as memory that can be had back: KReclaimable and MemAvailable of /proc/meminfo. */
+static void dd_page_account(struct page *page, long sign)
+{
+	mod_node_page_state(page_pgdat(page), NR_KERNEL_MISC_RECLAIMABLE, sign);
+}
 
 /* Fills in frame numbers; returns how many it got. */
 size_t dd_pages_alloc(u64 *frames, size_t count)
@@ -26,14 +33,19 @@ size_t dd_pages_alloc(u64 *frames, size_t count)
 		if (!pages[got])
 			break;
 	}
-	for (i = 0; i < got; i++)
+	for (i = 0; i < got; i++) {
+		dd_page_account(pages[i], 1);
 		frames[i] = page_to_pfn(pages[i]);
+	}
 	return got;
 }
 
 void dd_page_free(u64 frame)
 {
-	__free_page(pfn_to_page(frame));
+	struct page *page = pfn_to_page(frame);
+
+	dd_page_account(page, -1);
+	__free_page(page);
 }
 
 void *dd_page_address(u64 frame)

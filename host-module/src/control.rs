@@ -5,11 +5,14 @@
 use crate::ffi;
 use crate::genl::{control, Args, Control, Message};
 use crate::host::Host;
+use crate::session::Session;
 use crate::tier::MAX_BATCH;
+use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode};
 use ddabi::pool::MAX_WEIGHT;
 use ddabi::ABI_VERSION;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// The handlers.
@@ -167,14 +170,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     Ok(())
 }
 
-fn find_vm(
-    host: &Host,
-    number: u32,
-    reply: &mut Message,
-) -> Result<(
-    kernel::sync::Arc<crate::vm::Vm>,
-    kernel::sync::Arc<crate::session::Session>,
-)> {
+fn find_vm(host: &Host, number: u32, reply: &mut Message) -> Result<(Arc<Vm>, Arc<Session>)> {
     host.vm(number)
         .ok_or_else(|| reply.explain(c"there is no such VM", ENOENT))
 }

@@ -2,40 +2,25 @@
 
 //! A call, from its registers to its outcome.
 
-use crate::answer::{Answer, NoticeRoom};
+use crate::answer::Answer;
+use crate::desk::{Desk, Desks};
 use crate::ffi::{Guest, RawCall};
 use crate::host::Host;
-use crate::request::{Header, Ranges, Request, Runs, MAX_BODY};
+use crate::operation::Caller;
+use crate::request::{Header, Request};
 use crate::session::Session;
-use crate::transfer::Hands;
 use crate::vm::{Refused, Vm};
-use ddabi::answer::{HelloAnswer, PoolAnswer};
-use ddabi::genl::{Attribute, Event};
+use ddabi::answer::HelloAnswer;
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::{RequestHeader, BODY};
 use ddabi::PAGE_SIZE;
-use kernel::alloc::flags::__GFP_NOWARN;
-use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 use zerocopy::IntoBytes;
 
 /// `-KVM_EPERM`: what KVM itself answers to a call from the guest's user mode.
 const KVM_EPERM: i64 = -1;
-
-/// Memory of one call.
-struct Desk {
-    body: Body,
-    hands: Hands,
-    notices: NoticeRoom,
-}
-
-#[repr(align(8))]
-struct Body([u8; MAX_BODY]);
-
-// SAFETY: Bytes, integers, and hands that may be zero.
-unsafe impl Zeroable for Desk {}
 
 /// Takes a call and returns what the guest finds in `rax`.
 pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
@@ -65,81 +50,48 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
     if call.zero != [0; 3] || call.gpa % PAGE_SIZE as u64 != 0 {
         return Err(Status::Invalid);
     }
-    let fault = |_| {
+    let mut header = RequestHeader::default();
+    read(host, guest, call.gpa, header.as_mut_bytes())?;
+    let header = Header::parse(&header)?;
+    let vm = host.vms.table().find(guest);
+    Desks::work(vm.map(Vm::desks), |desk| {
+        let body = &mut desk.body.0[..header.body_len()];
+        read(host, guest, call.gpa + BODY as u64, body)?;
+        serve(host, guest, vm, call.gpa, start, &header, desk)
+    })
+    .unwrap_or(Err(Status::NoMemory))
+}
+
+fn read(host: &Host, guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
+    guest.read(gpa, to).map_err(|_| {
         host.tier.totals.refused_fault.add(1);
         Status::Invalid
-    };
-    let mut header = RequestHeader::default();
-    guest.read(call.gpa, header.as_mut_bytes()).map_err(fault)?;
-    let header = Header::parse(&header)?;
-    let mut desk =
-        KVBox::<Desk>::zeroed(GFP_KERNEL | __GFP_NOWARN).map_err(|_| Status::NoMemory)?;
-    let desk = &mut *desk;
-    let body = &mut desk.body.0[..header.body_len()];
-    guest.read(call.gpa + BODY as u64, body).map_err(fault)?;
-    let request = Request::parse(&header, body)?;
-    let answer = Answer::new(guest, call.gpa, header.sequence);
+    })
+}
 
+fn serve(
+    host: &Host,
+    guest: &Guest<'_>,
+    vm: Option<&Vm>,
+    gpa: u64,
+    start: Instant<Monotonic>,
+    header: &Header,
+    desk: &mut Desk,
+) -> Result<Outcome, Status> {
+    let request = Request::parse(header, &desk.body.0[..header.body_len()])?;
+    let answer = Answer::new(guest, gpa, header.sequence);
     if let Request::Hello = request {
         return hello(host, guest, answer);
     }
-    let (vm, session) = enter(host, guest, &header)?;
-    let work = Work {
+    let (vm, session) = enter(host, vm, header)?;
+    let caller = Caller {
         host,
         guest,
         vm,
         session: &session,
         start,
     };
-    match request {
-        Request::Hello | Request::Ping => work.finish(0, answer, &mut desk.notices),
-        Request::Goodbye => {
-            vm.leave();
-            Ok(Outcome::bare(Status::Ok))
-        }
-        Request::Put(runs) => work.put(&runs, answer, &mut desk.hands, &mut desk.notices),
-        Request::Get(runs) => work.get(&runs, answer, &mut desk.hands, &mut desk.notices),
-        Request::Flush(ranges) => work.flush(&ranges, answer, &mut desk.notices),
-        Request::PoolCreate(settings, name) => {
-            // Without an answer the guest could not know the pool.
-            let answer = answer.ok_or(Status::NoMemory)?;
-            let pool = session.create_pool(settings, name)?;
-            let body = PoolAnswer { pool, reserved: 0 };
-            if answer.send_body(guest, &body).is_err() {
-                let _ = session.destroy_pool(pool);
-                return Err(Status::Invalid);
-            }
-            let pool = (Attribute::PoolId, pool);
-            vm.send(Event::PoolCame, &[pool], name.as_bytes());
-            Ok(answered(0))
-        }
-        Request::PoolSet(pool, settings) => {
-            session.set_pool(pool, settings)?;
-            work.finish(0, answer, &mut desk.notices)
-        }
-        Request::PoolDestroy(pool) => {
-            let name = session.pool(pool).ok_or(Status::NoPool)?.name();
-            session.destroy_pool(pool)?;
-            let pool = (Attribute::PoolId, pool);
-            vm.send(Event::PoolWent, &[pool], name.as_bytes());
-            Ok(Outcome::bare(Status::Ok))
-        }
-        Request::Migrate(file, pool) => {
-            session.pool(pool).ok_or(Status::NoPool)?;
-            let moved = session.migrate(&file, pool);
-            Ok(Outcome {
-                pages: moved as u32,
-                ..Outcome::bare(Status::Ok)
-            })
-        }
-        Request::PoolStats(pool) => {
-            let stats = host.pool_stats(vm, &session, pool).ok_or(Status::NoPool)?;
-            match answer.map(|answer| answer.send_body(guest, &stats)) {
-                Some(Ok(())) => Ok(answered(0)),
-                _ => Ok(Outcome::bare(Status::Ok)),
-            }
-        }
-    }
+    caller.serve(&request, answer, &mut desk.hands, &mut desk.notices)
 }
 
 fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
@@ -158,134 +110,28 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
         vm.leave();
         return Err(Status::Invalid);
     }
-    Ok(answered(0))
+    Ok(Outcome {
+        answered: true,
+        ..Outcome::bare(Status::Ok)
+    })
 }
 
+/// Lets a call into its session, or counts why not.
 fn enter<'a>(
     host: &Host,
-    guest: &'a Guest<'_>,
+    vm: Option<&'a Vm>,
     header: &Header,
 ) -> Result<(&'a Vm, Arc<Session>), Status> {
-    let totals = &host.tier.totals;
-    let Some(vm) = host.vms.table().find(guest) else {
-        totals.refused_session.add(1);
-        return Err(Status::Stale);
+    let refused = match vm.map(|vm| (vm, vm.enter(header.session, header.sequence))) {
+        Some((vm, Ok(session))) => return Ok((vm, session)),
+        Some((_, Err(refused))) => refused,
+        None => Refused::Unknown,
     };
-    match vm.enter(header.session, header.sequence) {
-        Ok(session) => Ok((vm, session)),
-        Err(Refused::Retry) => Err(Status::Retry),
-        Err(Refused::Unknown) => {
-            totals.refused_session.add(1);
-            Err(Status::Stale)
-        }
-        Err(Refused::Rollback) => {
-            totals.refused_rollback.add(1);
-            Err(Status::Stale)
-        }
+    let totals = &host.tier.totals;
+    match refused {
+        Refused::Retry => return Err(Status::Retry),
+        Refused::Unknown => totals.refused_session.add(1),
+        Refused::Rollback => totals.refused_rollback.add(1),
     }
-}
-
-/// A call that was let in.
-struct Work<'a> {
-    host: &'a Host,
-    guest: &'a Guest<'a>,
-    vm: &'a Vm,
-    session: &'a Session,
-    start: Instant<Monotonic>,
-}
-
-impl Work<'_> {
-    fn put(
-        &self,
-        runs: &Runs<'_>,
-        mut answer: Option<Answer>,
-        hands: &mut Hands,
-        notices: &mut NoticeRoom,
-    ) -> Result<Outcome, Status> {
-        let welcome = self.vm.weight() > 0;
-        let mut pages = 0;
-        for run in runs.iter() {
-            let stored = self.session.put(self.host, self.guest, run, welcome, hands);
-            if stored {
-                pages += u64::from(run.pages);
-            }
-            if let Some(answer) = &mut answer {
-                answer.add(stored);
-            }
-        }
-        if let Some(pool) = runs.first_pool().and_then(|pool| self.session.pool(pool)) {
-            pool.put_batches.add(1);
-            pool.put_latency.record(self.start);
-        }
-        self.finish(pages, answer, notices)
-    }
-
-    fn get(
-        &self,
-        runs: &Runs<'_>,
-        mut answer: Option<Answer>,
-        hands: &mut Hands,
-        notices: &mut NoticeRoom,
-    ) -> Result<Outcome, Status> {
-        let mut pages = 0;
-        let mut tracked = answer.is_none();
-        for run in runs.iter() {
-            // Without the answer page the guest could not know which runs were given.
-            let writable =
-                answer.is_some() && self.guest.is_writable(run.gfn, u64::from(run.pages));
-            let given = writable && self.session.get(self.guest, run, hands);
-            if given {
-                pages += u64::from(run.pages);
-            } else if !writable {
-                tracked = true;
-                self.session.miss(run);
-            }
-            if let Some(answer) = &mut answer {
-                answer.add(given);
-            }
-        }
-        if tracked {
-            self.host.tier.totals.dirty_tracked.add(1);
-        }
-        if let Some(pool) = runs.first_pool().and_then(|pool| self.session.pool(pool)) {
-            pool.get_batches.add(1);
-            pool.get_latency.record(self.start);
-        }
-        self.finish(pages, answer, notices)
-    }
-
-    fn flush(
-        &self,
-        ranges: &Ranges<'_>,
-        answer: Option<Answer>,
-        notices: &mut NoticeRoom,
-    ) -> Result<Outcome, Status> {
-        let pages = ranges.iter().map(|range| self.session.flush(&range)).sum();
-        self.finish(pages, answer, notices)
-    }
-
-    /// Ends a call that has results, or only pages. An answer that cannot be written leaves the
-    /// count of pages in the register.
-    fn finish(
-        &self,
-        pages: u64,
-        answer: Option<Answer>,
-        notices: &mut NoticeRoom,
-    ) -> Result<Outcome, Status> {
-        let sent =
-            answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());
-        Ok(Outcome {
-            status: Status::Ok,
-            answered: sent,
-            pages: pages.min(u64::from(u32::MAX)) as u32,
-        })
-    }
-}
-
-fn answered(pages: u32) -> Outcome {
-    Outcome {
-        status: Status::Ok,
-        answered: true,
-        pages,
-    }
+    Err(Status::Stale)
 }

@@ -8,9 +8,9 @@
 use crate::host::Host;
 use crate::notice::Fresh;
 use crate::page::Bin;
+use crate::registry::Roster;
 use crate::session::Session;
 use crate::shard::{Memory, Shard};
-use crate::vm::Roster;
 use ddabi::genl::Mode;
 use ddcore::partition::{entitle, victim};
 use ddcore::store::{Reason, Storage, Store};
@@ -20,7 +20,7 @@ use kernel::sync::atomic::ordering::Relaxed;
 const ROUNDS: usize = 64;
 
 /// Pages of one shard in a turn of the round.
-const TURN: u64 = 32;
+const TURN: u64 = Fresh::SIZE as u64;
 
 impl Host {
     /// Reserves room in the tier, and evicts for it if need be.
@@ -120,6 +120,7 @@ impl Session {
             let got = self.evict_from(shard, TURN.min(pages - evicted), |_| Some(pool));
             evicted += got;
             dry = if got == 0 { dry + 1 } else { 0 };
+            crate::ffi::breathe();
         }
         evicted
     }
@@ -128,7 +129,6 @@ impl Session {
     pub(crate) fn evict_all(&self) {
         for pool in 0..self.pool_count() {
             self.evict(pool as u16, u64::MAX);
-            crate::ffi::breathe();
         }
     }
 
@@ -179,7 +179,7 @@ impl Session {
     ) -> u64 {
         let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
         shard.with(&self.tier, |store| {
-            while (bin.count() as u64) < pages && bin.count() < Bin::SIZE {
+            while (bin.count() as u64) < pages.min(TURN) {
                 let Some(pool) = choose(store) else { break };
                 let Some(page) = store.remove_oldest(pool, Reason::Eviction) else {
                     break;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything C: the shims' functions, the functions they call, and what a raw pointer becomes.
+//! Everything C: the shims' functions and what a raw pointer becomes; [`entry`] has the functions
+//! that C calls, [`table`] the table of VMs.
+
+mod entry;
+mod table;
+
+pub(crate) use table::VmTable;
 
 use crate::host::Host;
-use crate::vm::Vm;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
-use kernel::sync::Arc;
-use kernel::types::Opaque;
-use kernel::workqueue::Queue;
 
 /// Registers of a call; mirrors `struct dd_call`.
 #[repr(C)]
@@ -228,151 +230,4 @@ impl Drop for WorkQueue {
         // work.
         unsafe { dd_queue_destroy() };
     }
-}
-
-/// The VMs by their `struct kvm`. Lookups take no lock.
-///
-/// # Invariants
-///
-/// Every entry is an `Arc<Vm>` turned into a pointer.
-#[pin_data(PinnedDrop)]
-pub(crate) struct VmTable {
-    #[pin]
-    xa: Opaque<bindings::xarray>,
-}
-
-// SAFETY: An xarray may be used from any thread, and so may `Arc<Vm>`.
-unsafe impl Send for VmTable {}
-// SAFETY: As above.
-unsafe impl Sync for VmTable {}
-
-impl VmTable {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        // INVARIANT: The table is empty.
-        pin_init!(Self {
-            // SAFETY: The place is valid for the call.
-            xa <- Opaque::ffi_init(|xa| unsafe { bindings::xa_init_flags(xa, 0) }),
-        })
-    }
-
-    /// The caller's VM, if it is registered.
-    pub(crate) fn find<'a>(&self, guest: &'a Guest<'_>) -> Option<&'a Vm> {
-        // SAFETY: The xarray is initialised by the type invariants.
-        let entry = unsafe { bindings::xa_load(self.xa.get(), guest.identity()) };
-        // SAFETY: By the type invariants it is null or an `Arc<Vm>`; `remove` says that the table
-        // keeps it while a `Guest` of the VM lives.
-        unsafe { entry.cast::<Vm>().as_ref() }
-    }
-
-    /// Registers a VM. The caller sees to it that it is done once.
-    pub(crate) fn insert(&self, guest: &Guest<'_>, vm: Arc<Vm>) -> Result {
-        let entry = Arc::into_raw(vm).cast_mut();
-        // SAFETY: The xarray is initialised by the type invariants. INVARIANT: an `Arc<Vm>`.
-        let old = unsafe {
-            bindings::xa_store(
-                self.xa.get(),
-                guest.identity(),
-                entry.cast(),
-                bindings::GFP_KERNEL,
-            )
-        };
-        // SAFETY: `old` is what `xa_store` returned.
-        let err = unsafe { bindings::xa_err(old) };
-        if err != 0 {
-            // SAFETY: It was not stored, so it is still ours.
-            drop(unsafe { Arc::from_raw(entry) });
-        }
-        kernel::error::to_result(err)
-    }
-
-    /// Takes a VM out.
-    ///
-    /// # Safety
-    ///
-    /// No [`Guest`] of this VM exists or will.
-    unsafe fn remove(&self, kvm: usize) -> Option<Arc<Vm>> {
-        // SAFETY: The xarray is initialised by the type invariants.
-        let entry = unsafe { bindings::xa_erase(self.xa.get(), kvm) };
-        // SAFETY: By the type invariants, and it is no longer in the table.
-        (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<Vm>()) })
-    }
-
-    /// Takes all VMs out.
-    ///
-    /// # Safety
-    ///
-    /// No [`Guest`] exists or will.
-    unsafe fn clear(&self) {
-        let mut kvm = 0;
-        loop {
-            // SAFETY: The xarray is initialised by the type invariants.
-            let entry = unsafe {
-                bindings::xa_find(self.xa.get(), &mut kvm, usize::MAX, bindings::XA_PRESENT)
-            };
-            if entry.is_null() {
-                return;
-            }
-            // SAFETY: By the function's contract.
-            drop(unsafe { self.remove(kvm) });
-        }
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for VmTable {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Whoever could make a `Guest` has ended before the state is dropped.
-        unsafe { self.clear() };
-        // SAFETY: Initialised, and nobody uses it any more.
-        unsafe { bindings::xa_destroy(self.xa.get()) };
-    }
-}
-
-/// Called by kvm.c for every call with our number.
-///
-/// # Safety
-///
-/// `call` is live, and the current thread is a vCPU of its VM inside KVM's run loop.
-#[no_mangle]
-unsafe extern "C" fn dd_host_call(call: *const RawCall) -> u64 {
-    // SAFETY: By the function's contract.
-    let call = unsafe { &*call };
-    // INVARIANT: By the function's contract.
-    let guest = Guest {
-        kvm: call.kvm,
-        _call: PhantomData,
-    };
-    match host() {
-        Some(host) => crate::dispatch::call(host, &guest, call),
-        None => ddabi::hypercall::Outcome::bare(ddabi::hypercall::Status::Stale).into_raw(),
-    }
-}
-
-/// Called by kvm.c when a VM has no users any more, in atomic context.
-///
-/// # Safety
-///
-/// No vCPU of `kvm` runs or will run.
-#[no_mangle]
-unsafe extern "C" fn dd_host_vm_gone(kvm: *mut c_void) {
-    let Some(host) = host() else { return };
-    // SAFETY: By the function's contract.
-    if let Some(vm) = unsafe { host.vms.table().remove(kvm as usize) } {
-        // SAFETY: The queue lives as long as KVM is hooked, which is how we came here.
-        let queue = unsafe { Queue::from_raw(dd_queue_get()) };
-        // Not queued twice: it was in the table once.
-        let _ = queue.enqueue(vm);
-    }
-}
-
-/// Called by shrinker.c: how many pages could be given back.
-#[no_mangle]
-extern "C" fn dd_host_shrinkable() -> c_ulong {
-    host().map_or(0, |host| crate::shrinker::count(host)) as c_ulong
-}
-
-/// Called by shrinker.c: gives pages back and says how many.
-#[no_mangle]
-extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
-    host().map_or(0, |host| crate::shrinker::scan(host, pages as u64)) as c_ulong
 }

@@ -2,8 +2,8 @@
 
 //! The module's state.
 
+use crate::registry::Registry;
 use crate::tier::Tier;
-use crate::vm::Registry;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 

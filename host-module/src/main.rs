@@ -3,10 +3,11 @@
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.
 //!
-//! A call comes in through [`dispatch`]; its words are checked in [`request`]; [`vm`] lets it in;
-//! [`transfer`] and [`flush`] carry it out on a [`session`], which is an index in [`shard`]s and a
-//! number of [`pool`]s; [`tier`] says whether there is room and [`evict`] makes it. [`control`] is
-//! netlink, [`ffi`] and `shim/` everything C.
+//! A call comes in through [`dispatch`]; its words are checked in [`request`]; its [`vm`], found in
+//! the [`registry`], lets it in. [`operation`] carries it out, with [`transfer`] and [`flush`], on
+//! a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`] says whether
+//! there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/` are
+//! everything C.
 //!
 //! Lock order, outermost first:
 //!
@@ -14,17 +15,19 @@
 //! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Pool::name` (spin): innermost.
+//! 5. `Session::notices`, `Pool::name`, `Desks::free` (spin): innermost.
 //!
-//! All spinlocks are taken in process context only, but for nothing: `kvm_destroy_vm`'s hook runs
-//! with preemption off and takes none of them. Page data is copied, and memory allocated and
-//! freed, without spinlocks.
+//! All of them are taken in process context only; the hook of `kvm_destroy_vm`, which runs with
+//! preemption off, takes none. Page data is copied, and memory allocated and freed, without
+//! spinlocks. Memory is not allocated under `Registry::roster` except when a VM registers, and the
+//! shrinker only tries that lock.
 
 #![crate_name = "doubledecker_host"]
 
 mod answer;
 mod control;
 mod counters;
+mod desk;
 mod dispatch;
 mod evict;
 mod ffi;
@@ -33,8 +36,10 @@ mod flush;
 mod genl;
 mod host;
 mod notice;
+mod operation;
 mod page;
 mod pool;
+mod registry;
 mod request;
 mod session;
 mod shard;

@@ -65,7 +65,7 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     /// As many as pages in a step: none is lost here.
-    const SIZE: usize = crate::page::Bin::SIZE;
+    pub(crate) const SIZE: usize = 32;
 
     pub(crate) fn new() -> Self {
         const NONE: Eviction = none();

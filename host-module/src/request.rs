@@ -105,9 +105,9 @@ impl<'a> Runs<'a> {
         self.0.iter()
     }
 
-    /// The pool of the first run, to which the time of the call is counted.
-    pub(crate) fn first_pool(&self) -> Option<u32> {
-        self.0.first().map(|run| run.pool)
+    /// The first run.
+    pub(crate) fn first(&self) -> Option<&'a Run> {
+        self.0.first()
     }
 }
 

@@ -6,12 +6,13 @@
 //! the old one ends there: what it stores goes with the session.
 
 use crate::notice::Notices;
+mod pools;
+
 use crate::page::Bin;
 use crate::pool::{Name, Pool, Settings};
 use crate::shard::{Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
 use core::ops::Range;
-use ddabi::hypercall::Status;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddcore::partition::Entity;
@@ -98,21 +99,6 @@ impl Session {
         &self.shards[self.hasher.shard(key, SHARD_BITS)]
     }
 
-    /// The pool with this number, if there is one.
-    pub(crate) fn pool(&self, number: u32) -> Option<&Pool> {
-        self.place(number).filter(|pool| pool.is_live())
-    }
-
-    /// The pools there are, by number.
-    pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
-        (0..self.pool_count.load(Relaxed)).filter_map(|number| Some((number, self.pool(number)?)))
-    }
-
-    /// Numbers of pools are below this.
-    pub(crate) fn pool_count(&self) -> u32 {
-        self.pool_count.load(Relaxed)
-    }
-
     /// Weight and use of each place, for those who divide. An ended pool has no weight, but may
     /// have pages of calls that were under way.
     pub(crate) fn entities(&self, entities: &mut KVec<Entity>) {
@@ -156,39 +142,6 @@ impl Session {
         sum
     }
 
-    /// Creates a pool.
-    pub(crate) fn create_pool(&self, settings: Settings, name: Name) -> Result<u32, Status> {
-        let _control = self.control.lock();
-        for number in DEFAULT_POOL + 1..MAX_POOLS {
-            if self.pool(number).is_some() || !self.forget_pool(number) {
-                continue;
-            }
-            return match self.begin_pool(number, settings, name) {
-                Ok(()) => Ok(number),
-                Err(_) => Err(Status::NoMemory),
-            };
-        }
-        Err(Status::Limit)
-    }
-
-    /// Sets a pool. One that keeps nothing any more gives its pages away.
-    pub(crate) fn set_pool(&self, number: u32, settings: Settings) -> Result<(), Status> {
-        let _control = self.control.lock();
-        self.pool(number).ok_or(Status::NoPool)?.set(settings);
-        if !settings.is_on() {
-            while self.evict(number as u16, u64::MAX) > 0 {}
-        }
-        Ok(())
-    }
-
-    /// Ends a pool and frees its pages.
-    pub(crate) fn destroy_pool(&self, number: u32) -> Result<(), Status> {
-        let _control = self.control.lock();
-        self.pool(number).ok_or(Status::NoPool)?.end();
-        self.remove_pool_pages(number);
-        Ok(())
-    }
-
     /// Frees all pages.
     pub(crate) fn drain(&self) {
         for shard in self.shards.iter() {
@@ -216,7 +169,7 @@ impl Session {
         let mut freed = 0;
         // A walk begins anew when its place vanishes: it is given up when it took much longer
         // than it can. What it was to free is evicted in its time.
-        let limit = 16 + self.used() / 8;
+        let limit = 64 + self.used() / 8;
         for _ in 0..limit {
             let mut bin = Bin::new();
             let walk = shard.with(&self.tier, |store| step(store, &mut bin));
@@ -229,50 +182,6 @@ impl Session {
             crate::ffi::breathe();
         }
         freed
-    }
-
-    fn place(&self, number: u32) -> Option<&Pool> {
-        Some(self.pools.get(number as usize)?.as_ref()?)
-    }
-
-    fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
-        let place = self.pools.get(number as usize).ok_or(EINVAL)?;
-        let lists = (number as usize + 1).next_power_of_two();
-        for shard in self.shards.iter() {
-            shard.extend_lists(lists)?;
-        }
-        if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(Pool::new(), GFP_KERNEL)?);
-        }
-        if let Some(pool) = place.as_ref() {
-            pool.begin(settings, name);
-        }
-        if number >= self.pool_count() {
-            self.pool_count.store(number + 1, Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Makes the place of an ended pool as good as new.
-    fn forget_pool(&self, number: u32) -> bool {
-        self.remove_pool_pages(number);
-        self.shards
-            .iter()
-            .all(|shard| shard.reset_list(number as u16))
-    }
-
-    fn remove_pool_pages(&self, number: u32) {
-        for shard in self.shards.iter() {
-            self.walk(shard, |store, bin| {
-                for _ in 0..Bin::SIZE {
-                    match store.remove_oldest(number as u16, Reason::Flush) {
-                        Some(page) => bin.add(page),
-                        None => return Walk::Done,
-                    }
-                }
-                Walk::More
-            });
-        }
     }
 }
 

@@ -4,8 +4,9 @@
 
 use crate::host::Host;
 use crate::pool::Name;
+use crate::registry::Roster;
 use crate::session::Session;
-use crate::vm::{Roster, Vm};
+use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::partition::entitle;
 use kernel::sync::Arc;

@@ -6,7 +6,7 @@
 //! they have left it.
 
 use crate::ffi::Guest;
-use crate::host::Host;
+use crate::operation::Caller;
 use crate::page::{Bin, Page};
 use crate::pool::{Pool, Refusal};
 use crate::session::{groups, Session};
@@ -36,55 +36,42 @@ impl Drop for Reservation<'_> {
     }
 }
 
-impl Session {
+impl Caller<'_> {
     /// Stores a run, all of it or nothing. An older copy of any of its pages is gone either way
     /// (invariant 3).
-    pub(crate) fn put(
-        &self,
-        host: &Host,
-        guest: &Guest<'_>,
-        run: &Run,
-        welcome: bool,
-        hands: &mut Hands,
-    ) -> bool {
-        let pool = self.pool(run.pool);
-        let refusal = match pool {
-            Some(pool) if welcome && pool.settings().is_on() => {
-                match self.store(host, guest, run, hands) {
-                    Ok(()) => return true,
-                    Err(refusal) => refusal,
-                }
-            }
-            _ => Refusal::Off,
+    pub(crate) fn store(&self, run: &Run, hands: &mut Hands) -> bool {
+        let pool = self.session.pool(run.pool);
+        let on = pool.is_some_and(|pool| pool.settings().is_on()) && self.vm.weight() > 0;
+        let result = if on {
+            self.try_store(run, &mut hands.pages[..run.pages as usize])
+        } else {
+            Err(Refusal::Off)
         };
-        if let Some(pool) = pool {
-            pool.refuse(refusal, u64::from(run.pages));
+        if let Err(refusal) = result {
+            if let Some(pool) = pool {
+                pool.refuse(refusal, u64::from(run.pages));
+            }
+            self.session.discard(run);
         }
-        self.discard(run);
-        false
+        result.is_ok()
     }
 
-    fn store(
-        &self,
-        host: &Host,
-        guest: &Guest<'_>,
-        run: &Run,
-        hands: &mut Hands,
-    ) -> Result<(), Refusal> {
-        let pages = run.pages as usize;
-        if !host.make_room(u64::from(run.pages)) {
+    fn try_store(&self, run: &Run, hands: &mut [Option<Page>]) -> Result<(), Refusal> {
+        if !self.host.make_room(u64::from(run.pages)) {
             return Err(Refusal::Memory);
         }
         let mut room = Reservation {
-            session: self,
+            session: self.session,
             pages: u64::from(run.pages),
         };
-        let hands = &mut hands.pages[..pages];
-        let result = fill(guest, run, hands).and_then(|()| self.insert(run, hands, &mut room));
+        let result =
+            fill(self.guest, run, hands).and_then(|()| self.session.insert(run, hands, &mut room));
         hands.fill_with(|| None);
         result
     }
+}
 
+impl Session {
     fn insert(
         &self,
         run: &Run,

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The memory of a call: too much for the stack, too much to clear for every call. Each VM keeps
+//! what its calls have used, about one for each vCPU.
+
+use crate::answer::NoticeRoom;
+use crate::request::MAX_BODY;
+use crate::transfer::Hands;
+use kernel::alloc::flags::__GFP_NOWARN;
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// Most desks that a VM keeps.
+const KEPT: usize = 32;
+
+/// The memory of a call. Between two calls the hands are empty; the rest is stale.
+pub(crate) struct Desk {
+    pub(crate) body: Body,
+    pub(crate) hands: Hands,
+    pub(crate) notices: NoticeRoom,
+}
+
+/// A request's body, aligned for what it may contain.
+#[repr(align(8))]
+pub(crate) struct Body(pub(crate) [u8; MAX_BODY]);
+
+// SAFETY: Bytes, integers, and hands that may be zero.
+unsafe impl Zeroable for Desk {}
+
+/// The desks of a VM that are free.
+#[pin_data]
+pub(crate) struct Desks {
+    #[pin]
+    free: SpinLock<KVec<KVBox<Desk>>>,
+}
+
+impl Desks {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            free <- new_spinlock!(KVec::with_capacity(KEPT, GFP_KERNEL)?, "Desks::free"),
+        })
+    }
+
+    /// Works at one of the VM's desks, or at a new one; without a VM the desk is not kept.
+    pub(crate) fn work<R>(
+        desks: Option<&Self>,
+        work: impl FnOnce(&mut Desk) -> R,
+    ) -> Result<R, AllocError> {
+        let kept = desks.and_then(|desks| desks.free.lock().pop());
+        let mut desk = match kept {
+            Some(desk) => desk,
+            None => KVBox::zeroed(GFP_KERNEL | __GFP_NOWARN)?,
+        };
+        let result = work(&mut desk);
+        if let Some(desks) = desks {
+            let mut free = desks.free.lock();
+            let surplus = free.push_within_capacity(desk);
+            drop(free);
+            drop(surplus);
+        }
+        Ok(result)
+    }
+}

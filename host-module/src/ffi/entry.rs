@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where C calls us.
+
+use super::{dd_queue_get, host, Guest, RawCall};
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use ddabi::hypercall::{Outcome, Status};
+use kernel::prelude::*;
+use kernel::workqueue::Queue;
+
+/// Called by kvm.c for every call with our number.
+///
+/// # Safety
+///
+/// `call` is live, and the current thread is a vCPU of its VM inside KVM's run loop.
+#[no_mangle]
+unsafe extern "C" fn dd_host_call(call: *const RawCall) -> u64 {
+    // SAFETY: By the function's contract.
+    let call = unsafe { &*call };
+    // INVARIANT: By the function's contract.
+    let guest = Guest {
+        kvm: call.kvm,
+        _call: PhantomData,
+    };
+    match host() {
+        Some(host) => crate::dispatch::call(host, &guest, call),
+        None => Outcome::bare(Status::Stale).into_raw(),
+    }
+}
+
+/// Called by kvm.c when a VM has no users any more, in atomic context.
+///
+/// # Safety
+///
+/// No vCPU of `kvm` runs or will run.
+#[no_mangle]
+unsafe extern "C" fn dd_host_vm_gone(kvm: *mut c_void) {
+    let Some(host) = host() else { return };
+    // SAFETY: By the function's contract.
+    if let Some(vm) = unsafe { host.vms.table().remove(kvm as usize) } {
+        // SAFETY: The queue lives as long as KVM is hooked, which is how we came here.
+        let queue = unsafe { Queue::from_raw(dd_queue_get()) };
+        // Not queued twice: it was in the table once.
+        let _ = queue.enqueue(vm);
+    }
+}
+
+/// Called by shrinker.c: how many pages could be given back.
+#[no_mangle]
+extern "C" fn dd_host_shrinkable() -> c_ulong {
+    host().map_or(0, crate::shrinker::count) as c_ulong
+}
+
+/// Called by shrinker.c: gives pages back and says how many.
+#[no_mangle]
+extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
+    host().map_or(0, |host| crate::shrinker::scan(host, pages as u64)) as c_ulong
+}

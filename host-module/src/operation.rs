@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a call that was let in.
+
+use crate::answer::{Answer, NoticeRoom};
+use crate::ffi::Guest;
+use crate::host::Host;
+use crate::pool::{Name, Pool, Settings};
+use crate::request::{Ranges, Request, Runs};
+use crate::session::Session;
+use crate::transfer::Hands;
+use crate::vm::Vm;
+use ddabi::answer::PoolAnswer;
+use ddabi::genl::{Attribute, Event};
+use ddabi::hypercall::{Outcome, Status};
+use ddabi::key::FileKey;
+use kernel::time::{Instant, Monotonic};
+
+/// Whom a call comes from, and since when.
+pub(crate) struct Caller<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) guest: &'a Guest<'a>,
+    pub(crate) vm: &'a Vm,
+    pub(crate) session: &'a Session,
+    pub(crate) start: Instant<Monotonic>,
+}
+
+impl Caller<'_> {
+    /// Carries out a request. `answer` is `None` if the answer page must not be written.
+    pub(crate) fn serve(
+        &self,
+        request: &Request<'_>,
+        answer: Option<Answer>,
+        hands: &mut Hands,
+        notices: &mut NoticeRoom,
+    ) -> Result<Outcome, Status> {
+        match request {
+            Request::Hello | Request::Ping => Ok(self.finish(0, answer, notices)),
+            Request::Goodbye => {
+                self.vm.leave();
+                Ok(Outcome::bare(Status::Ok))
+            }
+            Request::Put(runs) => Ok(self.put(runs, answer, hands, notices)),
+            Request::Get(runs) => Ok(self.get(runs, answer, hands, notices)),
+            Request::Flush(ranges) => Ok(self.flush(ranges, answer, notices)),
+            Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
+            Request::PoolSet(pool, settings) => {
+                self.session.set_pool(*pool, *settings)?;
+                Ok(Outcome::bare(Status::Ok))
+            }
+            Request::PoolDestroy(pool) => self.destroy_pool(*pool),
+            Request::Migrate(file, pool) => self.migrate(file, *pool),
+            Request::PoolStats(pool) => self.pool_stats(*pool, answer),
+        }
+    }
+
+    fn put(
+        &self,
+        runs: &Runs<'_>,
+        mut answer: Option<Answer>,
+        hands: &mut Hands,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let mut pages = 0;
+        for run in runs.iter() {
+            let stored = self.store(run, hands);
+            if stored {
+                pages += u64::from(run.pages);
+            }
+            if let Some(answer) = &mut answer {
+                answer.add(stored);
+            }
+        }
+        if let Some(pool) = self.first_pool(runs) {
+            pool.put_batches.add(1);
+            pool.put_latency.record(self.start);
+        }
+        self.finish(pages, answer, notices)
+    }
+
+    fn get(
+        &self,
+        runs: &Runs<'_>,
+        mut answer: Option<Answer>,
+        hands: &mut Hands,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let mut pages = 0;
+        let mut tracked = answer.is_none();
+        for run in runs.iter() {
+            // Without the answer page the guest could not know which runs were given.
+            let writable =
+                answer.is_some() && self.guest.is_writable(run.gfn, u64::from(run.pages));
+            let given = writable && self.session.get(self.guest, run, hands);
+            if given {
+                pages += u64::from(run.pages);
+            } else if !writable {
+                tracked = true;
+                self.session.miss(run);
+            }
+            if let Some(answer) = &mut answer {
+                answer.add(given);
+            }
+        }
+        if tracked {
+            self.host.tier.totals.dirty_tracked.add(1);
+        }
+        if let Some(pool) = self.first_pool(runs) {
+            pool.get_batches.add(1);
+            pool.get_latency.record(self.start);
+        }
+        self.finish(pages, answer, notices)
+    }
+
+    fn flush(
+        &self,
+        ranges: &Ranges<'_>,
+        answer: Option<Answer>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let pages = ranges.iter().map(|range| self.session.flush(&range)).sum();
+        self.finish(pages, answer, notices)
+    }
+
+    fn create_pool(
+        &self,
+        settings: Settings,
+        name: &Name,
+        answer: Option<Answer>,
+    ) -> Result<Outcome, Status> {
+        // Without an answer the guest could not know the pool.
+        let answer = answer.ok_or(Status::NoMemory)?;
+        let pool = self.session.create_pool(settings, *name)?;
+        let body = PoolAnswer { pool, reserved: 0 };
+        if answer.send_body(self.guest, &body).is_err() {
+            self.session.destroy_pool(pool)?;
+            return Err(Status::Invalid);
+        }
+        let pool = (Attribute::PoolId, pool);
+        self.vm.send(Event::PoolCame, Some(pool), name.as_bytes());
+        Ok(Outcome {
+            answered: true,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    fn destroy_pool(&self, pool: u32) -> Result<Outcome, Status> {
+        let name = self.session.pool(pool).ok_or(Status::NoPool)?.name();
+        self.session.destroy_pool(pool)?;
+        let pool = (Attribute::PoolId, pool);
+        self.vm.send(Event::PoolWent, Some(pool), name.as_bytes());
+        Ok(Outcome::bare(Status::Ok))
+    }
+
+    fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
+        self.session.pool(pool).ok_or(Status::NoPool)?;
+        let moved = self.session.migrate(file, pool);
+        Ok(Outcome {
+            pages: moved.min(u64::from(u32::MAX)) as u32,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    fn pool_stats(&self, pool: u32, answer: Option<Answer>) -> Result<Outcome, Status> {
+        let stats = self
+            .host
+            .pool_stats(self.vm, self.session, pool)
+            .ok_or(Status::NoPool)?;
+        let sent = answer.is_some_and(|answer| answer.send_body(self.guest, &stats).is_ok());
+        Ok(Outcome {
+            answered: sent,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    /// The pool to which the time of the call is counted.
+    fn first_pool(&self, runs: &Runs<'_>) -> Option<&Pool> {
+        self.session.pool(runs.first()?.pool)
+    }
+
+    /// Ends a call that has results, or only pages.
+    fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
+        let sent =
+            answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());
+        Outcome {
+            status: Status::Ok,
+            answered: sent,
+            pages: pages.min(u64::from(u32::MAX)) as u32,
+        }
+    }
+}
