@@ -107,9 +107,10 @@ impl Error {
     /// The error for a negative answer of the kernel.
     pub(crate) fn from_kernel(side: Side, errno: i32, words: Option<String>) -> Self {
         let text = io::Error::from_raw_os_error(errno).to_string();
-        let message = match words {
-            Some(words) => format!("{words} ({text})"),
-            None => text,
+        let message = match (words, errno, side) {
+            (Some(words), ..) => format!("{words} ({text})"),
+            (None, ENXIO, Side::Guest) => "no host is attached".into(),
+            (None, ..) => text,
         };
         match errno {
             EPERM | EACCES => Self::Permission { side, message },
@@ -149,5 +150,6 @@ impl Error {
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
+const ENXIO: i32 = 6;
 const EACCES: i32 = 13;
 pub(crate) const ENOBUFS: i32 = 105;

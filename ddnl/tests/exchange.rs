@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The codec against datagrams as the kernel writes them.
+
+use ddabi::{
+    ABI_VERSION,
+    counters::{GuestCounters, HostCounters},
+    genl::{Attribute, Event as What, HostCommand},
+    pool::PoolStats,
+};
+use ddnl::{
+    Error, NewPool, Result, Side,
+    attributes::Attributes,
+    call::{self, Call},
+    exchange::{Exchange, Progress, events},
+    family::Family,
+};
+use netlink_packet_core::Emitable;
+use std::fmt::Debug;
+
+const FAMILY: Family = Family {
+    side: Side::Host,
+    id: 31,
+    version: 1,
+    events: Some(9),
+};
+const SEQUENCE: u32 = 77;
+
+// Message types and flags of netlink itself.
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const MULTI: u16 = 2;
+const DUMP_INTERRUPTED: u16 = 16;
+const CAPPED: u16 = 0x100;
+const WITH_WORDS: u16 = 0x200;
+
+/// One netlink message.
+fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(16 + payload.len()).unwrap();
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// A message of our family.
+fn reply(flags: u16, attributes: &Attributes) -> Vec<u8> {
+    message(FAMILY.id, flags, SEQUENCE, &generic(attributes))
+}
+
+fn generic(attributes: &Attributes) -> Vec<u8> {
+    let mut payload = vec![HostCommand::Status as u8, 1, 0, 0];
+    payload.extend(emitted(attributes));
+    payload
+}
+
+fn emitted(attributes: &Attributes) -> Vec<u8> {
+    let mut bytes = vec![0; attributes.buffer_len()];
+    attributes.emit(&mut bytes);
+    bytes
+}
+
+fn acknowledgement() -> Vec<u8> {
+    let mut payload = 0i32.to_ne_bytes().to_vec();
+    payload.extend([0; 16]);
+    message(ERROR, CAPPED, SEQUENCE, &payload)
+}
+
+/// An error with an echo of the request's header, or of all of it.
+fn refusal(errno: i32, words: Option<&str>, capped: bool) -> Vec<u8> {
+    let request = reply(0, &Attributes::new().u32(Attribute::VmId, 3));
+    let mut payload = (-errno).to_ne_bytes().to_vec();
+    payload.extend(if capped { &request[..16] } else { &request });
+    let mut flags = if capped { CAPPED } else { 0 };
+    if let Some(words) = words {
+        flags |= WITH_WORDS;
+        payload.extend(emitted(&Attributes::new().raw_string(1, words)));
+    }
+    message(ERROR, flags, SEQUENCE, &payload)
+}
+
+/// Feeds datagrams to an exchange and reads the outcome.
+fn answer<T: Debug>(call: &Call<T>, datagrams: &[Vec<u8>]) -> Result<T> {
+    let (mut exchange, _) = Exchange::begin(&FAMILY, SEQUENCE, call);
+    let (last, before) = datagrams.split_last().expect("datagrams");
+    for datagram in before {
+        assert_eq!(exchange.receive(datagram)?, Progress::More);
+    }
+    assert_eq!(exchange.receive(last)?, Progress::Done);
+    call.read(exchange.finish())
+}
+
+fn host_status() -> Attributes {
+    Attributes::new()
+        .u32(Attribute::AbiVersion, ABI_VERSION.into())
+        .string(Attribute::ModuleVersion, "0.1.0")
+        .u64(Attribute::Capacity, 1024)
+        .u64(Attribute::Used, 10)
+        .u64(Attribute::Floor, 5)
+        .u32(Attribute::Mode, 1)
+        .u32(Attribute::Batch, 512)
+        .u32(Attribute::Vms, 2)
+        .binary(
+            Attribute::Counters,
+            &HostCounters {
+                calls: 9,
+                ..HostCounters::default()
+            },
+        )
+}
+
+fn vm(id: u32) -> Attributes {
+    Attributes::new()
+        .u32(Attribute::VmId, id)
+        .u32(Attribute::VmPid, 4000 + id)
+        .u32(Attribute::Weight, 100)
+        .u64(Attribute::Used, 1)
+        .u64(Attribute::Entitlement, 2)
+        .u32(Attribute::Pools, 1)
+        .binary(Attribute::Stats, &PoolStats::default())
+}
+
+#[test]
+fn requests_are_what_the_kernel_expects() {
+    let (_, datagram) = Exchange::begin(&FAMILY, 5, &call::host::set_weight(3, 60).unwrap());
+    let expected: Vec<u8> = [
+        &36u32.to_ne_bytes()[..],
+        &31u16.to_ne_bytes(),
+        &0x5u16.to_ne_bytes(),
+        &5u32.to_ne_bytes(),
+        &[0; 4],
+        &[HostCommand::VmSet as u8, 1, 0, 0],
+        &[8, 0, Attribute::VmId as u8, 0, 3, 0, 0, 0],
+        &[8, 0, Attribute::Weight as u8, 0, 60, 0, 0, 0],
+    ]
+    .concat();
+    assert_eq!(datagram, expected);
+}
+
+#[test]
+fn a_question_is_answered_and_acknowledged() {
+    let together = [reply(0, &host_status()), acknowledgement()].concat();
+    let apart = [reply(0, &host_status()), acknowledgement()];
+    for datagrams in [&[together][..], &apart] {
+        let status = answer(&call::host::status(), datagrams).unwrap();
+        assert_eq!((status.capacity, status.counters.calls), (1024, 9));
+    }
+}
+
+#[test]
+fn messages_of_others_are_ignored() {
+    let foreign = message(FAMILY.id, 0, SEQUENCE - 1, &generic(&vm(9)));
+    let datagrams = [foreign, reply(0, &host_status()), acknowledgement()];
+    assert_eq!(answer(&call::host::status(), &datagrams).unwrap().vms, 2);
+}
+
+#[test]
+fn a_dump_comes_in_many_datagrams() {
+    let datagrams = [
+        [reply(MULTI, &vm(1)), reply(MULTI, &vm(2))].concat(),
+        reply(MULTI, &vm(3)),
+        message(DONE, MULTI, SEQUENCE, &0i32.to_ne_bytes()),
+    ];
+    let vms = answer(&call::host::vms(), &datagrams).unwrap();
+    let ids: Vec<u32> = vms.iter().map(|vm| vm.id).collect();
+    assert_eq!(ids, [1, 2, 3]);
+}
+
+#[test]
+fn an_empty_dump_is_an_empty_list() {
+    let done = message(DONE, MULTI, SEQUENCE, &0i32.to_ne_bytes());
+    assert_eq!(answer(&call::host::vms(), &[done]).unwrap(), []);
+}
+
+#[test]
+fn a_dump_can_fail_in_the_middle() {
+    let mut end = (-12i32).to_ne_bytes().to_vec();
+    end.extend(emitted(
+        &Attributes::new().raw_string(1, "no memory for it"),
+    ));
+    let datagrams = [reply(MULTI, &vm(1)), message(DONE, MULTI, SEQUENCE, &end)];
+    let error = answer(&call::host::vms(), &datagrams).unwrap_err();
+    assert!(matches!(error, Error::Refused { errno: 12, .. }));
+    assert!(error.to_string().contains("no memory for it"), "{error}");
+}
+
+#[test]
+fn a_dump_that_changed_meanwhile_is_to_be_read_again() {
+    let datagrams = [reply(MULTI | DUMP_INTERRUPTED, &vm(1))];
+    let error = answer(&call::host::vms(), &datagrams).unwrap_err();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+}
+
+#[test]
+fn refusals_have_kinds_and_the_kernels_words() {
+    for capped in [true, false] {
+        for (errno, expected) in [
+            (
+                1,
+                "no permission to control doubledecker_host: why (Operation not permitted",
+            ),
+            (2, "why (No such file or directory"),
+            (22, "the kernel refused: why (Invalid argument"),
+        ] {
+            let call = call::host::set_weight(3, 1).unwrap();
+            let error = answer(&call, &[refusal(errno, Some("why"), capped)]).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+            let error = answer(&call, &[refusal(errno, None, capped)]).unwrap_err();
+            assert!(!error.to_string().contains("why"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn changes_are_acknowledged_with_or_without_an_answer() {
+    let call = call::host::flush(ddnl::FlushTarget::default());
+    answer(&call, &[acknowledgement()]).unwrap();
+    let datagrams = [reply(0, &Attributes::new()), acknowledgement()];
+    answer(&call, &datagrams).unwrap();
+}
+
+#[test]
+fn a_yes_without_an_answer_is_malformed() {
+    let error = answer(&call::host::status(), &[acknowledgement()]).unwrap_err();
+    assert!(matches!(error, Error::Malformed { .. }), "{error}");
+}
+
+#[test]
+fn another_abi_version_is_told_before_anything_else() {
+    let status = Attributes::new()
+        .u32(Attribute::AbiVersion, 2)
+        .string(Attribute::ModuleVersion, "0.9.0")
+        .raw(Attribute::Counters as u16, vec![0; 8]);
+    for call in [
+        answer(
+            &call::host::status(),
+            &[reply(0, &status), acknowledgement()],
+        )
+        .map(drop),
+        answer(
+            &call::guest::status(),
+            &[reply(0, &status), acknowledgement()],
+        )
+        .map(drop),
+    ] {
+        let error = call.unwrap_err();
+        assert!(matches!(error, Error::Version { theirs: 2, .. }), "{error}");
+        assert!(error.advice().unwrap().contains("this tool is older"));
+    }
+}
+
+#[test]
+fn counters_of_another_size_are_another_version() {
+    let status = Attributes::new()
+        .u32(Attribute::AbiVersion, ABI_VERSION.into())
+        .u32(Attribute::State, 1)
+        .u32(Attribute::Pools, 1)
+        .binary(Attribute::Counters, &HostCounters::default());
+    let datagrams = [reply(0, &status), acknowledgement()];
+    let error = answer(&call::guest::status(), &datagrams).unwrap_err();
+    let ours = size_of::<GuestCounters>();
+    assert!(matches!(error, Error::Layout { ours: size, .. } if size == ours));
+}
+
+#[test]
+fn numbers_without_a_name_are_another_version() {
+    let status = host_status();
+    let mut bytes = emitted(&status);
+    // The mode's value lies behind its header.
+    let header = [8, 0, Attribute::Mode as u8, 0];
+    let at = bytes.windows(4).position(|four| four == header).unwrap();
+    bytes[at + 4] = 250;
+    let status = Attributes::parse(&bytes).unwrap();
+    let datagrams = [reply(0, &status), acknowledgement()];
+    let error = answer(&call::host::status(), &datagrams).unwrap_err();
+    assert!(
+        matches!(error, Error::Unknown { value: 250, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn bad_requests_are_never_sent() {
+    let pool = |cgroup: &str, name: &str, weight| NewPool {
+        cgroup: cgroup.into(),
+        name: name.into(),
+        weight,
+        store: ddabi::pool::Store::Memory,
+    };
+    for (pool, expected) in [
+        (pool("/a", "a", 10_001), "weight 10001"),
+        (pool("/a", "", 1), "needs a name"),
+        (pool("/a", &"n".repeat(65), 1), "more than 64 bytes"),
+        (pool("/a", "a\nb", 1), "control characters"),
+        (pool("a", "a", 1), "does not begin with a slash"),
+        (pool("/a\0", "a", 1), "zero byte"),
+    ] {
+        let error = call::guest::add_pool(&pool).unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }));
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert!(call::host::set_weight(1, 10_001).is_err());
+}
+
+#[test]
+fn events_are_read_and_foreign_ones_skipped() {
+    let event = Attributes::new()
+        .u32(Attribute::Event, What::VmCame as u32)
+        .u32(Attribute::VmId, 4)
+        .u32(Attribute::VmPid, 1234);
+    let later = Attributes::new().u32(Attribute::Event, 99);
+    let datagram = [
+        message(FAMILY.id, 0, 0, &generic(&event)),
+        message(FAMILY.id + 1, 0, 0, &generic(&event)),
+        message(FAMILY.id, 0, 0, &generic(&later)),
+    ]
+    .concat();
+    let events = events(&FAMILY, &datagram).unwrap();
+    let labels: Vec<String> = events.iter().map(ddnl::Event::label).collect();
+    assert_eq!(labels, ["vm-came", "unknown-99"]);
+    assert_eq!((events[0].vm, events[0].pid), (Some(4), Some(1234)));
+}
+
+/// Whatever comes from the socket, nothing panics.
+#[test]
+fn damaged_datagrams_are_errors() {
+    let good = [reply(0, &host_status()), acknowledgement()].concat();
+    for length in 0..good.len() {
+        let call = call::host::status();
+        let (mut exchange, _) = Exchange::begin(&FAMILY, SEQUENCE, &call);
+        if exchange.receive(&good[..length]).is_ok() {
+            let _ = call.read(exchange.finish());
+        }
+    }
+    for at in 0..good.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            let call = call::host::status();
+            let (mut exchange, _) = Exchange::begin(&FAMILY, SEQUENCE, &call);
+            if exchange.receive(&bad).is_ok() {
+                let _ = call.read(exchange.finish());
+            }
+            let _ = ddnl::exchange::events(&FAMILY, &bad);
+        }
+    }
+}
