@@ -4,6 +4,7 @@
 
 use crate::{commands, size::Size};
 use clap::{Args, Parser, Subcommand};
+use ddabi::pool::MAX_WEIGHT;
 
 /// Show and control DoubleDecker, the hypervisor page cache for KVM guests
 ///
@@ -71,13 +72,20 @@ pub(crate) struct Watch {
     )]
     pub watch: Option<f64>,
     /// Stop after COUNT times
-    #[arg(long, value_name = "COUNT", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", requires = "watch", value_parser = count)]
     pub count: Option<u64>,
 }
 
 /// A weight, 0 to 10000.
-pub(crate) fn weight() -> impl clap::builder::TypedValueParser<Value = u32> {
-    clap::value_parser!(u32).range(0..=i64::from(ddabi::pool::MAX_WEIGHT))
+pub(crate) fn weight(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|weight| *weight <= MAX_WEIGHT);
+    number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
+}
+
+/// How many times, at least once.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|count| *count > 0);
+    number.ok_or_else(|| "a count is a whole number from 1".into())
 }
 
 /// A size, such as `512M`.

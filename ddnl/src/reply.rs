@@ -193,7 +193,7 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The pool it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "container", skip_serializing_if = "Option::is_none")]
     pub pool: Option<u32>,
     /// Name of that pool.
     #[serde(skip_serializing_if = "Option::is_none")]

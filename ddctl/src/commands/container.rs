@@ -35,10 +35,14 @@ pub(crate) struct RemoveArguments {
 #[derive(Args, Debug)]
 pub(crate) struct SetWeightArguments {
     /// Container by name, number or cgroup
-    #[arg(required = true, value_name = "CONTAINER")]
+    #[arg(
+        required = true,
+        value_name = "CONTAINER",
+        allow_negative_numbers = true
+    )]
     containers: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = cli::weight())]
+    #[arg(value_parser = cli::weight, allow_negative_numbers = true)]
     weight: u32,
 }
 

@@ -2,7 +2,7 @@
 
 //! `ddctl events`.
 
-use crate::{error::Result, output::printable, session::Session, watch::timestamp};
+use crate::{cli, error::Result, output::printable, session::Session, watch::timestamp};
 use clap::Args;
 use ddnl::Event;
 use serde_json::json;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Stop after COUNT events
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = cli::count)]
     count: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
@@ -20,10 +20,10 @@ use serde_json::json;
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// VM by number, process, name or uuid (host), or container by name or number (guest)
-    #[arg(required = true, value_name = "TARGET")]
+    #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
     targets: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = cli::weight())]
+    #[arg(value_parser = cli::weight, allow_negative_numbers = true)]
     weight: u32,
 }
 
@@ -50,13 +50,44 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let mut done = Done::default();
     for target in targets {
-        let id = target.vm.id;
-        host.set_vm_weight(id, weight)?;
-        let text = format!("Weight of VM {} is now {weight}", target.label());
-        Frame::done(text, json!({ "vm": id, "weight": weight })).print(session)?;
+        let result = host.set_vm_weight(target.vm.id, weight);
+        done.note(session, result)?;
+        let json = json!({ "vm": target.vm.id, "weight": weight });
+        done.add(format!("VM {}", target.label()), weight, json);
     }
-    Ok(())
+    done.print(session)
+}
+
+/// What was set so far.
+#[derive(Default)]
+struct Done {
+    text: String,
+    json: Vec<Value>,
+}
+
+impl Done {
+    fn add(&mut self, what: String, weight: u32, json: Value) {
+        self.text += &format!("Weight of {what} is now {weight}\n");
+        self.json.push(json);
+    }
+
+    /// Before a failure is told, what was done before it.
+    fn note(&mut self, session: &mut Session<'_>, result: ddnl::Result<()>) -> Result<()> {
+        if result.is_err() && !self.json.is_empty() {
+            std::mem::take(self).print(session)?;
+        }
+        Ok(result?)
+    }
+
+    fn print(self, session: &mut Session<'_>) -> Result<()> {
+        Frame {
+            json: json!({ "weights": self.json }),
+            text: self.text,
+        }
+        .print(session)
+    }
 }
 
 /// Sets containers' weights; `container set-weight` is the same.
@@ -71,16 +102,18 @@ pub(crate) fn containers(
         .iter()
         .map(|target| find_pool(&pools, target))
         .collect::<Result<_>>()?;
+    let mut done = Done::default();
     for pool in targets {
         let change = PoolChange {
             weight: Some(weight),
             store: None,
         };
-        guest.set_pool(pool.id, change)?;
-        let text = format!("Weight of container {} is now {weight}", pool_label(pool));
-        Frame::done(text, json!({ "container": pool.id, "weight": weight })).print(session)?;
+        let result = guest.set_pool(pool.id, change);
+        done.note(session, result)?;
+        let json = json!({ "container": pool.id, "weight": weight });
+        done.add(format!("container {}", pool_label(pool)), weight, json);
     }
-    Ok(())
+    done.print(session)
 }
 
 fn foreign(vm: &str, container: &str, weight: u32) -> Error {

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     name: Option<String>,
     /// Weight from 0 to 10000
-    #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = cli::weight())]
+    #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = cli::weight, allow_negative_numbers = true)]
     weight: u32,
     /// Where to keep its pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]

@@ -12,7 +12,10 @@ const TESTED: &str = "7.2";
 
 pub(super) fn examine(examination: &mut Examination<'_>) {
     let release = examination.read("/proc/sys/kernel/osrelease");
-    let release = release.trim();
+    let release = match release.trim() {
+        "" => "unknown",
+        release => release,
+    };
     version(examination, release);
     options(examination, release);
     functions(examination);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::world::World;
+use ddabi::genl::LinkState;
+use ddnl::fake::Mood;
+use insta::assert_snapshot;
+use std::io::Write;
+
+const CONFIG: &str = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\n\
+                      CONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
+
+const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_destroy_vm [kvm]\n\
+                         __filemap_remove_folio\ndelete_from_page_cache_batch\n\
+                         free_unref_folios\ngeneric_shutdown_super\n\
+                         invalidate_inode_pages2_range\nkiocb_invalidate_post_direct_write\n\
+                         truncate_inode_pages_range\next4_readahead\next4_read_folio\n";
+
+/// Everything as it should be, on either side.
+fn healthy(world: &World) {
+    world.file("/proc/sys/kernel/osrelease", "7.2.12+deb13-cloud-amd64\n");
+    world.file("/proc/sys/kernel/ftrace_enabled", "1\n");
+    world.file("/lib/modules/7.2.12+deb13-cloud-amd64/config", CONFIG);
+    world.file("/sys/kernel/tracing/available_filter_functions", FUNCTIONS);
+    world.file(
+        "/proc/self/status",
+        "Name:\tddctl\nCapEff:\t000001ffffffffff\n",
+    );
+    world.file("/proc/self/uid_map", "         0          0 4294967295\n");
+    world.file(
+        "/proc/mounts",
+        "/dev/vda1 / ext4 rw 0 0\nproc /proc proc rw 0 0\n",
+    );
+    world.file("/sys/fs/cgroup/cgroup.controllers", "cpu io memory pids\n");
+}
+
+fn healthy_host() -> World {
+    let world = World::host();
+    healthy(&world);
+    world.file("/dev/kvm", "");
+    world.file("/sys/module/kvm_amd/refcnt", "1");
+    world
+        .host
+        .with(|state| state.status.counters.refused_unsupported = 0);
+    world
+}
+
+fn healthy_guest() -> World {
+    let world = World::guest();
+    healthy(&world);
+    world.file(
+        "/proc/cpuinfo",
+        "processor: 0\nflags\t\t: fpu svm hypervisor lm\n",
+    );
+    world
+}
+
+#[test]
+fn all_is_well() {
+    let text = [healthy_host().run("doctor"), healthy_guest().run("doctor")];
+    assert_snapshot!(text.join("\n"));
+    assert_snapshot!("doctor_json", healthy_host().run("doctor --json"));
+}
+
+/// Nothing can be read, nothing is there.
+#[test]
+fn an_empty_machine() {
+    let world = World::new();
+    assert_snapshot!(world.run("doctor"));
+    assert_snapshot!("an_empty_guest", world.run("doctor --guest"));
+}
+
+/// What is not loaded yet is recognised by its looks.
+#[test]
+fn sides_by_looks() {
+    let world = healthy_guest();
+    world.guest.with(|state| state.mood = Mood::Absent);
+    let out = world.outcome("doctor").out;
+    assert!(
+        out.contains("As a guest:") && !out.contains("As a host:"),
+        "{out}"
+    );
+    world.file("/dev/kvm", "");
+    let out = world.outcome("doctor").out;
+    assert!(
+        out.contains("As a guest:") && out.contains("As a host:"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_sick_host() {
+    let world = healthy_host();
+    world.file("/proc/sys/kernel/osrelease", "7.20.0\n");
+    world.file("/boot/config-7.20.0", "CONFIG_MODULES=y\nCONFIG_KVM=y\n");
+    world.file("/proc/sys/kernel/ftrace_enabled", "0\n");
+    world.file(
+        "/sys/kernel/tracing/available_filter_functions",
+        "vfs_read\n",
+    );
+    world.file("/sys/module/module/parameters/sig_enforce", "Y\n");
+    world.file("/proc/self/status", "CapEff:\t0000000000000000\n");
+    world.host.with(|state| {
+        state.status.capacity = 0;
+        state.status.counters.refused_unsupported = 12;
+    });
+    assert_snapshot!(world.run("doctor"));
+}
+
+#[test]
+fn a_sick_guest() {
+    let world = healthy_guest();
+    world.file("/proc/self/uid_map", "0 100000 65536\n");
+    world.file("/proc/mounts", "/dev/vda1 / btrfs rw 0 0\n");
+    world.file("/sys/fs/cgroup/cgroup.controllers", "cpu io pids\n");
+    world.file("/proc/cpuinfo", "flags: fpu\n");
+    world.file(
+        "/sys/kernel/security/lockdown",
+        "none [integrity] confidentiality\n",
+    );
+    world
+        .guest
+        .with(|state| state.status.state = LinkState::Refused);
+    assert_snapshot!(world.run("doctor"));
+}
+
+#[test]
+fn modules_of_other_versions() {
+    let world = healthy_guest();
+    let mut texts = Vec::new();
+    for mood in [
+        Mood::Version(0),
+        Mood::Version(7),
+        Mood::Layout,
+        Mood::Forbidden,
+    ] {
+        world.guest.with(|state| state.mood = mood);
+        let text = world.run("doctor");
+        let module: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.contains("module "))
+            .collect();
+        texts.push(module.join("\n"));
+    }
+    assert_snapshot!(texts.join("\n\n"));
+}
+
+/// Kernels that carry their configuration packed, and machines without tracefs.
+#[test]
+fn other_places_to_look() {
+    let world = healthy_guest();
+    let packed = ddctl::System::file(&world, "/proc/config.gz");
+    let file = std::fs::File::create(packed).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    packer.write_all(b"CONFIG_MODULES=y\n").unwrap();
+    packer.finish().unwrap();
+    let functions = ddctl::System::file(&world, "/sys/kernel/tracing/available_filter_functions");
+    std::fs::remove_file(functions).unwrap();
+    let kallsyms: String = FUNCTIONS
+        .lines()
+        .filter(|line| !line.contains("free_unref_folios"))
+        .map(|line| format!("0000000000000000 T {line}\n"))
+        .collect();
+    world.file("/proc/kallsyms", &kallsyms);
+    assert_snapshot!(world.run("doctor"));
+}

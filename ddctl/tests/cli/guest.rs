@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::world::World;
+use ddabi::genl::LinkState;
+use insta::assert_snapshot;
+
+#[test]
+fn status() {
+    let world = World::guest();
+    assert_snapshot!(world.run("status"));
+    assert_snapshot!("guest_status_json", world.run("status --json"));
+    world.guest.with(|state| {
+        state.status.state = LinkState::Alone;
+        state.status.vm = None;
+    });
+    assert_snapshot!("guest_status_alone", world.run("status"));
+}
+
+#[test]
+fn container_list() {
+    let world = World::guest();
+    assert_snapshot!(world.run("container list"));
+    assert_snapshot!("container_list_json", world.run("container list --json"));
+}
+
+#[test]
+fn stats() {
+    let world = World::guest();
+    assert_snapshot!(world.run("stats"));
+    assert_snapshot!("guest_stats_container", world.run("stats nginx"));
+    world.guest.with(|state| state.pools[1].stats = None);
+    assert_snapshot!("guest_stats_without_host", world.run("stats nginx"));
+}
+
+#[test]
+fn containers_come_and_go() {
+    let world = World::guest();
+    assert_snapshot!(world.runs(&[
+        "container add /sys/fs/cgroup/user.slice",
+        "container add machine.slice/db --name db --weight 700",
+        "container add /off --store none --json",
+        "container set-weight db user.slice 5",
+        "set-weight /off 6",
+        "set-weight default 0",
+        "container remove db",
+        "container remove 1",
+        "container list",
+    ]));
+}
+
+#[test]
+fn flush() {
+    let world = World::guest();
+    assert_snapshot!(world.runs(&["flush nginx", "flush --all", "flush 2 --json"]));
+    let flushed = world.guest.with(|state| state.flushed.clone());
+    assert_eq!(flushed, [Some(1), None, Some(2)]);
+}
+
+/// A host that is a guest itself.
+#[test]
+fn both_at_once() {
+    let world = World::host();
+    world
+        .guest
+        .with(|state| state.mood = ddnl::fake::Mood::Well);
+    assert_snapshot!(world.runs(&[
+        "stats",
+        "stats --guest",
+        "set-weight web 1",
+        "set-weight web 1 --host",
+        "vm list --guest",
+        "container list --host",
+        "status --host --guest",
+    ]));
+    let status = world.outcome("status --json").out;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert!(status["host"].is_object() && status["guest"].is_object());
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::world::World;
+use ddabi::genl;
+use ddnl::{Event, FlushTarget};
+use insta::assert_snapshot;
+
+#[test]
+fn status() {
+    let world = World::host();
+    assert_snapshot!(world.run("status"));
+    assert_snapshot!("status_json", world.run("status --json"));
+}
+
+#[test]
+fn vm_list() {
+    let world = World::host();
+    assert_snapshot!(world.run("vm list"));
+    assert_snapshot!("vm_list_json", world.run("vm list --json"));
+    world.host.with(|state| state.vms.clear());
+    assert_snapshot!("vm_list_empty", world.run("vm list"));
+}
+
+#[test]
+fn stats() {
+    let world = World::host();
+    assert_snapshot!(world.run("stats"));
+    assert_snapshot!("stats_vm", world.run("stats web"));
+    assert_snapshot!("stats_container", world.run("stats web/nginx"));
+    assert_snapshot!("stats_container_json", world.run("stats web/nginx --json"));
+    world.host.with(|state| {
+        state.vms.clear();
+        state.pools.clear();
+    });
+    assert_snapshot!("stats_empty", world.run("stats"));
+}
+
+/// One shape, whatever part is asked for.
+#[test]
+fn stats_json_has_one_shape() {
+    let world = World::host();
+    for (target, vms, containers) in [("", 3, 2), ("1", 1, 2), ("1/0", 1, 1)] {
+        let out = world.outcome(&format!("stats --json {target}")).out;
+        let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(json["vms"].as_array().unwrap().len(), vms, "{target}");
+        let first = &json["vms"][0];
+        assert_eq!(first["containers"].as_array().unwrap().len(), containers);
+        assert_eq!(first["name"], "web");
+        assert_eq!(first["containers"][0]["stats"]["puts"], 1_920 * 3);
+    }
+}
+
+#[test]
+fn set_weight_by_every_name() {
+    let world = World::host();
+    for (number, target) in [
+        "1",
+        "4001",
+        "web",
+        "6B0A5E44-1F0E-4B62-9D0C-0D9E6F6F0A11",
+        "id:1",
+        "pid:4001",
+        "name:web",
+        "uuid:6b0a5e44-1f0e-4b62-9d0c-0d9e6f6f0a11",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let weight = u32::try_from(number).unwrap() + 200;
+        let outcome = world.outcome(&format!("set-weight {target} {weight}"));
+        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{target}");
+        assert_eq!(world.host.with(|state| state.vms[0].weight), weight);
+    }
+}
+
+#[test]
+fn set_weight_of_many() {
+    let world = World::host();
+    assert_snapshot!(world.runs(&["set-weight web mail vm3 70", "set-weight web 0 --json"]));
+    let weights = |world: &World| -> Vec<u32> {
+        let vms = |state: &mut ddnl::fake::HostState| state.vms.clone();
+        world.host.with(vms).iter().map(|vm| vm.weight).collect()
+    };
+    assert_eq!(weights(&world), [0, 70, 70]);
+}
+
+#[test]
+fn set_capacity() {
+    let world = World::host();
+    assert_snapshot!(world.runs(&[
+        "set-capacity 2G",
+        "set-capacity 25% --floor 512M",
+        "set-capacity --batch 4M",
+        "set-capacity 0 --floor 0 --json",
+    ]));
+    let status = world.host.with(|state| state.status.clone());
+    assert_eq!((status.capacity, status.floor, status.batch), (0, 0, 1024));
+}
+
+#[test]
+fn mode() {
+    let world = World::host();
+    assert_snapshot!(world.runs(&["mode", "mode fifo", "mode --json", "mode weighted"]));
+}
+
+#[test]
+fn flush() {
+    let world = World::host();
+    assert_snapshot!(world.runs(&[
+        "flush web",
+        "flush web/nginx",
+        "flush mail/default",
+        "flush vm3/a/b",
+        "flush --all --json",
+    ]));
+    let target = |vm, pool| FlushTarget { vm, pool };
+    assert_eq!(
+        world.host.with(|state| state.flushed.clone()),
+        [
+            target(Some(1), None),
+            target(Some(1), Some(1)),
+            target(Some(2), Some(0)),
+            target(Some(3), Some(7)),
+            target(None, None),
+        ]
+    );
+}
+
+#[test]
+fn events() {
+    let world = World::host();
+    let event = |kind: u32, pool: Option<u32>, name: &str| Event {
+        kind,
+        vm: Some(2),
+        pid: Some(4002),
+        pool,
+        name: Some(name.into()),
+    };
+    let all = || {
+        vec![
+            event(genl::Event::VmCame as u32, None, ""),
+            event(genl::Event::PoolCame as u32, Some(5), "ng\x1binx"),
+            event(200, None, ""),
+            event(genl::Event::VmWent as u32, None, ""),
+        ]
+    };
+    world.events.replace(all());
+    let text = world.run("events");
+    world.events.replace(all());
+    let json = world.run("events --json --count 2");
+    assert_snapshot!(format!("{text}\n{json}"));
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Every verb against modules in memory: what it prints, how it ends, and what it changed.
+
+mod bad_input;
+mod binary;
+mod doctor;
+mod guest;
+mod help;
+mod host;
+mod watch;
+mod world;

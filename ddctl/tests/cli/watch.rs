@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::world::World;
+use insta::assert_snapshot;
+
+/// A host on which things move while somebody watches.
+fn moving() -> World {
+    let world = World::host();
+    let host = world.host.clone();
+    *world.meanwhile.borrow_mut() = Box::new(move || {
+        host.with(|state| {
+            for stats in [
+                &mut state.vms[0].stats,
+                state.pools[1].stats.as_mut().unwrap(),
+            ] {
+                stats.puts += 5_000;
+                stats.gets += 4_000;
+                stats.misses += 1_000;
+            }
+        });
+    });
+    world
+}
+
+#[test]
+fn stats_with_rates() {
+    assert_snapshot!(moving().run("stats web --watch=2 --count 3"));
+}
+
+#[test]
+fn a_terminal_is_redrawn() {
+    let mut world = moving();
+    world.terminal = true;
+    let out = world.outcome("status --watch --count 2").out;
+    assert_eq!(out.matches("\x1b[H\x1b[2J2027-01-15T08:00:0").count(), 2);
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let out = moving().outcome("vm list --watch=0.5 --count 3 --json").out;
+    let times: Vec<String> = out
+        .lines()
+        .map(|line| {
+            let json: serde_json::Value = serde_json::from_str(line).unwrap();
+            json["time"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        times,
+        [
+            "2027-01-15T08:00:00.000Z",
+            "2027-01-15T08:00:00.500Z",
+            "2027-01-15T08:00:01.000Z"
+        ]
+    );
+}
+
+/// The module is unloaded while somebody watches.
+#[test]
+fn the_module_goes() {
+    let world = moving();
+    let host = world.host.clone();
+    *world.meanwhile.borrow_mut() = Box::new(move || {
+        host.with(|state| state.mood = ddnl::fake::Mood::Absent);
+    });
+    assert_snapshot!(world.run("mode"));
+    let outcome = world.outcome("status --watch");
+    assert_eq!(outcome.code, 3, "{}", outcome.err);
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A machine in memory, and two that are worth looking at.
+
+use ddabi::{
+    counters::{GuestCounters, HostCounters},
+    pool::{PoolStats, Store},
+};
+use ddctl::System;
+use ddnl::{
+    Event, EventSource, GuestControl, HostControl, Pool, Result, Side, Vm,
+    fake::{FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
+};
+use std::{
+    cell::{Cell, RefCell},
+    fs,
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tempfile::TempDir;
+
+/// A machine in memory. Files are under a directory of its own.
+pub(crate) struct World {
+    pub host: FakeHost,
+    pub guest: FakeGuest,
+    pub events: RefCell<Vec<Event>>,
+    pub root: TempDir,
+    pub terminal: bool,
+    /// Called when a verb waits.
+    pub meanwhile: RefCell<Box<dyn FnMut()>>,
+    clock: Cell<SystemTime>,
+}
+
+impl World {
+    /// A machine without modules, with 8 GiB of memory.
+    pub(crate) fn new() -> Self {
+        let absent = |mood: &mut Mood| *mood = Mood::Absent;
+        let world = Self {
+            host: FakeHost::default(),
+            guest: FakeGuest::default(),
+            events: RefCell::default(),
+            root: TempDir::new().unwrap(),
+            terminal: false,
+            meanwhile: RefCell::new(Box::new(|| {})),
+            clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+        };
+        world.host.with(|state| absent(&mut state.mood));
+        world.guest.with(|state| absent(&mut state.mood));
+        world.file(
+            "/proc/meminfo",
+            "MemTotal:        8388608 kB\nMemFree: 1 kB\n",
+        );
+        world
+    }
+
+    /// A host with three VMs.
+    pub(crate) fn host() -> Self {
+        let world = Self::new();
+        world.host.with(|state| *state = busy_host());
+        let qemu = "qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0-uuid\0\
+                    6b0a5e44-1f0e-4b62-9d0c-0d9e6f6f0a11\0";
+        world.file("/proc/4001/cmdline", qemu);
+        world.file("/proc/4002/cmdline", "/usr/bin/firecracker\0--id\0mail\0");
+        world
+    }
+
+    /// A guest with two containers.
+    pub(crate) fn guest() -> Self {
+        let world = Self::new();
+        world.guest.with(|state| *state = busy_guest());
+        world
+    }
+
+    /// Writes a file.
+    pub(crate) fn file(&self, path: &str, text: &str) {
+        let path = System::file(self, path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Runs a command line; what it printed and how it ended, for people.
+    pub(crate) fn run(&self, line: &str) -> String {
+        let outcome = self.outcome(line);
+        let mut text = format!("$ ddctl {line}\n{}", outcome.out);
+        for line in outcome.err.lines() {
+            text.push_str(&format!("! {line}\n"));
+        }
+        text.push_str(&format!("= {}\n", outcome.code));
+        text
+    }
+
+    /// Runs a command line; the parts.
+    pub(crate) fn outcome(&self, line: &str) -> Outcome {
+        let arguments = std::iter::once("ddctl").chain(line.split_whitespace());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = ddctl::run(arguments.map(Into::into), self, &mut out, &mut err);
+        Outcome {
+            out: String::from_utf8(out).unwrap(),
+            err: String::from_utf8(err).unwrap(),
+            code,
+        }
+    }
+
+    /// Runs several command lines.
+    pub(crate) fn runs(&self, lines: &[&str]) -> String {
+        let runs: Vec<String> = lines.iter().map(|line| self.run(line)).collect();
+        runs.join("\n")
+    }
+}
+
+/// How a run went.
+pub(crate) struct Outcome {
+    pub out: String,
+    pub err: String,
+    pub code: u8,
+}
+
+impl System for World {
+    fn host(&self) -> Result<Box<dyn HostControl>> {
+        match self.host.with(|state| state.mood) {
+            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
+            _ => Ok(Box::new(self.host.clone())),
+        }
+    }
+
+    fn guest(&self) -> Result<Box<dyn GuestControl>> {
+        match self.guest.with(|state| state.mood) {
+            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
+            _ => Ok(Box::new(self.guest.clone())),
+        }
+    }
+
+    fn events(&self, _: Side) -> Result<Box<dyn EventSource>> {
+        Ok(Box::new(FakeEvents::new(self.events.take())))
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.root.path().join(path.trim_start_matches('/'))
+    }
+
+    fn now(&self) -> SystemTime {
+        self.clock.get()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.set(self.clock.get() + duration);
+        (self.meanwhile.borrow_mut())();
+    }
+
+    fn terminal(&self) -> bool {
+        self.terminal
+    }
+}
+
+fn busy_host() -> HostState {
+    let mut state = HostState::default();
+    let vm = |id: u32, weight: u32, used: u64| Vm {
+        id,
+        pid: 4000 + id,
+        weight,
+        used,
+        entitlement: 78_643,
+        pools: 2,
+        stats: stats(weight, used),
+    };
+    state.vms = vec![vm(1, 60, 81_920), vm(2, 40, 40_000), vm(3, 0, 0)];
+    state.pools = vec![
+        pool(Some(1), 0, "default", 100, 1_920),
+        pool(Some(1), 1, "nginx", 300, 80_000),
+        pool(Some(2), 0, "", 100, 40_000),
+        pool(Some(3), 0, "default", 100, 0),
+        pool(Some(3), 7, "a/b", 10_000, 0),
+    ];
+    state.status.used = 121_920;
+    state.status.floor = 32_768;
+    state.status.counters = HostCounters {
+        calls: 123_456,
+        refused_invalid: 3,
+        refused_unsupported: 1,
+        evicted: 70_000,
+        index_bytes: 7_900_000,
+        ..HostCounters::default()
+    };
+    state
+}
+
+fn busy_guest() -> GuestState {
+    let mut state = GuestState::default();
+    state.status.counters = GuestCounters {
+        calls: 5_000,
+        put_offered: 40_000,
+        put_stored: 39_000,
+        put_skipped_page: 700,
+        put_skipped_off: 300,
+        read_absent: 1_000_000,
+        get_asked: 30_000,
+        get_hits: 29_500,
+        map_files: 321,
+        map_pages: 9_500,
+        map_bytes: 100_000,
+        ..GuestCounters::default()
+    };
+    let enrolled = |id: u32, name: &str, weight: u32, used: u64| Pool {
+        cgroup_id: Some(900 + u64::from(id)),
+        cgroup: Some(format!("/system.slice/{name}.service")),
+        ..pool(None, id, name, weight, used)
+    };
+    state.pools.extend([
+        enrolled(1, "nginx", 300, 9_000),
+        enrolled(2, "postgres", 100, 500),
+    ]);
+    state
+}
+
+/// A pool in use.
+pub(crate) fn pool(vm: Option<u32>, id: u32, name: &str, weight: u32, used: u64) -> Pool {
+    Pool {
+        vm,
+        id,
+        name: name.into(),
+        cgroup_id: None,
+        cgroup: None,
+        weight,
+        store: Store::Memory,
+        stats: Some(stats(weight, used)),
+    }
+}
+
+fn stats(weight: u32, used: u64) -> PoolStats {
+    let mut stats = PoolStats {
+        weight: weight.into(),
+        entitlement: 65_536,
+        used,
+        puts: used * 3,
+        put_refused_off: used / 1000,
+        gets: used * 2,
+        hits: used + used / 2,
+        misses: used / 2,
+        evictions: used / 2,
+        get_batches: used / 50,
+        put_batches: used / 20,
+        ..PoolStats::default()
+    };
+    if used > 0 {
+        stats.get_latency[15] = used / 50;
+        stats.get_latency[21] = 1;
+        stats.put_latency[12] = used / 20;
+    }
+    stats
+}
