@@ -3,9 +3,10 @@
 //! `test`: every test there is.
 
 mod cargo;
+mod libtest;
 mod vm;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -52,9 +53,19 @@ enum Layer {
     Vm,
 }
 
+impl Layer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unit => "unit",
+            Self::Cli => "cli",
+            Self::Vm => "vm",
+        }
+    }
+}
+
 /// One test and what came of it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Test {
+struct Test {
     layer: &'static str,
     name: String,
     passed: bool,
@@ -64,22 +75,72 @@ pub(crate) struct Test {
     error: Option<String>,
 }
 
+/// A test there is.
+#[derive(Clone, Debug, Serialize)]
+struct Listed {
+    layer: &'static str,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about: Option<String>,
+    /// Whether `--quick` runs it.
+    quick: bool,
+}
+
+impl Listed {
+    fn new(layer: Layer, name: String) -> Self {
+        Self {
+            layer: layer.name(),
+            name,
+            about: None,
+            quick: true,
+        }
+    }
+}
+
 /// `result.json`.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Outcome {
+struct Outcome {
+    passed: usize,
+    failed: usize,
+    seconds: f64,
     targets: Vec<Target>,
     tests: Vec<Test>,
 }
 
 impl Outcome {
-    fn failed(&self) -> usize {
-        self.tests.iter().filter(|test| !test.passed).count()
+    /// Adds a test that failed.
+    fn fail(&mut self, layer: Layer, name: &str, error: &str) {
+        self.tests.push(Test {
+            layer: layer.name(),
+            name: name.to_owned(),
+            passed: false,
+            seconds: None,
+            error: Some(error.to_owned()),
+        });
+    }
+
+    /// A layer cannot run at all.
+    fn give_up(&mut self, layer: Layer, error: &anyhow::Error) {
+        let error = format!("{error:#}");
+        eprintln!("{error}");
+        self.fail(layer, "preparation", &error);
+    }
+
+    /// Counts, at the end.
+    fn close(&mut self, start: Instant) {
+        self.failed = self.tests.iter().filter(|test| !test.passed).count();
+        self.passed = self.tests.len() - self.failed;
+        self.seconds = start.elapsed().as_secs_f64();
     }
 
     /// The last line of every run.
     fn verdict(&self) -> String {
-        let failed = self.failed();
-        format!("{} passed, {failed} failed", self.tests.len() - failed)
+        format!("{} passed, {} failed", self.passed, self.failed)
+    }
+
+    /// A run without any test shows nothing.
+    fn is_good(&self) -> bool {
+        self.failed == 0 && self.passed > 0
     }
 }
 
@@ -90,57 +151,112 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             args.scenarios.join(" ")
         );
     }
-    let layers = match args.layer {
-        Some(layer) => vec![layer],
-        None => vec![Layer::Unit, Layer::Cli, Layer::Vm],
-    };
-    let mut outcome = Outcome::default();
-    for layer in layers {
-        if args.list {
-            list(layer, args)?;
-            continue;
-        }
-        match layer {
-            Layer::Unit => cargo::unit(&mut outcome)?,
-            Layer::Cli => cargo::cli(&mut outcome)?,
-            Layer::Vm => vm::run(args, &mut outcome)?,
-        }
-    }
+    // A mistyped name shall not cost the run before it is noticed.
+    let scenarios = vm::selected(args)?;
+    let wanted = |layer: &Layer| args.layer.is_none_or(|only| only == *layer);
+    let cargo: Vec<Layer> = [Layer::Unit, Layer::Cli]
+        .into_iter()
+        .filter(wanted)
+        .collect();
+    let vm = wanted(&Layer::Vm);
     if args.list {
-        return Ok(ExitCode::SUCCESS);
+        let mut listed = match cargo.as_slice() {
+            [] => Vec::new(),
+            layers => cargo::list(layers)?,
+        };
+        if vm {
+            listed.extend(vm::list(&scenarios));
+        }
+        return show(args, &listed);
     }
+    let start = Instant::now();
+    let mut outcome = Outcome::default();
+    if let Some(&first) = cargo.first() {
+        if let Err(error) = cargo::run(&cargo, &mut outcome) {
+            outcome.give_up(first, &error);
+        }
+    }
+    if vm {
+        if let Err(error) = vm::run(args, &scenarios, &mut outcome) {
+            outcome.give_up(Layer::Vm, &error);
+        }
+    }
+    outcome.close(start);
     finish(args, &outcome)
 }
 
-fn list(layer: Layer, args: &Args) -> Result<()> {
-    match layer {
-        Layer::Unit => println!("unit: tests of every crate (cargo test)"),
-        Layer::Cli => println!("cli: integration tests of ddctl and policyd (cargo test)"),
-        Layer::Vm => vm::list(args)?,
+fn show(args: &Args, listed: &[Listed]) -> Result<ExitCode> {
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(listed)?);
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(())
+    for Listed {
+        layer,
+        name,
+        about,
+        quick,
+    } in listed
+    {
+        let about = about.as_ref().map_or(String::new(), |about| {
+            format!(": {about}{}", if *quick { " (quick)" } else { "" })
+        });
+        println!("{layer} {name}{about}");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn finish(args: &Args, outcome: &Outcome) -> Result<ExitCode> {
     let path = workspace::target().join("test/result.json");
     report::write_json(&path, outcome)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(outcome)?);
-    } else {
-        print!("{}", report::table(&outcome.targets));
-    }
     for test in outcome.tests.iter().filter(|test| !test.passed) {
-        let error = test.error.as_deref().unwrap_or("see above");
+        let error = gist(test.error.as_deref().unwrap_or("no reason given"));
         eprintln!("FAILED {} {}: {error}", test.layer, test.name);
     }
     let verdict = outcome.verdict();
     if args.json {
+        println!("{}", serde_json::to_string_pretty(outcome)?);
         eprintln!("{verdict}");
     } else {
+        print!("{}", report::table(&outcome.targets));
         println!("{verdict}");
     }
-    Ok(match outcome.failed() {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
+    Ok(match outcome.is_good() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
+}
+
+/// The line of an error that says most: what a panic says, or the first.
+fn gist(error: &str) -> &str {
+    let mut lines = error.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .clone()
+        .skip_while(|line| !line.contains(" panicked at "))
+        .nth(1)
+        .or_else(|| lines.next())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gist_is_what_the_panic_says() {
+        let panic = "said\n\nthread 'a' panicked at a.rs:1:1:\nleft != right\nnote: no";
+        assert_eq!(gist(panic), "left != right");
+        assert_eq!(gist("L1 died\nits console"), "L1 died");
+        assert_eq!(gist(""), "");
+    }
+
+    #[test]
+    fn a_run_without_tests_is_no_success() {
+        let mut outcome = Outcome::default();
+        outcome.close(Instant::now());
+        assert!(!outcome.is_good());
+        outcome.fail(Layer::Vm, "boot", "no");
+        outcome.close(Instant::now());
+        assert_eq!(outcome.verdict(), "0 passed, 1 failed");
+        assert!(!outcome.is_good());
+    }
 }

@@ -1,105 +1,265 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests cargo runs.
+//! Tests cargo builds. All crates are built at once, so that they share their
+//! dependencies, and the programs that come out are run one by one.
 
 use std::{
-    env,
-    io::{BufRead as _, BufReader},
+    env, fs,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result};
+use serde::Deserialize;
 
-use super::{Outcome, Test};
+use super::{
+    Layer, Listed, Outcome, Test,
+    libtest::{self, Report},
+};
 use crate::{progress, workspace};
 
 /// Crates whose integration tests are the `cli` layer.
 const TOOLS: [&str; 2] = ["ddctl", "policyd"];
 
-/// Everything but the tools' integration tests.
-pub(super) fn unit(outcome: &mut Outcome) -> Result<()> {
-    let others: Vec<&str> = TOOLS.iter().flat_map(|tool| ["--exclude", tool]).collect();
-    let others = [&["--workspace"], others.as_slice()].concat();
-    progress::step("unit tests", || cargo("unit", &others, outcome))?;
-    let tools: Vec<&str> = TOOLS.iter().flat_map(|tool| ["--package", tool]).collect();
-    let tools = [tools.as_slice(), &["--lib", "--bins"]].concat();
-    progress::step("unit tests of the tools", || cargo("unit", &tools, outcome))
-}
-
-/// The tools' integration tests.
-pub(super) fn cli(outcome: &mut Outcome) -> Result<()> {
-    for tool in TOOLS {
-        if !workspace::top().join(tool).join("tests").is_dir() {
-            eprintln!("{tool} has no integration tests");
-            continue;
-        }
-        let arguments = ["--package", tool, "--test", "*"];
-        progress::step(&format!("tests of {tool}"), || {
-            cargo("cli", &arguments, outcome)
+/// Runs the tests of `layers`, of [`Layer::Unit`] and [`Layer::Cli`].
+pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {
+    let (programs, compiled) = build()?;
+    if !compiled {
+        outcome.fail(layers[0], "compile", "a crate does not compile; see above");
+    }
+    for &layer in layers {
+        progress::step(&format!("{} tests", layer.name()), || {
+            for program in programs.iter().filter(|program| program.layer() == layer) {
+                program.run(outcome)?;
+            }
+            match layer {
+                Layer::Unit => documentation(outcome),
+                _ => Ok(()),
+            }
         })?;
     }
     Ok(())
 }
 
-fn cargo(layer: &'static str, arguments: &[&str], outcome: &mut Outcome) -> Result<()> {
-    let mut child = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(workspace::top())
-        .args(["test", "--no-fail-fast"])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run cargo")?;
-    let stdout = child.stdout.take().context("cargo has no output")?;
-    let before = outcome.tests.len();
-    for line in BufReader::new(stdout).lines() {
-        let line = line?;
-        match parse(layer, &line) {
-            Some(test) if test.passed => outcome.tests.push(test),
-            Some(test) => {
-                eprintln!("{line}");
-                outcome.tests.push(test);
-            }
-            None if is_noise(&line) => {}
-            None => eprintln!("{line}"),
+/// Names the tests of `layers`.
+pub(super) fn list(layers: &[Layer]) -> Result<Vec<Listed>> {
+    let (programs, _) = build()?;
+    let mut listed = Vec::new();
+    for &layer in layers {
+        for program in programs.iter().filter(|program| program.layer() == layer) {
+            let output = output(program.command().arg("--list"))?;
+            listed.extend(libtest::names(&output).map(|name| program.listed(name)));
+        }
+        if layer == Layer::Unit {
+            let output = output(&mut cargo(&[
+                "test",
+                "--workspace",
+                "--doc",
+                "--",
+                "--list",
+            ]))?;
+            listed.extend(libtest::names(&output).map(|name| Listed::new(layer, name.to_owned())));
         }
     }
-    let status = child.wait()?;
-    let seen = &outcome.tests[before..];
-    if !status.success() && seen.iter().all(|test| test.passed) {
-        outcome.tests.push(Test {
-            layer,
-            name: format!("cargo test {}", arguments.join(" ")),
-            passed: false,
-            seconds: None,
-            error: Some(format!("cargo ended with {status}")),
-        });
-    }
-    Ok(())
+    Ok(listed)
 }
 
-/// `test name ... ok`, of both unit and documentation tests.
-fn parse(layer: &'static str, line: &str) -> Option<Test> {
-    let (name, verdict) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
-    let passed = match verdict.split([' ', ',']).next()? {
-        "ok" => true,
-        "FAILED" => false,
-        // An ignored test is no result.
-        _ => return None,
-    };
-    Some(Test {
-        layer,
-        name: name.to_owned(),
-        passed,
-        seconds: None,
-        error: None,
+/// A program full of tests.
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    package: String,
+    /// Directory of the package.
+    dir: PathBuf,
+    target: Target,
+}
+
+/// A message of cargo's, as far as it is about a program.
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    executable: Option<PathBuf>,
+    manifest_path: PathBuf,
+    package_id: String,
+    profile: Profile,
+    target: Target,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
+}
+
+/// Builds all test programs; and whether none is missing.
+fn build() -> Result<(Vec<Program>, bool)> {
+    let mut compiled = false;
+    let programs = progress::step("compile the tests", || {
+        let json = "--message-format=json-render-diagnostics";
+        let output = cargo(&[
+            "build",
+            "--workspace",
+            "--tests",
+            "--profile=test",
+            "--keep-going",
+            json,
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+        compiled = output.status.success();
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
+        programs.sort_by_key(Program::name);
+        Ok(programs)
+    })?;
+    Ok((programs, compiled))
+}
+
+fn program(message: &str) -> Option<Program> {
+    let artifact: Artifact = serde_json::from_str(message).ok()?;
+    let path = artifact.executable.filter(|_| artifact.profile.test)?;
+    Some(Program {
+        path,
+        package: package_name(&artifact.package_id)?.to_owned(),
+        dir: artifact.manifest_path.parent()?.to_owned(),
+        target: artifact.target,
     })
 }
 
-fn is_noise(line: &str) -> bool {
-    line.is_empty()
-        || line.starts_with("running ")
-        || line.starts_with("test result: ok")
-        || line.starts_with("test ") && line.contains(" ... ignored")
+/// The name in `path+file:///dir/name#0.1.0` and `path+file:///dir#name@0.1.0`.
+fn package_name(id: &str) -> Option<&str> {
+    let (place, version) = id.rsplit_once('#')?;
+    match version.split_once('@') {
+        Some((name, _)) => Some(name),
+        None => place.rsplit('/').next(),
+    }
+}
+
+impl Program {
+    fn layer(&self) -> Layer {
+        let integration = self.target.kind.iter().any(|kind| kind == "test");
+        match integration && TOOLS.contains(&self.package.as_str()) {
+            true => Layer::Cli,
+            false => Layer::Unit,
+        }
+    }
+
+    /// What a test's own name is prefixed by.
+    fn name(&self) -> String {
+        match self.target.name == self.package {
+            true => self.package.clone(),
+            false => format!("{}::{}", self.package, self.target.name),
+        }
+    }
+
+    fn listed(&self, test: &str) -> Listed {
+        Listed::new(self.layer(), format!("{}::{test}", self.name()))
+    }
+
+    /// As cargo would run it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .current_dir(&self.dir)
+            .env("CARGO_MANIFEST_DIR", &self.dir)
+            // New snapshots are for their author to accept, not for us to add.
+            .env("INSTA_UPDATE", "no");
+        command
+    }
+
+    fn run(&self, outcome: &mut Outcome) -> Result<()> {
+        let start = Instant::now();
+        let output = self
+            .command()
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot run {}", self.path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let report = Report::parse(&text, output.status);
+        let name = self.name();
+        if !report.tests.is_empty() {
+            eprintln!(
+                "    {name}: {} ({:.1} s)",
+                report.verdict(),
+                start.elapsed().as_secs_f64()
+            );
+        }
+        take(outcome, self.layer(), &name, report, &text)
+    }
+}
+
+/// The examples in the documentation; cargo builds and runs these itself.
+fn documentation(outcome: &mut Outcome) -> Result<()> {
+    let output = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])
+        .stderr(Stdio::piped())
+        .output()
+        .context("cannot run cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report = Report::parse(&text, output.status);
+    eprintln!("    documentation: {}", report.verdict());
+    if report.tests.is_empty() {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    take(outcome, Layer::Unit, "documentation", report, &text)
+}
+
+/// Adds a report to the outcome; keeps what failed ones wrote.
+fn take(
+    outcome: &mut Outcome,
+    layer: Layer,
+    program: &str,
+    report: Report,
+    text: &str,
+) -> Result<()> {
+    if !report.is_good() {
+        let log = log(layer, program);
+        fs::create_dir_all(log.parent().unwrap_or(Path::new(".")))?;
+        fs::write(&log, text)?;
+        for (name, error) in report.errors() {
+            eprintln!(
+                "---- {program}::{name}\n{}\n",
+                libtest::without_backtrace(error)
+            );
+        }
+        eprintln!("    log: {}", log.display());
+    }
+    if let Some(trouble) = report.trouble {
+        outcome.fail(layer, program, &trouble);
+    }
+    outcome
+        .tests
+        .extend(report.tests.into_iter().map(|test| Test {
+            layer: layer.name(),
+            name: format!("{program}::{}", test.name),
+            passed: test.error.is_none(),
+            seconds: None,
+            error: test.error,
+        }));
+    Ok(())
+}
+
+fn log(layer: Layer, program: &str) -> PathBuf {
+    let file = format!("{}.log", program.replace("::", "-"));
+    let dir = workspace::target().join("test").join(layer.name());
+    dir.join(file)
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.stderr(Stdio::null()).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace::top()).args(arguments);
+    command
 }
 
 #[cfg(test)]
@@ -107,19 +267,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn result_lines_are_read() {
-        let ok = parse("unit", "test key::tests::round_trip ... ok").unwrap();
-        assert_eq!(
-            (ok.name.as_str(), ok.passed),
-            ("key::tests::round_trip", true)
-        );
-        let doc = parse(
-            "unit",
-            "test ddlab/src/machine.rs - machine::Command (line 24) ... ok",
-        );
-        assert!(doc.unwrap().passed);
-        assert!(!parse("unit", "test a ... FAILED").unwrap().passed);
-        assert!(parse("unit", "test a ... ignored, needs a VM").is_none());
-        assert!(parse("unit", "test result: ok. 3 passed; 0 failed").is_none());
+    fn programs_are_found_in_cargos_messages() {
+        let message = r#"{"reason":"compiler-artifact","package_id":"path+file:///x/ddctl#0.1.0",
+            "manifest_path":"/x/ddctl/Cargo.toml","target":{"kind":["test"],"name":"cli"},
+            "profile":{"test":true},"executable":"/t/deps/cli-0123"}"#;
+        let found = program(message).unwrap();
+        assert_eq!(found.name(), "ddctl::cli");
+        assert_eq!(found.layer(), Layer::Cli);
+        assert_eq!(found.dir, Path::new("/x/ddctl"));
+        assert!(program(&message.replace("true", "false")).is_none());
+        assert!(program(r#"{"reason":"build-finished","success":true}"#).is_none());
+    }
+
+    #[test]
+    fn packages_have_names() {
+        let named = "path+file:///x/tests/lab#ddlab@0.1.0";
+        assert_eq!(package_name(named), Some("ddlab"));
+        assert_eq!(package_name("path+file:///x/ddcore#0.1.0"), Some("ddcore"));
     }
 }

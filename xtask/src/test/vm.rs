@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::{Result, bail};
 use ddlab::{Context, Scenario, Verdict, selftest};
 
-use super::{Args, Outcome, Test};
+use super::{Args, Layer, Listed, Outcome, Test};
 use crate::{
     cache,
     image::{self, Content},
@@ -21,7 +21,8 @@ fn all() -> Vec<Scenario> {
     all
 }
 
-fn selected(args: &Args) -> Result<Vec<Scenario>> {
+/// The scenarios meant by the arguments.
+pub(super) fn selected(args: &Args) -> Result<Vec<Scenario>> {
     let all = all();
     if let Some(unknown) = args
         .scenarios
@@ -39,24 +40,26 @@ fn selected(args: &Args) -> Result<Vec<Scenario>> {
         .collect())
 }
 
-pub(super) fn list(args: &Args) -> Result<()> {
-    for scenario in selected(args)? {
-        let quick = if scenario.quick { " (quick)" } else { "" };
-        println!("vm {}{quick}: {}", scenario.name, scenario.about);
-    }
-    Ok(())
+pub(super) fn list(scenarios: &[Scenario]) -> Vec<Listed> {
+    scenarios
+        .iter()
+        .map(|scenario| Listed {
+            about: Some(scenario.about.to_owned()),
+            quick: scenario.quick,
+            ..Listed::new(Layer::Vm, scenario.name.to_owned())
+        })
+        .collect()
 }
 
-pub(super) fn run(args: &Args, outcome: &mut Outcome) -> Result<()> {
-    let scenarios = selected(args)?;
+pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) -> Result<()> {
     package::install_missing()?;
+    // Two labs at a time would starve each other, and share the images.
+    let _lock = cache::lock("vm.lock")?;
     let content = match args.bare {
         true => Content::Agent,
         false => Content::All,
     };
     let artifacts = image::artifacts(&args.kernel, content)?;
-    // Two labs at a time would starve each other.
-    let _lock = cache::lock("vm.lock")?;
     let dir = workspace::target().join("test");
     fs::create_dir_all(&dir)?;
     let mut context = Context::new(artifacts, args.accel, dir, args.quick);
@@ -71,7 +74,7 @@ pub(super) fn run(args: &Args, outcome: &mut Outcome) -> Result<()> {
         let verdict = context.run(scenario);
         tell(scenario, &verdict);
         outcome.tests.push(Test {
-            layer: "vm",
+            layer: Layer::Vm.name(),
             name: scenario.name.to_owned(),
             passed: verdict.error.is_none(),
             seconds: Some(verdict.took.as_secs_f64()),
@@ -93,6 +96,9 @@ fn tell(scenario: &Scenario, verdict: &Verdict) {
         scenario.name,
         verdict.took.as_secs_f64()
     );
+    if let Some(error) = &verdict.error {
+        eprintln!("{error:#}");
+    }
     if let Some(logs) = &verdict.logs {
         eprintln!("    logs: {}", logs.display());
     }
