@@ -18,27 +18,27 @@ mod targets;
 mod view;
 mod weights;
 
-pub use event::{Action, Event, Failure, Outcome, Time};
+pub use event::{Action, Cgroups, Event, Failure, Outcome, Time};
 
 use crate::config::Config;
 use plan::Plan;
 use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tracing::{info, warn};
 use view::View;
 
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
 
-/// How soon after a failed change the pools are listed again.
-const LIST_AFTER_FAILURE: Time = Time::from_secs(1);
+/// How soon after a failed change everything is looked at again.
+const LOOK_AFTER_FAILURE: Time = Time::from_secs(1);
 
 /// The daemon's mind.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
-    /// Cgroups that exist, by their paths below the root.
-    cgroups: BTreeSet<String>,
+    /// Cgroups that exist.
+    cgroups: Cgroups,
     module: Module,
     /// Cgroups whose pools are ours to change and to remove, and the names we gave these.
     managed: BTreeMap<String, String>,
@@ -75,7 +75,7 @@ impl Engine {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            cgroups: BTreeSet::new(),
+            cgroups: Cgroups::new(),
             module: Module::Absent {
                 next_try: Time::ZERO,
             },
@@ -98,7 +98,7 @@ impl Engine {
         let (module, enrolled) = match &self.module {
             Module::Absent { .. } => (false, 0),
             Module::Present { view, .. } => {
-                let present = view.by_cgroup();
+                let present = view.of(&self.cgroups);
                 let enrolled = |cgroup: &&String| present.contains_key(*cgroup);
                 (true, targets.keys().filter(enrolled).count())
             }
@@ -113,9 +113,9 @@ impl Engine {
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
-            Event::CgroupAppeared(cgroup) => {
+            Event::CgroupAppeared(cgroup, id) => {
                 self.retries.forget(&cgroup);
-                self.cgroups.insert(cgroup);
+                self.cgroups.insert(cgroup, id);
             }
             Event::CgroupVanished(cgroup) => self.vanished(now, &cgroup),
             Event::CgroupsLost => self.next_scan = now,
@@ -171,9 +171,9 @@ impl Engine {
         };
         let targets = targets::of(&self.config, &self.cgroups);
         let shares = weights::of(&targets);
-        let present = view.by_cgroup();
+        let present = view.of(&self.cgroups);
         self.managed
-            .retain(|cgroup, _| targets.contains_key(cgroup) || present.contains_key(cgroup));
+            .retain(|cgroup, _| targets.contains_key(cgroup) || view.mentions(cgroup));
         for (cgroup, pool) in &present {
             // The pool of a wanted cgroup is ours, whoever made it.
             if targets.contains_key(cgroup) && !self.managed.contains_key(cgroup) {
@@ -209,15 +209,11 @@ impl Engine {
         self.list_by(now);
     }
 
-    /// A cgroup is gone, and what was below it. The kernel removes its pool; a new cgroup of the
-    /// same name needs a new one.
+    /// A cgroup is gone, and what was below it. The kernel removes its pool.
     fn vanished(&mut self, now: Time, cgroup: &str) {
         let below = format!("{cgroup}/");
-        let gone = |other: &str| other == cgroup || other.starts_with(&below);
-        self.cgroups.retain(|other| !gone(other));
-        if let Module::Present { view, .. } = &mut self.module {
-            view.bury(gone);
-        }
+        self.cgroups
+            .retain(|other, _| other != cgroup && !other.starts_with(&below));
         self.list_by(now);
     }
 
@@ -248,15 +244,16 @@ impl Engine {
         }
     }
 
-    fn scanned(&mut self, now: Time, cgroups: BTreeSet<String>) {
-        let gone: Vec<String> = self.cgroups.difference(&cgroups).cloned().collect();
-        for cgroup in gone {
-            self.vanished(now, &cgroup);
+    fn scanned(&mut self, now: Time, cgroups: Cgroups) {
+        for (cgroup, id) in &cgroups {
+            if self.cgroups.get(cgroup) != Some(id) {
+                self.retries.forget(cgroup);
+            }
         }
-        for cgroup in cgroups.difference(&self.cgroups) {
-            self.retries.forget(cgroup);
+        if self.cgroups != cgroups {
+            self.cgroups = cgroups;
+            self.list_by(now);
         }
-        self.cgroups = cgroups;
         self.next_scan = now.saturating_add(SCAN_EVERY);
     }
 
@@ -284,15 +281,17 @@ impl Engine {
                     }
                     Action::Connect | Action::List | Action::Scan => {}
                 }
-                view.apply(action, id);
+                view.apply(action, id, &self.cgroups);
             }
             Err(Failure::Gone) => self.no_module(now, &Failure::Gone),
             Err(failure) => {
-                view.unbury();
                 if self.retries.failed(now, &key, failure.text()) {
                     warn!(cgroup = key, "{}; will try again", failure.text());
                 }
-                self.list_by(now.saturating_add(LIST_AFTER_FAILURE));
+                // What we believe may be wrong: look at the cgroups and at the pools again.
+                let soon = now.saturating_add(LOOK_AFTER_FAILURE);
+                self.next_scan = self.next_scan.min(soon);
+                self.list_by(soon);
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     config::Config,
-    engine::{Action, Engine, Event, Failure, Outcome, Time},
+    engine::{Action, Cgroups, Engine, Event, Failure, Outcome, Time},
     module::{self, Module},
     service::{self, Service},
     tree::{self, Tree},
@@ -12,7 +12,6 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use ddnl::AsyncGuestControl;
 use std::{
-    collections::BTreeSet,
     future::pending,
     path::{Path, PathBuf},
     time::Duration,
@@ -156,13 +155,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
         Ok(None)
     }
 
-    fn scan(&mut self) -> BTreeSet<String> {
+    fn scan(&mut self) -> Cgroups {
         if self.tree.is_none() {
             self.open_tree();
         }
         match &mut self.tree {
             Some(tree) => tree.scan(),
-            None => BTreeSet::new(),
+            None => Cgroups::new(),
         }
     }
 
@@ -236,7 +235,7 @@ fn alive_timer(every: Duration) -> Interval {
 
 fn cgroup_event(change: tree::Change) -> Event {
     match change {
-        tree::Change::Appeared(cgroup) => Event::CgroupAppeared(cgroup),
+        tree::Change::Appeared(cgroup, id) => Event::CgroupAppeared(cgroup, id),
         tree::Change::Lost => Event::CgroupsLost,
         tree::Change::Vanished(cgroup) => Event::CgroupVanished(cgroup),
     }

@@ -2,11 +2,13 @@
 
 //! Which cgroups there are, and which come and go.
 
+use crate::engine::Cgroups;
 use futures_util::StreamExt;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask, Watches};
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     fs, io,
+    os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
 };
 use tracing::warn;
@@ -14,8 +16,8 @@ use tracing::warn;
 /// A cgroup came or went.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// It was made.
-    Appeared(String),
+    /// It was made: its path and its number.
+    Appeared(String, u64),
     /// It was removed.
     Vanished(String),
     /// Announcements were lost: scan again.
@@ -56,8 +58,8 @@ impl Tree {
     }
 
     /// All cgroups there are now; each is watched from here on.
-    pub fn scan(&mut self) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
+    pub fn scan(&mut self) -> Cgroups {
+        let mut found = Cgroups::new();
         self.visit("", &mut found);
         found
     }
@@ -106,15 +108,22 @@ impl Tree {
             self.waiting.push_back(Change::Vanished(path));
         } else {
             // What was made below it before it was watched is found here.
-            let mut found = BTreeSet::from([path.clone()]);
-            self.visit(&path, &mut found);
-            self.waiting.extend(found.into_iter().map(Change::Appeared));
+            let mut found = Cgroups::new();
+            // A cgroup's number is that of its directory.
+            if let Ok(directory) = fs::symlink_metadata(self.directory(&path)) {
+                found.insert(path.clone(), directory.ino());
+                self.visit(&path, &mut found);
+            }
+            let appeared = found
+                .into_iter()
+                .map(|(path, id)| Change::Appeared(path, id));
+            self.waiting.extend(appeared);
         }
     }
 
     /// Watches a directory, then adds what is in it, so that nothing falls between.
-    fn visit(&mut self, path: &str, found: &mut BTreeSet<String>) {
-        let directory = self.root.join(path.trim_start_matches('/'));
+    fn visit(&mut self, path: &str, found: &mut Cgroups) {
+        let directory = self.directory(path);
         self.watch(path, &directory);
         let Ok(entries) = fs::read_dir(&directory) else {
             // It went while we looked; its parent's watch says so.
@@ -127,9 +136,13 @@ impl Tree {
             if let Some(name) = entry.file_name().to_str() {
                 let below = format!("{path}/{name}");
                 self.visit(&below, found);
-                found.insert(below);
+                found.insert(below, entry.ino());
             }
         }
+    }
+
+    fn directory(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
     }
 
     fn watch(&mut self, path: &str, directory: &Path) {

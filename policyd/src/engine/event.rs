@@ -4,16 +4,20 @@
 
 use crate::config::Config;
 use ddnl::{NewPool, Pool, PoolChange};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Time since some moment, the same for all calls.
 pub type Time = Duration;
 
+/// The cgroups there are: paths below the root, and the numbers that tell a cgroup from one of
+/// the same name before it.
+pub type Cgroups = BTreeMap<String, u64>;
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A cgroup was made.
-    CgroupAppeared(String),
+    /// A cgroup was made: its path and its number.
+    CgroupAppeared(String, u64),
     /// A cgroup, and everything below it, was removed.
     CgroupVanished(String),
     /// Announcements of cgroups were lost.
@@ -54,8 +58,8 @@ pub enum Outcome {
     Connected(Result<(), Failure>),
     /// The module's pools.
     Listed(Result<Vec<Pool>, Failure>),
-    /// All cgroups, by their paths below the root.
-    Scanned(BTreeSet<String>),
+    /// All cgroups.
+    Scanned(Cgroups),
     /// A change was made, or was not.
     Changed {
         /// The change.

@@ -2,10 +2,10 @@
 
 //! Finds the next difference between what is and what should be.
 
-use super::{Action, Time, retry::Retries, targets::Target, weights::Share};
+use super::{Action, Cgroups, Time, retry::Retries, targets::Target, weights::Share};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Both sides of the comparison.
 pub(super) struct Plan<'a> {
@@ -13,7 +13,7 @@ pub(super) struct Plan<'a> {
     pub(super) retries: &'a Retries,
     /// Cgroups whose pools are ours, and the names we gave them.
     pub(super) managed: &'a BTreeMap<String, String>,
-    pub(super) cgroups: &'a BTreeSet<String>,
+    pub(super) cgroups: &'a Cgroups,
     pub(super) targets: &'a BTreeMap<String, Target>,
     pub(super) shares: &'a BTreeMap<String, Share>,
     pub(super) present: &'a BTreeMap<String, &'a Pool>,
@@ -37,7 +37,7 @@ impl Plan<'_> {
             let pool = self.present.get(cgroup)?;
             let unwanted = match self.targets.get(cgroup) {
                 Some(target) => target.name != *name,
-                None => self.cgroups.contains(cgroup),
+                None => self.cgroups.contains_key(cgroup),
             };
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         })

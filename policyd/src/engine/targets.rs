@@ -2,9 +2,10 @@
 
 //! What each container should get.
 
+use super::Cgroups;
 use crate::config::Config;
 use ddabi::pool::Store;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What one container should get. Service levels will stand beside the weight.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -15,7 +16,7 @@ pub(super) struct Target {
 }
 
 /// The targets of all cgroups that are containers.
-pub(super) fn of(config: &Config, cgroups: &BTreeSet<String>) -> BTreeMap<String, Target> {
+pub(super) fn of(config: &Config, cgroups: &Cgroups) -> BTreeMap<String, Target> {
     let target = |cgroup: &String| {
         let container = config.container(cgroup)?;
         let target = Target {
@@ -25,5 +26,5 @@ pub(super) fn of(config: &Config, cgroups: &BTreeSet<String>) -> BTreeMap<String
         };
         Some((cgroup.clone(), target))
     };
-    cgroups.iter().filter_map(target).collect()
+    cgroups.keys().filter_map(target).collect()
 }

@@ -2,42 +2,45 @@
 
 //! The module's pools, as far as they are known.
 
-use super::Action;
+use super::{Action, Cgroups};
 use ddabi::pool::DEFAULT_POOL;
 use ddnl::Pool;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The pools of the last list, and what changed since.
 #[derive(Debug, Default)]
 pub(super) struct View {
     listed: bool,
     pools: BTreeMap<u32, Pool>,
-    /// Pools whose cgroups died; the kernel removes them when it gets to it.
-    dying: BTreeSet<(u32, Option<u64>)>,
 }
 
 impl View {
     /// Takes a new list; answers whether it is the first one.
     pub(super) fn replace(&mut self, pools: Vec<Pool>) -> bool {
         self.pools = pools.into_iter().map(|pool| (pool.id, pool)).collect();
-        let pools = &self.pools;
-        self.dying.retain(|(id, cgroup)| {
-            let pool = pools.get(id);
-            pool.is_some_and(|pool| pool.cgroup_id == *cgroup)
-        });
         !std::mem::replace(&mut self.listed, true)
     }
 
-    /// The living pools by their cgroups; of two of one path the one with the higher number.
-    pub(super) fn by_cgroup(&self) -> BTreeMap<String, &Pool> {
-        let living = |pool: &&Pool| {
-            pool.id != DEFAULT_POOL && !self.dying.contains(&(pool.id, pool.cgroup_id))
+    /// The pools of cgroups that exist. A pool may outlive its cgroup for a while, even when
+    /// there is a new one of the same name: numbers tell them apart.
+    pub(super) fn of(&self, cgroups: &Cgroups) -> BTreeMap<String, &Pool> {
+        let living = |pool: &Pool| {
+            let path = pool.cgroup.as_ref()?;
+            let id = cgroups.get(path)?;
+            pool.cgroup_id
+                .is_none_or(|own| own == *id)
+                .then(|| path.clone())
         };
         self.pools
             .values()
-            .filter(living)
-            .filter_map(|pool| Some((pool.cgroup.clone()?, pool)))
+            .filter_map(|pool| Some((living(pool)?, pool)))
             .collect()
+    }
+
+    /// Whether there is a pool for a path, even one whose cgroup died.
+    pub(super) fn mentions(&self, path: &str) -> bool {
+        let mut paths = self.pools.values().map(|pool| pool.cgroup.as_deref());
+        paths.any(|one| one == Some(path))
     }
 
     pub(super) fn default_pool(&self) -> Option<&Pool> {
@@ -58,14 +61,14 @@ impl View {
     }
 
     /// Does to the list what was done to the module.
-    pub(super) fn apply(&mut self, action: Action, added: Option<u32>) {
+    pub(super) fn apply(&mut self, action: Action, added: Option<u32>, cgroups: &Cgroups) {
         match (action, added) {
             (Action::Add(new), Some(id)) => {
                 let pool = Pool {
                     vm: None,
                     id,
                     name: new.name,
-                    cgroup_id: None,
+                    cgroup_id: cgroups.get(&new.cgroup).copied(),
                     cgroup: Some(new.cgroup),
                     weight: new.weight,
                     store: new.store,
@@ -84,19 +87,5 @@ impl View {
             }
             _ => {}
         }
-    }
-
-    /// The cgroups for which `gone` holds died.
-    pub(super) fn bury(&mut self, gone: impl Fn(&str) -> bool) {
-        for pool in self.pools.values() {
-            if pool.cgroup.as_deref().is_some_and(&gone) {
-                self.dying.insert((pool.id, pool.cgroup_id));
-            }
-        }
-    }
-
-    /// Something was not as believed: a pool held for dead may live.
-    pub(super) fn unbury(&mut self) {
-        self.dying.clear();
     }
 }

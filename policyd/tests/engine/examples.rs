@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use crate::world::{World, parse};
+use ddabi::pool::Store;
+use ddnl::{GuestControl, NewPool, PoolChange, fake::Mood};
+use policyd::engine::{Action, Event, Summary, Time};
+
+const TWO: &str = r#"
+interval_s = 5
+[[container]]
+name = "web"
+cgroup = "/web"
+weight = 300
+[[container]]
+name = "job {}"
+cgroup = "/jobs/*"
+weight = 50
+"#;
+
+const SECOND: Time = Time::from_secs(1);
+const MINUTE: Time = Time::from_secs(60);
+
+fn entry(name: &str, weight: u32) -> (String, u32) {
+    (name.into(), weight)
+}
+
+#[test]
+fn containers_are_enrolled_as_they_come() {
+    let mut world = World::new(TWO);
+    world.make("/web", false);
+    world.act();
+    assert_eq!(world.enrolled()["/web"], entry("web", 300));
+    world.make("/jobs", true);
+    world.make("/jobs/7.scope", true);
+    world.make("/jobs/7.scope/deeper", true);
+    world.act();
+    assert_eq!(world.enrolled()["/jobs/7.scope"], entry("job 7", 50));
+    assert_eq!(world.enrolled().len(), 2);
+    assert_eq!(world.changes().len(), 2);
+}
+
+#[test]
+fn nothing_is_done_twice() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.pass(10 * MINUTE);
+    assert_eq!(world.changes().len(), 1);
+}
+
+#[test]
+fn a_cgroup_made_anew_is_enrolled_anew() {
+    for lingers in [false, true] {
+        let mut world = World::new(TWO);
+        world.make("/web", true);
+        world.act();
+        world.remove("/web", true, lingers);
+        world.make("/web", true);
+        world.act();
+        world.reap();
+        world.pass(MINUTE);
+        assert_eq!(world.enrolled()["/web"], entry("web", 300), "{lingers}");
+        assert_eq!(world.changes().len(), 2);
+    }
+}
+
+#[test]
+fn announcements_may_be_lost() {
+    let mut world = World::new(TWO);
+    world.act();
+    world.make("/web", false);
+    world.pass(MINUTE);
+    assert!(world.enrolled().contains_key("/web"));
+    world.make("/jobs/1", false);
+    world.tell(Event::CgroupsLost);
+    world.act();
+    assert!(world.enrolled().contains_key("/jobs/1"));
+}
+
+#[test]
+fn without_a_module_it_waits() {
+    let mut world = World::new(TWO);
+    world.mood(Mood::Absent);
+    world.make("/web", true);
+    world.pass(MINUTE);
+    let tries = world
+        .log
+        .iter()
+        .filter(|action| **action == Action::Connect);
+    assert_eq!(tries.count(), 13);
+    let summary = |module, enrolled| Summary {
+        module,
+        wanted: 1,
+        enrolled,
+    };
+    assert_eq!(world.engine.summary(), summary(false, 0));
+    world.mood(Mood::Well);
+    world.tell(Event::ModuleCame);
+    world.act();
+    assert_eq!(world.engine.summary(), summary(true, 1));
+}
+
+#[test]
+fn a_module_loaded_anew_gets_everything_again() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.act();
+    world.guest.with(ddnl::fake::GuestState::reload);
+    world.tell(Event::ModuleWent);
+    world.tell(Event::ModuleCame);
+    world.act();
+    assert_eq!(world.enrolled()["/web"], entry("web", 300));
+    // The same without being told.
+    world.guest.with(ddnl::fake::GuestState::reload);
+    world.pass(5 * SECOND);
+    assert_eq!(world.enrolled()["/web"], entry("web", 300));
+}
+
+#[test]
+fn the_file_wins_over_changes_by_hand() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.act();
+    let change = PoolChange {
+        weight: Some(7),
+        store: Some(Store::None),
+    };
+    world.guest.set_pool(1, change).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(world.enrolled()["/web"], entry("web", 300));
+    world.guest.remove_pool(1).unwrap();
+    world.tell(Event::SessionChanged);
+    world.act();
+    assert_eq!(world.enrolled()["/web"], entry("web", 300));
+}
+
+#[test]
+fn what_is_not_in_the_file_is_left_alone() {
+    let mut world = World::new(TWO);
+    world.make("/other", true);
+    let other = NewPool {
+        cgroup: "/other".into(),
+        name: "by hand".into(),
+        weight: 9,
+        store: Store::Memory,
+    };
+    world.guest.add_pool(&other).unwrap();
+    world.pass(MINUTE);
+    world.tell(Event::ConfigLoaded(parse("")));
+    world.pass(MINUTE);
+    assert_eq!(world.enrolled()["/other"], entry("by hand", 9));
+    assert_eq!(world.changes(), []);
+}
+
+#[test]
+fn a_new_file_changes_only_the_difference() {
+    let mut world = World::new(TWO);
+    for path in ["/web", "/jobs/1", "/jobs/2"] {
+        world.make(path, true);
+    }
+    world.act();
+    world.changes();
+    world.tell(Event::ConfigLoaded(parse(
+        "[[container]]\nname = \"web\"\ncgroup = \"/web\"\nweight = 10\n\
+         [[container]]\nname = \"job 1\"\ncgroup = \"/jobs/1\"\nweight = 50\n",
+    )));
+    world.act();
+    let changes = world.changes();
+    assert!(
+        matches!(changes[..], [Action::Remove(_), Action::Set(..)]),
+        "{changes:?}"
+    );
+    assert_eq!(world.enrolled().len(), 2);
+    assert_eq!(world.enrolled()["/web"], entry("web", 10));
+}
+
+#[test]
+fn a_new_name_needs_a_new_pool() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.act();
+    let renamed = TWO.replace("\"web\"", "\"shop\"");
+    world.tell(Event::ConfigLoaded(parse(&renamed)));
+    world.pass(MINUTE);
+    assert_eq!(world.enrolled()["/web"], entry("shop", 300));
+    assert_eq!(world.changes().len(), 3);
+}
+
+#[test]
+fn pools_of_an_earlier_daemon_are_taken_over() {
+    let mut world = World::new(TWO);
+    world.make("/web", false);
+    world.act();
+    world.changes();
+    let guest = world.guest.clone();
+    let mut after = World::new(TWO);
+    after.guest = guest;
+    after.pass(MINUTE);
+    assert_eq!(after.changes(), []);
+    after.tell(Event::ConfigLoaded(parse("")));
+    after.act();
+    assert!(after.enrolled().is_empty());
+}
+
+#[test]
+fn the_default_pool_has_a_weight_if_the_file_says_so() {
+    let mut world = World::new("default_pool_weight = 0");
+    world.pass(MINUTE);
+    assert_eq!(world.guest.with(|state| state.pools[0].weight), 0);
+    world.tell(Event::ConfigLoaded(parse("")));
+    world.pass(MINUTE);
+    assert_eq!(world.changes().len(), 1);
+}
+
+#[test]
+fn what_fails_is_tried_less_and_less_often() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.mood(Mood::Refusing(28));
+    world.pass(10 * MINUTE);
+    // After 1, 2, 4, 8, 16, 32, 60, 60 … seconds.
+    let tries = world.changes().len();
+    assert!((14..=17).contains(&tries), "{tries}");
+    world.mood(Mood::Well);
+    world.pass(MINUTE);
+    assert!(world.enrolled().contains_key("/web"));
+}
+
+#[test]
+fn one_failure_does_not_hold_up_the_others() {
+    let mut world = World::new(TWO);
+    world.make("/jobs/1", true);
+    // The engine believes in a cgroup that the module does not know.
+    world.tell(Event::CgroupAppeared("/web".into(), 77));
+    world.act();
+    assert!(world.enrolled().contains_key("/jobs/1"));
+}
+
+#[test]
+fn a_module_of_another_version_is_not_touched() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    for mood in [Mood::Version(99), Mood::Layout, Mood::Forbidden] {
+        world.mood(mood);
+        world.pass(MINUTE);
+    }
+    assert_eq!(world.changes(), []);
+    assert!(!world.engine.summary().module);
+}
+
+/// The limit of pools is reached: those that are not wanted any more go first.
+#[test]
+fn room_is_made_before_it_is_needed() {
+    let old = "[[container]]\nname = \"old\"\ncgroup = \"/old/*\"\n";
+    let mut world = World::new(old);
+    world.make("/old/1", true);
+    world.make("/new/1", true);
+    world.act();
+    world.changes();
+    world.tell(Event::ConfigLoaded(parse(&old.replace("old", "new"))));
+    world.act();
+    let changes = world.changes();
+    assert!(
+        matches!(changes[..], [Action::Remove(_), Action::Add(_)]),
+        "{changes:?}"
+    );
+}
+
+#[test]
+fn another_root_means_other_cgroups() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.act();
+    world.tell(Event::ConfigLoaded(parse(&format!(
+        "cgroup_root = \"/other\"\n{TWO}"
+    ))));
+    world.log.clear();
+    world.act();
+    assert_eq!(world.log[0], Action::Scan);
+}

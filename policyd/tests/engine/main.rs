@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine in a simulated world with a simulated clock.
+
+mod examples;
+mod properties;
+mod world;

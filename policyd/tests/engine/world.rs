@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Cgroups, a guest module and a clock in memory, driven by an engine.
+
+use ddnl::{
+    GuestControl, Pool,
+    fake::{FakeGuest, Mood},
+};
+use policyd::{
+    config::Config,
+    engine::{Action, Engine, Event, Failure, Outcome, Time},
+};
+use std::collections::BTreeMap;
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) guest: FakeGuest,
+    pub(crate) now: Time,
+    /// Everything the engine did.
+    pub(crate) log: Vec<Action>,
+    next_cgroup: u64,
+}
+
+impl World {
+    /// A world with a module, without cgroups.
+    pub(crate) fn new(config: &str) -> Self {
+        let guest = FakeGuest::default();
+        guest.with(|state| state.cgroups = Some(BTreeMap::new()));
+        Self {
+            engine: Engine::new(parse(config)),
+            guest,
+            now: Time::ZERO,
+            log: Vec::new(),
+            next_cgroup: 1,
+        }
+    }
+
+    /// Makes a cgroup; the engine hears of it if it is told.
+    pub(crate) fn make(&mut self, path: &str, told: bool) {
+        let id = self.next_cgroup;
+        self.next_cgroup += 1;
+        let made = self.guest.with(|state| {
+            let cgroups = state.cgroups.as_mut().unwrap();
+            let new = !cgroups.contains_key(path);
+            if new {
+                cgroups.insert(path.into(), id);
+            }
+            new
+        });
+        if made && told {
+            self.tell(Event::CgroupAppeared(path.into(), id));
+        }
+    }
+
+    /// Removes a cgroup. The kernel removes its pool at once, or when it gets to it.
+    pub(crate) fn remove(&mut self, path: &str, told: bool, lingers: bool) {
+        let removed = self.guest.with(|state| {
+            let removed = state.cgroups.as_mut().unwrap().remove(path).is_some();
+            if !lingers {
+                state.remove_cgroup(path);
+            }
+            removed
+        });
+        if removed && told {
+            self.tell(Event::CgroupVanished(path.into()));
+        }
+    }
+
+    /// The kernel gets to it.
+    pub(crate) fn reap(&mut self) {
+        self.guest.with(|state| {
+            let live: Vec<u64> = state.cgroups.as_ref().unwrap().values().copied().collect();
+            state
+                .pools
+                .retain(|pool| pool.cgroup_id.is_none_or(|id| live.contains(&id)));
+        });
+    }
+
+    pub(crate) fn mood(&mut self, mood: Mood) {
+        self.guest.with(|state| state.mood = mood);
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.engine.handle(self.now, event);
+    }
+
+    /// Does what there is to do now.
+    pub(crate) fn act(&mut self) {
+        const MOST: usize = 200;
+        for _ in 0..MOST {
+            let Some(action) = self.engine.poll_action(self.now) else {
+                let next = self.engine.poll_timeout();
+                assert!(next > self.now, "would be polled again at once");
+                return;
+            };
+            self.log.push(action.clone());
+            let outcome = self.perform(action);
+            self.tell(Event::Outcome(outcome));
+        }
+        let last = &self.log[self.log.len() - 8..];
+        panic!("the engine does not come to rest: {last:#?}");
+    }
+
+    /// Lets time pass; the engine acts whenever it wants to.
+    pub(crate) fn pass(&mut self, time: Time) {
+        let end = self.now + time;
+        self.act();
+        while self.engine.poll_timeout() <= end {
+            self.now = self.engine.poll_timeout();
+            self.act();
+        }
+        self.now = end;
+        self.act();
+    }
+
+    fn perform(&mut self, action: Action) -> Outcome {
+        let guest = &mut self.guest;
+        let result = match &action {
+            Action::Connect => {
+                let connected = guest.status().map(drop).map_err(Failure::from);
+                return Outcome::Connected(connected);
+            }
+            Action::List => return Outcome::Listed(guest.pools().map_err(Failure::from)),
+            Action::Scan => {
+                let cgroups = guest.with(|state| state.cgroups.clone().unwrap());
+                return Outcome::Scanned(cgroups);
+            }
+            Action::Add(pool) => guest.add_pool(pool).map(Some),
+            Action::Remove(pool) => guest.remove_pool(*pool).map(|()| None),
+            Action::Set(pool, change) => guest.set_pool(*pool, *change).map(|()| None),
+        };
+        Outcome::Changed {
+            action,
+            result: result.map_err(Failure::from),
+        }
+    }
+
+    /// The pools by cgroup: name and weight.
+    pub(crate) fn enrolled(&self) -> BTreeMap<String, (String, u32)> {
+        let pools = self.guest.with(|state| state.pools.clone());
+        let entry = |pool: Pool| Some((pool.cgroup?, (pool.name, pool.weight)));
+        pools.into_iter().filter_map(entry).collect()
+    }
+
+    /// The changes the engine made since the last call.
+    pub(crate) fn changes(&mut self) -> Vec<Action> {
+        let log = std::mem::take(&mut self.log);
+        let is_change = |action: &Action| {
+            matches!(action, Action::Add(_) | Action::Remove(_) | Action::Set(..))
+        };
+        log.into_iter().filter(is_change).collect()
+    }
+}
+
+pub(crate) fn parse(text: &str) -> Config {
+    Config::parse(text).unwrap()
+}
