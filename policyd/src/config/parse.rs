@@ -52,15 +52,14 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         let at = error.span().unwrap_or_default();
         reader.problem(at, error.message());
     }
-    if !reader.problems.is_empty() {
-        return Err(reader.problems);
-    }
-    let config = reader.top(table.get_ref());
+    let mut config = Config::default();
     if reader.problems.is_empty() {
-        Ok(config)
-    } else {
-        reader.problems.sort();
-        Err(reader.problems)
+        config = reader.top(table.get_ref());
+    }
+    reader.problems.sort();
+    match reader.problems.as_slice() {
+        [] => Ok(config),
+        _ => Err(reader.problems),
     }
 }
 
@@ -116,10 +115,12 @@ impl Reader<'_> {
                 continue;
             };
             let line = self.line(&item.span());
-            for (what, text, seen) in [
-                ("name", container.name.clone(), &mut names),
-                ("cgroup", container.cgroup.text().to_owned(), &mut cgroups),
-            ] {
+            let mut twins = vec![("cgroup", container.cgroup.text().to_owned(), &mut cgroups)];
+            if !container.cgroup.is_glob() {
+                // Those of a glob differ by what is added to them.
+                twins.push(("name", container.name.clone(), &mut names));
+            }
+            for (what, text, seen) in twins {
                 if let Some(first) = seen.insert(text.clone(), line) {
                     let message =
                         format!("{what} `{text}` is taken by the container in line {first}");

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The program itself: exit codes, signals, and what it tells a service manager.
+
+use assert_cmd::cargo::cargo_bin_cmd;
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    os::unix::net::UnixDatagram,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// Runs `policyd check` on a text; the output without the directory's name.
+fn check(text: &str) -> (Option<i32>, String) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("policyd.toml");
+    fs::write(&file, text).unwrap();
+    let output = cargo_bin_cmd!("policyd").arg("check").arg(&file).output();
+    let output = output.unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    let place = format!("{}/", directory.path().display());
+    (output.status.code(), text.replace(&place, ""))
+}
+
+#[test]
+fn check_tells_right_from_wrong() {
+    let (code, text) = check("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n");
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(0), "policyd.toml: right, 1 containers\n")
+    );
+    let (code, text) = check("intervall_s = 1\n[[container]]\nname = \"a\"\n");
+    assert_eq!(code, Some(1));
+    assert_snapshot!(text);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told() {
+    let mut command = cargo_bin_cmd!("policyd");
+    let output = command.args(["check", "/does/not/exist.toml"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("cannot read /does/not/exist.toml"), "{text}");
+}
+
+#[test]
+fn usage_errors_exit_with_2() {
+    cargo_bin_cmd!("policyd").arg("frobnicate").assert().code(2);
+}
+
+#[test]
+fn help() {
+    for verb in ["", "run", "check"] {
+        let mut command = cargo_bin_cmd!("policyd");
+        let output = command.args(verb.split_whitespace()).arg("--help").output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_snapshot!(format!("help {verb}").trim().replace(' ', "_"), text);
+    }
+}
+
+/// A service manager of a kind.
+struct Manager {
+    socket: UnixDatagram,
+    daemon: Child,
+}
+
+impl Manager {
+    fn start(directory: &Path) -> Self {
+        let file = directory.join("policyd.toml");
+        let root = directory.join("cgroup");
+        fs::create_dir(&root).unwrap();
+        fs::write(&file, format!("cgroup_root = \"{}\"\n", root.display())).unwrap();
+        let address = directory.join("notify");
+        let socket = UnixDatagram::bind(&address).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(15)))
+            .unwrap();
+        let program = cargo_bin_cmd!("policyd").get_program().to_owned();
+        let daemon = Command::new(program)
+            .arg("run")
+            .arg("--config")
+            .arg(&file)
+            .env("NOTIFY_SOCKET", &address)
+            .env("WATCHDOG_USEC", "100000")
+            .env_remove("WATCHDOG_PID")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { socket, daemon }
+    }
+
+    /// Waits for a message that has a line.
+    fn hear(&self, line: &str) {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = self.socket.recv(&mut buffer).expect(line);
+            let text = String::from_utf8_lossy(&buffer[..length]);
+            if text.lines().any(|one| one.starts_with(line)) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.daemon);
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+#[test]
+fn it_talks_to_its_manager() {
+    let directory = TempDir::new().unwrap();
+    let mut manager = Manager::start(directory.path());
+    manager.hear("READY=1");
+    manager.hear("WATCHDOG=1");
+    manager.signal(Signal::HUP);
+    manager.hear("RELOADING=1");
+    manager.hear("READY=1");
+    manager.signal(Signal::TERM);
+    manager.hear("STOPPING=1");
+    assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
+}
+
+/// The unit starts what there is, may do what it must, and is checked by the manager's own
+/// tool where that is installed.
+#[test]
+fn the_unit_is_sound() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-policyd.service");
+    let text = fs::read_to_string(unit).unwrap();
+    for line in [
+        "Type=notify",
+        "WatchdogSec=",
+        "CapabilityBoundingSet=CAP_NET_ADMIN",
+        "RestrictAddressFamilies=AF_NETLINK AF_UNIX",
+        "ExecReload=",
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+}

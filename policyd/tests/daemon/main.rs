@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The daemon around the engine: its file, its loop, and the program itself.
+
+mod binary;
+mod config;
+mod runtime;

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The loop with real inotify on a directory that stands for cgroups, and a module in memory.
+
+use ddnl::{
+    Result, Side,
+    fake::{FakeGuest, GuestState, Mood},
+};
+use policyd::{
+    module::{Change, Module},
+    runtime::{Request, Runtime},
+    service::Service,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+/// A machine and the daemon's connections to it.
+struct Bench {
+    directory: TempDir,
+    guest: FakeGuest,
+    changes: mpsc::Sender<Change>,
+    requests: mpsc::Sender<Request>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+struct FakeModule {
+    guest: FakeGuest,
+    changes: mpsc::Receiver<Change>,
+}
+
+impl Module for FakeModule {
+    type Control = FakeGuest;
+
+    async fn connect(&mut self) -> Result<FakeGuest> {
+        match self.guest.with(|state| state.mood) {
+            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Guest }),
+            _ => Ok(self.guest.clone()),
+        }
+    }
+
+    async fn changed(&mut self) -> Change {
+        match self.changes.recv().await {
+            Some(change) => change,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+struct FakeService(Arc<Mutex<Vec<String>>>);
+
+impl FakeService {
+    fn say(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+impl Service for FakeService {
+    fn ready(&mut self) {
+        self.say("ready");
+    }
+
+    fn reloading(&mut self) {
+        self.say("reloading");
+    }
+
+    fn stopping(&mut self) {
+        self.say("stopping");
+    }
+
+    fn status(&mut self, text: &str) {
+        self.say(text);
+    }
+
+    fn alive(&mut self) {
+        self.say("alive");
+    }
+
+    fn alive_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(20))
+    }
+}
+
+const WEB: &str = "[[container]]\nname = \"web\"\ncgroup = \"/a/web\"\nweight = 300\n";
+
+impl Bench {
+    /// Runs the daemon beside what `act` does with the machine; then stops it.
+    fn run<F: Future<Output = ()>>(file: &str, act: impl FnOnce(Arc<Self>) -> F) -> Arc<Self> {
+        let (changes, changed) = mpsc::channel(8);
+        let (requests, requested) = mpsc::channel(8);
+        let bench = Arc::new(Self {
+            directory: TempDir::new().unwrap(),
+            guest: FakeGuest::default(),
+            changes,
+            requests,
+            said: Arc::default(),
+        });
+        bench
+            .guest
+            .with(|state| state.cgroups = Some(BTreeMap::new()));
+        fs::create_dir(bench.cgroup("")).unwrap();
+        fs::write(bench.cgroup("/cgroup.controllers"), "memory").unwrap();
+        bench.write(file);
+        let module = FakeModule {
+            guest: bench.guest.clone(),
+            changes: changed,
+        };
+        let service = FakeService(Arc::clone(&bench.said));
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio.block_on(async {
+            let daemon = Runtime::new(&bench.file(), module, service).unwrap();
+            let stop = bench.requests.clone();
+            let acting = async {
+                timeout(Duration::from_secs(15), act(Arc::clone(&bench)))
+                    .await
+                    .expect("what was waited for did not happen");
+                stop.send(Request::Stop).await.unwrap();
+            };
+            let (result, ()) = tokio::join!(daemon.run(requested), acting);
+            result.unwrap();
+        });
+        bench
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("policyd.toml")
+    }
+
+    fn cgroup(&self, path: &str) -> PathBuf {
+        self.directory.path().join(format!("cgroup{path}"))
+    }
+
+    /// Writes the configuration; the interval is short and the root is ours.
+    fn write(&self, containers: &str) {
+        let root = self.cgroup("");
+        let text = format!(
+            "interval_s = 0.1\ncgroup_root = \"{}\"\n{containers}",
+            root.display()
+        );
+        fs::write(self.file(), text).unwrap();
+    }
+
+    /// Makes a cgroup, in the directory and in the module at once.
+    fn make(&self, path: &str) {
+        self.guest.with(|state| {
+            let directory = self.cgroup(path);
+            fs::create_dir(&directory).unwrap();
+            let number = fs::metadata(&directory).unwrap().ino();
+            state.cgroups.as_mut().unwrap().insert(path.into(), number);
+        });
+    }
+
+    /// Removes a cgroup; its pool goes with it.
+    fn remove(&self, path: &str) {
+        self.guest.with(|state| {
+            fs::remove_dir(self.cgroup(path)).unwrap();
+            state.remove_cgroup(path);
+        });
+    }
+
+    async fn until(&self, mut done: impl FnMut(&mut GuestState) -> bool) {
+        while !self.guest.with(&mut done) {
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn until_enrolled(&self, path: &str, weight: u32) {
+        self.until(|state| {
+            let wanted =
+                |pool: &ddnl::Pool| pool.cgroup.as_deref() == Some(path) && pool.weight == weight;
+            state.pools.iter().any(wanted)
+        })
+        .await;
+    }
+
+    async fn until_said(&self, text: &str) {
+        while !self.said.lock().unwrap().iter().any(|one| one == text) {
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn pools(&self) -> usize {
+        self.guest.with(|state| state.pools.len())
+    }
+}
+
+#[test]
+fn containers_are_followed() {
+    let bench = Bench::run(WEB, async |bench| {
+        bench.until_said("ready").await;
+        // The child may be there before its parent is watched.
+        bench.make("/a");
+        bench.make("/a/web");
+        bench.until_enrolled("/a/web", 300).await;
+        bench.remove("/a/web");
+        bench.make("/a/web");
+        bench.until_enrolled("/a/web", 300).await;
+        bench.until_said("1 of 1 containers enrolled").await;
+    });
+    assert_eq!(bench.pools(), 2, "the pools stay when the daemon stops");
+    assert_eq!(bench.said.lock().unwrap().last().unwrap(), "stopping");
+}
+
+#[test]
+fn the_module_may_come_late_and_go() {
+    Bench::run(WEB, async |bench| {
+        bench.guest.with(|state| state.mood = Mood::Absent);
+        bench.make("/a");
+        bench.make("/a/web");
+        let waiting = "waiting for the kernel module doubledecker_guest";
+        bench.until_said(waiting).await;
+        bench.guest.with(|state| state.mood = Mood::Well);
+        bench.changes.send(Change::Came).await.unwrap();
+        bench.until_enrolled("/a/web", 300).await;
+        bench.guest.with(GuestState::reload);
+        bench.changes.send(Change::Session).await.unwrap();
+        bench.until_enrolled("/a/web", 300).await;
+    });
+}
+
+#[test]
+fn a_new_file_is_applied_and_a_wrong_one_is_not() {
+    let bench = Bench::run(WEB, async |bench| {
+        bench.make("/a");
+        bench.make("/a/web");
+        bench.until_enrolled("/a/web", 300).await;
+        bench.write(&WEB.replace("300", "30"));
+        bench.requests.send(Request::Reload).await.unwrap();
+        bench.until_enrolled("/a/web", 30).await;
+        bench.said.lock().unwrap().clear();
+        bench.write("nonsense = 1");
+        bench.requests.send(Request::Reload).await.unwrap();
+        bench.until_said("reloading").await;
+        bench.until_said("ready").await;
+        // The old file is still in force.
+        bench.guest.with(|state| state.pools[1].weight = 5);
+        bench.until_enrolled("/a/web", 30).await;
+    });
+    assert_eq!(bench.pools(), 2);
+}
+
+#[test]
+fn another_root_is_watched_instead() {
+    Bench::run(WEB, async |bench| {
+        bench.make("/a");
+        bench.make("/a/web");
+        bench.until_enrolled("/a/web", 300).await;
+        let text = fs::read_to_string(bench.file()).unwrap();
+        let below = text.replace("/cgroup\"", "/cgroup/a\"");
+        let below = below.replace("/a/web", "/web");
+        fs::write(bench.file(), below).unwrap();
+        bench.requests.send(Request::Reload).await.unwrap();
+        // The path by which the module knows it is another one now.
+        let ino = fs::metadata(bench.cgroup("/a/web")).unwrap().ino();
+        bench.guest.with(|state| {
+            state.pools.truncate(1);
+            state.cgroups = Some(BTreeMap::from([("/web".into(), ino)]));
+        });
+        bench.until_enrolled("/web", 300).await;
+    });
+}
+
+#[test]
+fn signs_of_life_are_given() {
+    let bench = Bench::run("", async |bench| {
+        bench.until_said("alive").await;
+        bench.until_said("0 of 0 containers enrolled").await;
+    });
+    assert!(bench.said.lock().unwrap().contains(&"ready".to_owned()));
+}
