@@ -4,8 +4,8 @@
 //! what its calls have used, about one for each vCPU.
 
 use crate::answer::NoticeRoom;
+use crate::page::Hands;
 use crate::request::MAX_BODY;
-use crate::transfer::Hands;
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;

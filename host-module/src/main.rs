@@ -4,9 +4,9 @@
 //! between VMs and inside each VM between its containers.
 //!
 //! A call comes in through [`dispatch`]; its words are checked in [`request`]; its [`vm`], found in
-//! the [`registry`], lets it in. [`operation`] carries it out, with [`transfer`] and [`flush`], on
-//! a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`] says whether
-//! there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/` are
+//! the [`registry`], lets it in. [`operation`] carries it out, with [`put`], [`get`] and [`flush`],
+//! on a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`] says
+//! whether there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/` are
 //! everything C.
 //!
 //! Lock order, outermost first:
@@ -34,11 +34,13 @@ mod ffi;
 mod flush;
 #[path = "../../shim/genl.rs"]
 mod genl;
+mod get;
 mod host;
 mod notice;
 mod operation;
 mod page;
 mod pool;
+mod put;
 mod registry;
 mod request;
 mod session;
@@ -46,7 +48,6 @@ mod shard;
 mod shrinker;
 mod stats;
 mod tier;
-mod transfer;
 mod vm;
 
 use crate::host::Host;

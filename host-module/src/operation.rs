@@ -5,10 +5,10 @@
 use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
 use crate::host::Host;
+use crate::page::Hands;
 use crate::pool::{Name, Pool, Settings};
 use crate::request::{Ranges, Request, Runs};
 use crate::session::Session;
-use crate::transfer::Hands;
 use crate::vm::Vm;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
@@ -61,16 +61,11 @@ impl Caller<'_> {
         hands: &mut Hands,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        let mut pages = 0;
-        for run in runs.iter() {
-            let stored = self.store(run, hands);
-            if stored {
-                pages += u64::from(run.pages);
-            }
+        let pages = self.store(runs, hands, |stored| {
             if let Some(answer) = &mut answer {
                 answer.add(stored);
             }
-        }
+        });
         if let Some(pool) = self.first_pool(runs) {
             pool.put_batches.add(1);
             pool.put_latency.record(self.start);

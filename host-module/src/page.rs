@@ -4,6 +4,7 @@
 
 use crate::ffi::{self, Fault, Guest};
 use core::num::NonZeroU64;
+use ddabi::request::MAX_PAGES;
 use ddabi::PAGE_SIZE;
 use ddcore::store::{Removed, MAX_HANDLE};
 use kernel::prelude::*;
@@ -17,9 +18,10 @@ use kernel::prelude::*;
 pub(crate) struct Page(NonZeroU64);
 
 impl Page {
-    /// Fills `pages` with new pages, as far as memory allows; whether it did for all.
-    pub(crate) fn allocate(pages: &mut [Option<Self>]) -> bool {
+    /// Fills `pages` with new pages, as far as memory allows; says how many it got.
+    pub(crate) fn allocate(pages: &mut [Option<Self>]) -> usize {
         const CHUNK: usize = 64;
+        let mut total = 0;
         for chunk in pages.chunks_mut(CHUNK) {
             let mut frames = [0; CHUNK];
             let wanted = chunk.len();
@@ -28,22 +30,28 @@ impl Page {
                 // INVARIANT: It was just allocated, and nobody else knows it.
                 *page = NonZeroU64::new(*frame).map(Self);
             }
+            total += got;
             if got < wanted {
-                return false;
+                break;
             }
         }
-        true
+        total
     }
 
-    /// Gives the page to the index, which keeps nothing but the number.
-    pub(crate) fn into_handle(self) -> u64 {
-        core::mem::ManuallyDrop::new(self).0.get()
+    /// What the index knows the page by.
+    pub(crate) fn handle(&self) -> u64 {
+        self.0.get()
+    }
+
+    /// Leaves the page to the index, which keeps nothing but its handle.
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
     }
 
     /// Takes a page back from the index that has let it go.
     pub(crate) fn from_removed(removed: Removed) -> Option<Self> {
-        // INVARIANT: All handles in our stores came from `into_handle`, and a store returns each
-        // of them once, in a value that cannot be copied.
+        // INVARIANT: All handles in our stores are of pages that were left to them by `keep`, and
+        // a store returns each of them once, in a value that cannot be copied.
         NonZeroU64::new(removed.into_handle()).map(Self)
     }
 
@@ -72,6 +80,23 @@ impl Drop for Page {
 }
 
 const PAGE_SHIFT: u32 = PAGE_SIZE.ilog2();
+
+/// The pages of a call, on their way in or out, by their place in it.
+pub(crate) struct Hands {
+    pub(crate) pages: [Option<Page>; MAX_PAGES as usize],
+    /// Who owned the pages of a get.
+    pub(crate) owners: [u16; MAX_PAGES as usize],
+}
+
+// SAFETY: All zeroes are empty hands: `Option<Page>` is `None`, for a page's number is not zero.
+unsafe impl Zeroable for Hands {}
+
+impl Hands {
+    /// Frees what is left in the first `places`.
+    pub(crate) fn empty(&mut self, places: usize) {
+        self.pages[..places].fill_with(|| None);
+    }
+}
 
 /// Pages on their way out: they are freed when this is dropped, after the lock is gone.
 pub(crate) struct Bin {

@@ -208,4 +208,9 @@ pub(crate) fn groups(first: u64, pages: usize) -> impl Iterator<Item = (u64, Ran
     })
 }
 
+/// The pages of a file from one on.
+pub(crate) fn keys(first: PageKey) -> impl Iterator<Item = PageKey> {
+    (first.index..).map(move |index| PageKey { index, ..first })
+}
+
 const _: () = assert!(GROUP as usize <= Bin::SIZE);
