@@ -157,7 +157,7 @@ pub(crate) fn neither() -> Error {
         "neither doubledecker_host nor doubledecker_guest is loaded",
     )
     .hint(
-        "load doubledecker_host.ko on a KVM host, doubledecker_guest.ko in a VM; `ddctl doctor` \
+        "insmod doubledecker_host.ko on a KVM host, doubledecker_guest.ko in a VM; `ddctl doctor` \
          says what they need",
     )
 }

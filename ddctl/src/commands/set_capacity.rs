@@ -35,7 +35,8 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
     let memory = memory(session.system)?;
     let pages = |size: Option<Size>| size.map(|size| size.pages(memory));
     let capacity = pages(arguments.capacity).unwrap_or(host.status.capacity);
-    let floor = pages(arguments.floor).unwrap_or(host.status.floor);
+    // The module lowers a floor that would be above the capacity.
+    let floor = pages(arguments.floor).unwrap_or(host.status.floor.min(capacity));
     let batch = pages(arguments.batch).unwrap_or(host.status.batch.into());
     check(capacity, floor, batch, memory)?;
     let change = ConfigChange {

@@ -91,6 +91,7 @@ fn set_capacity() {
         "set-capacity 2G",
         "set-capacity 25% --floor 512M",
         "set-capacity --batch 4M",
+        "set-capacity 64M",
         "set-capacity 0 --floor 0 --json",
     ]));
     let status = world.host.with(|state| state.status.clone());

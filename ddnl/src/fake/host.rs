@@ -109,7 +109,7 @@ impl HostControl for FakeHost {
         self.change(|state| {
             let status = &state.status;
             let capacity = change.capacity.unwrap_or(status.capacity);
-            let floor = change.floor.unwrap_or(status.floor);
+            let floor = change.floor.unwrap_or(status.floor.min(capacity));
             if floor > capacity {
                 return Err(refused(22, "floor above capacity"));
             }
