@@ -11,7 +11,13 @@ use ddabi::pool::MAX_WEIGHT;
 /// On a host, ddctl shows and divides the cache between VMs; in a guest, it shows and divides
 /// the VM's share between its containers. Both need CAP_NET_ADMIN.
 #[derive(Debug, Parser)]
-#[command(name = "ddctl", version, disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(
+    name = "ddctl",
+    version,
+    disable_help_subcommand = true,
+    term_width = 100,
+    after_help = EXIT_CODES
+)]
 pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]

@@ -258,3 +258,28 @@ pub(crate) fn lost_events(error: Error) -> Error {
         error => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attributes::text;
+    use netlink_packet_generic::constants::{CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY};
+
+    /// The kernel's own family is always there and needs no rights: a dump of several datagrams.
+    #[test]
+    fn the_kernel_lists_its_families() {
+        let Ok(mut connection) = Connection::open() else {
+            // A sandbox without netlink.
+            return;
+        };
+        let call = Call::dump(CTRL_CMD_GETFAMILY, Attributes::new(), |replies| {
+            let name = |reply: &Attributes| reply.find(CTRL_ATTR_FAMILY_NAME).map(text);
+            Ok(replies.iter().filter_map(name).collect::<Vec<_>>())
+        });
+        let controller = Family::controller(Side::Host);
+        for _ in 0..3 {
+            let names = connection.call(&controller, &call).unwrap();
+            assert!(names.contains(&"nlctrl".into()), "{names:?}");
+        }
+    }
+}

@@ -59,7 +59,8 @@ impl<T> Call<T> {
 }
 
 impl<T> Call<Vec<T>> {
-    fn dump(
+    /// A request answered by one message for each of many things.
+    pub(crate) fn dump(
         command: u8,
         attributes: Attributes,
         read: fn(Vec<Attributes>) -> Result<Vec<T>>,

@@ -24,7 +24,12 @@ use tracing_subscriber::EnvFilter;
 
 /// Keep a guest's containers enrolled with DoubleDecker as a file describes them
 #[derive(Debug, Parser)]
-#[command(name = "policyd", version, disable_help_subcommand = true)]
+#[command(
+    name = "policyd",
+    version,
+    disable_help_subcommand = true,
+    term_width = 100
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
-/// Shares are weight over the sum of the peers' weights. Weight 0 means that nothing new is
-/// cached.
+/// Shares are weight over the sum of the peers' weights. With weight 0 nothing is cached.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// VM by number, process, name or uuid (host), or container by name or number (guest)
