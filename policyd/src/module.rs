@@ -78,28 +78,39 @@ impl Module for Kernel {
                 None => pending().await,
             }
         };
-        tokio::select! {
-            loaded = registration => match loaded {
-                Ok(true) => Change::Came,
-                Ok(false) => {
+        let (heard, from_events) = tokio::select! {
+            loaded = registration => (loaded.map(loaded_or_not), false),
+            event = event => (event.map(told), true),
+        };
+        match heard {
+            Ok(change) => {
+                if change == Change::Went {
                     self.events = None;
-                    Change::Went
                 }
-                Err(error) => lost(error),
-            },
-            event = event => match event {
-                Ok(event) => {
-                    debug!(event = event.label(), "the module says");
-                    Change::Session
+                change
+            }
+            Err(error) => {
+                warn!("{error}");
+                // What was lost may have been anything: look again. A source that is broken
+                // would stay so; without it the daemon looks now and then.
+                if !matches!(error, ddnl::Error::Overrun) {
+                    if from_events {
+                        self.events = None;
+                    } else {
+                        self.registrations = None;
+                    }
                 }
-                Err(error) => lost(error),
-            },
+                Change::Session
+            }
         }
     }
 }
 
-/// What was lost may have been anything: look again.
-fn lost(error: ddnl::Error) -> Change {
-    warn!("{error}");
+fn loaded_or_not(loaded: bool) -> Change {
+    if loaded { Change::Came } else { Change::Went }
+}
+
+fn told(event: ddnl::Event) -> Change {
+    debug!(event = event.label(), "the module says");
     Change::Session
 }
