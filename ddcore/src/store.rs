@@ -10,7 +10,7 @@
 //! Handles come in through [`Store::insert`] and leave exactly once: through the return value of
 //! the operation that removed the page. The caller frees what they stand for.
 //!
-//! - [`slot`]: a slot in 56 bytes, a segment of 64;
+//! - [`slot`]: a slot in 56 bytes, a segment of 67;
 //! - [`fifo`]: the order and the counters of a pool;
 //! - [`bucket`]: the hash table, which grows and shrinks by one bucket at a time;
 //! - [`file`]: the rings of the files;
@@ -38,8 +38,11 @@ pub(crate) const NONE: u32 = 0;
 /// Bounds slot numbers, so that the arithmetic of buckets stays within 32 bits: 128 GiB of index.
 const MAX_SLOTS: usize = 1 << 31;
 
-/// Unused slots that a store may always have.
-const SLACK: u32 = 256;
+/// Unused slots that a store may always have, beside one for [`SLACK_SHARE`] used ones.
+const SLACK: u32 = 64;
+
+/// Makes six per cent.
+const SLACK_SHARE: u32 = 16;
 
 /// The memory of a store, supplied by the caller.
 ///
@@ -206,7 +209,7 @@ impl<S: Storage> Store<S> {
     pub const fn is_slack(&self) -> bool {
         let unused = self.high - 1 - self.used;
         if self.used > 0 {
-            unused > SLACK + self.used / 8
+            unused > SLACK + self.used / SLACK_SHARE
         } else {
             unused > 0
         }

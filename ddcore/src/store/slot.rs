@@ -5,11 +5,11 @@
 use super::{Entry, Removed, NONE};
 use ddabi::key::{FileKey, PageKey};
 
-/// Slots in a segment.
-pub const SEGMENT_SLOTS: usize = 64;
+/// Slots in a segment: as many as fit into a page of memory.
+pub const SEGMENT_SLOTS: usize = 67;
 
 /// Buckets of files in a segment: files have fewer heads than pages, for a file has many pages.
-pub(super) const SEGMENT_FILES: usize = SEGMENT_SLOTS / 4;
+pub(super) const SEGMENT_FILES: usize = SEGMENT_SLOTS.div_ceil(4);
 
 /// Largest handle: page frame numbers of 52-bit physical addresses fit.
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
@@ -21,8 +21,7 @@ const POOL_MASK: u16 = (1 << 14) - 1;
 const USED: u16 = 1 << 14;
 const LEADER: u16 = 1 << 15;
 
-/// What a store needs for 64 pages: 61 bytes each, or 64 when a segment has a page of memory to
-/// itself.
+/// What a store needs for 67 pages: a page of memory, 61 bytes for each.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Segment {
@@ -42,7 +41,8 @@ impl Segment {
 
 /// Where a slot number lies: segment, and place inside it.
 pub(super) const fn place(slot: u32) -> (usize, usize) {
-    (slot as usize / SEGMENT_SLOTS, slot as usize % SEGMENT_SLOTS)
+    const SLOTS: u32 = SEGMENT_SLOTS as u32;
+    ((slot / SLOTS) as usize, (slot % SLOTS) as usize)
 }
 
 /// There are two kinds:
@@ -76,7 +76,6 @@ pub(super) struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 56);
-const _: () = assert!(size_of::<Segment>() == 61 * SEGMENT_SLOTS);
 const _: () = assert!(size_of::<Segment>() <= ddabi::PAGE_SIZE);
 
 impl Slot {

@@ -398,7 +398,7 @@ fn memory_goes_back_when_pages_go() {
     pair.trim(u32::MAX);
     assert!(
         pair.store.storage().segments.len() * SEGMENT_SLOTS
-            < 1_000 + 125 + SLACK as usize + SEGMENT_SLOTS
+            < 1_000 + 63 + SLACK as usize + SEGMENT_SLOTS
     );
     pair.check_counters();
     pair.check_all();
