@@ -3,8 +3,11 @@
 //! Agent that runs as PID 1 inside the test machines.
 //!
 //! The library half is what both ends share: the protocol spoken over the
-//! virtio-serial port, and the digest of a file tree, so that a checksum made
-//! outside a guest is comparable with one made inside.
+//! virtio-serial port, the digest of a file tree, so that a checksum made
+//! outside a guest is comparable with one made inside, a VM's progress, and a
+//! person's way into a machine.
 
+pub mod cpu;
 pub mod digest;
 pub mod protocol;
+pub mod terminal;

@@ -15,10 +15,15 @@ mod serve;
 mod system;
 mod vm;
 
-use std::{env, os::unix::process::CommandExt as _, process};
+use std::{
+    env,
+    io::Write as _,
+    os::unix::{net::UnixStream, process::CommandExt as _},
+    process,
+};
 
 use anyhow::{Context as _, Result, bail};
-use ddagent::protocol::Op;
+use ddagent::{protocol::Op, terminal};
 
 /// Where the agent is in the real root.
 const SELF: &str = "/opt/dd/bin/ddagent";
@@ -39,6 +44,7 @@ fn run() -> Result<()> {
         Some("serve") => serve::serve(),
         Some("enter") => enter(&arguments[1..]),
         Some("read") => read_for_parent(&arguments[1..]),
+        Some("attach") => attach(&arguments[1..]),
         // The kernel passes what it does not know of its command line.
         _ if process::id() == 1 => boot::find_root(),
         _ => bail!("this is PID 1 of a test machine; it does nothing elsewhere"),
@@ -66,5 +72,20 @@ fn read_for_parent(arguments: &[String]) -> Result<()> {
         other => bail!("{other:?} is not a read"),
     };
     println!("{}", serde_json::to_string(&sum)?);
+    Ok(())
+}
+
+/// `attach <socket>`: connects the terminal with a shell behind it; Ctrl-]
+/// leads back.
+fn attach(arguments: &[String]) -> Result<()> {
+    let [socket] = arguments else {
+        bail!("attach needs a socket");
+    };
+    let mut stream =
+        UnixStream::connect(socket).with_context(|| format!("cannot connect to {socket}"))?;
+    // What the shell said before, nobody heard: let it say so again.
+    stream.write_all(b"\r")?;
+    terminal::attach(&stream, 1, |_| {})?;
+    println!();
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! order. A request with a `target` is meant for a VM of the agent that
 //! receives it, which passes the line on without looking at the operation.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -221,6 +221,10 @@ pub enum Message {
         vm: Option<String>,
         /// Milliseconds since boot.
         uptime_ms: u64,
+        /// Milliseconds of processor time each running VM of the agent has
+        /// used so far.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        vms_cpu_ms: BTreeMap<String, u64>,
     },
     /// A VM's process ended.
     VmExit {
@@ -272,6 +276,16 @@ impl Exit {
     #[must_use]
     pub fn success(self) -> bool {
         self.code == Some(0)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(to, "status {code}"),
+            (None, Some(signal)) => write!(to, "signal {signal}"),
+            (None, None) => to.write_str("unknown"),
+        }
     }
 }
 
@@ -350,6 +364,7 @@ mod tests {
         round_trip(&Message::Heartbeat {
             vm: None,
             uptime_ms: 5,
+            vms_cpu_ms: [("a".to_owned(), 70)].into(),
         });
     }
 

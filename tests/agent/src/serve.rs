@@ -58,6 +58,7 @@ impl Agent {
             self.outbox.send(&Message::Heartbeat {
                 vm: None,
                 uptime_ms: uptime_ms(),
+                vms_cpu_ms: self.vms.cpu_ms(),
             });
             thread::sleep(Duration::from_secs(1));
         }

@@ -3,7 +3,7 @@
 //! VMs of this machine: their processes, consoles and agents.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::{self, File},
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::net::UnixStream,
@@ -16,7 +16,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ddagent::protocol::{Command, Message, Request, VmSpec};
+use ddagent::{
+    cpu,
+    protocol::{Command, Message, Request, VmSpec},
+};
 
 use crate::{
     job::{self, Job, lock},
@@ -83,17 +86,26 @@ impl Vms {
         Ok(Arc::clone(&vm.job))
     }
 
-    /// Passes a request on to a VM's agent.
+    /// Passes a request on to a VM's agent. Those to a VM that has ended get
+    /// no answer but the message of its end, which follows its last words.
     pub(crate) fn relay(&self, name: &str, request: Request) -> Result<()> {
         let vm = lock(&self.by_name).get(name).cloned();
         let vm = vm.with_context(|| format!("no VM {name}"))?;
-        if vm.job.exit().is_some() {
-            anyhow::bail!("VM {name} has ended");
+        let sent = vm.requests.send(request);
+        if sent.is_err() && vm.job.exit().is_none() {
+            anyhow::bail!("VM {name} runs, but its agent cannot be reached");
         }
-        vm.requests
-            .send(request)
-            .ok()
-            .with_context(|| format!("VM {name} has ended"))
+        Ok(())
+    }
+
+    /// Processor time each running VM has used so far, in milliseconds.
+    pub(crate) fn cpu_ms(&self) -> BTreeMap<String, u64> {
+        lock(&self.by_name)
+            .iter()
+            .filter(|(_, vm)| vm.job.exit().is_none())
+            .map(|(name, vm)| (name.clone(), cpu::time(vm.job.pid()).as_millis()))
+            .map(|(name, spent)| (name, u64::try_from(spent).unwrap_or(u64::MAX)))
+            .collect()
     }
 }
 
@@ -197,6 +209,7 @@ impl Attendant {
                 Ok(Message::Heartbeat { uptime_ms, .. }) => Message::Heartbeat {
                     vm: Some(self.spec.name.clone()),
                     uptime_ms,
+                    vms_cpu_ms: BTreeMap::new(),
                 },
                 Ok(message @ Message::Reply { .. }) => message,
                 // The guest is under test: nothing else of it is believed.

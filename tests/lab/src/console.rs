@@ -86,6 +86,16 @@ fn foreign_taint(line: &str) -> bool {
     })
 }
 
+/// The lines of a log from the one that byte `at` is in, with a few before it
+/// that say how it came to that.
+#[must_use]
+pub fn from(log: &str, at: usize, lines: usize) -> String {
+    let before = log.get(..at).unwrap_or(log);
+    let line = before.matches('\n').count();
+    let text: Vec<&str> = log.lines().skip(line.saturating_sub(5)).collect();
+    text[..text.len().min(lines)].join("\n")
+}
+
 /// The last lines of a log.
 #[must_use]
 pub fn tail(log: &str, lines: usize) -> String {
@@ -143,5 +153,14 @@ mod tests {
     fn the_tail_is_the_end() {
         assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
         assert_eq!(tail("a", 2), "a");
+    }
+
+    #[test]
+    fn an_excerpt_begins_where_trouble_begins() {
+        let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let at = log.find("line 50").unwrap();
+        let excerpt = from(&log, at, 7);
+        assert!(excerpt.starts_with("line 45\n") && excerpt.ends_with("line 51"));
+        assert_eq!(from("a\nb", 0, 9), "a\nb");
     }
 }

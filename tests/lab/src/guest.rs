@@ -24,6 +24,9 @@ pub struct GuestConfig {
     pub vcpus: u32,
     /// Its disks, each as slow as its throttle says.
     pub disks: Vec<(Disk, Throttle)>,
+    /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
+    /// `terminal` of its directory in L1.
+    pub terminal: bool,
     /// Added to the kernel command line.
     pub kernel_args: Vec<String>,
     /// Added to the VMM's arguments.
@@ -38,6 +41,7 @@ impl GuestConfig {
             memory_mib: 512,
             vcpus: 1,
             disks: Vec::new(),
+            terminal: false,
             kernel_args: Vec::new(),
             vmm_args: Vec::new(),
         }
@@ -61,6 +65,13 @@ impl GuestConfig {
     #[must_use]
     pub fn disk(mut self, disk: &Disk, throttle: Throttle) -> Self {
         self.disks.push((disk.clone(), throttle));
+        self
+    }
+
+    /// Gives it a console for a person.
+    #[must_use]
+    pub fn terminal(mut self) -> Self {
+        self.terminal = true;
         self
     }
 
@@ -141,6 +152,13 @@ impl GuestConfig {
             "-device",
             format!("virtserialport,chardev=agent,name={PORT}"),
         );
+        if self.terminal {
+            pair(
+                "-chardev",
+                format!("socket,id=terminal,path={dir}/terminal,server=on,wait=off"),
+            );
+            pair("-device", "virtconsole,chardev=terminal".to_owned());
+        }
         pair("-qmp", format!("unix:{dir}/qmp,server=on,wait=off"));
         for image in ["root", "opt"] {
             pair(

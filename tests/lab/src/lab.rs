@@ -4,15 +4,15 @@
 
 use std::{
     fs,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 use ddagent::protocol::{Op, PORT};
 use regex::Regex;
-use tempfile::TempDir;
 
 use crate::{
     accel::Accel,
@@ -22,7 +22,20 @@ use crate::{
     link::Link,
     machine::Machine,
     process::Process,
-    vitals::Vitals,
+    vitals::{Emulator, Patience, Vitals},
+    work::WorkDir,
+};
+
+/// Under emulation on a busy machine a stock kernel now and then stops while it
+/// brings up its second processor, before any code of ours runs: such a boot is
+/// tried again, this often in all.
+const BOOT_ATTEMPTS: usize = 3;
+
+/// How long L1 may take to its first sign of life; usually 10 s of processor
+/// time.
+const BOOT_PATIENCE: Patience = Patience {
+    still: Duration::from_secs(60),
+    spinning: Duration::from_secs(90),
 };
 
 /// A lab to boot.
@@ -42,6 +55,8 @@ pub struct LabConfig {
     pub slots: usize,
     /// Largest size of a disk.
     pub slot_mib: u64,
+    /// Whether it has a console for a person, `/dev/hvc0`.
+    pub terminal: bool,
     /// Added to L1's kernel command line.
     pub kernel_args: Vec<String>,
 }
@@ -57,6 +72,7 @@ impl LabConfig {
             vcpus: 2,
             slots: 6,
             slot_mib: 16 << 10,
+            terminal: false,
             kernel_args: Vec::new(),
         }
     }
@@ -84,6 +100,13 @@ impl LabConfig {
             "-device",
             format!("virtserialport,chardev=agent,name={PORT}"),
         );
+        if self.terminal {
+            pair(
+                "-chardev",
+                format!("socket,id=terminal,path={work}/terminal,server=on,wait=off"),
+            );
+            pair("-device", "virtconsole,chardev=terminal".to_owned());
+        }
         let images = [("root", &self.artifacts.root), ("opt", &self.artifacts.opt)];
         for (name, path) in images {
             let path = path.display();
@@ -134,6 +157,10 @@ impl LabConfig {
         let fixed = "console=ttyS0 panic=-1 watchdog_thresh=30 \
                      rcupdate.rcu_cpu_stall_timeout=120 loglevel=8 dd.hostname=l1";
         let mut line = fixed.to_owned();
+        if self.accel.resolve(&self.artifacts.qemu) == Accel::Tcg {
+            // Emulated clocks jump on a busy machine: no measuring against them.
+            line.push_str(" lpj=3000000 tsc=reliable");
+        }
         for argument in &self.kernel_args {
             line.push(' ');
             line.push_str(argument);
@@ -151,7 +178,7 @@ pub struct Lab {
     free_slots: Arc<Mutex<Vec<usize>>>,
     boot_time: Duration,
     /// Sockets and disk images; last, so that nothing uses them any more.
-    work: TempDir,
+    work: WorkDir,
 }
 
 impl Lab {
@@ -161,6 +188,16 @@ impl Lab {
     ///
     /// When it does not come up; with the end of its console.
     pub fn boot(config: LabConfig) -> Result<Self> {
+        for _ in 1..BOOT_ATTEMPTS {
+            match Self::try_boot(config.clone()) {
+                Ok(lab) => return Ok(lab),
+                Err(error) => eprintln!("    L1 is booted again: {}", first_line(&error)),
+            }
+        }
+        Self::try_boot(config)
+    }
+
+    fn try_boot(config: LabConfig) -> Result<Self> {
         let start = Instant::now();
         fs::create_dir_all(&config.dir)
             .with_context(|| format!("cannot create {}", config.dir.display()))?;
@@ -170,17 +207,24 @@ impl Lab {
             accel: config.accel.resolve(&config.artifacts.qemu),
             ..config
         };
-        // A short path: socket names have 107 bytes.
-        let work = tempfile::Builder::new().prefix("ddlab-").tempdir()?;
+        let work = WorkDir::new()?;
         for slot in 0..config.slots {
-            let image = fs::File::create(work.path().join(format!("slot{slot}")))?;
+            let image = fs::File::create(work.slot(slot))?;
             image.set_len(config.slot_mib << 20)?;
         }
         let emulator = start_emulator(&config, work.path())?;
-        let vitals = Arc::new(Vitals::new(&config.dir, Arc::clone(&emulator)));
-        let link = Arc::new(Link::connect(&work.path().join("agent"), vitals)?);
+        let vitals = Arc::new(Vitals::new(
+            &config.dir,
+            Arc::downgrade(&emulator) as Weak<dyn Emulator>,
+        ));
+        let link = Arc::new(Link::connect(
+            &work.path().join("agent"),
+            Arc::clone(&vitals),
+        )?);
         let host = Machine::new(link, None);
+        vitals.set_patience(BOOT_PATIENCE);
         host.ping().context("L1 did not come up")?;
+        vitals.set_patience(Patience::default());
         host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel; test -c /dev/kvm")
             .context("L1 has no KVM")?;
         Ok(Self {
@@ -211,6 +255,16 @@ impl Lab {
         self.boot_time
     }
 
+    /// The other end of L1's console for a person.
+    ///
+    /// # Errors
+    ///
+    /// When it has none (see [`LabConfig::terminal`]), or is dead.
+    pub fn terminal(&self) -> Result<UnixStream> {
+        let socket = self.work.path().join("terminal");
+        UnixStream::connect(socket).context("cannot connect to L1's console")
+    }
+
     /// Makes a disk, with its filesystem and files.
     ///
     /// # Errors
@@ -220,7 +274,7 @@ impl Lab {
         let Some(slot) = Slot::take(&self.free_slots) else {
             bail!("all {} disk slots are taken", self.config.slots);
         };
-        let image = self.work.path().join(format!("slot{}", slot.number));
+        let image = self.work.slot(slot.number);
         disk::fill(config, &image, self.work.path())?;
         // L1 must not remember what the slot held before.
         self.host.exec_ok([
@@ -260,6 +314,12 @@ impl Lab {
         self.host.check_taint()
     }
 
+    /// How long its machines may be without progress before a request to them
+    /// fails.
+    pub fn set_patience(&self, patience: Patience) {
+        self.host.link().vitals.set_patience(patience);
+    }
+
     /// Switches L1 off and waits for the end.
     ///
     /// # Errors
@@ -274,6 +334,13 @@ impl Lab {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Lab {
+    /// Clones of its machines may live on; L1 does not.
+    fn drop(&mut self) {
+        self.emulator.kill();
     }
 }
 
@@ -295,4 +362,9 @@ fn remove_old_logs(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn first_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    text.lines().next().unwrap_or_default().to_owned()
 }

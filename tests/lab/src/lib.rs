@@ -24,14 +24,19 @@ pub mod report;
 mod scenario;
 pub mod selftest;
 pub mod vitals;
+mod work;
 
 pub use accel::Accel;
 pub use artifacts::{Artifacts, Qemu};
 pub use content::FileSpec;
-pub use ddagent::protocol::{Exit, How, Output, Sum};
+pub use ddagent::{
+    protocol::{Exit, How, Output, Sum},
+    terminal,
+};
 pub use disk::{Disk, DiskConfig, Format, Throttle};
 pub use guest::{Guest, GuestConfig};
 pub use lab::{Lab, LabConfig};
 pub use machine::{Command, Machine, ReadSpec, Running};
 pub use report::Target;
 pub use scenario::{Context, Scenario, Verdict};
+pub use vitals::Patience;

@@ -21,7 +21,14 @@ use ddagent::protocol::{Answer, Message, Op, Request};
 
 use crate::vitals::Vitals;
 
-type Reply = Result<Answer, String>;
+/// What comes of a request: an answer, the agent's refusal, or nothing any
+/// more because who was asked has gone.
+#[derive(Debug)]
+enum Reply {
+    Answer(Answer),
+    Refusal(String),
+    Gone(String),
+}
 
 /// Requests under way: who they are meant for and where their reply goes.
 type Pending = Arc<Mutex<HashMap<u64, (Option<String>, Sender<Reply>)>>>;
@@ -62,12 +69,13 @@ impl Link {
         let start = Instant::now();
         loop {
             match replies.recv_timeout(Duration::from_millis(500)) {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(text)) => bail!(text),
-                Err(RecvTimeoutError::Disconnected) => {
+                Ok(Reply::Answer(answer)) => return Ok(answer),
+                Ok(Reply::Refusal(text)) => bail!(text),
+                Ok(Reply::Gone(text)) => {
                     self.vitals.check(target)?;
-                    bail!("the connection to the agent is gone");
+                    bail!(text);
                 }
+                Err(RecvTimeoutError::Disconnected) => bail!("the agent's answer was lost"),
                 Err(RecvTimeoutError::Timeout) => self.vitals.check(target)?,
             }
             if start.elapsed() > limit {
@@ -77,7 +85,11 @@ impl Link {
     }
 
     /// Sends a request whose answer may never come.
-    pub(crate) fn send(&self, target: Option<&str>, op: Op) -> Result<Receiver<Reply>> {
+    pub(crate) fn tell(&self, target: Option<&str>, op: Op) -> Result<()> {
+        self.send(target, op).map(drop)
+    }
+
+    fn send(&self, target: Option<&str>, op: Op) -> Result<Receiver<Reply>> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, replies) = mpsc::channel();
         self.pending
@@ -144,14 +156,22 @@ impl Reader {
                     .remove(&id);
                 if let Some((_, to)) = waiting {
                     // The caller may have given up.
-                    let _ = to.send(result);
+                    let _ = to.send(match result {
+                        Ok(answer) => Reply::Answer(answer),
+                        Err(text) => Reply::Refusal(text),
+                    });
                 }
             }
             Message::Console { vm, data } => self.vitals.console(&vm, &data),
-            Message::Heartbeat { vm, .. } => self.vitals.heartbeat(vm.as_deref()),
+            Message::Heartbeat { vm, vms_cpu_ms, .. } => {
+                for (vm, ms) in vms_cpu_ms {
+                    self.vitals.work(&vm, Duration::from_millis(ms));
+                }
+                self.vitals.heartbeat(vm.as_deref());
+            }
             Message::VmExit { vm, exit } => {
                 self.vitals.exited(&vm, exit);
-                let text = format!("guest {vm} ended ({exit:?})");
+                let text = format!("guest {vm} ended ({exit})");
                 self.fail(|target| target == Some(vm.as_str()), &text);
             }
         }
@@ -162,7 +182,7 @@ impl Reader {
         pending.retain(|_, (target, to)| {
             let hit = which(target.as_deref());
             if hit {
-                let _ = to.send(Err(text.to_owned()));
+                let _ = to.send(Reply::Gone(text.to_owned()));
             }
             !hit
         });

@@ -263,9 +263,13 @@ impl Machine {
     ///
     /// When it cannot be read.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>> {
+        self.read_file_from(path, 0)
+    }
+
+    fn read_file_from(&self, path: &str, offset: u64) -> Result<Vec<u8>> {
         let op = Op::ReadFile {
             path: path.to_owned(),
-            offset: 0,
+            offset,
             limit: u64::MAX,
         };
         match self.call(op)? {
@@ -433,7 +437,7 @@ impl Machine {
 
     /// Sends a request without waiting for its answer.
     pub(crate) fn tell(&self, op: Op) -> Result<()> {
-        self.link.send(self.vm.as_deref(), op).map(drop)
+        self.link.tell(self.vm.as_deref(), op)
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {
@@ -510,8 +514,17 @@ impl Running {
     ///
     /// When the machine is dead.
     pub fn output(&self) -> Result<String> {
-        let data = self.machine.read_file(&self.output)?;
+        let data = self.output_from(0)?;
         Ok(String::from_utf8_lossy(&data).into_owned())
+    }
+
+    /// What it wrote so far, without the first `offset` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn output_from(&self, offset: u64) -> Result<Vec<u8>> {
+        self.machine.read_file_from(&self.output, offset)
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
+use ddagent::cpu;
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::vitals::Emulator;
 
 /// A child that dies with its handle, and with this process however that ends.
 ///
@@ -80,12 +83,15 @@ impl Process {
         drop(exit);
         self.wait(Duration::from_secs(10));
     }
+}
 
-    /// Processor time used so far, in clock ticks.
-    pub(crate) fn cpu_ticks(&self) -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()))
-            .unwrap_or_default();
-        cpu_ticks(&stat)
+impl Emulator for Process {
+    fn work(&self) -> Duration {
+        cpu::time(self.pid.as_raw_nonzero().get())
+    }
+
+    fn end(&self) -> Option<String> {
+        self.exit().map(|status| status.to_string())
     }
 }
 
@@ -114,27 +120,9 @@ fn keep(mut child: Child, exit: &Mutex<Option<ExitStatus>>) {
     }
 }
 
-/// User and system time in `/proc/<pid>/stat`. The name, in parentheses, may
-/// hold anything.
-fn cpu_ticks(stat: &str) -> u64 {
-    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let number = |at: usize| {
-        let field = after_name.split(' ').nth(at)?;
-        field.parse::<u64>().ok()
-    };
-    number(11).unwrap_or(0) + number(12).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_found_behind_odd_names() {
-        let stat = "1 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 70 5 0 0 20 0 1 0 3";
-        assert_eq!(cpu_ticks(stat), 75);
-        assert_eq!(cpu_ticks(""), 0);
-    }
 
     #[test]
     fn a_dropped_process_is_gone() {

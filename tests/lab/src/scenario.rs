@@ -19,6 +19,7 @@ use crate::{
     lab::{Lab, LabConfig},
     machine::Machine,
     report::Target,
+    vitals::Patience,
 };
 
 /// One thing shown on real kernels.
@@ -161,6 +162,9 @@ impl Context {
         let start = Instant::now();
         self.scenario = scenario.name;
         self.allowed.clear();
+        if let Some(lab) = &self.lab {
+            lab.set_patience(Patience::default());
+        }
         let ran = panic::catch_unwind(AssertUnwindSafe(|| (scenario.run)(self)));
         let ran = ran.unwrap_or_else(|payload| Err(anyhow!("panicked: {}", panic_text(&*payload))));
         let (targets, mut error) = match ran {
@@ -266,6 +270,40 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::artifacts::Qemu;
+
+    /// Runs a scenario that needs no lab.
+    fn run(scenario: fn(&mut Context) -> Result<Vec<Target>>) -> Verdict {
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts {
+            qemu: Qemu::in_root("/"),
+            release: "7.2".to_owned(),
+            kernel: PathBuf::new(),
+            initrd: PathBuf::new(),
+            root: PathBuf::new(),
+            opt: PathBuf::new(),
+            modules: false,
+        };
+        Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
+            name: "fake",
+            about: "",
+            quick: true,
+            run: scenario,
+        })
+    }
+
+    #[test]
+    fn errors_panics_and_missed_targets_fail_a_scenario() {
+        assert!(run(|_| Ok(Vec::new())).error.is_none());
+        let verdict = run(|_| Err(anyhow!("no")));
+        assert_eq!(verdict.error.unwrap().to_string(), "no");
+        assert!(verdict.logs.unwrap().ends_with("fake"));
+        let verdict = run(|_| panic!("on purpose"));
+        assert_eq!(verdict.error.unwrap().to_string(), "panicked: on purpose");
+        let verdict = run(|_| Ok(vec![Target::at_most("a", 1.0, 2.0, "")]));
+        assert!(verdict.error.is_some());
+        assert_eq!(verdict.targets.len(), 1);
+    }
 
     #[test]
     fn a_missed_target_fails() {

@@ -3,22 +3,27 @@
 //! Signs of life: how a harness without wall-clock deadlines still ends.
 //!
 //! The machine under the tests is shared and may be slow, so a test does not
-//! fail for being slow. It fails when a machine makes no progress:
+//! fail for being slow. It fails when a machine makes no progress (how much is
+//! too little is its [`Patience`]):
 //!
-//! - nothing moves for [`STILL`]: no console output, no heartbeat of its agent,
-//!   no processor time of its emulator;
-//! - the emulator burns [`SPINNING`] of processor time without a heartbeat: the
-//!   machine spins where its agent cannot run;
+//! - nothing moves: no console output, no heartbeat of its agent, no processor
+//!   time of its VMM (L1's is measured here, a guest's by L1's agent);
+//! - the VMM burns processor time without a heartbeat: the machine spins where
+//!   its agent cannot run;
 //! - its kernel reports an oops, a lockup or a stall on the console;
 //! - its process ends;
 //! - a single request takes longer than its limit, which is generous.
 
+mod pulse;
+mod trouble;
+mod watch;
+
 use std::{
     collections::HashMap,
-    fs,
+    fmt, fs,
     io::Write as _,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex},
+    sync::{LazyLock, Mutex, MutexGuard, Weak},
     time::{Duration, Instant},
 };
 
@@ -26,14 +31,9 @@ use anyhow::{Result, bail};
 use ddagent::protocol::Exit;
 use regex::Regex;
 
-use crate::{console, process::Process};
-
-/// How long everything may stand still.
-pub const STILL: Duration = Duration::from_secs(120);
-/// How much processor time may pass without a heartbeat.
-pub const SPINNING: Duration = Duration::from_secs(300);
-/// Kernel clock ticks per second in `/proc` (a userspace ABI constant).
-const TICKS_PER_S: u64 = 100;
+pub use self::pulse::Patience;
+use self::{pulse::Pulse, trouble::Trouble, watch::Watch};
+use crate::console;
 
 /// What a kernel says when waiting for it has become pointless.
 static FATAL: LazyLock<Regex> = LazyLock::new(|| {
@@ -42,50 +42,63 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
     )
     .expect("this is valid")
 });
+/// How many lines of a console explain trouble.
+const EXCERPT: usize = 50;
 
-/// Signs of all machines of a lab. The key is the VM's name, none for L1.
+/// The process L1 runs in.
+pub(crate) trait Emulator: fmt::Debug + Send + Sync {
+    /// Processor time used so far.
+    fn work(&self) -> Duration;
+    /// How it ended; none while it runs.
+    fn end(&self) -> Option<String>;
+}
+
+/// Signs of all machines of a lab. Machines are named by their VM, L1 by none.
 #[derive(Debug)]
 pub(crate) struct Vitals {
     /// Directory of the console logs.
     dir: PathBuf,
-    emulator: Arc<Process>,
-    signs: Mutex<HashMap<Option<String>, Sign>>,
-    work: Mutex<Work>,
+    /// Weak: the process ends when the lab drops it, however many still wait
+    /// for its machines.
+    emulator: Weak<dyn Emulator>,
+    state: Mutex<State>,
 }
 
-/// Signs of one machine.
+#[derive(Debug)]
+struct State {
+    patience: Patience,
+    signs: HashMap<Option<String>, Sign>,
+    watch: Watch,
+}
+
+/// One machine.
 #[derive(Clone, Debug)]
 struct Sign {
-    heartbeat: Instant,
-    /// The emulator's processor time at that heartbeat, in ticks.
-    heartbeat_ticks: u64,
-    console: Instant,
-    console_len: u64,
-    /// Length of the console that was judged already.
-    judged: u64,
+    pulse: Pulse,
+    /// Length of its console when it was born: what is before is another's.
+    born: usize,
+    /// Length of its console that was judged already.
+    judged: usize,
     exit: Option<Exit>,
 }
 
-/// The emulator's processor time, and when it last moved.
-#[derive(Debug)]
-struct Work {
-    ticks: u64,
-    moved: Instant,
-}
-
 impl Vitals {
-    pub(crate) fn new(dir: &Path, emulator: Arc<Process>) -> Self {
+    pub(crate) fn new(dir: &Path, emulator: Weak<dyn Emulator>) -> Self {
         let vitals = Self {
             dir: dir.to_owned(),
             emulator,
-            signs: Mutex::default(),
-            work: Mutex::new(Work {
-                ticks: 0,
-                moved: Instant::now(),
+            state: Mutex::new(State {
+                patience: Patience::default(),
+                signs: HashMap::new(),
+                watch: Watch::new(Instant::now()),
             }),
         };
         vitals.born(None);
         vitals
+    }
+
+    pub(crate) fn set_patience(&self, patience: Patience) {
+        self.state().patience = patience;
     }
 
     /// The console log of a machine.
@@ -98,32 +111,40 @@ impl Vitals {
 
     /// A machine begins to boot.
     pub(crate) fn born(&self, vm: Option<&str>) {
-        let ticks = self.emulator.cpu_ticks();
         let len = fs::metadata(self.console_path(vm)).map_or(0, |file| file.len());
-        let mut signs = self.signs.lock().expect("no panic holds this lock");
-        let judged = signs
-            .get(&vm.map(str::to_owned))
-            .map_or(0, |sign| sign.judged);
-        signs.insert(
-            vm.map(str::to_owned),
-            Sign {
-                heartbeat: Instant::now(),
-                heartbeat_ticks: ticks,
-                console: Instant::now(),
-                console_len: len,
-                judged,
-                exit: None,
-            },
-        );
+        let mut state = self.state();
+        let now = state.watch.look(Instant::now());
+        let vm = vm.map(str::to_owned);
+        let judged = state.signs.get(&vm).map_or(0, |sign| sign.judged);
+        let sign = Sign {
+            pulse: Pulse::new(now, len, Duration::ZERO),
+            born: usize::try_from(len).unwrap_or(usize::MAX),
+            judged,
+            exit: None,
+        };
+        state.signs.insert(vm, sign);
     }
 
     /// An agent reported.
     pub(crate) fn heartbeat(&self, vm: Option<&str>) {
-        let ticks = self.emulator.cpu_ticks();
-        self.with(vm, |sign| {
-            sign.heartbeat = Instant::now();
-            sign.heartbeat_ticks = ticks;
+        let work = self.work_of(vm);
+        self.with(vm, |sign, now| {
+            if let Some(work) = work {
+                sign.pulse.work(now, work);
+            }
+            sign.pulse.beat(now);
         });
+    }
+
+    /// What is known here of a machine's work: that of L1.
+    fn work_of(&self, vm: Option<&str>) -> Option<Duration> {
+        let emulator = self.emulator.upgrade().filter(|_| vm.is_none())?;
+        Some(emulator.work())
+    }
+
+    /// A VM's VMM has used this much processor time, L1 says.
+    pub(crate) fn work(&self, vm: &str, spent: Duration) {
+        self.with(Some(vm), |sign, now| sign.pulse.work(now, spent));
     }
 
     /// A VM wrote to its console.
@@ -134,18 +155,14 @@ impl Vitals {
             .open(self.console_path(Some(vm)));
         // A full disk must not end the reader thread; the judge will see less.
         let _ = file.and_then(|mut file| file.write_all(data));
-        self.with(Some(vm), |sign| {
-            sign.console = Instant::now();
-            sign.console_len += data.len() as u64;
-        });
     }
 
     /// A VM's process ended.
     pub(crate) fn exited(&self, vm: &str, exit: Exit) {
-        self.with(Some(vm), |sign| sign.exit = Some(exit));
+        self.with(Some(vm), |sign, _| sign.exit = Some(exit));
     }
 
-    /// Fails when waiting for `vm` is pointless.
+    /// Fails when waiting for `vm` is pointless, with the end of its console.
     pub(crate) fn check(&self, vm: Option<&str>) -> Result<()> {
         self.check_one(None)?;
         match vm {
@@ -155,91 +172,60 @@ impl Vitals {
     }
 
     fn check_one(&self, vm: Option<&str>) -> Result<()> {
-        match self.trouble(vm) {
-            None => Ok(()),
-            Some(trouble) => {
-                let path = self.console_path(vm);
-                let log = read_lossy(&path);
-                bail!(
-                    "{} {trouble}\nlast lines of {}:\n{}",
-                    vm.map_or_else(|| "L1".to_owned(), |name| format!("guest {name}")),
-                    path.display(),
-                    console::tail(&log, 25)
-                );
+        let path = self.console_path(vm);
+        let log = read_lossy(&path);
+        let Some(trouble) = self.trouble(vm, &log) else {
+            return Ok(());
+        };
+        let name = vm.map_or_else(|| "L1".to_owned(), |name| format!("guest {name}"));
+        let (place, excerpt) = match &trouble {
+            Trouble::Unwell { at, .. } => ("from", console::from(&log, *at, EXCERPT)),
+            _ => ("the end of", console::tail(&log, EXCERPT)),
+        };
+        bail!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
+    }
+
+    fn trouble(&self, vm: Option<&str>, log: &str) -> Option<Trouble> {
+        let work = self.work_of(vm);
+        let patience = self.state().patience;
+        let (sign, now) = self.with(vm, |sign, now| {
+            sign.pulse.console(now, log.len() as u64);
+            if let Some(work) = work {
+                sign.pulse.work(now, work);
             }
+            (sign.clone(), now)
+        })?;
+        let seen = sign.judged.max(sign.born);
+        if let Some(found) = FATAL.find(log.get(seen..).unwrap_or_default()) {
+            return Some(Trouble::Unwell {
+                what: found.as_str().to_owned(),
+                at: seen + found.start(),
+            });
         }
-    }
-
-    fn trouble(&self, vm: Option<&str>) -> Option<String> {
-        if vm.is_none() {
-            if let Some(status) = self.emulator.exit() {
-                return Some(format!("ended unexpectedly ({status})"));
-            }
+        let end = match vm {
+            None => match self.emulator.upgrade() {
+                Some(emulator) => emulator.end(),
+                None => Some("the lab is gone".to_owned()),
+            },
+            Some(_) => sign.exit.map(|exit| exit.to_string()),
+        };
+        match end {
+            Some(end) => Some(Trouble::Ended(end)),
+            None => sign.pulse.stuck(now, patience).map(Trouble::Stuck),
         }
-        let (ticks, idle) = self.work();
-        let log = read_lossy(&self.console_path(vm));
-        let sign = self.look_at(vm, log.len() as u64)?;
-        if let Some(exit) = sign.exit {
-            return Some(format!("ended unexpectedly ({exit:?})"));
-        }
-        let judged = usize::try_from(sign.judged).unwrap_or(usize::MAX);
-        if let Some(found) = FATAL.find(log.get(judged..).unwrap_or_default()) {
-            return Some(format!("is unwell: {}", found.as_str()));
-        }
-        let silent = sign.heartbeat.elapsed();
-        if silent > STILL && sign.console.elapsed() > STILL && idle > STILL {
-            return Some(format!("stands still for {} s", silent.as_secs()));
-        }
-        let burnt = ticks.saturating_sub(sign.heartbeat_ticks) / TICKS_PER_S;
-        if silent > STILL && burnt > SPINNING.as_secs() {
-            return Some(format!(
-                "spins: no heartbeat in {burnt} s of processor time"
-            ));
-        }
-        None
-    }
-
-    /// The emulator's processor time and how long it has not moved.
-    fn work(&self) -> (u64, Duration) {
-        let ticks = self.emulator.cpu_ticks();
-        let mut work = self.work.lock().expect("no panic holds this lock");
-        if work.ticks != ticks {
-            *work = Work {
-                ticks,
-                moved: Instant::now(),
-            };
-        }
-        (ticks, work.moved.elapsed())
-    }
-
-    /// The machine's signs, after noting that its log is `len` long now.
-    fn look_at(&self, vm: Option<&str>, len: u64) -> Option<Sign> {
-        let mut signs = self.signs.lock().expect("no panic holds this lock");
-        let sign = signs.get_mut(&vm.map(str::to_owned))?;
-        if sign.console_len != len {
-            sign.console_len = len;
-            sign.console = Instant::now();
-        }
-        Some(sign.clone())
     }
 
     /// Bad lines in the consoles since the last judgement, each with the log
     /// it is from.
     pub(crate) fn judge(&self, allowed: &[Regex]) -> Vec<String> {
-        let machines: Vec<Option<String>> = {
-            let signs = self.signs.lock().expect("no panic holds this lock");
-            signs.keys().cloned().collect()
-        };
+        let machines: Vec<Option<String>> = self.state().signs.keys().cloned().collect();
         let mut found = Vec::new();
         for vm in machines {
-            let path = self.console_path(vm.as_deref());
-            let log = read_lossy(&path);
-            let mut since = 0;
-            self.with(vm.as_deref(), |sign| {
-                since = usize::try_from(sign.judged).unwrap_or(usize::MAX);
-                sign.judged = log.len() as u64;
+            let log = read_lossy(&self.console_path(vm.as_deref()));
+            let since = self.with(vm.as_deref(), |sign, _| {
+                std::mem::replace(&mut sign.judged, log.len())
             });
-            let fresh = log.get(since..).unwrap_or_default();
+            let fresh = log.get(since.unwrap_or(0)..).unwrap_or_default();
             let name = vm.as_deref().unwrap_or("L1");
             found.extend(
                 console::complaints(fresh, allowed)
@@ -250,11 +236,19 @@ impl Vitals {
         found
     }
 
-    fn with(&self, vm: Option<&str>, change: impl FnOnce(&mut Sign)) {
-        let mut signs = self.signs.lock().expect("no panic holds this lock");
-        if let Some(sign) = signs.get_mut(&vm.map(str::to_owned)) {
-            change(sign);
-        }
+    fn with<T>(
+        &self,
+        vm: Option<&str>,
+        change: impl FnOnce(&mut Sign, Duration) -> T,
+    ) -> Option<T> {
+        let mut state = self.state();
+        let now = state.watch.look(Instant::now());
+        let sign = state.signs.get_mut(&vm.map(str::to_owned))?;
+        Some(change(sign, now))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic holds this lock")
     }
 }
 
@@ -273,3 +267,6 @@ fn read_lossy(path: &Path) -> String {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
