@@ -16,7 +16,7 @@ use crate::{
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
-    let mut all = vec![selftest::BOOT];
+    let mut all = selftest::all();
     all.extend(ddscenarios::all());
     all
 }
