@@ -12,6 +12,7 @@
 
 mod accel;
 mod artifacts;
+mod command;
 pub mod console;
 pub mod content;
 mod disk;
@@ -20,7 +21,9 @@ mod lab;
 mod link;
 mod machine;
 mod process;
+mod read;
 pub mod report;
+mod running;
 mod scenario;
 pub mod selftest;
 pub mod vitals;
@@ -28,6 +31,7 @@ mod work;
 
 pub use accel::Accel;
 pub use artifacts::{Artifacts, Qemu};
+pub use command::Command;
 pub use content::FileSpec;
 pub use ddagent::{
     protocol::{Exit, How, Output, Sum},
@@ -36,7 +40,9 @@ pub use ddagent::{
 pub use disk::{Disk, DiskConfig, Format, Throttle};
 pub use guest::{Guest, GuestConfig};
 pub use lab::{Lab, LabConfig};
-pub use machine::{Command, Machine, ReadSpec, Running};
+pub use machine::Machine;
+pub use read::ReadSpec;
 pub use report::Target;
+pub use running::Running;
 pub use scenario::{Context, Scenario, Verdict};
 pub use vitals::Patience;

@@ -2,12 +2,19 @@
 
 //! A machine of the lab, seen through its agent.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
-use ddagent::protocol::{Answer, Exit, How, Op, Output, Read, Sum};
+use ddagent::protocol::{Answer, Op, Output, Sum};
 
-use crate::{console, link::Link};
+use crate::{command::Command, console, link::Link, read::ReadSpec, running::Running};
 
 /// Longest a request may take unless asked otherwise: far more than any needs.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -18,120 +25,6 @@ pub struct Machine {
     link: Arc<Link>,
     vm: Option<String>,
     limit: Duration,
-}
-
-/// A program with its circumstances.
-///
-/// ```
-/// # use ddlab::Command;
-/// let reader = Command::new(["cat", "/mnt/a"]).cgroup("one").env("LC_ALL", "C");
-/// ```
-#[derive(Clone, Debug)]
-pub struct Command(ddagent::protocol::Command);
-
-impl Command {
-    /// Program and arguments, without a shell.
-    pub fn new<I>(argv: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<String>,
-    {
-        Self(ddagent::protocol::Command {
-            argv: argv.into_iter().map(Into::into).collect(),
-            env: BTreeMap::new(),
-            stdin: Vec::new(),
-            cgroup: None,
-            cwd: None,
-        })
-    }
-
-    /// A line for the shell, which stops at the first failing command.
-    pub fn shell(line: impl Into<String>) -> Self {
-        Self::new(["/bin/sh".to_owned(), "-euc".to_owned(), line.into()])
-    }
-
-    /// Enters a cgroup (path below the mount) first.
-    #[must_use]
-    pub fn cgroup(mut self, path: impl Into<String>) -> Self {
-        self.0.cgroup = Some(path.into());
-        self
-    }
-
-    /// Sets a variable.
-    #[must_use]
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.0.env.insert(name.into(), value.into());
-        self
-    }
-
-    /// Gives it standard input.
-    #[must_use]
-    pub fn stdin(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.0.stdin = data.into();
-        self
-    }
-
-    /// Sets its working directory.
-    #[must_use]
-    pub fn cwd(mut self, dir: impl Into<String>) -> Self {
-        self.0.cwd = Some(dir.into());
-        self
-    }
-}
-
-/// One read of a file by the agent itself.
-#[derive(Clone, Debug)]
-pub struct ReadSpec(Read);
-
-impl ReadSpec {
-    /// The whole file through the page cache in blocks of 1 MiB, with digest.
-    pub fn new(path: impl Into<String>) -> Self {
-        Self(Read {
-            path: path.into(),
-            offset: 0,
-            len: None,
-            block: 1 << 20,
-            how: How::Buffered,
-            digest: true,
-            cgroup: None,
-        })
-    }
-
-    /// Reads only `len` bytes from `offset`.
-    #[must_use]
-    pub fn range(mut self, offset: u64, len: u64) -> Self {
-        self.0.offset = offset;
-        self.0.len = Some(len);
-        self
-    }
-
-    /// Sets the size of each read; a multiple of 4096 for [`How::Direct`].
-    #[must_use]
-    pub fn block(mut self, bytes: usize) -> Self {
-        self.0.block = bytes;
-        self
-    }
-
-    /// Sets the way of reading.
-    #[must_use]
-    pub fn how(mut self, how: How) -> Self {
-        self.0.how = how;
-        self
-    }
-
-    /// Leaves the digest out, where only time or traffic counts.
-    #[must_use]
-    pub fn no_digest(mut self) -> Self {
-        self.0.digest = false;
-        self
-    }
-
-    /// Reads as a process of a cgroup, which is charged for the pages.
-    #[must_use]
-    pub fn cgroup(mut self, path: impl Into<String>) -> Self {
-        self.0.cgroup = Some(path.into());
-        self
-    }
 }
 
 impl Machine {
@@ -238,21 +131,15 @@ impl Machine {
     ///
     /// When it cannot be started.
     pub fn spawn(&self, command: &Command) -> Result<Running> {
-        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let output = format!("/run/dd/output-{number}");
         let op = Op::Spawn {
             command: command.0.clone(),
             output: output.clone(),
         };
         match self.call(op)? {
-            Answer::Spawned { handle, pid } => Ok(Running {
-                machine: self.clone(),
-                handle,
-                pid,
-                output,
-                ended: false,
-            }),
+            Answer::Spawned { handle, pid } => Ok(Running::new(self.clone(), handle, pid, output)),
             other => unexpected(&other),
         }
     }
@@ -266,7 +153,7 @@ impl Machine {
         self.read_file_from(path, 0)
     }
 
-    fn read_file_from(&self, path: &str, offset: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_file_from(&self, path: &str, offset: u64) -> Result<Vec<u8>> {
         let op = Op::ReadFile {
             path: path.to_owned(),
             offset,
@@ -448,102 +335,6 @@ impl Machine {
 impl fmt::Debug for Machine {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_tuple("Machine").field(&self.name()).finish()
-    }
-}
-
-/// A background program.
-#[derive(Debug)]
-pub struct Running {
-    machine: Machine,
-    handle: u64,
-    pid: i32,
-    output: String,
-    ended: bool,
-}
-
-impl Running {
-    /// Its process, in its machine.
-    #[must_use]
-    pub fn pid(&self) -> i32 {
-        self.pid
-    }
-
-    /// How it ended; none while it runs.
-    ///
-    /// # Errors
-    ///
-    /// When the machine is dead.
-    pub fn poll(&mut self) -> Result<Option<Exit>> {
-        let exit = state(self.machine.call(Op::Poll {
-            handle: self.handle,
-        })?)?;
-        self.ended |= exit.is_some();
-        Ok(exit)
-    }
-
-    /// Waits for its end.
-    ///
-    /// # Errors
-    ///
-    /// When the machine dies.
-    pub fn wait(&mut self) -> Result<Exit> {
-        let exit = state(self.machine.call(Op::Wait {
-            handle: self.handle,
-        })?)?;
-        self.ended = true;
-        exit.context("the agent stopped waiting")
-    }
-
-    /// Signals it and its children.
-    ///
-    /// # Errors
-    ///
-    /// When the machine is dead.
-    pub fn kill(&self, signal: i32) -> Result<()> {
-        self.machine
-            .call(Op::Kill {
-                handle: self.handle,
-                signal,
-            })
-            .map(drop)
-    }
-
-    /// What it wrote so far, both streams.
-    ///
-    /// # Errors
-    ///
-    /// When the machine is dead.
-    pub fn output(&self) -> Result<String> {
-        let data = self.output_from(0)?;
-        Ok(String::from_utf8_lossy(&data).into_owned())
-    }
-
-    /// What it wrote so far, without the first `offset` bytes.
-    ///
-    /// # Errors
-    ///
-    /// When the machine is dead.
-    pub fn output_from(&self, offset: u64) -> Result<Vec<u8>> {
-        self.machine.read_file_from(&self.output, offset)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if !self.ended {
-            // Nobody waits for the answer: the machine may be dead.
-            let _ = self.machine.tell(Op::Kill {
-                handle: self.handle,
-                signal: 9,
-            });
-        }
-    }
-}
-
-fn state(answer: Answer) -> Result<Option<Exit>> {
-    match answer {
-        Answer::State(exit) => Ok(exit),
-        other => unexpected(&other),
     }
 }
 

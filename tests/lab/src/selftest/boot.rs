@@ -5,8 +5,8 @@
 use anyhow::{Result, ensure};
 
 use crate::{
-    Context, DiskConfig, FileSpec, Format, GuestConfig, How, Scenario, Target, Throttle,
-    machine::{Command, ReadSpec},
+    Command, Context, DiskConfig, FileSpec, Format, GuestConfig, How, ReadSpec, Scenario, Target,
+    Throttle,
 };
 
 /// Boots a host and a guest; files, cgroups and background programs work.

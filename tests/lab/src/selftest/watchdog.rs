@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::{Context, Guest, GuestConfig, Lab, Patience, Scenario, Target, machine::Command};
+use crate::{Command, Context, Guest, GuestConfig, Lab, Patience, Scenario, Target};
 
 /// What a crashing kernel says.
 const LAST_WORDS: &str = "sysrq: Trigger a crash|Kernel panic - not syncing: sysrq triggered crash";

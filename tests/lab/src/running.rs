@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Programs in the background.
+
+use anyhow::{Context as _, Result};
+use ddagent::protocol::{Answer, Exit, Op};
+
+use crate::machine::{Machine, unexpected};
+
+/// A background program.
+#[derive(Debug)]
+pub struct Running {
+    machine: Machine,
+    handle: u64,
+    pid: i32,
+    output: String,
+    ended: bool,
+}
+
+impl Running {
+    pub(crate) fn new(machine: Machine, handle: u64, pid: i32, output: String) -> Self {
+        Self {
+            machine,
+            handle,
+            pid,
+            output,
+            ended: false,
+        }
+    }
+
+    /// Its process, in its machine.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// How it ended; none while it runs.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn poll(&mut self) -> Result<Option<Exit>> {
+        let exit = state(self.machine.call(Op::Poll {
+            handle: self.handle,
+        })?)?;
+        self.ended |= exit.is_some();
+        Ok(exit)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// When the machine dies.
+    pub fn wait(&mut self) -> Result<Exit> {
+        let exit = state(self.machine.call(Op::Wait {
+            handle: self.handle,
+        })?)?;
+        self.ended = true;
+        exit.context("the agent stopped waiting")
+    }
+
+    /// Signals it and its children.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn kill(&self, signal: i32) -> Result<()> {
+        self.machine
+            .call(Op::Kill {
+                handle: self.handle,
+                signal,
+            })
+            .map(drop)
+    }
+
+    /// What it wrote so far, both streams.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn output(&self) -> Result<String> {
+        let data = self.output_from(0)?;
+        Ok(String::from_utf8_lossy(&data).into_owned())
+    }
+
+    /// What it wrote so far, without the first `offset` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub fn output_from(&self, offset: u64) -> Result<Vec<u8>> {
+        self.machine.read_file_from(&self.output, offset)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Nobody waits for the answer: the machine may be dead.
+            let _ = self.machine.tell(Op::Kill {
+                handle: self.handle,
+                signal: 9,
+            });
+        }
+    }
+}
+
+fn state(answer: Answer) -> Result<Option<Exit>> {
+    match answer {
+        Answer::State(exit) => Ok(exit),
+        other => unexpected(&other),
+    }
+}
