@@ -11,7 +11,7 @@ const POOLS: u16 = 3;
 
 #[derive(Debug, Default)]
 struct Memory {
-    segments: Vec<Box<Segment>>,
+    segments: Vec<Segment>,
     lists: Vec<List>,
 }
 
@@ -61,7 +61,7 @@ impl Pair {
     fn insert(&mut self, key: PageKey, pool: u16) {
         if self.store.room() == 0 {
             let memory = self.store.storage_mut();
-            memory.segments.push(Box::new(Segment::EMPTY));
+            memory.segments.push(Segment::EMPTY);
         }
         self.age += 1;
         self.handle += 1;
@@ -143,7 +143,7 @@ impl Pair {
             trim(&mut self.store, 13);
             self.store
                 .sweep(&mut cursor, 9, Reason::Flush, condemned, |page| {
-                    got.push(page)
+                    got.push(page);
                 })
         };
         while step() == Walk::More {}
@@ -165,7 +165,7 @@ impl Pair {
         let mut step = || {
             self.store
                 .migrate(&file, (pool, stamp), &mut cursor, 5, |owner| {
-                    owners.push(owner)
+                    owners.push(owner);
                 })
         };
         while step() == Walk::More {}
