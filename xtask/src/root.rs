@@ -52,6 +52,7 @@ const RUN: &[&str] = &[
     "qemu-system-x86",
     "stress-ng",
     "strace",
+    "mount",
     "util-linux",
     "xfsprogs",
 ];

@@ -207,6 +207,8 @@ pub struct Guest {
     host: Machine,
     name: String,
     ended: bool,
+    /// Keeps their slots from being handed on.
+    _disks: Vec<Disk>,
 }
 
 impl Guest {
@@ -219,6 +221,7 @@ impl Guest {
             host: host.clone(),
             name: config.name.clone(),
             ended: false,
+            _disks: config.disks.iter().map(|(disk, _)| disk.clone()).collect(),
         };
         guest.machine.ping()?;
         Ok(guest)
