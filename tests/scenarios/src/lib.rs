@@ -27,7 +27,7 @@ mod work;
 
 use ddlab::Scenario;
 
-/// All scenarios, the quickest first.
+/// The scenarios of every run, the quickest first.
 #[must_use]
 pub fn all() -> &'static [Scenario] {
     &[
@@ -36,6 +36,14 @@ pub fn all() -> &'static [Scenario] {
         coherence::COHERENCE,
         shares::SHARES,
         small_files::SMALL_FILES,
+    ]
+}
+
+/// Scenarios that were not yet seen to pass from end to end. They run by name
+/// only; what keeps each from the others is written in `docs/limits.md`.
+#[must_use]
+pub fn drafts() -> &'static [Scenario] {
+    &[
         reboot::REBOOT,
         shrinker::SHRINKER,
         overhead::OVERHEAD,

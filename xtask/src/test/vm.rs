@@ -21,9 +21,15 @@ fn all() -> Vec<Scenario> {
     all
 }
 
-/// The scenarios meant by the arguments.
+/// The scenarios meant by the arguments. Drafts run by name only.
 pub(super) fn selected(args: &Args) -> Result<Vec<Scenario>> {
-    let all = all();
+    let mut all = all();
+    if !args.scenarios.is_empty() {
+        all.extend(ddscenarios::drafts());
+    } else if let drafts @ [_, ..] = ddscenarios::drafts() {
+        let names: Vec<_> = drafts.iter().map(|draft| draft.name).collect();
+        eprintln!("drafts, run by name only: {}", names.join(", "));
+    }
     if let Some(unknown) = args
         .scenarios
         .iter()
