@@ -7,6 +7,7 @@
 
 pub mod partition;
 pub mod presence;
+pub mod request;
 pub mod sequence;
 pub mod store;
 

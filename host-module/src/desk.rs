@@ -5,7 +5,7 @@
 
 use crate::answer::NoticeRoom;
 use crate::page::Hands;
-use crate::request::MAX_BODY;
+use ddcore::request::MAX_BODY;
 use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;

@@ -3,10 +3,10 @@
 //! Pages that the guest no longer wants, or wants elsewhere.
 
 use crate::page::Bin;
-use crate::request::Range;
 use crate::session::Session;
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
+use ddcore::request::Range;
 use ddcore::store::{Cursor, Reason};
 
 /// Pages or slots visited in one step under a shard's lock.

@@ -3,11 +3,11 @@
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.
 //!
-//! A call comes in through [`dispatch`]; its words are checked in [`request`]; its [`vm`], found in
-//! the [`registry`], lets it in. [`operation`] carries it out, with [`put`], [`get`] and [`flush`],
-//! on a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`] says
-//! whether there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/` are
-//! everything C.
+//! A call comes in through [`dispatch`]; its words are checked by `ddcore::request`; its [`vm`],
+//! found in the [`registry`], lets it in. [`operation`] carries it out, with [`put`], [`get`] and
+//! [`flush`], on a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`]
+//! says whether there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/`
+//! are everything C.
 //!
 //! Lock order, outermost first:
 //!
@@ -42,7 +42,6 @@ mod page;
 mod pool;
 mod put;
 mod registry;
-mod request;
 mod session;
 mod shard;
 mod shrinker;

@@ -6,14 +6,14 @@ use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
 use crate::host::Host;
 use crate::page::Hands;
-use crate::pool::{Name, Pool, Settings};
-use crate::request::{Ranges, Request, Runs};
+use crate::pool::Pool;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
+use ddcore::request::{Name, Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
 
 /// Whom a call comes from, and since when.

@@ -4,61 +4,12 @@
 //! lists of the shards.
 
 use crate::counters::{Counter, Latency};
-use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
-use ddabi::NAME_LEN;
+use ddabi::pool::{PoolStats, Store};
+use ddcore::request::{Name, Settings};
 use ddcore::store::List;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, SpinLock};
-
-/// A pool's name: printable, for the administrator only.
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    bytes: [u8; NAME_LEN],
-    len: usize,
-}
-
-impl Name {
-    pub(crate) const DEFAULT: Self = Self::new(b"default");
-
-    /// A name of those of the bytes that fit; what is not printable ASCII becomes a question mark.
-    pub(crate) const fn new(text: &[u8]) -> Self {
-        let mut name = Self {
-            bytes: [0; NAME_LEN],
-            len: 0,
-        };
-        while name.len < text.len() && name.len < NAME_LEN {
-            let byte = text[name.len];
-            let printable = byte.is_ascii_graphic() || byte == b' ';
-            name.bytes[name.len] = if printable { byte } else { b'?' };
-            name.len += 1;
-        }
-        name
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// What a guest may choose.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) weight: u32,
-    pub(crate) store: Store,
-}
-
-impl Settings {
-    pub(crate) const DEFAULT: Self = Self {
-        weight: DEFAULT_WEIGHT,
-        store: Store::Memory,
-    };
-
-    /// Whether the pool keeps pages at all.
-    pub(crate) fn is_on(&self) -> bool {
-        self.weight > 0 && self.store == Store::Memory
-    }
-}
 
 /// Why a run was not stored.
 #[derive(Clone, Copy)]

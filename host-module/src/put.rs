@@ -8,10 +8,10 @@ use crate::host::Host;
 use crate::operation::Caller;
 use crate::page::{Bin, Hands, Page};
 use crate::pool::Refusal;
-use crate::request::Runs;
 use crate::session::{groups, keys, Session};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
+use ddcore::request::Runs;
 use ddcore::store::{Entry, Reason};
 
 /// Room reserved in the tier; what is not used is given back.

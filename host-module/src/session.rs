@@ -9,13 +9,14 @@ use crate::notice::Notices;
 mod pools;
 
 use crate::page::Bin;
-use crate::pool::{Name, Pool, Settings};
+use crate::pool::Pool;
 use crate::shard::{Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
 use core::ops::Range;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddcore::partition::Entity;
+use ddcore::request::{Name, Settings};
 use ddcore::store::{Cursor, Hasher, List, Reason, Walk};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};

@@ -3,12 +3,12 @@
 //! What is told about VMs and pools, put together from where it is counted.
 
 use crate::host::Host;
-use crate::pool::Name;
 use crate::registry::Roster;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::partition::entitle;
+use ddcore::request::Name;
 use kernel::sync::Arc;
 
 /// A registered VM.

@@ -4,9 +4,10 @@
 
 use super::Session;
 use crate::page::Bin;
-use crate::pool::{Name, Pool, Settings};
+use crate::pool::Pool;
 use ddabi::hypercall::Status;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddcore::request::{Name, Settings};
 use ddcore::store::{Reason, Walk};
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Relaxed;

@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a guest asks for. Its words are an allegation: they are copied once, checked once, and
-//! become types that cannot be wrong.
+//! What a guest asks for. Its words are an allegation: the host copies them once, they are checked
+//! once, here, and become types that cannot be wrong.
 
-use crate::pool::{Name, Settings};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
-use ddabi::pool::{Store, DEFAULT_POOL, MAX_POOLS, MAX_WEIGHT};
+use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT};
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, MAX_PAGES,
     MAX_RUNS, REQUEST_MAGIC,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Largest frame number: guest-physical addresses have at most 52 bits.
 const MAX_GFN: u64 = (1 << 40) - 1;
 
 /// Bytes of the largest body.
-pub(crate) const MAX_BODY: usize = PAGE_SIZE - BODY;
+pub const MAX_BODY: usize = PAGE_SIZE - BODY;
 
 /// A header whose magic, version and zero fields are right.
-pub(crate) struct Header {
-    pub(crate) operation: Operation,
-    pub(crate) session: u64,
-    pub(crate) sequence: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// What is asked for.
+    pub operation: Operation,
+    /// The session it claims to belong to.
+    pub session: u64,
+    /// Its number in the session.
+    pub sequence: u64,
     count: usize,
 }
 
 impl Header {
     /// Checks a header.
-    pub(crate) fn parse(raw: &RequestHeader) -> Result<Self, Status> {
+    pub fn parse(raw: &RequestHeader) -> Result<Self, Status> {
         if raw.magic != REQUEST_MAGIC {
             return Err(Status::Invalid);
         }
@@ -55,7 +58,7 @@ impl Header {
     }
 
     /// Bytes of the body; at most [`MAX_BODY`].
-    pub(crate) fn body_len(&self) -> usize {
+    pub fn body_len(&self) -> usize {
         match self.operation {
             Operation::Goodbye | Operation::Ping => 0,
             Operation::Hello => size_of::<Hello>(),
@@ -76,7 +79,8 @@ impl Header {
 ///
 /// Every run has a page, together they have at most [`MAX_PAGES`]; indices, frames and pools are
 /// within their bounds.
-pub(crate) struct Runs<'a>(&'a [Run]);
+#[derive(Clone, Copy, Debug)]
+pub struct Runs<'a>(&'a [Run]);
 
 impl<'a> Runs<'a> {
     fn parse(body: &'a [u8]) -> Result<Self, Status> {
@@ -101,26 +105,33 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a Run> {
+    pub fn iter(&self) -> impl Iterator<Item = &'a Run> {
         self.0.iter()
     }
 
     /// The first run.
-    pub(crate) fn first(&self) -> Option<&'a Run> {
+    pub fn first(&self) -> Option<&'a Run> {
         self.0.first()
     }
 }
 
 /// What a flush covers.
-pub(crate) enum Range {
-    /// `first <= last <= MAX_INDEX`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Range {
+    /// Pages of a file.
     Pages {
+        /// The file.
         file: FileKey,
+        /// Index of the first page, not above `last`.
         first: u64,
+        /// Index of the last page, at most [`MAX_INDEX`].
         last: u64,
     },
+    /// A file.
     File(FileKey),
+    /// A filesystem instance.
     Filesystem(u32),
+    /// Everything of the VM.
     All,
 }
 
@@ -150,7 +161,8 @@ impl Range {
 /// # Invariants
 ///
 /// `Range::parse` succeeds for each.
-pub(crate) struct Ranges<'a>(&'a [FlushRange]);
+#[derive(Clone, Copy, Debug)]
+pub struct Ranges<'a>(&'a [FlushRange]);
 
 impl<'a> Ranges<'a> {
     fn parse(body: &'a [u8]) -> Result<Self, Status> {
@@ -163,29 +175,105 @@ impl<'a> Ranges<'a> {
     }
 
     /// The ranges.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Range> + 'a {
+    pub fn iter(&self) -> impl Iterator<Item = Range> + 'a {
         self.0.iter().filter_map(|range| Range::parse(range).ok())
     }
 }
 
-/// A request; whatever it contains is within its bounds.
-pub(crate) enum Request<'a> {
+/// A pool's settings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Weight among the VM's pools, at most [`MAX_WEIGHT`].
+    pub weight: u32,
+    /// Where its pages are kept.
+    pub store: Store,
+}
+
+impl Settings {
+    /// Those of the default pool until somebody sets it.
+    pub const DEFAULT: Self = Self {
+        weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+    };
+
+    /// Whether the pool keeps pages at all.
+    pub fn is_on(&self) -> bool {
+        self.weight > 0 && self.store == Store::Memory
+    }
+
+    fn parse(body: &PoolBody) -> Result<Self, Status> {
+        if body.weight > MAX_WEIGHT {
+            return Err(Status::Invalid);
+        }
+        Ok(Self {
+            weight: body.weight,
+            store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
+        })
+    }
+}
+
+/// A pool's name: printable, for the administrator only.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Name {
+    bytes: [u8; NAME_LEN],
+    len: usize,
+}
+
+impl Name {
+    /// That of the default pool.
+    pub const DEFAULT: Self = Self::new(b"default");
+
+    /// A name of those of the bytes that fit; what is not printable ASCII becomes a question mark.
+    pub const fn new(text: &[u8]) -> Self {
+        let mut name = Self {
+            bytes: [0; NAME_LEN],
+            len: 0,
+        };
+        while name.len < text.len() && name.len < NAME_LEN {
+            let byte = text[name.len];
+            let printable = byte.is_ascii_graphic() || byte == b' ';
+            name.bytes[name.len] = if printable { byte } else { b'?' };
+            name.len += 1;
+        }
+        name
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A request; whatever it contains is within its bounds, but pools may not exist.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// Register.
     Hello,
+    /// Give everything back.
     Goodbye,
+    /// A sign of life.
     Ping,
+    /// Store runs.
     Put(Runs<'a>),
+    /// Take runs out.
     Get(Runs<'a>),
+    /// Free ranges.
     Flush(Ranges<'a>),
+    /// Create a pool.
     PoolCreate(Settings, Name),
+    /// Set a pool.
     PoolSet(u32, Settings),
+    /// Destroy a pool, not the default one.
     PoolDestroy(u32),
+    /// Move a file's pages to a pool.
     Migrate(FileKey, u32),
+    /// Tell a pool's statistics.
     PoolStats(u32),
 }
 
 impl<'a> Request<'a> {
     /// Checks a body of [`Header::body_len`] bytes.
-    pub(crate) fn parse(header: &Header, body: &'a [u8]) -> Result<Self, Status> {
+    pub fn parse(header: &Header, body: &'a [u8]) -> Result<Self, Status> {
         Ok(match header.operation {
             Operation::Hello => {
                 let hello = whole::<Hello>(body)?;
@@ -208,11 +296,11 @@ impl<'a> Request<'a> {
                 if len > NAME_LEN {
                     return Err(Status::Invalid);
                 }
-                Self::PoolCreate(settings(pool)?, Name::new(&pool.name[..len]))
+                Self::PoolCreate(Settings::parse(pool)?, Name::new(&pool.name[..len]))
             }
             Operation::PoolSet => {
                 let pool = whole::<PoolBody>(body)?;
-                Self::PoolSet(pool.pool, settings(pool)?)
+                Self::PoolSet(pool.pool, Settings::parse(pool)?)
             }
             Operation::PoolDestroy => {
                 let pool = whole::<PoolBody>(body)?.pool;
@@ -233,21 +321,12 @@ impl<'a> Request<'a> {
     }
 }
 
-fn whole<T: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable>(
-    body: &[u8],
-) -> Result<&T, Status> {
+fn whole<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<&T, Status> {
     T::ref_from_bytes(body).map_err(|_| Status::Invalid)
-}
-
-fn settings(body: &PoolBody) -> Result<Settings, Status> {
-    if body.weight > MAX_WEIGHT {
-        return Err(Status::Invalid);
-    }
-    Ok(Settings {
-        weight: body.weight,
-        store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
-    })
 }
 
 const _: () = assert!(MAX_RUNS * size_of::<Run>() <= MAX_BODY);
 const _: () = assert!(size_of::<FlushRange>() == size_of::<Run>());
+
+#[cfg(test)]
+mod tests;
