@@ -25,7 +25,8 @@ use crate::files::Tree;
 /// and come back while the steps change them.
 #[derive(Debug)]
 pub(crate) struct Unrest {
-    /// Read-locked while a file is open: the filesystem cannot be unmounted.
+    /// Read-locked while a file is open or reclaimed from: the filesystem
+    /// cannot be unmounted.
     pub(crate) gate: RwLock<()>,
     /// The steps are done.
     pub(crate) done: AtomicBool,
@@ -38,9 +39,11 @@ impl Unrest {
     pub(crate) fn reclaim(&self, seed: u64) {
         let mut dice = Dice::new(seed);
         while !self.done.load(Ordering::Relaxed) {
+            let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
             // Less than wanted is reclaimed (EAGAIN) when there is no more.
-            let _ = fs::write(&self.reclaim, format!("{}K", dice.within(64, 2048)));
-            thread::sleep(Duration::from_micros(dice.within(500, 5000)));
+            let _ = fs::write(&self.reclaim, format!("{}K", dice.within(64, 1024)));
+            drop(open);
+            thread::sleep(Duration::from_millis(dice.within(5, 50)));
         }
     }
 
@@ -62,7 +65,7 @@ impl Unrest {
                 }
             }
             drop(open);
-            thread::sleep(Duration::from_micros(dice.within(100, 3000)));
+            thread::sleep(Duration::from_millis(dice.within(2, 30)));
         }
     }
 }

@@ -33,8 +33,8 @@ mod code {
 type Case = (&'static str, i32, &'static str);
 
 const WITHOUT_MODULE: [Case; 4] = [
-    ("ddctl status", code::NO_MODULE, "insmod"),
-    ("ddctl stats", code::NO_MODULE, "insmod"),
+    ("ddctl status", code::NO_MODULE, "doctor"),
+    ("ddctl stats", code::NO_MODULE, "doctor"),
     ("ddctl set-capacity 64M", code::NO_MODULE, "insmod"),
     ("ddctl container add /", code::NO_MODULE, "insmod"),
 ];
@@ -46,7 +46,7 @@ const AT_HOST: [Case; 13] = [
     ("ddctl set-weight nobody 10", code::NOT_FOUND, "one"),
     ("ddctl stats one/nobody", code::NOT_FOUND, "nobody"),
     ("ddctl flush nobody", code::NOT_FOUND, "nobody"),
-    ("ddctl flush", code::USAGE, "--all"),
+    ("ddctl flush", code::USAGE, "VM[/CONTAINER]"),
     ("ddctl set-capacity 64", code::USAGE, "unit"),
     ("ddctl set-capacity 100T", code::USAGE, "memory"),
     ("ddctl set-capacity 64M --floor 65M", code::USAGE, "floor"),

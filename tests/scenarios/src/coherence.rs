@@ -56,7 +56,7 @@ const LONGEST: u64 = 2 << 20;
 const LIMIT: &str = "12M";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let steps = if context.quick() { 600 } else { 4000 };
+    let steps = if context.quick() { 200 } else { 1000 };
     let stage = Stage::set(context, 32)?;
     let disks: Vec<Disk> = SITES
         .iter()
@@ -97,7 +97,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         // Without these the scenario would show nothing.
         Target::at_least(
             "coherence: pages that came from the host",
-            f64::from(steps) * 10.0,
+            f64::from(steps * 10),
             counters.get_hits as f64,
             "",
         ),

@@ -61,11 +61,11 @@ impl Script {
                 seed: self.dice.any(),
             },
             600..640 => Step::Forget { file },
-            640..660 => Step::DropCaches {
+            640..650 => Step::DropCaches {
                 what: self.dice.within(1, 3) as u8,
             },
-            660..668 => Step::Sync,
-            668..676 => self.remount(file, len),
+            650..658 => Step::Sync,
+            658..666 => self.remount(file, len),
             _ => self.read(file),
         };
         self.queue.push(step);
@@ -233,8 +233,8 @@ impl Script {
 
     fn read(&mut self, file: u32) -> Step {
         let (by, seek) = match self.dice.below(10) {
-            0..5 => (By::Calls, Seek::Forward),
-            5..7 => (By::Calls, Seek::Backward),
+            0..6 => (By::Calls, Seek::Forward),
+            6..7 => (By::Calls, Seek::Backward),
             7..9 => (By::Mapping, Seek::Forward),
             _ => (By::Direct, Seek::Forward),
         };
