@@ -5,7 +5,7 @@
 use super::Source;
 
 /// Our crates, each with those of ours it may depend on.
-const OURS: [(&str, &[&str]); 11] = [
+const OURS: [(&str, &[&str]); 12] = [
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
@@ -16,11 +16,12 @@ const OURS: [(&str, &[&str]); 11] = [
     ("ddhelper", &["ddabi"]),
     ("ddload", &[]),
     ("ddlab", &["ddagent"]),
+    ("dddemo", &["ddabi", "ddlab", "ddload"]),
     (
         "ddscenarios",
         &["ddabi", "ddhelper", "ddlab", "ddload", "ddnl"],
     ),
-    ("xtask", &["ddlab", "ddload", "ddscenarios"]),
+    ("xtask", &["dddemo", "ddlab", "ddscenarios"]),
 ];
 /// Crates the kernel build compiles too: it has nothing else of foreigners'.
 const IN_KERNEL: [&str; 2] = ["ddabi", "ddcore"];
