@@ -34,7 +34,6 @@ pub fn all() -> &'static [Scenario] {
         bad_input::BAD_INPUT,
         stream::STREAM,
         coherence::COHERENCE,
-        shares::SHARES,
         small_files::SMALL_FILES,
     ]
 }
@@ -44,6 +43,7 @@ pub fn all() -> &'static [Scenario] {
 #[must_use]
 pub fn drafts() -> &'static [Scenario] {
     &[
+        shares::SHARES,
         reboot::REBOOT,
         shrinker::SHRINKER,
         overhead::OVERHEAD,
