@@ -5,10 +5,5 @@
 mod boot;
 mod watchdog;
 
-use crate::Scenario;
-
-/// All of them, in the order in which they make sense.
-#[must_use]
-pub fn all() -> Vec<Scenario> {
-    vec![boot::BOOT, watchdog::WATCHDOG]
-}
+pub use boot::BOOT;
+pub use watchdog::WATCHDOG;

@@ -16,19 +16,26 @@ use crate::{
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
-    let mut all = selftest::all();
+    let mut all = vec![selftest::BOOT];
     all.extend(ddscenarios::all());
     all
+}
+
+/// What runs by name only.
+fn drafts() -> Vec<Scenario> {
+    let mut drafts = vec![selftest::WATCHDOG];
+    drafts.extend(ddscenarios::drafts());
+    drafts
 }
 
 /// The scenarios meant by the arguments. Drafts run by name only.
 pub(super) fn selected(args: &Args) -> Result<Vec<Scenario>> {
     let mut all = all();
-    if !args.scenarios.is_empty() {
-        all.extend(ddscenarios::drafts());
-    } else if let drafts @ [_, ..] = ddscenarios::drafts() {
-        let names: Vec<_> = drafts.iter().map(|draft| draft.name).collect();
+    if args.scenarios.is_empty() {
+        let names: Vec<_> = drafts().iter().map(|draft| draft.name).collect();
         eprintln!("drafts, run by name only: {}", names.join(", "));
+    } else {
+        all.extend(drafts());
     }
     if let Some(unknown) = args
         .scenarios

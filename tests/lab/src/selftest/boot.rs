@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Boots a host and a guest; files, cgroups and background programs work.
-pub(super) const BOOT: Scenario = Scenario {
+pub const BOOT: Scenario = Scenario {
     name: "boot",
     about: "host and guest boot, and their agents do what tests ask",
     quick: true,

@@ -16,7 +16,7 @@ const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
 /// Crashes one guest and stops another; requests to both fail with the reason.
-pub(super) const WATCHDOG: Scenario = Scenario {
+pub const WATCHDOG: Scenario = Scenario {
     name: "watchdog",
     about: "a guest that panics or hangs is noticed, with the end of its console",
     quick: true,
