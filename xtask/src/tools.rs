@@ -11,7 +11,7 @@ use crate::{progress, workspace};
 /// The agent; a package with a program of the same name, like the others.
 pub(crate) const AGENT: &str = "ddagent";
 /// Everything that is built.
-pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "policyd"];
+pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddload", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds `tools`; returns the directory they are in.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Time and storage traffic of a run, cut into intervals.
 
 use std::{

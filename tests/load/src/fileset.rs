@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! File sets: known before they exist.
 
 use std::{

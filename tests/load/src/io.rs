@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! File operations of a thread, counted.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A load generator with the shapes of Filebench's file server profiles.
 //!
 //! A [`Load`] says what to run: a [`Profile`] on a directory, with its sizes.

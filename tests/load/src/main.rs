@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Makes file server load and prints one JSON object per interval.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Requests at fixed times.
 
 use std::time::{Duration, Instant};

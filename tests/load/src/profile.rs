@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The profiles and their published parameters.
 
 use std::{fmt, time::Duration};
@@ -17,7 +19,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// | video | `videoserver` | 32 videos of 10 GiB, 48 streams of 256 KiB reads, 96 reads a second in all, a new video every 10 s | 16 videos of 8 MiB, 8 streams |
 /// | webserver | `webserver` | 1 000 files of 16 KiB, 20 to a directory, 100 threads, a log entry of up to 16 KiB after 10 files | 2 500 files, 4 threads |
 /// | scan | – | – | one file of 64 MiB, read from end to end |
-/// | zipf | – | – | one file of 64 MiB, blocks of 4 KiB with Zipf's exponent 0.99 |
+/// | zipf | – | – | one file of 64 MiB, blocks of 16 KiB with Zipf's exponent 0.99 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Profile {
     /// Mailboxes: deliver, read, mark, delete; every delivery is synced.
@@ -63,8 +65,8 @@ pub(crate) const READS_PER_REPLACEMENT: u32 = 5;
 pub(crate) const STREAM_READ: u64 = 256 * KIB;
 /// Time between two new videos.
 pub(crate) const REPLACE_INTERVAL: Duration = Duration::from_secs(10);
-/// Size of random reads.
-pub(crate) const BLOCK: u64 = 4 * KIB;
+/// Size of random reads: a page of a database.
+pub(crate) const BLOCK: u64 = 16 * KIB;
 /// Zipf's exponent, YCSB's choice.
 pub(crate) const EXPONENT: f64 = 0.99;
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! What the program prints: one JSON object per line.
 
 use serde::{Deserialize, Serialize};

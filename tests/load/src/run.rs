@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Running a load: its threads, and a line per interval.
 
 use std::{

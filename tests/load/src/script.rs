@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! What the threads of a profile do over and over. One file per profile.
 
 mod mail;

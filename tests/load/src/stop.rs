@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! The end of a run, for threads that wait.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! What a thread has done since it was last asked.
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! One thread of a run.
 
 use std::{

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Whole runs on a real filesystem.
 
 use std::{fs, time::Duration};

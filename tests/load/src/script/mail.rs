@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Mailboxes, as Filebench's `varmail`: delete a message; deliver one; read one
 //! and add to it; read one. Whatever is written is synced.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A web proxy, as Filebench's `webproxy`: one file is replaced by another,
 //! then five are served.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! Files of one thread, taken in turn, as Filebench takes them.
 
 use std::{collections::VecDeque, path::PathBuf};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A sequential reader: whole files, one after the other.
 
 use std::io;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A video server, as Filebench's: streams play one video after the other, and
 //! now and then a new video replaces an old one nobody watches.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A web server, as Filebench's: ten files are served, then a log grows.
 
 use std::{fs, io, path::PathBuf};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
 //! A random reader: blocks of all files, the popular ones far more often.
 
 use std::{fs::File, io};

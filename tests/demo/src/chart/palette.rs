@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Okabe and Ito's colours, in the order in which neighbours differ most.
+
+const COLOURS: [&str; 6] = [
+    "#0072b2", // blue
+    "#d55e00", // vermilion
+    "#009e73", // bluish green
+    "#cc79a7", // reddish purple
+    "#56b4e9", // sky blue
+    "#e69f00", // orange
+];
+
+/// What is not worth a colour.
+pub(crate) const GREY: &str = "#767676";
+
+/// Lines of grids and axes.
+pub(super) const GRID: &str = "#e3e3e3";
+/// Text.
+pub(super) const INK: &str = "#222222";
+
+/// The colour of the series of a number.
+pub(crate) fn colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The demo: one host, two VMs, five containers, and both levels of weights.
+//!
+//! The loads never stop. First there is no cache; then the modules are loaded
+//! under them, with one FIFO for all; then weights divide the cache. A new
+//! policy in one VM moves shares between its containers, and the host moves
+//! shares between the VMs.
+
+use std::{path::PathBuf, thread};
+
+use anyhow::Result;
+use ddlab::{Accel, Artifacts, Lab, LabConfig, Target, content};
+use ddload::{Load, Profile};
+
+use crate::{
+    ddctl, figures,
+    live::Live,
+    outcome::Outcome,
+    plan::{ContainerPlan, DISK, VmPlan},
+    policy::Policyd,
+    recorder::Recorder,
+    recording::Recording,
+    site::{self, GUEST_MODULE, HOST_MODULE, Vm},
+    step::step,
+};
+
+/// Capacity of the cache, before and after the host's administrator adds to it.
+pub(crate) const CAPACITY_MIB: u64 = 128;
+const MORE_CAPACITY_MIB: u64 = 192;
+/// Pages freed by one eviction: as much smaller as everything else is.
+const BATCH: &str = "256K";
+
+/// Names of the phases.
+pub(crate) const WITHOUT: &str = "without";
+pub(crate) const FIFO: &str = "one FIFO for all";
+pub(crate) const WEIGHTS: &str = "DoubleDecker";
+pub(crate) const POLICY: &str = "new policy";
+pub(crate) const HOST: &str = "new VM weights";
+
+/// Seconds of the phases.
+const WITHOUT_S: f64 = 15.0;
+const FIFO_S: f64 = 25.0;
+const WEIGHTS_S: f64 = 30.0;
+const POLICY_S: f64 = 20.0;
+const HOST_S: f64 = 20.0;
+
+/// Weights in the VM with many containers: first the web server matters, then
+/// the proxy gets what it lacks.
+const FIRST: [(&str, u32); 4] = [("web", 40), ("proxy", 25), ("mail", 15), ("video", 20)];
+const SECOND: [(&str, u32); 4] = [("web", 28), ("proxy", 38), ("mail", 14), ("video", 20)];
+/// Weights of the VMs.
+const VM_WEIGHTS: [(&str, u32); 2] = [("shop", 80), ("warehouse", 20)];
+const NEW_VM_WEIGHT: (&str, u32) = ("warehouse", 50);
+
+/// What the demo needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the host machine runs.
+    pub accel: Accel,
+    /// Where logs and results go.
+    pub dir: PathBuf,
+    /// Whether the paper's experiments follow, on the same host.
+    pub figures: bool,
+}
+
+/// Runs it, showing a table all the while.
+///
+/// # Errors
+///
+/// When a machine or a program in one fails; promises not kept are no errors.
+pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Outcome> {
+    let lab = step("boot the KVM host", || {
+        Lab::boot(LabConfig {
+            accel: options.accel,
+            ..LabConfig::new(artifacts.clone(), &options.dir)
+        })
+    })?;
+    let vms = step("make the disks and boot the VMs", || {
+        site::boot(&lab, &plans())
+    })?;
+    let recording = perform(&lab, &vms)?;
+    let content = step("compare content", || compare(&vms[0]))?;
+    let unload = step("unload the modules", || unload(&lab, &vms))?;
+    drop(vms);
+    let mut outcome = Outcome::new(&lab, recording, [content, unload]);
+    if options.figures {
+        for make in figures::ALL {
+            outcome.add(make(&lab, Box::new(Live::new()))?);
+            lab.host().unload_module(HOST_MODULE)?;
+        }
+    }
+    Ok(outcome)
+}
+
+fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
+    let host = lab.host();
+    let loads = step("start the loads", || {
+        let loads = vms.iter().map(|vm| vm.start_loads(&[]));
+        let loads: Vec<_> = loads.collect::<Result<_>>()?;
+        Ok(loads.into_iter().flatten().collect())
+    })?;
+    let mut recorder = Recorder::start(host, Box::new(Live::new()))?;
+    recorder.join(loads);
+    recorder.phase(WITHOUT, false);
+    recorder.record(WITHOUT_S)?;
+
+    recorder.phase(FIFO, false);
+    recorder.change(format!(
+        "insmod both modules under load; {CAPACITY_MIB} MiB, ddctl mode fifo"
+    ));
+    site::load_host(host, CAPACITY_MIB)?;
+    ddctl::run(host, &["set-capacity", "--batch", BATCH])?;
+    ddctl::run(host, &["mode", "fifo"])?;
+    let mut policies = enrol(vms)?;
+    recorder.host_is_loaded();
+    recorder.record(FIFO_S)?;
+
+    for (vm, weight) in VM_WEIGHTS {
+        ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
+    }
+    recorder.phase(WEIGHTS, true);
+    recorder.change("ddctl mode weighted");
+    ddctl::run(host, &["mode", "weighted"])?;
+    recorder.record(WEIGHTS_S)?;
+
+    recorder.phase(POLICY, true);
+    recorder.change(format!("policyd in shop: {}", list(&SECOND)));
+    policies[0].reload(&SECOND)?;
+    recorder.record(POLICY_S)?;
+
+    recorder.phase(HOST, true);
+    let (vm, weight) = NEW_VM_WEIGHT;
+    recorder.change(format!(
+        "ddctl set-capacity {MORE_CAPACITY_MIB}M; ddctl set-weight {vm} {weight}"
+    ));
+    ddctl::run(host, &["set-capacity", &format!("{MORE_CAPACITY_MIB}M")])?;
+    ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
+    recorder.record(HOST_S)?;
+    recorder.finish()
+}
+
+/// Loads the guest module in all VMs and starts their policy daemons.
+fn enrol(vms: &[Vm]) -> Result<Vec<Policyd>> {
+    let weights = |vm: &Vm| match vm.plan.containers.len() {
+        1 => vec![(vm.plan.containers[0].name, 100)],
+        _ => FIRST.to_vec(),
+    };
+    thread::scope(|scope| {
+        let enrolling: Vec<_> = vms
+            .iter()
+            .map(|vm| {
+                scope.spawn(move || {
+                    vm.attach()?;
+                    Policyd::start(&vm.guest, &weights(vm))
+                })
+            })
+            .collect();
+        enrolling
+            .into_iter()
+            .map(|vm| vm.join().expect("enrolling does not panic"))
+            .collect()
+    })
+}
+
+/// Compares what the web server's files contain with what they were made of.
+fn compare(vm: &Vm) -> Result<Target> {
+    let name = "web";
+    let prefix = format!("{name}/files");
+    let made = vm.plan.disk().files;
+    let expected = content::tree_digest(&made, &prefix);
+    let path = format!("{}/{prefix}", vm.plan.mount_point());
+    let sum = vm.guest.read_tree(&path, true, Some(name))?;
+    let same = sum.digest.as_deref() == Some(expected.as_str());
+    Ok(Target::new(
+        "content of the web server's files, read through the cache",
+        "every byte as it was made",
+        match same {
+            true => format!("{} files, {} MiB, the same", sum.files, sum.bytes >> 20),
+            false => "another digest".to_owned(),
+        },
+        same,
+    ))
+}
+
+/// Unloads the modules, then asks both kernels how they are.
+fn unload(lab: &Lab, vms: &[Vm]) -> Result<Target> {
+    for vm in vms {
+        vm.guest.unload_module(GUEST_MODULE)?;
+        vm.guest.check_taint()?;
+    }
+    lab.host().unload_module(HOST_MODULE)?;
+    let complaints = lab.check_consoles(&[]);
+    Ok(Target::new(
+        "warnings in the kernels' logs",
+        "none, on any machine",
+        match &complaints {
+            Ok(()) => "none".to_owned(),
+            Err(error) => format!("{error:#}"),
+        },
+        complaints.is_ok(),
+    ))
+}
+
+/// The VMs: a shop of four servers, and a warehouse with a database.
+pub(crate) fn plans() -> Vec<VmPlan> {
+    vec![
+        VmPlan {
+            name: "shop",
+            memory_mib: 512,
+            vcpus: 2,
+            disk: DISK,
+            containers: servers(),
+        },
+        VmPlan {
+            name: "warehouse",
+            memory_mib: 320,
+            vcpus: 1,
+            disk: DISK,
+            containers: vec![ContainerPlan {
+                name: "db",
+                memory_mib: 16,
+                load: |dir| {
+                    Load::new(Profile::Zipf, dir)
+                        .file_size(96 << 20)
+                        .threads(2)
+                        .rate(400.0)
+                },
+            }],
+        },
+    ]
+}
+
+/// The four servers of the paper's section 5.1, scaled down.
+pub(crate) fn servers() -> Vec<ContainerPlan> {
+    vec![
+        ContainerPlan {
+            name: "web",
+            memory_mib: 20,
+            load: |dir| Load::new(Profile::Webserver, dir).files(2_300),
+        },
+        ContainerPlan {
+            name: "proxy",
+            memory_mib: 20,
+            load: |dir| Load::new(Profile::Proxy, dir).files(3_200).threads(2),
+        },
+        ContainerPlan {
+            name: "mail",
+            memory_mib: 16,
+            load: |dir| Load::new(Profile::Mail, dir).files(1_500).threads(2),
+        },
+        ContainerPlan {
+            name: "video",
+            memory_mib: 20,
+            load: |dir| Load::new(Profile::Video, dir),
+        },
+    ]
+}
+
+fn list(weights: &[(&str, u32)]) -> String {
+    let words: Vec<String> = weights
+        .iter()
+        .map(|(name, weight)| format!("{name} {weight}"))
+        .collect();
+    words.join(", ")
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Figure 13: two containers, then three, then two again.
+
+use anyhow::Result;
+use ddlab::{Lab, Throttle};
+use ddload::{Load, Profile};
+
+use super::{Experiment, experiment::settled};
+use crate::{
+    chart::Panel,
+    ddctl,
+    plan::{ContainerPlan, VmPlan},
+    recorder::{Audience, Recorder},
+    recording::Recording,
+    report::shares,
+    site::{self, Vm},
+};
+
+/// 1 GB in the paper.
+const CAPACITY_MIB: u64 = 64;
+/// Shares matter here, not speed: a disk that fills the cache in seconds.
+const FAST: Throttle = Throttle {
+    iops: Some(3000),
+    bytes_per_s: Some(200_000_000),
+};
+const TWO: &str = "60 : 40";
+const THREE: &str = "50 : 30 : 20";
+const AGAIN: &str = "60 : 40 again";
+
+pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+    site::load_host(lab.host(), CAPACITY_MIB)?;
+    ddctl::run(lab.host(), &["set-capacity", "--batch", "256K"])?;
+    let vms = site::boot(lab, &[plan()])?;
+    let recording = perform(lab, &vms[0], audience)?;
+    let targets = [TWO, THREE, AGAIN]
+        .into_iter()
+        .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
+        .collect();
+    Ok(Experiment {
+        title: "Figure 13: weights of containers change while they run",
+        lead: format!(
+            "{CAPACITY_MIB} MiB of memory store. A video server joins a web server and a proxy; \
+             later its pages are no longer kept (the paper moves them to its SSD store)."
+        ),
+        targets,
+        recording,
+        panels,
+    })
+}
+
+fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
+    let guest = &vm.guest;
+    vm.attach()?;
+    vm.enrol(&[("web", 60), ("proxy", 40)])?;
+    let mut recorder = Recorder::start(lab.host(), audience)?;
+    recorder.host_is_loaded();
+    recorder.join(vm.start_loads(&["web", "proxy"])?);
+    recorder.phase(TWO, true);
+    recorder.record(30.0)?;
+
+    let video = vm.start_loads(&["video"])?;
+    recorder.phase(THREE, true);
+    recorder.change("video server starts; weights 50, 30, 20");
+    vm.enrol(&[("video", 20)])?;
+    ddctl::run(guest, &["set-weight", "web", "50"])?;
+    ddctl::run(guest, &["set-weight", "proxy", "30"])?;
+    recorder.join(video);
+    recorder.record(25.0)?;
+
+    recorder.phase(AGAIN, true);
+    recorder.change("video server's pages are no longer kept; weights 60, 40");
+    ddctl::run(guest, &["set-weight", "video", "0"])?;
+    ddctl::run(guest, &["set-weight", "web", "60"])?;
+    ddctl::run(guest, &["set-weight", "proxy", "40"])?;
+    recorder.record(25.0)?;
+    recorder.finish()
+}
+
+/// All three want more than they get.
+fn plan() -> VmPlan {
+    let container = |name, load| ContainerPlan {
+        name,
+        memory_mib: 16,
+        load,
+    };
+    VmPlan {
+        name: "vm1",
+        memory_mib: 512,
+        vcpus: 2,
+        disk: FAST,
+        containers: vec![
+            container("web", |dir| Load::new(Profile::Webserver, dir).files(4_500)),
+            container("proxy", |dir| Load::new(Profile::Proxy, dir).files(4_500)),
+            container("video", |dir| Load::new(Profile::Video, dir).rate(48.0)),
+        ],
+    }
+}
+
+fn tracks(recording: &Recording) -> impl Iterator<Item = (&str, &[crate::recording::Share])> {
+    recording
+        .containers
+        .iter()
+        .map(|track| (track.name.as_str(), track.shares.as_slice()))
+}
+
+fn panels(recording: &Recording) -> Vec<Panel> {
+    let title = "cache of each container (MiB)";
+    vec![shares(recording, title, 300.0, tracks(recording))]
+}

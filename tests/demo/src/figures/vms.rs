@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Figure 14: four VMs come one after the other.
+
+use anyhow::Result;
+use ddlab::{Lab, Throttle};
+use ddload::{Load, Profile};
+
+use super::{Experiment, experiment::settled};
+use crate::{
+    chart::Panel,
+    ddctl,
+    plan::{ContainerPlan, VmPlan},
+    recorder::{Audience, Recorder},
+    recording::{Recording, Share},
+    report::shares,
+    site::{self, Vm},
+};
+
+/// 2 GB and 4 GB in the paper.
+const CAPACITY_MIB: u64 = 64;
+const MORE_CAPACITY_MIB: u64 = 128;
+const DISK: Throttle = Throttle {
+    iops: Some(1000),
+    bytes_per_s: Some(100_000_000),
+};
+const NAMES: [&str; 4] = ["vm1", "vm2", "vm3", "vm4"];
+const ONE: &str = "vm1";
+const TWO: &str = "60 : 40";
+const THREE: &str = "vm3 without cache";
+const FOUR: &str = "40 : 35 : 25";
+
+pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
+    site::load_host(lab.host(), CAPACITY_MIB)?;
+    ddctl::run(lab.host(), &["set-capacity", "--batch", "256K"])?;
+    let recording = perform(lab, audience)?;
+    let targets = [ONE, TWO, THREE, FOUR]
+        .into_iter()
+        .flat_map(|phase| settled(&recording, phase, tracks(&recording)))
+        .collect();
+    Ok(Experiment {
+        title: "Figure 14: VMs come, and weights and capacity follow",
+        lead: format!(
+            "Four VMs with a video server each. The cache has {CAPACITY_MIB} MiB, and \
+             {MORE_CAPACITY_MIB} MiB from the fourth on; the third VM uses none of it (the paper \
+             gives it the SSD store)."
+        ),
+        targets,
+        recording,
+        panels,
+    })
+}
+
+fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
+    let host = lab.host();
+    let set = |vm: &str, weight: u32| ddctl::run(host, &["set-weight", vm, &weight.to_string()]);
+    let mut vms = vec![boot(lab, NAMES[0])?];
+    let mut recorder = Recorder::start(host, audience)?;
+    recorder.host_is_loaded();
+    recorder.phase(ONE, true);
+    recorder.join(vms[0].start_loads(&[])?);
+    recorder.record(20.0)?;
+
+    vms.push(boot(lab, NAMES[1])?);
+    recorder.phase(TWO, true);
+    recorder.change("vm2 starts; weights 60, 40");
+    set("vm1", 60)?;
+    set("vm2", 40)?;
+    recorder.join(vms[1].start_loads(&[])?);
+    recorder.record(25.0)?;
+
+    vms.push(boot(lab, NAMES[2])?);
+    recorder.phase(THREE, true);
+    recorder.change("vm3 starts, with weight 0");
+    set("vm3", 0)?;
+    recorder.join(vms[2].start_loads(&[])?);
+    recorder.record(20.0)?;
+
+    vms.push(boot(lab, NAMES[3])?);
+    recorder.phase(FOUR, true);
+    recorder.change(format!(
+        "vm4 starts; capacity {MORE_CAPACITY_MIB} MiB, weights 40, 35, 25"
+    ));
+    ddctl::run(host, &["set-capacity", &format!("{MORE_CAPACITY_MIB}M")])?;
+    set("vm1", 40)?;
+    set("vm2", 35)?;
+    set("vm4", 25)?;
+    recorder.join(vms[3].start_loads(&[])?);
+    recorder.record(35.0)?;
+    recorder.finish()
+}
+
+fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
+    let plan = VmPlan {
+        name,
+        memory_mib: 256,
+        vcpus: 1,
+        disk: DISK,
+        containers: vec![ContainerPlan {
+            name: "video",
+            memory_mib: 16,
+            load: |dir| Load::new(Profile::Video, dir).rate(32.0).threads(4),
+        }],
+    };
+    let mut vms = site::boot(lab, &[plan])?;
+    let vm = vms.remove(0);
+    vm.attach()?;
+    vm.enrol(&[("video", 100)])?;
+    Ok(vm)
+}
+
+fn tracks(recording: &Recording) -> impl Iterator<Item = (&str, &[Share])> {
+    recording
+        .vms
+        .iter()
+        .map(|vm| (vm.name.as_str(), vm.shares.as_slice()))
+}
+
+fn panels(recording: &Recording) -> Vec<Panel> {
+    let title = "cache of each VM (MiB)";
+    vec![shares(recording, title, 300.0, tracks(recording))]
+}

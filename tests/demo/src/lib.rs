@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The demo, and the paper's experiments on the real thing.
+//!
+//! [`run`] is the demo: it boots a lab, plays a script of phases on it, shows a
+//! table all the while and leaves a report. [`scenarios`] are the paper's
+//! experiments with weights that change, scaled down, for the test suite; each
+//! leaves its curves beside its logs.
+//!
+//! - [`plan`]: what runs where; [`site`]: VMs brought up by a plan;
+//! - [`policy`], [`ddctl`]: changing and reading the two modules;
+//! - [`recorder`], [`sampler`], [`recording`]: curves and figures of a run;
+//! - [`live`], [`outcome`], [`report`], [`chart`]: showing them.
+
+mod chart;
+mod ddctl;
+mod demo;
+mod figures;
+mod live;
+mod outcome;
+mod plan;
+mod policy;
+mod recorder;
+mod recording;
+mod report;
+mod sampler;
+mod site;
+mod step;
+
+pub use demo::{Options, run};
+pub use figures::scenarios;
+pub use outcome::Outcome;

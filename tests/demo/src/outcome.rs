@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What came of the demo: `result.json`, `report.html`, and a summary.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use ddlab::{Lab, Target, report};
+use serde::Serialize;
+
+use crate::{
+    demo::{CAPACITY_MIB, FIFO, HOST, POLICY, WEIGHTS, WITHOUT},
+    figures::Experiment,
+    plan::{DISK, describe},
+    recording::{ContainerTrack, Figures, Recording},
+    report::demo_page,
+};
+
+/// Seconds at the end of a phase over which it is judged.
+pub(crate) const SETTLED_S: f64 = 8.0;
+/// Phases in which containers are compared.
+pub(crate) const COMPARED: [&str; 5] = [WITHOUT, FIFO, WEIGHTS, POLICY, HOST];
+
+/// The demo's result.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// Where it ran.
+    pub(crate) setting: Setting,
+    /// What the containers got out of it.
+    pub(crate) containers: Vec<ContainerResult>,
+    /// Promises.
+    targets: Vec<Target>,
+    #[serde(skip)]
+    pub(crate) recording: Recording,
+    #[serde(skip)]
+    pub(crate) experiments: Vec<Experiment>,
+}
+
+/// Where a demo ran.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) kernel: String,
+    pub(crate) accelerator: String,
+    pub(crate) disk: String,
+    pub(crate) capacity_mib: u64,
+    pub(crate) boot_s: f64,
+}
+
+/// A container's figures.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ContainerResult {
+    pub(crate) vm: String,
+    pub(crate) name: String,
+    pub(crate) about: String,
+    /// Of the pages its page cache missed, the part the host gave at the end.
+    pub(crate) hit_ratio: Option<f64>,
+    /// Requests at the end, compared with those without DoubleDecker.
+    pub(crate) speedup: Option<f64>,
+    pub(crate) phases: Vec<PhaseResult>,
+}
+
+/// A container's figures in a phase.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PhaseResult {
+    pub(crate) phase: &'static str,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        lab: &Lab,
+        recording: Recording,
+        more: impl IntoIterator<Item = Target>,
+    ) -> Self {
+        let config = lab.config();
+        let containers: Vec<_> = recording
+            .containers
+            .iter()
+            .map(|track| ContainerResult::new(&recording, track))
+            .collect();
+        let mut targets = targets(&containers, &recording);
+        targets.extend(more);
+        Self {
+            setting: Setting {
+                kernel: config.artifacts.release.clone(),
+                accelerator: config.accel.to_string(),
+                disk: describe(DISK),
+                capacity_mib: CAPACITY_MIB,
+                boot_s: lab.boot_time().as_secs_f64(),
+            },
+            containers,
+            targets,
+            recording,
+            experiments: Vec::new(),
+        }
+    }
+
+    /// An experiment that followed.
+    pub(crate) fn add(&mut self, experiment: Experiment) {
+        self.targets.extend(experiment.targets.iter().cloned());
+        self.experiments.push(experiment);
+    }
+
+    /// The promises and what came of them.
+    #[must_use]
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// Writes `result.json`, `report.html`, and the samples both are made from.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        report::write_json(&dir.join("result.json"), self)?;
+        report::write_json(&dir.join("recording.json"), &self.recording)?;
+        let page = dir.join("report.html");
+        fs::write(&page, demo_page(self).into_string())
+            .with_context(|| format!("cannot write {}", page.display()))
+    }
+
+    /// The end of the demo, for a terminal.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut table = Table::new();
+        let mut head = vec!["requests/s".to_owned()];
+        head.extend(COMPARED.map(str::to_owned));
+        head.extend(["speed-up", "hits %", "exits/page"].map(str::to_owned));
+        table.load_style(presets::NOTHING).set_header(head);
+        for container in &self.containers {
+            table.add_row(container.row());
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let mut text = String::new();
+        for line in table.lines() {
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let _ = write!(text, "\n{}", report::table(&self.targets));
+        text
+    }
+
+    pub(crate) fn container(&self, name: &str) -> Option<&ContainerResult> {
+        find(&self.containers, name)
+    }
+}
+
+impl ContainerResult {
+    fn new(recording: &Recording, track: &ContainerTrack) -> Self {
+        let phases: Vec<PhaseResult> = COMPARED
+            .into_iter()
+            .filter_map(|name| {
+                let phase = recording.phase(name)?;
+                Some(PhaseResult {
+                    phase: name,
+                    figures: track.over(phase.settled(SETTLED_S)),
+                })
+            })
+            .collect();
+        let mut result = Self {
+            vm: track.vm.clone(),
+            name: track.name.clone(),
+            about: track.about.clone(),
+            hit_ratio: phases.last().and_then(|last| last.figures.hit_ratio),
+            speedup: None,
+            phases,
+        };
+        result.speedup = result.factor(HOST, WITHOUT);
+        result
+    }
+
+    pub(crate) fn figures(&self, phase: &str) -> Option<&Figures> {
+        let found = self.phases.iter().find(|result| result.phase == phase);
+        found.map(|result| &result.figures)
+    }
+
+    /// Requests in one phase for each in another.
+    pub(crate) fn factor(&self, phase: &str, base: &str) -> Option<f64> {
+        let rate = |phase| Some(self.figures(phase)?.operations_per_s);
+        let (rate, base) = (rate(phase)?, rate(base)?);
+        (base > 0.0).then(|| rate / base)
+    }
+
+    fn row(&self) -> Vec<String> {
+        let mut row = vec![format!("{}/{}", self.vm, self.name)];
+        row.extend(COMPARED.map(|phase| {
+            self.figures(phase).map_or("-".to_owned(), |figures| {
+                format!("{:.0}", figures.operations_per_s)
+            })
+        }));
+        let maybe = |value: Option<f64>, digits: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        let last = self.phases.last();
+        row.push(
+            self.speedup
+                .map_or("-".to_owned(), |by| format!("{by:.1} x")),
+        );
+        row.push(maybe(self.hit_ratio.map(|ratio| ratio * 100.0), 0));
+        row.push(maybe(last.and_then(|last| last.figures.exits_per_page), 3));
+        row
+    }
+}
+
+fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target> {
+    let mut targets = Vec::new();
+    if let Some(by) = find(containers, "web").and_then(|web| web.factor(WEIGHTS, FIFO)) {
+        targets.push(Target::at_least(
+            "web server's requests, DoubleDecker over one FIFO for all",
+            5.0,
+            by,
+            "x",
+        ));
+    }
+    if let Some(by) = find(containers, "web").and_then(|web| web.factor(WEIGHTS, WITHOUT)) {
+        targets.push(Target::at_least(
+            "web server's requests, DoubleDecker over no cache",
+            5.0,
+            by,
+            "x",
+        ));
+    }
+    let others = containers.iter().filter(|one| one.name != "web");
+    let least = others
+        .filter_map(|other| Some((other.factor(WEIGHTS, FIFO)?, &other.name)))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((by, name)) = least {
+        targets.push(Target::new(
+            "other containers' requests, DoubleDecker over one FIFO for all",
+            "≥ 0.9 x each",
+            format!("{by:.2} x ({name}, the least)"),
+            by >= 0.9,
+        ));
+    }
+    for phase in [WEIGHTS, POLICY, HOST] {
+        targets.extend(vm_shares(recording, phase));
+    }
+    targets
+}
+
+/// How far VMs that want more than their share are from it, at the end of a
+/// phase.
+fn vm_shares(recording: &Recording, phase: &str) -> Option<Target> {
+    let (from, to) = recording.phase(phase)?.settled(SETTLED_S);
+    let distances = recording.vms.iter().filter_map(|vm| {
+        let window = vm
+            .shares
+            .iter()
+            .filter(|share| share.at > from && share.at <= to);
+        let (used, entitled) = window.fold((0, 0), |(used, entitled), share| {
+            (used + share.used_pages, entitled + share.entitlement_pages)
+        });
+        (entitled > 0).then(|| (used as f64 / entitled as f64 - 1.0).abs() * 100.0)
+    });
+    let worst = distances.fold(None, |worst: Option<f64>, distance| {
+        Some(worst.map_or(distance, |worst| worst.max(distance)))
+    })?;
+    Some(Target::at_most(
+        format!("VMs' distance from their entitlement, \"{phase}\""),
+        3.0,
+        worst,
+        "%",
+    ))
+}
+
+fn find<'a>(containers: &'a [ContainerResult], name: &str) -> Option<&'a ContainerResult> {
+    containers.iter().find(|container| container.name == name)
+}
+
+/// An outcome as it might be, for tests of what shows it.
+#[cfg(test)]
+pub(crate) fn sample() -> Outcome {
+    let recording = crate::recording::sample();
+    let containers: Vec<_> = recording
+        .containers
+        .iter()
+        .map(|track| ContainerResult::new(&recording, track))
+        .collect();
+    Outcome {
+        setting: Setting {
+            kernel: "7.2.12".to_owned(),
+            accelerator: "tcg".to_owned(),
+            disk: describe(DISK),
+            capacity_mib: CAPACITY_MIB,
+            boot_s: 9.0,
+        },
+        targets: targets(&containers, &recording),
+        containers,
+        recording,
+        experiments: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_compare_phases() {
+        let outcome = sample();
+        let web = outcome.container("web").unwrap();
+        assert_eq!(web.factor(WEIGHTS, FIFO), Some(10.0));
+        assert_eq!(web.speedup, web.factor(HOST, WITHOUT));
+        let names: Vec<_> = outcome.targets().iter().map(|one| &one.name).collect();
+        assert_eq!(names.len(), 6, "{names:?}");
+    }
+
+    #[test]
+    fn the_summary_has_a_row_for_each_container() {
+        let text = sample().summary();
+        assert!(text.contains("shop/web"), "{text}");
+        assert!(text.contains("warehouse/db"), "{text}");
+    }
+
+    #[test]
+    fn results_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        sample().write(dir.path()).unwrap();
+        let text = fs::read_to_string(dir.path().join("result.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["containers"][0]["name"], "web");
+        assert!(json["containers"][0]["speedup"].is_number());
+        assert!(json["targets"][0]["met"].is_boolean());
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The demo's report.
+
+use maud::{Markup, html};
+
+use super::{
+    curves::{own_share, own_work, shares, timeline},
+    page::{changes, page, promises},
+};
+use crate::{
+    chart::{GREY, Ladder, Rung, colour},
+    demo::{FIFO, HOST, WEIGHTS, WITHOUT},
+    outcome::{COMPARED, ContainerResult, Outcome, SETTLED_S},
+};
+
+/// The whole document.
+pub(crate) fn demo_page(outcome: &Outcome) -> Markup {
+    let body = html! {
+        h1 { "DoubleDecker: one cache, two administrators" }
+        (lead(outcome))
+        (headline(outcome))
+        h2 { "What each container holds of the cache" }
+        p {
+            "The area is what the host keeps for a container, the dashed line what it is entitled "
+            "to. Whoever wants less than its share leaves the rest to others, until it is wanted back."
+        }
+        (cache(outcome))
+        (changes(&outcome.recording))
+        h2 { "What each VM holds" }
+        p { "The host divides the cache between the VMs; each VM divides its part on its own." }
+        (vms(outcome))
+        h2 { "What the containers make of it" }
+        p { "Requests served each second. The loads run from the first second to the last." }
+        (work(outcome))
+        h2 { "With and without" }
+        p {
+            "Requests per second in the last " (SETTLED_S) " s of a phase, compared with those "
+            "without DoubleDecker. The video server streams at a fixed rate."
+        }
+        (compared(outcome))
+        (figures(outcome))
+        @for experiment in &outcome.experiments {
+            (experiment.section())
+        }
+        h2 { "Promises" }
+        (promises(outcome.targets()))
+        h2 { "How it was measured" }
+        (setting(outcome))
+    };
+    page("DoubleDecker demo", &body)
+}
+
+fn lead(outcome: &Outcome) -> Markup {
+    let containers = outcome.containers.len();
+    html! {
+        p {
+            "A KVM host with a page cache of " (outcome.setting.capacity_mib) " MiB, two VMs, "
+            (containers) " containers. The disks are as slow as a small cloud volume: "
+            (outcome.setting.disk) ". First there is no cache; then all share one FIFO; then weights "
+            "divide it, between the VMs by the host and inside each VM by its own policy."
+        }
+    }
+}
+
+fn headline(outcome: &Outcome) -> Markup {
+    let web = outcome.container("web");
+    let factor = |phase, base| web.and_then(|web| web.factor(phase, base));
+    let hits = web.and_then(|web| web.figures(WEIGHTS)?.hit_ratio);
+    html! {
+        div.headline {
+            @if let Some(by) = factor(WEIGHTS, FIFO) {
+                div { b { (format!("{by:.1}×")) } span { "web server: weights against one FIFO for all" } }
+            }
+            @if let Some(by) = factor(WEIGHTS, WITHOUT) {
+                div { b { (format!("{by:.1}×")) } span { "web server: weights against no cache" } }
+            }
+            @if let Some(ratio) = hits {
+                div { b { (format!("{:.0} %", ratio * 100.0)) } span { "of the pages it missed came from the host" } }
+            }
+        }
+    }
+}
+
+fn cache(outcome: &Outcome) -> Markup {
+    let recording = &outcome.recording;
+    let panels = recording.containers.iter().enumerate();
+    let panels = panels.map(|(number, track)| {
+        let mut panel = own_share(recording, track, number);
+        panel.title.push_str(" (MiB)");
+        panel
+    });
+    timeline(
+        recording,
+        "Cache of each container over time",
+        panels.collect(),
+    )
+    .svg()
+}
+
+fn vms(outcome: &Outcome) -> Markup {
+    let recording = &outcome.recording;
+    let tracks = recording
+        .vms
+        .iter()
+        .map(|vm| (vm.name.as_str(), vm.shares.as_slice()));
+    let panel = shares(recording, "cache of each VM (MiB)", 170.0, tracks);
+    timeline(recording, "Cache of each VM over time", vec![panel]).svg()
+}
+
+fn work(outcome: &Outcome) -> Markup {
+    let recording = &outcome.recording;
+    let panels = recording.containers.iter().enumerate();
+    let panels = panels.map(|(number, track)| {
+        let mut panel = own_work(track, number);
+        panel.title.push_str(" (requests/s)");
+        panel
+    });
+    timeline(
+        recording,
+        "Requests of each container over time",
+        panels.collect(),
+    )
+    .svg()
+}
+
+fn compared(outcome: &Outcome) -> Markup {
+    let situations = [WITHOUT, FIFO, WEIGHTS, HOST];
+    let colours = [GREY, colour(5), colour(4), colour(0)];
+    let named = situations.into_iter().zip(colours);
+    let row = |container: &ContainerResult| Rung {
+        name: format!("{} / {}", container.vm, container.name),
+        factors: situations
+            .map(|phase| container.factor(phase, WITHOUT))
+            .to_vec(),
+    };
+    Ladder {
+        about: "Requests per second compared with those without DoubleDecker".to_owned(),
+        axis: "requests per second, compared with those without DoubleDecker".to_owned(),
+        situations: named
+            .map(|(name, colour)| (name.to_owned(), colour))
+            .collect(),
+        rows: outcome.containers.iter().map(row).collect(),
+    }
+    .svg()
+}
+
+fn figures(outcome: &Outcome) -> Markup {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    html! {
+        div.scroll { table {
+            thead {
+                tr {
+                    th { "container" }
+                    th { "phase" }
+                    th.right { "requests/s" }
+                    th.right { "p99 (ms)" }
+                    th.right { "pages from the host (%)" }
+                    th.right { "exits per page" }
+                }
+            }
+            tbody {
+                @for container in &outcome.containers {
+                    @for (row, phase) in COMPARED.into_iter().enumerate() {
+                        @if let Some(figures) = container.figures(phase) {
+                            tr {
+                                td { @if row == 0 { strong { (container.vm) " / " (container.name) } } }
+                                td { (phase) }
+                                td.figure.right { (number(Some(figures.operations_per_s), 0)) }
+                                td.figure.right { (number(figures.p99_ms, 1)) }
+                                td.figure.right { (number(figures.hit_ratio.map(|ratio| ratio * 100.0), 1)) }
+                                td.figure.right { (number(figures.exits_per_page, 3)) }
+                            }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn setting(outcome: &Outcome) -> Markup {
+    let setting = &outcome.setting;
+    html! {
+        dl {
+            dt { "kernel" }
+            dd { (setting.kernel) ", unmodified, on the host and in the VMs" }
+            dt { "host machine" }
+            dd { (machine(&setting.accelerator)) }
+            dt { "disks" }
+            dd { "ext4, each throttled to " (setting.disk) }
+            @for container in &outcome.containers {
+                dt { (container.vm) " / " (container.name) }
+                dd { (container.about) }
+            }
+        }
+    }
+}
+
+fn machine(accelerator: &str) -> &'static str {
+    match accelerator {
+        "kvm" => "virtual, on this machine's KVM",
+        _ => {
+            "emulated (TCG, with SVM): exits and copies cost far more than on hardware, so compare \
+             ratios, and exits per page"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::sample;
+
+    #[test]
+    fn the_page_needs_nothing_else() {
+        let html = demo_page(&sample()).into_string();
+        let linked = html.replace("http://www.w3.org/2000/svg", "");
+        for foreign in ["http:", "https:", "src=", "href=", "NaN", "inf,"] {
+            assert!(!linked.contains(foreign), "{foreign}");
+        }
+        assert_eq!(html.matches("<svg").count(), 4);
+        assert!(html.contains("ddctl set-weight"));
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The frame of a report, and the parts every report has.
+
+use ddlab::Target;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::recording::Recording;
+
+const STYLE: &str = include_str!("style.css");
+
+/// A whole document.
+pub(crate) fn page(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main { (body) }
+            }
+        }
+    }
+}
+
+/// Promises and what came of them.
+pub(crate) fn promises(targets: &[Target]) -> Markup {
+    html! {
+        table {
+            thead {
+                tr { th { "promise" } th { "target" } th { "measured" } th { "met" } }
+            }
+            tbody {
+                @for target in targets {
+                    tr {
+                        td { (target.name) }
+                        td.figure { (target.target) }
+                        td.figure { (target.measured) }
+                        td.figure {
+                            @if target.met { "yes" } @else { strong { "no" } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the numbers in a timeline mean.
+pub(crate) fn changes(recording: &Recording) -> Markup {
+    html! {
+        ol.changes {
+            @for change in &recording.changes {
+                li {
+                    (change.text) " "
+                    span.quiet { "at " (format!("{:.0}", change.at)) " s" }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The thread that samples.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+use ddload::Line;
+
+use crate::{
+    ddctl::{self, Stats},
+    recorder::{Audience, Shared},
+    recording::{Counts, Recording, Share, Work},
+    site::ActiveLoad,
+};
+
+/// Time between two samples.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the thread holds.
+pub(crate) struct Sampler {
+    pub(crate) host: Machine,
+    pub(crate) loads: Vec<ActiveLoad>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) start: Instant,
+    pub(crate) audience: Box<dyn Audience>,
+}
+
+impl Sampler {
+    /// Samples until told to stop.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let mut next = Instant::now();
+        loop {
+            next = (next + INTERVAL).max(Instant::now());
+            if self.stopped(next) {
+                return Ok(());
+            }
+            self.sample()?;
+        }
+    }
+
+    /// Waits until `next`, or less when it is over.
+    fn stopped(&self, next: Instant) -> bool {
+        let state = self.shared.lock();
+        let wait = next.saturating_duration_since(Instant::now());
+        let fresh = &self.shared.fresh;
+        let waited = fresh.wait_timeout_while(state, wait, |state| !state.stop);
+        waited.expect("no panic holds this lock").0.stop
+    }
+
+    fn sample(&mut self) -> Result<()> {
+        let loaded = {
+            let mut state = self.shared.lock();
+            self.loads.append(&mut state.joining);
+            state.host
+        };
+        let before = self.start.elapsed().as_secs_f64();
+        let stats = match loaded {
+            true => Some(ddctl::stats(&self.host).context("cannot sample the host")?),
+            false => None,
+        };
+        let after = self.start.elapsed().as_secs_f64();
+        let mut work = Vec::new();
+        for load in &mut self.loads {
+            // The load's own clock began at its first request.
+            let start = load
+                .start
+                .saturating_duration_since(self.start)
+                .as_secs_f64()
+                - self
+                    .start
+                    .saturating_duration_since(load.start)
+                    .as_secs_f64();
+            let intervals = load.lines()?.into_iter().filter_map(|line| match line {
+                Line::Interval(interval) => Some(Work {
+                    at: start + interval.elapsed,
+                    interval,
+                }),
+                Line::Ready(_) | Line::Summary(_) => None,
+            });
+            work.push(intervals.collect::<Vec<_>>());
+        }
+        let mut state = self.shared.lock();
+        let recording = &mut state.recording;
+        if let Some(stats) = &stats {
+            add_shares(recording, (before + after) / 2.0, stats);
+        }
+        for (track, work) in recording.containers.iter_mut().zip(work) {
+            track.work.extend(work);
+        }
+        recording.now = after;
+        self.audience.sample(recording);
+        drop(state);
+        self.shared.fresh.notify_all();
+        Ok(())
+    }
+}
+
+fn add_shares(recording: &mut Recording, at: f64, stats: &Stats) {
+    for vm in &stats.vms {
+        let Some(name) = &vm.name else { continue };
+        if let Some(track) = recording.vms.iter_mut().find(|track| track.name == *name) {
+            track.shares.push(Share {
+                at,
+                used_pages: vm.used_pages,
+                entitlement_pages: vm.entitlement_pages,
+                weight: vm.weight,
+            });
+        }
+        for pool in &vm.containers {
+            let track = recording.containers.iter_mut();
+            let mut own = track.filter(|track| track.vm == *name && track.name == pool.name);
+            let Some(track) = own.next() else { continue };
+            track.shares.push(Share {
+                at,
+                used_pages: pool.used_pages,
+                entitlement_pages: pool.entitlement_pages,
+                weight: pool.weight,
+            });
+            let stats = pool.stats.unwrap_or_default();
+            track.counts.push(Counts {
+                at,
+                puts: stats.puts,
+                gets: stats.gets,
+                misses: stats.misses,
+                evictions: stats.evictions,
+                calls: stats.get_batches + stats.put_batches,
+            });
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMs brought up by a plan, and the loads in their containers.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use ddlab::{Command, Guest, Lab, Machine, Running};
+use ddload::Line;
+
+use crate::{
+    ddctl,
+    plan::{ContainerPlan, VmPlan},
+};
+
+/// The modules, as `insmod` and `rmmod` call them.
+pub(crate) const HOST_MODULE: &str = "doubledecker_host";
+pub(crate) const GUEST_MODULE: &str = "doubledecker_guest";
+
+/// A running VM, its disk mounted and its cgroups made.
+#[derive(Debug)]
+pub(crate) struct Vm {
+    pub(crate) plan: VmPlan,
+    pub(crate) guest: Guest,
+}
+
+/// A load that makes requests.
+#[derive(Debug)]
+pub(crate) struct ActiveLoad {
+    pub(crate) vm: &'static str,
+    pub(crate) container: &'static str,
+    pub(crate) about: String,
+    /// When the first request was made.
+    pub(crate) start: Instant,
+    program: Running,
+    read: u64,
+}
+
+/// Brings VMs up, all at a time.
+pub(crate) fn boot(lab: &Lab, plans: &[VmPlan]) -> Result<Vec<Vm>> {
+    let disks: Vec<_> = plans
+        .iter()
+        .map(|plan| lab.create_disk(&plan.disk()))
+        .collect::<Result<_>>()?;
+    thread::scope(|scope| {
+        let starting: Vec<_> = plans
+            .iter()
+            .zip(&disks)
+            .map(|(plan, disk)| scope.spawn(move || Vm::boot(lab, plan, disk)))
+            .collect();
+        starting
+            .into_iter()
+            .map(|vm| vm.join().expect("booting a VM does not panic"))
+            .collect()
+    })
+}
+
+impl Vm {
+    fn boot(lab: &Lab, plan: &VmPlan, disk: &ddlab::Disk) -> Result<Self> {
+        let guest = lab.start_guest(&plan.guest().disk(disk, plan.disk))?;
+        let device = disk.path_in_guest();
+        guest.mount(&device, plan.mount_point(), "ext4", "noatime")?;
+        for container in &plan.containers {
+            let limit = format!("{}M", container.memory_mib);
+            guest.cgroup(container.name, &[("memory.max", &limit)])?;
+        }
+        Ok(Self {
+            plan: plan.clone(),
+            guest,
+        })
+    }
+
+    /// Starts the loads of some of its containers, of all when none is named,
+    /// and waits until they make requests.
+    pub(crate) fn start_loads(&self, names: &[&str]) -> Result<Vec<ActiveLoad>> {
+        let wanted = |name| names.is_empty() || names.contains(&name);
+        let containers = self.plan.containers.iter();
+        let mut loads: Vec<ActiveLoad> = containers
+            .filter(|container| wanted(container.name))
+            .map(|container| ActiveLoad::start(self, container))
+            .collect::<Result<_>>()?;
+        for load in &mut loads {
+            load.wait_until_ready()?;
+        }
+        Ok(loads)
+    }
+
+    /// Loads the guest module and waits until it has found the host's.
+    pub(crate) fn attach(&self) -> Result<()> {
+        self.guest.load_module(GUEST_MODULE, &[])?;
+        let what = format!("the module in {} to find its host", self.plan.name);
+        wait_for(&what, || {
+            let status = self.guest.exec_ok(["ddctl", "status", "--json"])?;
+            Ok(status.contains("\"attached\"").then_some(()))
+        })
+    }
+
+    /// Enrols containers by hand; pages of everything else are not cached.
+    pub(crate) fn enrol(&self, weights: &[(&str, u32)]) -> Result<()> {
+        ddctl::run(&self.guest, &["set-weight", "default", "0"])?;
+        for (name, weight) in weights {
+            let weight = weight.to_string();
+            ddctl::run(
+                &self.guest,
+                &["container", "add", name, "--weight", &weight],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl ActiveLoad {
+    fn start(vm: &Vm, container: &ContainerPlan) -> Result<Self> {
+        let load = container.load();
+        let mut words = vec!["ddload".to_owned()];
+        words.extend(load.arguments());
+        words.extend(["--cgroup".to_owned(), container.name.to_owned()]);
+        let program = vm.guest.spawn(&Command::new(words))?;
+        Ok(Self {
+            vm: vm.plan.name,
+            container: container.name,
+            about: load.describe(),
+            start: Instant::now(),
+            program,
+            read: 0,
+        })
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let what = format!("the load of {}", self.container);
+        wait_for(&what, || {
+            let lines = self.lines()?;
+            Ok(lines
+                .iter()
+                .any(|line| matches!(line, Line::Ready(_)))
+                .then_some(()))
+        })?;
+        self.start = Instant::now();
+        Ok(())
+    }
+
+    /// What it said since it was last asked.
+    pub(crate) fn lines(&mut self) -> Result<Vec<Line>> {
+        let fresh = self.program.output_from(self.read)?;
+        // A line may still be under way.
+        let whole = fresh.iter().rposition(|&byte| byte == b'\n');
+        let whole = whole.map_or(0, |end| end + 1);
+        self.read += whole as u64;
+        let lines = fresh[..whole].split(|&byte| byte == b'\n');
+        let parsed = lines.filter(|line| !line.is_empty()).map(|line| {
+            serde_json::from_slice(line).with_context(|| {
+                let text = String::from_utf8_lossy(line);
+                format!("the load of {} said: {text}", self.container)
+            })
+        });
+        let parsed = parsed.collect::<Result<Vec<Line>>>()?;
+        if parsed.is_empty() {
+            self.check()?;
+        }
+        Ok(parsed)
+    }
+
+    /// Fails when it has ended.
+    fn check(&mut self) -> Result<()> {
+        match self.program.poll()? {
+            None => Ok(()),
+            Some(exit) => bail!(
+                "the load of {} ended ({exit:?}): {}",
+                self.container,
+                self.program.output()?
+            ),
+        }
+    }
+}
+
+/// Loads the host module.
+pub(crate) fn load_host(host: &Machine, capacity_mib: u64) -> Result<()> {
+    host.load_module(HOST_MODULE, &[&format!("capacity_mib={capacity_mib}")])
+}
+
+/// Looks until there is what is waited for.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    const PATIENCE: Duration = Duration::from_secs(300);
+    const PAUSE: Duration = Duration::from_millis(50);
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().with_context(|| format!("while waiting for {what}"))? {
+            return Ok(found);
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("waited {} s in vain for {what}", PATIENCE.as_secs());
+        }
+        thread::sleep(PAUSE);
+    }
+}
