@@ -42,7 +42,7 @@ fn watchdog(context: &mut Context) -> Result<Vec<Target>> {
 }
 
 fn panics(lab: &Lab) -> Result<Duration> {
-    let guest = lab.start_guest(&GuestConfig::new("panics"))?;
+    let mut guest = lab.start_guest(&GuestConfig::new("panics"))?;
     let start = Instant::now();
     let text = failure(&guest, "echo c > /proc/sysrq-trigger")?;
     ensure!(
@@ -51,8 +51,11 @@ fn panics(lab: &Lab) -> Result<Duration> {
     );
     ensure!(text.contains("sysrq triggered crash"), "{text}");
     ensure!(text.contains("write_sysrq_trigger"), "{text}");
+    let took = start.elapsed();
+    // It was told not to restart.
+    guest.wait()?;
     ensure!(!guest.is_alive()?);
-    Ok(start.elapsed())
+    Ok(took)
 }
 
 fn hangs(lab: &Lab) -> Result<Duration> {
