@@ -3,14 +3,17 @@
  * Attaching to kernel functions with ftrace. Included by one C file of each
  * module, together with hook.c; not visible to Rust.
  *
- * A hook looks at calls of one function. Its callback may also divert the call
- * with dd_hook_divert(): the replacement then runs in place of the function,
- * with the same arguments, outside of ftrace's context, and may sleep if the
+ * A hook looks at calls of one function. It may also divert the call with
+ * dd_hook_divert(): the replacement then runs in place of the function, with
+ * the same arguments, outside of ftrace's context, and may sleep if the
  * function may.
  *
  * A diverted call that calls the function again must do so from this module
- * with a real frame (no tail call), and the callback must let it pass:
+ * with a real frame (no tail call), and the hook must let it pass:
  * dd_hook_from_us() tells.
+ *
+ * Hooks are attached in sets: to let go of a set takes as long as to let go of
+ * one function, a second or more, for ftrace waits for all tasks.
  */
 #ifndef DD_SHIM_HOOK_H
 #define DD_SHIM_HOOK_H
@@ -19,22 +22,38 @@
 
 struct dd_hook {
 	const char *symbol;
-	ftrace_func_t callback;
+	void (*call)(struct ftrace_regs *fregs, unsigned long parent_ip);
+	/* Private: where ftrace finds it, 0 while not attached. */
+	unsigned long ip;
+};
+
+struct dd_hook_set {
+	struct dd_hook *hooks;
+	unsigned int count;
 	bool diverts;
 	/* Private. */
 	struct ftrace_ops ops;
-	bool installed;
+	bool registered;
 };
 
-/* Returns 0 or -errno: -EINVAL if the kernel has no such function to attach
- * to, -EBUSY if somebody else (livepatch) diverts it already.
+/*
+ * Attaches one hook of a set. Returns 0 or -errno: -ENOENT if the kernel has no
+ * such function (yet), -EINVAL if ftrace cannot attach to it, -EBUSY if somebody
+ * else (livepatch) diverts it already. The caller serialises.
  */
-int dd_hook_install(struct dd_hook *hook);
+int dd_hook_attach(struct dd_hook_set *set, struct dd_hook *hook);
 
-/* Waits until no callback runs. Diverted calls may still be on their way: the
- * caller counts them.
+/*
+ * Forgets a hook whose function is about to go with its module. At least one
+ * other hook of the set must be attached.
  */
-void dd_hook_remove(struct dd_hook *hook);
+void dd_hook_forget(struct dd_hook_set *set, struct dd_hook *hook);
+
+/*
+ * Detaches all hooks of a set; waits until none of them runs. Diverted calls may
+ * still be on their way: the caller counts them.
+ */
+void dd_hook_detach(struct dd_hook_set *set);
 
 static __always_inline bool dd_hook_from_us(unsigned long parent_ip)
 {
@@ -45,5 +64,7 @@ static __always_inline void dd_hook_divert(struct ftrace_regs *fregs, void *repl
 {
 	ftrace_regs_set_instruction_pointer(fregs, (unsigned long)replacement);
 }
+
+#define DD_ARG(fregs, n) ((void *)ftrace_regs_get_argument(fregs, n))
 
 #endif

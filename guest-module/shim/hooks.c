@@ -20,22 +20,20 @@
 static atomic_t dd_busy = ATOMIC_INIT(0);
 
 #define DD_CALLBACK(name) \
-	static void name(unsigned long ip, unsigned long parent_ip, \
-			 struct ftrace_ops *op, struct ftrace_regs *fregs)
-#define DD_ARG(n) ((void *)ftrace_regs_get_argument(fregs, n))
+	static void name(struct ftrace_regs *fregs, unsigned long parent_ip)
 
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
 DD_CALLBACK(dd_remove_one)
 {
 	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002. */
-	dd_on_folio_removed(DD_ARG(0), DD_ARG(1) != NULL);
+	dd_on_folio_removed(DD_ARG(fregs, 0), DD_ARG(fregs, 1) != NULL);
 }
 
 /* void delete_from_page_cache_batch(mapping, struct folio_batch *) */
 DD_CALLBACK(dd_remove_batch)
 {
-	struct address_space *mapping = DD_ARG(0);
-	struct folio_batch *batch = DD_ARG(1);
+	struct address_space *mapping = DD_ARG(fregs, 0);
+	struct folio_batch *batch = DD_ARG(fregs, 1);
 	int i;
 
 	for (i = 0; i < folio_batch_count(batch); i++) {
@@ -48,14 +46,14 @@ DD_CALLBACK(dd_remove_batch)
 /* void free_unref_folios(struct folio_batch *) */
 DD_CALLBACK(dd_free_batch)
 {
-	dd_on_folios_freed(DD_ARG(0));
+	dd_on_folios_freed(DD_ARG(fregs, 0));
 }
 
 /* void kiocb_invalidate_post_direct_write(struct kiocb *, size_t count) */
 DD_CALLBACK(dd_direct_written)
 {
-	struct kiocb *iocb = DD_ARG(0);
-	size_t count = (size_t)DD_ARG(1);
+	struct kiocb *iocb = DD_ARG(fregs, 0);
+	size_t count = (size_t)DD_ARG(fregs, 1);
 
 	/* No exit is needed: i_dio_count keeps pages from being put until the end. */
 	if (count)
@@ -147,51 +145,67 @@ DD_DIVERTS(dd_divert_shutdown, dd_shutdown)
 DD_DIVERTS_READ(dd_divert_readahead, dd_readahead)
 DD_DIVERTS_READ(dd_divert_read_folio, dd_read_folio)
 
-/* Everything that changes content or empties the cache: all of it or nothing. */
-static struct dd_hook dd_hooks[] = {
-	{ .symbol = "truncate_inode_pages_range", .callback = dd_divert_truncate, .diverts = true },
-	{ .symbol = "invalidate_inode_pages2_range", .callback = dd_divert_invalidate,
-	  .diverts = true },
-	{ .symbol = "generic_shutdown_super", .callback = dd_divert_shutdown, .diverts = true },
-	{ .symbol = "kiocb_invalidate_post_direct_write", .callback = dd_direct_written },
-	{ .symbol = "delete_from_page_cache_batch", .callback = dd_remove_batch },
-	{ .symbol = "free_unref_folios", .callback = dd_free_batch },
-	{ .symbol = "__filemap_remove_folio", .callback = dd_remove_one },
+/* Whatever changes content or empties the cache is attached, or nothing is. */
+static struct dd_hook dd_observers[] = {
+	{ .symbol = "__filemap_remove_folio", .call = dd_remove_one },
+	{ .symbol = "free_unref_folios", .call = dd_free_batch },
+	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
+	{ .symbol = "kiocb_invalidate_post_direct_write", .call = dd_direct_written },
 };
 
-/* Reads of each filesystem; one that is not loaded has no functions yet. */
-static struct {
+enum { DD_FIXED_DIVERSIONS = 3 };
+
+static struct dd_hook dd_diversions[] = {
+	{ .symbol = "truncate_inode_pages_range", .call = dd_divert_truncate },
+	{ .symbol = "invalidate_inode_pages2_range", .call = dd_divert_invalidate },
+	{ .symbol = "generic_shutdown_super", .call = dd_divert_shutdown },
+	/* Reads of each filesystem; one that is not loaded has no functions yet. */
+	{ .symbol = "ext4_readahead", .call = dd_divert_readahead },
+	{ .symbol = "ext4_read_folio", .call = dd_divert_read_folio },
+	{ .symbol = "xfs_vm_readahead", .call = dd_divert_readahead },
+	{ .symbol = "xfs_vm_read_folio", .call = dd_divert_read_folio },
+};
+
+static struct dd_hook_set dd_observing = {
+	.hooks = dd_observers,
+	.count = ARRAY_SIZE(dd_observers),
+};
+
+static struct dd_hook_set dd_diverting = {
+	.hooks = dd_diversions,
+	.count = ARRAY_SIZE(dd_diversions),
+	.diverts = true,
+};
+
+/* The readahead of each filesystem in dd_diversions; its read_folio follows. */
+static const struct {
 	const char *filesystem;
-	struct dd_hook readahead;
-	struct dd_hook read_folio;
+	struct dd_hook *hooks;
 } dd_reads[] = {
-	{ "ext4",
-	  { .symbol = "ext4_readahead", .callback = dd_divert_readahead, .diverts = true },
-	  { .symbol = "ext4_read_folio", .callback = dd_divert_read_folio, .diverts = true } },
-	{ "xfs",
-	  { .symbol = "xfs_vm_readahead", .callback = dd_divert_readahead, .diverts = true },
-	  { .symbol = "xfs_vm_read_folio", .callback = dd_divert_read_folio, .diverts = true } },
+	{ "ext4", &dd_diversions[DD_FIXED_DIVERSIONS] },
+	{ "xfs", &dd_diversions[DD_FIXED_DIVERSIONS + 2] },
 };
 
 static int dd_reads_attach(int i)
 {
+	struct dd_hook *hooks = dd_reads[i].hooks;
 	int err;
 
-	if (dd_reads[i].readahead.installed)
+	if (hooks[0].ip)
 		return 0;
-	err = dd_hook_install(&dd_reads[i].readahead);
+	err = dd_hook_attach(&dd_diverting, &hooks[0]);
 	if (err)
 		return err;
-	err = dd_hook_install(&dd_reads[i].read_folio);
+	err = dd_hook_attach(&dd_diverting, &hooks[1]);
 	if (err)
-		dd_hook_remove(&dd_reads[i].readahead);
+		dd_hook_forget(&dd_diverting, &hooks[0]);
 	return err;
 }
 
-static void dd_reads_detach(int i)
+static void dd_reads_forget(int i)
 {
-	dd_hook_remove(&dd_reads[i].read_folio);
-	dd_hook_remove(&dd_reads[i].readahead);
+	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[1]);
+	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[0]);
 }
 
 /* Serialises attaching and detaching with modules that come and go. */
@@ -210,7 +224,7 @@ static int dd_module_event(struct notifier_block *block, unsigned long event, vo
 		if (strcmp(module->name, dd_reads[i].filesystem))
 			continue;
 		if (event == MODULE_STATE_GOING)
-			dd_reads_detach(i);
+			dd_reads_forget(i);
 		else if (dd_reads_attach(i))
 			pr_warn("doubledecker_guest: cannot attach to %s: its files are not cached\n",
 				module->name);
@@ -223,25 +237,35 @@ static struct notifier_block dd_module_notifier = { .notifier_call = dd_module_e
 
 static void dd_hooks_detach(void)
 {
-	int i;
-
 	dd_attached = false;
-	for (i = ARRAY_SIZE(dd_reads) - 1; i >= 0; i--)
-		dd_reads_detach(i);
-	for (i = ARRAY_SIZE(dd_hooks) - 1; i >= 0; i--)
-		dd_hook_remove(&dd_hooks[i]);
+	/* No more reads from the host before changes are not seen any more. */
+	dd_hook_detach(&dd_diverting);
+	dd_hook_detach(&dd_observing);
+}
+
+static int dd_hooks_attach(struct dd_hook_set *set, unsigned int count, const char **failed)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		err = dd_hook_attach(set, &set->hooks[i]);
+		if (err) {
+			*failed = set->hooks[i].symbol;
+			return err;
+		}
+	}
+	return 0;
 }
 
 int dd_hooks_install(const char **failed)
 {
-	int i, err = 0;
+	int i, err;
 
 	mutex_lock(&dd_hooks_lock);
-	for (i = 0; !err && i < ARRAY_SIZE(dd_hooks); i++) {
-		err = dd_hook_install(&dd_hooks[i]);
-		if (err)
-			*failed = dd_hooks[i].symbol;
-	}
+	err = dd_hooks_attach(&dd_observing, dd_observing.count, failed);
+	if (!err)
+		err = dd_hooks_attach(&dd_diverting, DD_FIXED_DIVERSIONS, failed);
 	if (err) {
 		dd_hooks_detach();
 	} else {

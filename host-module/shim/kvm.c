@@ -57,31 +57,48 @@ static bool dd_kvm_is_ours(struct kvm_vcpu *vcpu)
 	       vcpu->kvm->mm == current->mm;
 }
 
-static void notrace dd_kvm_on_hypercall(unsigned long ip, unsigned long parent_ip,
-					struct ftrace_ops *ops, struct ftrace_regs *fregs)
+static void dd_kvm_on_hypercall(struct ftrace_regs *fregs, unsigned long parent_ip)
 {
-	struct kvm_vcpu *vcpu = (void *)ftrace_regs_get_argument(fregs, 0);
+	struct kvm_vcpu *vcpu = DD_ARG(fregs, 0);
 
 	if (dd_kvm_is_ours(vcpu))
 		dd_hook_divert(fregs, dd_kvm_hypercall);
 }
 
-static void notrace dd_kvm_on_destroy(unsigned long ip, unsigned long parent_ip,
-				      struct ftrace_ops *ops, struct ftrace_regs *fregs)
+static void dd_kvm_on_destroy(struct ftrace_regs *fregs, unsigned long parent_ip)
 {
-	dd_host_vm_gone((void *)ftrace_regs_get_argument(fregs, 0));
+	dd_host_vm_gone(DD_ARG(fregs, 0));
 }
 
 static struct dd_hook dd_hypercall_hook = {
 	.symbol = "____kvm_emulate_hypercall",
-	.callback = dd_kvm_on_hypercall,
+	.call = dd_kvm_on_hypercall,
+};
+
+static struct dd_hook_set dd_diverting = {
+	.hooks = &dd_hypercall_hook,
+	.count = 1,
 	.diverts = true,
 };
 
 static struct dd_hook dd_destroy_hook = {
 	.symbol = "kvm_destroy_vm",
-	.callback = dd_kvm_on_destroy,
+	.call = dd_kvm_on_destroy,
 };
+
+static struct dd_hook_set dd_observing = {
+	.hooks = &dd_destroy_hook,
+	.count = 1,
+};
+
+static int dd_kvm_hook(struct dd_hook_set *set)
+{
+	int err = dd_hook_attach(set, set->hooks);
+
+	if (err)
+		pr_err("cannot attach to %s: %d\n", set->hooks->symbol, err);
+	return err;
+}
 
 int dd_kvm_attach(u64 number)
 {
@@ -89,16 +106,12 @@ int dd_kvm_attach(u64 number)
 
 	/* The end must be seen of every VM that can begin. */
 	dd_number = number;
-	err = dd_hook_install(&dd_destroy_hook);
-	if (err) {
-		pr_err("cannot attach to %s: %d\n", dd_destroy_hook.symbol, err);
+	err = dd_kvm_hook(&dd_observing);
+	if (err)
 		return err;
-	}
-	err = dd_hook_install(&dd_hypercall_hook);
-	if (err) {
-		pr_err("cannot attach to %s: %d\n", dd_hypercall_hook.symbol, err);
-		dd_hook_remove(&dd_destroy_hook);
-	}
+	err = dd_kvm_hook(&dd_diverting);
+	if (err)
+		dd_hook_detach(&dd_observing);
 	return err;
 }
 
@@ -114,12 +127,12 @@ static bool dd_kvm_is_inside(void)
 
 void dd_kvm_detach(void)
 {
-	dd_hook_remove(&dd_hypercall_hook);
+	dd_hook_detach(&dd_diverting);
 	/* Those diverted but not yet counted. */
 	synchronize_rcu_tasks();
 	while (dd_kvm_is_inside())
 		msleep(10);
-	dd_hook_remove(&dd_destroy_hook);
+	dd_hook_detach(&dd_observing);
 	/* Those counted down but not yet out of our code. */
 	synchronize_rcu_tasks();
 }

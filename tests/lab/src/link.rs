@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use ddagent::protocol::{Answer, Message, Op, Request};
 
 use crate::vitals::Vitals;
@@ -71,10 +71,7 @@ impl Link {
             match replies.recv_timeout(Duration::from_millis(500)) {
                 Ok(Reply::Answer(answer)) => return Ok(answer),
                 Ok(Reply::Refusal(text)) => bail!(text),
-                Ok(Reply::Gone(text)) => {
-                    self.vitals.check(target)?;
-                    bail!(text);
-                }
+                Ok(Reply::Gone(text)) => return Err(self.gone(target, text)),
                 Err(RecvTimeoutError::Disconnected) => bail!("the agent's answer was lost"),
                 Err(RecvTimeoutError::Timeout) => self.vitals.check(target)?,
             }
@@ -82,6 +79,18 @@ impl Link {
                 bail!("no answer within {} s", limit.as_secs());
             }
         }
+    }
+
+    /// Why a machine does not answer any more: its process may still be ending.
+    fn gone(&self, target: Option<&str>, text: String) -> Error {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(5) {
+            if let Err(error) = self.vitals.check(target) {
+                return error;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Error::msg(text)
     }
 
     /// Sends a request whose answer may never come.
@@ -103,11 +112,12 @@ impl Link {
         };
         let mut line = serde_json::to_string(&request)?;
         line.push('\n');
-        self.writer
+        let sent = self
+            .writer
             .lock()
             .expect("no panic holds this lock")
-            .write_all(line.as_bytes())
-            .context("the connection to L1's agent is gone")?;
+            .write_all(line.as_bytes());
+        sent.map_err(|error| self.gone(target, format!("L1's agent is gone: {error}")))?;
         Ok(replies)
     }
 }

@@ -204,7 +204,7 @@ impl Vitals {
         }
         let end = match vm {
             None => match self.emulator.upgrade() {
-                Some(emulator) => emulator.end(),
+                Some(emulator) => emulator.end().map(|end| self.with_last_words(end)),
                 None => Some("the lab is gone".to_owned()),
             },
             Some(_) => sign.exit.map(|exit| exit.to_string()),
@@ -212,6 +212,15 @@ impl Vitals {
         match end {
             Some(end) => Some(Trouble::Ended(end)),
             None => sign.pulse.stuck(now, patience).map(Trouble::Stuck),
+        }
+    }
+
+    /// What the emulator itself said before its end, if it said something.
+    fn with_last_words(&self, end: String) -> String {
+        let log = read_lossy(&self.dir.join("l1.emulator.log"));
+        match console::tail(&log, EXCERPT).trim() {
+            "" => end,
+            words => format!("{end}: {words}"),
         }
     }
 
