@@ -8,11 +8,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use ddlab::{Artifacts, Qemu};
+use ddlab::{Accel, Artifacts, Qemu};
 
 use crate::{
-    cache, chroot::Chroot, initrd, modules, progress, root, suite::KernelArgs, tools, tree::Kernel,
-    workspace,
+    cache, chroot::Chroot, emulator, initrd, modules, progress, root, suite::KernelArgs, tools,
+    tree::Kernel, workspace,
 };
 
 /// Modules without which a machine does not find its root.
@@ -38,9 +38,14 @@ pub(crate) enum Content {
 }
 
 /// Builds everything a lab boots.
-pub(crate) fn artifacts(args: &KernelArgs, content: Content) -> Result<Artifacts> {
+pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Result<Artifacts> {
     let kernel = Kernel::prepare(args)?;
     let run_root = root::run()?;
+    let packaged = Qemu::in_root(&run_root);
+    let qemu = match accel.resolve(&packaged) {
+        Accel::Tcg => packaged.with_program(emulator::build()?),
+        _ => packaged,
+    };
     let base = base(&kernel, &run_root)?;
     let image = kernel.image()?;
     let dir = workspace::target().join("lab");
@@ -68,7 +73,7 @@ pub(crate) fn artifacts(args: &KernelArgs, content: Content) -> Result<Artifacts
         make_opt(&kernel, &dir, &files)
     })?;
     Ok(Artifacts {
-        qemu: Qemu::in_root(&run_root),
+        qemu,
         release: kernel.release.name.clone(),
         kernel: image,
         initrd,

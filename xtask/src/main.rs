@@ -16,6 +16,7 @@ mod vm;
 // Nouns.
 mod cache;
 mod chroot;
+mod emulator;
 mod image;
 mod initrd;
 mod mirror;

@@ -40,6 +40,24 @@ const BUILD: &[&str] = &[
     "xz-utils",
 ];
 
+/// What builds the emulator for machines whose KVM cannot carry L1.
+const EMULATOR: &[&str] = &[
+    "binutils",
+    "bzip2",
+    "gcc",
+    "libc6-dev",
+    "libfdt-dev",
+    "libglib2.0-dev",
+    "meson",
+    "ninja-build",
+    "patch",
+    "pkgconf",
+    "python3-pycotap",
+    "python3-venv",
+    "xz-utils",
+    "zlib1g-dev",
+];
+
 /// What test machines run. Its emulator runs L1 as well.
 const RUN: &[&str] = &[
     "busybox-static",
@@ -57,54 +75,35 @@ const RUN: &[&str] = &[
     "xfsprogs",
 ];
 
-/// Sources of the emulator. Stable's loses nested guests with two busy
-/// processors to triple faults.
-const EMULATOR: &[&str] = &["qemu", "seabios"];
-
 /// The root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
-    make("build", suite, BUILD, &[])
+    make("build", suite, BUILD)
 }
 
 /// The root of the test machines: the stable suite, whatever kernel they run.
 pub(crate) fn run() -> Result<PathBuf> {
-    make("run", Suite::TrixieBackports, RUN, EMULATOR)
+    make("run", Suite::TrixieBackports, RUN)
 }
 
-/// Makes a root of `packages`; those of the sources in `backported` come from
-/// backports.
-fn make(role: &str, suite: Suite, packages: &[&str], backported: &[&str]) -> Result<PathBuf> {
+/// The root to build the emulator in.
+pub(crate) fn emulator() -> Result<PathBuf> {
+    make("emulator", Suite::TrixieBackports, EMULATOR)
+}
+
+fn make(role: &str, suite: Suite, packages: &[&str]) -> Result<PathBuf> {
     let base = suite.base();
     let sources = suite.sources(&mirror::find()?);
     let list = packages.join(",");
     // The mirror is no part of the key: all serve the same.
-    let mut key = vec![base, &list];
-    key.extend(backported);
-    let name = format!("{role}-{base}-{}", cache::key(&key));
+    let name = format!("{role}-{base}-{}", cache::key(&[base, &list]));
     cache::entry("root", &name, |dir| {
         progress::step(&format!("make the {base} root to {role} in"), || {
-            mmdebstrap(base, &sources, &list, &preferences(backported), dir)
+            mmdebstrap(base, &sources, &list, dir)
         })
     })
 }
 
-/// apt's preferences that take the packages of some sources from backports.
-fn preferences(sources: &[&str]) -> String {
-    sources
-        .iter()
-        .map(|source| {
-            format!("Package: src:{source}\nPin: release n=trixie-backports\nPin-Priority: 600\n\n")
-        })
-        .collect()
-}
-
-fn mmdebstrap(
-    base: &str,
-    sources: &str,
-    packages: &str,
-    preferences: &str,
-    dir: &Path,
-) -> Result<()> {
+fn mmdebstrap(base: &str, sources: &str, packages: &str, dir: &Path) -> Result<()> {
     let log = workspace::target().join("log/mmdebstrap.log");
     std::fs::create_dir_all(workspace::target().join("log"))?;
     let file = std::fs::File::create(&log)?;
@@ -112,9 +111,6 @@ fn mmdebstrap(
         .args(["--mode=root", "--variant=apt"])
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .arg("--aptopt=Acquire::Retries \"5\"")
-        .arg("--setup-hook=mkdir -p \"$1\"/etc/apt/preferences.d")
-        .arg("--setup-hook=printf %s \"$PREFERENCES\" > \"$1\"/etc/apt/preferences.d/backported")
-        .env("PREFERENCES", preferences)
         .arg(format!("--include={packages}"))
         .arg(base)
         .arg(dir)

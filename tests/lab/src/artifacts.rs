@@ -33,12 +33,26 @@ pub struct Artifacts {
 #[derive(Clone, Debug)]
 pub struct Qemu {
     root: PathBuf,
+    program: PathBuf,
 }
 
 impl Qemu {
     /// The emulator in `root`.
     pub fn in_root(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        let root = root.into();
+        Self {
+            program: root.join("usr/bin/qemu-system-x86_64"),
+            root,
+        }
+    }
+
+    /// Another build of it, with the same root's libraries and data.
+    #[must_use]
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            ..self
+        }
     }
 
     /// Program and leading arguments which start the emulator.
@@ -51,7 +65,7 @@ impl Qemu {
             inside("usr/lib64/ld-linux-x86-64.so.2"),
             "--library-path".to_owned(),
             libraries,
-            inside("usr/bin/qemu-system-x86_64"),
+            self.program.display().to_string(),
         ];
         for data in ["usr/share/qemu", "usr/share/seabios"] {
             argv.extend(["-L".to_owned(), inside(data)]);

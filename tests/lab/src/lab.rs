@@ -95,6 +95,9 @@ impl LabConfig {
             "-chardev",
             format!("socket,id=agent,path={work}/agent,server=on,wait=off"),
         );
+        // Registers of a processor that ends in a triple fault.
+        pair("-d", "cpu_reset".to_owned());
+        pair("-D", format!("{}/l1.reset.log", self.dir.display()));
         pair("-device", "virtio-serial-pci".to_owned());
         pair(
             "-device",

@@ -16,6 +16,7 @@ mod memory;
 mod meter;
 mod modules;
 mod overhead;
+mod policy;
 mod reboot;
 mod shares;
 mod shrinker;
@@ -32,6 +33,7 @@ use ddlab::Scenario;
 pub fn all() -> &'static [Scenario] {
     &[
         bad_input::BAD_INPUT,
+        policy::POLICY,
         stream::STREAM,
         coherence::COHERENCE,
         small_files::SMALL_FILES,

@@ -136,11 +136,13 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Gives it another content, in place.
+    /// Gives it another content, in place, and leaves none of it in the page
+    /// cache, where the writer's cgroup would keep it.
     fn replace(&self, version: usize) -> Result<()> {
         let source = &self.versions[version].path;
         let copy = format!("dd if=/mnt/{source} of=/mnt/file bs=1M conv=notrunc,fsync status=none");
-        self.guest.shell(copy).map(drop)
+        self.guest.shell(copy)?;
+        self.guest.drop_caches(false)
     }
 
     /// Reads it; it must be this version.

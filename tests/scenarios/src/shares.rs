@@ -5,6 +5,8 @@
 
 mod curve;
 
+use std::{fs, path::Path};
+
 use anyhow::Result;
 use ddlab::{Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle};
 
@@ -32,6 +34,7 @@ const WANTED: u64 = 64 << 20;
 const OFF: f64 = 3.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let dir = context.output_dir()?;
     let stage = Stage::set(context, CAPACITY_MIB)?;
     // A batch of the default size is a large part of a tier this small.
     ddctl::run(stage.host(), "set-capacity --batch 128K")?;
@@ -46,10 +49,16 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Ok(ddctl::vm(vms, "left")?.container("a")?.used_pages)
     })?);
     let _b = read_for_ever(&left, "b")?;
-    targets.extend(follow("containers", stage.host(), containers, || {
-        ddctl::run(&left, "set-weight a 30")?;
-        ddctl::run(&left, "set-weight b 70").map(drop)
-    })?);
+    targets.extend(follow(
+        &dir,
+        "containers",
+        stage.host(),
+        containers,
+        || {
+            ddctl::run(&left, "set-weight a 30")?;
+            ddctl::run(&left, "set-weight b 70").map(drop)
+        },
+    )?);
 
     let right = guest(&stage, "right", &["c"])?;
     right.cgroup("c", &[("memory.max", "12M")])?;
@@ -59,7 +68,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Ok(ddctl::vm(vms, "left")?.used_pages)
     })?);
     let _c = read_for_ever(&right, "c")?;
-    targets.extend(follow("VMs", stage.host(), vms, || {
+    targets.extend(follow(&dir, "VMs", stage.host(), vms, || {
         ddctl::run(stage.host(), "set-weight left 30")?;
         ddctl::run(stage.host(), "set-weight right 70").map(drop)
     })?);
@@ -100,6 +109,7 @@ fn lent(host: &Machine, who: &str, used: fn(&[Vm]) -> Result<u64>) -> Result<Tar
 /// Under contention the shares are those of the weights, and after a change
 /// soon those of the new ones.
 fn follow(
+    dir: &Path,
     who: &str,
     host: &Machine,
     peers: Peers,
@@ -111,12 +121,14 @@ fn follow(
     })?;
     let before = Curve::record(host, peers, 2.0, || Ok(()))?;
     let after = Curve::record(host, peers, 6.0, change)?;
+    let curves = before.table() + "changed\n" + &after.table();
+    fs::write(dir.join(format!("{who}.curve")), curves)?;
     let settled = after.seconds_to_settle(OFF);
     let off = |weights: &str, curve: &Curve| {
         Target::at_most(
             format!("shares: {who} {weights}, off their entitlement"),
             OFF,
-            curve.mean_deviation(2.0),
+            deviation(&curve.mean(2.0)),
             "%",
         )
     };

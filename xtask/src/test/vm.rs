@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
         true => Content::Agent,
         false => Content::All,
     };
-    let artifacts = image::artifacts(&args.kernel, content)?;
+    let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
     let dir = workspace::target().join("test");
     fs::create_dir_all(&dir)?;
     let mut context = Context::new(artifacts, args.accel, dir, args.quick);

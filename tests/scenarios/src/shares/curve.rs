@@ -74,16 +74,34 @@ impl Curve {
         Some(settled.0 - self.0[changed.saturating_sub(1)].0)
     }
 
-    /// Mean deviation in the last `seconds`, in percent.
-    pub(super) fn mean_deviation(&self, seconds: f64) -> f64 {
+    /// Mean shares of the last `seconds`.
+    pub(super) fn mean(&self, seconds: f64) -> Vec<Share> {
         let end = self.0.last().map_or(0.0, |(time, _)| *time);
-        let last: Vec<f64> = self
-            .0
-            .iter()
-            .filter(|(time, _)| *time >= end - seconds)
-            .map(|(_, shares)| deviation(shares))
-            .collect();
-        last.iter().sum::<f64>() / last.len().max(1) as f64
+        let last = self.0.iter().filter(|(time, _)| *time >= end - seconds);
+        let last: Vec<&[Share]> = last.map(|(_, shares)| shares.as_slice()).collect();
+        let peers = last.first().map_or(0, |shares| shares.len());
+        let mean = |peer: usize, of: fn(&Share) -> u64| {
+            last.iter().map(|shares| of(&shares[peer])).sum::<u64>() / last.len() as u64
+        };
+        (0..peers)
+            .map(|peer| Share {
+                weight: last[0][peer].weight,
+                entitlement: mean(peer, |share| share.entitlement),
+                used: mean(peer, |share| share.used),
+            })
+            .collect()
+    }
+
+    /// The curve as text: a line for each picture, seconds and pages.
+    pub(super) fn table(&self) -> String {
+        let start = self.0.first().map_or(0.0, |(time, _)| *time);
+        let line = |(time, shares): &(f64, Vec<Share>)| {
+            let peers = shares
+                .iter()
+                .map(|share| format!(" {}:{}/{}", share.weight, share.used, share.entitlement));
+            format!("{:.2}{}\n", time - start, peers.collect::<String>())
+        };
+        self.0.iter().map(line).collect()
     }
 }
 

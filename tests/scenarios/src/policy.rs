@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! policyd and the modules: whoever comes and goes, pools are what its file says.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Context, Guest, GuestConfig, Machine, Running, Scenario, Target};
+
+use crate::{
+    ddctl,
+    stage::{GUEST, HOST, Stage, attach, attached},
+    wait,
+};
+
+/// The daemon starts before the module, and outlives both modules.
+pub(crate) const POLICY: Scenario = Scenario {
+    name: "policy",
+    about: "policyd keeps pools as its file says while containers and modules come and go",
+    quick: true,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 32;
+const FILE: &str = "/run/policyd.toml";
+/// Any container of `apps`, each by its own name, and one more.
+const FIRST: &str = "\
+default_pool_weight = 5
+
+[[container]]
+name = \"web\"
+cgroup = \"/web\"
+weight = 60
+
+[[container]]
+name = \"app {}\"
+cgroup = \"/apps/*\"
+weight = 20
+";
+const SIGHUP: i32 = 1;
+const SIGTERM: i32 = 15;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    let guest = stage.lab.start_guest(&GuestConfig::new("one"))?;
+    for cgroup in ["web", "apps/a"] {
+        guest.cgroup(cgroup, &[])?;
+    }
+    guest.write_file(FILE, FIRST)?;
+    let mut policyd = guest.spawn(&Command::new(["policyd", "run", "--config", FILE]))?;
+    attach(&guest)?;
+    let site = Site {
+        host: stage.host(),
+        guest: &guest,
+    };
+    site.shows("at first", &[("app a", 20), ("default", 5), ("web", 60)])?;
+
+    guest.cgroup("apps/b", &[])?;
+    site.shows(
+        "when one came",
+        &[("app a", 20), ("app b", 20), ("default", 5), ("web", 60)],
+    )?;
+    guest.exec_ok(["rmdir", "/sys/fs/cgroup/apps/a"])?;
+    let left = [("app b", 20), ("default", 5), ("web", 60)];
+    site.shows("when one went", &left)?;
+
+    let second = FIRST.replace("60", "70").replace("20", "30");
+    reload(&guest, &mut policyd, &second)?;
+    let new = [("app b", 30), ("default", 5), ("web", 70)];
+    site.shows("with a new file", &new)?;
+    reload(&guest, &mut policyd, &second.replace("70", "\"heavy\""))?;
+    wait::until("policyd refuses the wrong file", || {
+        Ok(policyd.output()?.contains("line 6").then_some(()))
+    })?;
+    site.shows("with a wrong file", &new)?;
+
+    guest.unload_module(GUEST)?;
+    attach(&guest)?;
+    site.shows("after the guest module was loaded anew", &new)?;
+    stage.host().unload_module(HOST)?;
+    stage.load_host(CAPACITY_MIB)?;
+    attached(&guest)?;
+    site.shows("after the host module was loaded anew", &new)?;
+
+    policyd.kill(SIGTERM)?;
+    let exit = policyd.wait()?;
+    ensure!(
+        exit.success(),
+        "policyd ended ({exit:?}):\n{}",
+        policyd.output()?
+    );
+    site.shows("after the daemon's end", &new)?;
+    Ok(Vec::new())
+}
+
+fn reload(guest: &Guest, policyd: &mut Running, file: &str) -> Result<()> {
+    guest.write_file(FILE, file)?;
+    policyd.kill(SIGHUP)
+}
+
+/// Where pools are seen.
+struct Site<'a> {
+    host: &'a Machine,
+    guest: &'a Guest,
+}
+
+impl Site<'_> {
+    /// Waits until both sides show these pools with these weights.
+    fn shows(&self, when: &str, expected: &[(&str, u32)]) -> Result<()> {
+        let expected: BTreeMap<String, u32> = expected
+            .iter()
+            .map(|(name, weight)| ((*name).to_owned(), *weight))
+            .collect();
+        let pools = || -> Result<[BTreeMap<String, u32>; 2]> {
+            let weights = |containers: &[ddctl::Container]| {
+                containers
+                    .iter()
+                    .map(|one| (one.name.clone(), one.weight))
+                    .collect()
+            };
+            let vms = ddctl::vms(self.host)?;
+            let there = vms.first().map_or(&[][..], |vm| &vm.containers);
+            Ok([weights(&ddctl::containers(self.guest)?), weights(there)])
+        };
+        let mut seen = pools()?;
+        wait::until(&format!("pools are right {when}"), || {
+            seen = pools()?;
+            Ok(seen.iter().all(|side| *side == expected).then_some(()))
+        })
+        .with_context(|| format!("{when}, guest and host had {seen:?}, not {expected:?}"))?;
+        Ok(())
+    }
+}
