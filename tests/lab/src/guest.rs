@@ -2,7 +2,12 @@
 
 //! Guests: VMs on L1's KVM.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{
+    ops::Deref,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use ddagent::protocol::{Answer, Exit, Op, PORT, VmSpec};
@@ -12,6 +17,9 @@ use crate::{
     link::Link,
     machine::{Machine, unexpected},
 };
+
+/// How long the news of a guest's end may take to arrive.
+const NEWS: Duration = Duration::from_secs(30);
 
 /// A guest to start.
 #[derive(Clone, Debug)]
@@ -294,6 +302,12 @@ impl Guest {
         match self.host.patient(Duration::from_secs(300)).call(op)? {
             Answer::State(Some(exit)) => {
                 self.ended = true;
+                // The news travels by itself, after the end of the console.
+                let vitals = &self.machine.link().vitals;
+                let start = Instant::now();
+                while !vitals.has_ended(&self.name) && start.elapsed() < NEWS {
+                    thread::sleep(Duration::from_millis(10));
+                }
                 Ok(exit)
             }
             other => unexpected(&other),

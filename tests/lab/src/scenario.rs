@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Error, Result, anyhow};
 use regex::Regex;
 
 use crate::{
@@ -19,8 +19,12 @@ use crate::{
     lab::{Lab, LabConfig},
     machine::Machine,
     report::Target,
-    vitals::Patience,
+    vitals::{Patience, Vanished},
 };
+
+/// How often a scenario may begin anew: a fault of ours that looks like the
+/// emulator's would come again.
+const MOST_VANISHED: usize = 2;
 
 /// One thing shown on real kernels.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,8 @@ pub struct Verdict {
     pub took: Duration,
     /// Where its logs are, when it failed.
     pub logs: Option<PathBuf>,
+    /// Machines that the emulator lost; the scenario began anew each time.
+    pub vanished: usize,
 }
 
 /// What scenarios run on. The lab boots when it is first asked for and is
@@ -157,8 +163,35 @@ impl Context {
         eprintln!("    {}: {}", self.scenario, text.as_ref());
     }
 
-    /// Runs a scenario, judges the consoles and tidies up.
+    /// Runs a scenario, judges the consoles and tidies up. Under emulation it
+    /// begins anew, a few times at most, when a machine vanished without a word.
     pub fn run(&mut self, scenario: &Scenario) -> Verdict {
+        let start = Instant::now();
+        let mut vanished = 0;
+        loop {
+            let verdict = self.run_once(scenario);
+            let again = match &verdict.error {
+                Some(error) => vanished < MOST_VANISHED && self.is_emulators_fault(error),
+                None => false,
+            };
+            if !again {
+                return Verdict {
+                    took: start.elapsed(),
+                    vanished,
+                    ..verdict
+                };
+            }
+            vanished += 1;
+            self.say("a machine vanished without a word, the emulator lost it; once more");
+        }
+    }
+
+    fn is_emulators_fault(&self, error: &Error) -> bool {
+        self.accel.resolve(&self.artifacts.qemu) == Accel::Tcg
+            && error.chain().any(|cause| cause.is::<Vanished>())
+    }
+
+    fn run_once(&mut self, scenario: &Scenario) -> Verdict {
         let start = Instant::now();
         self.scenario = scenario.name;
         self.allowed.clear();
@@ -186,6 +219,7 @@ impl Context {
             error,
             took: start.elapsed(),
             logs,
+            vanished: 0,
         }
     }
 

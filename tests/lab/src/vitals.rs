@@ -32,6 +32,7 @@ use ddagent::protocol::Exit;
 use regex::Regex;
 
 pub use self::pulse::Patience;
+pub(crate) use self::trouble::Vanished;
 use self::{pulse::Pulse, trouble::Trouble, watch::Watch};
 use crate::console;
 
@@ -49,8 +50,8 @@ const EXCERPT: usize = 50;
 pub(crate) trait Emulator: fmt::Debug + Send + Sync {
     /// Processor time used so far.
     fn work(&self) -> Duration;
-    /// How it ended; none while it runs.
-    fn end(&self) -> Option<String>;
+    /// How it ended, and whether as if all were well; none while it runs.
+    fn end(&self) -> Option<(String, bool)>;
 }
 
 /// Signs of all machines of a lab. Machines are named by their VM, L1 by none.
@@ -162,6 +163,13 @@ impl Vitals {
         self.with(Some(vm), |sign, _| sign.exit = Some(exit));
     }
 
+    /// Whether a VM is known to have ended: its last words are in its log, and
+    /// another one of its name may be born.
+    pub(crate) fn has_ended(&self, vm: &str) -> bool {
+        let ended = self.with(Some(vm), |sign, _| sign.exit.is_some());
+        ended.unwrap_or(true)
+    }
+
     /// Fails when waiting for `vm` is pointless, with the end of its console.
     pub(crate) fn check(&self, vm: Option<&str>) -> Result<()> {
         self.check_one(None)?;
@@ -182,7 +190,12 @@ impl Vitals {
             Trouble::Unwell { at, .. } => ("from", console::from(&log, *at, EXCERPT)),
             _ => ("the end of", console::tail(&log, EXCERPT)),
         };
-        bail!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
+        let text = format!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
+        let silent = console::complaints(&log, &[]).is_empty();
+        match trouble {
+            Trouble::Ended { success: true, .. } if silent => bail!(Vanished(text)),
+            _ => bail!(text),
+        }
     }
 
     fn trouble(&self, vm: Option<&str>, log: &str) -> Option<Trouble> {
@@ -204,13 +217,15 @@ impl Vitals {
         }
         let end = match vm {
             None => match self.emulator.upgrade() {
-                Some(emulator) => emulator.end().map(|end| self.with_last_words(end)),
-                None => Some("the lab is gone".to_owned()),
+                Some(emulator) => emulator
+                    .end()
+                    .map(|(how, success)| (self.with_last_words(how), success)),
+                None => Some(("the lab is gone".to_owned(), false)),
             },
-            Some(_) => sign.exit.map(|exit| exit.to_string()),
+            Some(_) => sign.exit.map(|exit| (exit.to_string(), exit.success())),
         };
         match end {
-            Some(end) => Some(Trouble::Ended(end)),
+            Some((how, success)) => Some(Trouble::Ended { how, success }),
             None => sign.pulse.stuck(now, patience).map(Trouble::Stuck),
         }
     }

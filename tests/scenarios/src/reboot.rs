@@ -22,7 +22,7 @@ pub(crate) const REBOOT: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 64;
-const LEN: u64 = 12 << 20;
+const LEN: u64 = 24 << 20;
 /// The cgroup that reads.
 const READER: &str = "reader";
 
@@ -33,7 +33,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let disk = stage.disk("data", versions.clone())?;
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
-    guest.cgroup(READER, &[("memory.max", "4M")])?;
+    guest.cgroup(READER, &[("memory.max", "10M")])?;
     let file = File {
         stage: &stage,
         guest: &guest,
@@ -92,7 +92,7 @@ fn reset(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
         Ok((now != uptime).then_some(()))
     })?;
     guest.mount("/dev/dd/data", "/mnt", "ext4", "noatime")?;
-    guest.cgroup(READER, &[("memory.max", "4M")])?;
+    guest.cgroup(READER, &[("memory.max", "10M")])?;
     file.replace(3)?;
     stage::attach(guest)?;
     file.check(3)?;

@@ -6,15 +6,15 @@ use super::*;
 
 /// An emulator that does what the test says.
 #[derive(Debug, Default)]
-struct Fake(Mutex<(Duration, Option<String>)>);
+struct Fake(Mutex<(Duration, Option<(String, bool)>)>);
 
 impl Fake {
     fn works(&self, seconds: u64) {
         self.0.lock().unwrap().0 += Duration::from_secs(seconds);
     }
 
-    fn ends(&self, how: &str) {
-        self.0.lock().unwrap().1 = Some(how.to_owned());
+    fn ends(&self, how: &str, success: bool) {
+        self.0.lock().unwrap().1 = Some((how.to_owned(), success));
     }
 }
 
@@ -23,7 +23,7 @@ impl Emulator for Fake {
         self.0.lock().unwrap().0
     }
 
-    fn end(&self) -> Option<String> {
+    fn end(&self) -> Option<(String, bool)> {
         self.0.lock().unwrap().1.clone()
     }
 }
@@ -114,7 +114,7 @@ fn the_end_of_a_process_is_told() {
     );
     let text = complaint(&vitals, Some("one"));
     assert!(text.starts_with("guest one ended unexpectedly (signal 9)"));
-    emulator.ends("exit status: 1");
+    emulator.ends("exit status: 1", false);
     let text = complaint(&vitals, Some("one"));
     assert!(text.starts_with("L1 ended unexpectedly (exit status: 1)"));
 }
@@ -155,4 +155,17 @@ fn l1_is_judged_by_its_emulator() {
     vitals.heartbeat(None);
     impatient(&vitals, Duration::from_secs(1));
     vitals.check(None).unwrap();
+}
+
+#[test]
+fn who_goes_without_a_word_vanished() {
+    let vanishes = |success, words: &str| {
+        let (dir, emulator, vitals) = world();
+        fs::write(dir.path().join("l1.console.log"), words).unwrap();
+        emulator.ends("exit status: 0", success);
+        vitals.check(None).unwrap_err().is::<Vanished>()
+    };
+    assert!(vanishes(true, "[    1.0] all is well\n"));
+    assert!(!vanishes(false, "[    1.0] all is well\n"));
+    assert!(!vanishes(true, "[    1.0] WARNING: mm/slub.c:1 at x\n"));
 }
