@@ -241,6 +241,7 @@ fn take(
             passed: test.error.is_none(),
             seconds: None,
             error: test.error,
+            vanished: 0,
         }));
     Ok(())
 }
