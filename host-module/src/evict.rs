@@ -10,7 +10,7 @@ use crate::notice::Fresh;
 use crate::page::Bin;
 use crate::registry::Roster;
 use crate::session::Session;
-use crate::shard::{Memory, Shard};
+use crate::shard::{Memory, Shard, SHARDS};
 use ddabi::genl::Mode;
 use ddcore::partition::{entitle, victim};
 use ddcore::store::{Reason, Storage, Store};
@@ -114,9 +114,11 @@ impl Session {
     pub(crate) fn evict(&self, pool: u16, pages: u64) -> u64 {
         let mut evicted = 0;
         let mut dry = 0;
-        while evicted < pages && dry < self.shards.len() {
+        while evicted < pages && dry < SHARDS {
             let turn = self.rotor.fetch_add(1, Relaxed) as usize;
-            let shard = &self.shards[turn % self.shards.len()];
+            let Some(shard) = self.shards.get(turn % SHARDS) else {
+                break;
+            };
             let got = self.evict_from(shard, TURN.min(pages - evicted), |_| Some(pool));
             evicted += got;
             dry = if got == 0 { dry + 1 } else { 0 };
@@ -171,6 +173,7 @@ impl Session {
     }
 
     /// Evicts up to `pages` from a shard, as long as `choose` names a pool. Says how many.
+    #[inline(never)]
     fn evict_from(
         &self,
         shard: &Shard,

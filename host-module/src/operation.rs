@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The operations of a call that was let in.
+//!
+//! Each has a stack frame of its own (`inline(never)`, here and in what they call): together they
+//! would take much of a vCPU thread's stack, of which KVM has used its part.
 
 use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
@@ -54,6 +57,7 @@ impl Caller<'_> {
         }
     }
 
+    #[inline(never)]
     fn put(
         &self,
         runs: &Runs<'_>,
@@ -73,6 +77,7 @@ impl Caller<'_> {
         self.finish(pages, answer, notices)
     }
 
+    #[inline(never)]
     fn get(
         &self,
         runs: &Runs<'_>,
@@ -107,6 +112,7 @@ impl Caller<'_> {
         self.finish(pages, answer, notices)
     }
 
+    #[inline(never)]
     fn flush(
         &self,
         ranges: &Ranges<'_>,
@@ -117,6 +123,7 @@ impl Caller<'_> {
         self.finish(pages, answer, notices)
     }
 
+    #[inline(never)]
     fn create_pool(
         &self,
         settings: Settings,
@@ -147,6 +154,7 @@ impl Caller<'_> {
         Ok(Outcome::bare(Status::Ok))
     }
 
+    #[inline(never)]
     fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
         self.session.pool(pool).ok_or(Status::NoPool)?;
         let moved = self.session.migrate(file, pool);
@@ -156,6 +164,7 @@ impl Caller<'_> {
         })
     }
 
+    #[inline(never)]
     fn pool_stats(&self, pool: u32, answer: Option<Answer>) -> Result<Outcome, Status> {
         let stats = self
             .host

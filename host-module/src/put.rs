@@ -87,6 +87,7 @@ impl Caller<'_> {
 
 impl Session {
     /// Puts a run's pages into the index. What is stored uses up room.
+    #[inline(never)]
     fn insert(
         &self,
         run: &Run,
@@ -134,6 +135,7 @@ impl Session {
     }
 
     /// Frees what is held of a run.
+    #[inline(never)]
     pub(crate) fn discard(&self, run: &Run) -> usize {
         let mut freed = 0;
         for (index, part) in groups(run.index, run.pages as usize) {

@@ -178,59 +178,6 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-#[cfg(test)]
-mod tests {
-    use ddload::Latency;
-
-    use super::*;
-
-    fn work(at: f64, operations: u64, storage_pages: u64) -> Work {
-        Work {
-            at,
-            interval: Interval {
-                elapsed: at,
-                seconds: 1.0,
-                operations,
-                bytes_read: 0,
-                bytes_written: 0,
-                storage_bytes_read: storage_pages * PAGE_SIZE as u64,
-                latency_us: Some(Latency {
-                    p50: 1,
-                    p95: 2,
-                    p99: 2000,
-                    max: 5000,
-                }),
-            },
-        }
-    }
-
-    #[test]
-    fn figures_are_of_their_window() {
-        let counts = |at, puts, gets, misses, calls| Counts {
-            at,
-            puts,
-            gets,
-            misses,
-            evictions: 0,
-            calls,
-        };
-        let track = ContainerTrack {
-            vm: String::new(),
-            name: String::new(),
-            about: String::new(),
-            shares: Vec::new(),
-            counts: vec![counts(1.0, 50, 40, 40, 9), counts(3.0, 60, 130, 60, 19)],
-            work: vec![work(1.0, 1, 99), work(2.0, 100, 10), work(3.0, 200, 20)],
-        };
-        let figures = track.over((1.0, 3.0));
-        assert_eq!(figures.operations_per_s, 150.0);
-        assert_eq!(figures.p99_ms, Some(2.0));
-        assert_eq!(figures.hit_ratio, Some(0.7));
-        assert_eq!(figures.exits_per_page, Some(0.1));
-        assert_eq!(track.over((5.0, 6.0)).hit_ratio, None);
-    }
-}
-
 /// A recording as the demo makes it, for tests of what reads it.
 #[cfg(test)]
 pub(crate) fn sample() -> Recording {
@@ -316,4 +263,57 @@ fn sample_shares(pages: u64) -> Vec<Share> {
             weight: 10,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ddload::Latency;
+
+    use super::*;
+
+    fn work(at: f64, operations: u64, storage_pages: u64) -> Work {
+        Work {
+            at,
+            interval: Interval {
+                elapsed: at,
+                seconds: 1.0,
+                operations,
+                bytes_read: 0,
+                bytes_written: 0,
+                storage_bytes_read: storage_pages * PAGE_SIZE as u64,
+                latency_us: Some(Latency {
+                    p50: 1,
+                    p95: 2,
+                    p99: 2000,
+                    max: 5000,
+                }),
+            },
+        }
+    }
+
+    #[test]
+    fn figures_are_of_their_window() {
+        let counts = |at, puts, gets, misses, calls| Counts {
+            at,
+            puts,
+            gets,
+            misses,
+            evictions: 0,
+            calls,
+        };
+        let track = ContainerTrack {
+            vm: String::new(),
+            name: String::new(),
+            about: String::new(),
+            shares: Vec::new(),
+            counts: vec![counts(1.0, 50, 40, 40, 9), counts(3.0, 60, 130, 60, 19)],
+            work: vec![work(1.0, 1, 99), work(2.0, 100, 10), work(3.0, 200, 20)],
+        };
+        let figures = track.over((1.0, 3.0));
+        assert_eq!(figures.operations_per_s, 150.0);
+        assert_eq!(figures.p99_ms, Some(2.0));
+        assert_eq!(figures.hit_ratio, Some(0.7));
+        assert_eq!(figures.exits_per_page, Some(0.1));
+        assert_eq!(track.over((5.0, 6.0)).hit_ratio, None);
+    }
 }

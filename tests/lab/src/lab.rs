@@ -142,7 +142,7 @@ impl LabConfig {
     fn machine(&self) -> impl Iterator<Item = String> {
         let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
-            _ => ["-accel", "tcg,thread=multi", "-cpu", "max,+svm,+npt"],
+            _ => ["-accel", "tcg,thread=single", "-cpu", "max,+svm,+npt"],
         };
         let common = [
             "-M",
