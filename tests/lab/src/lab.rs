@@ -142,6 +142,8 @@ impl LabConfig {
     fn machine(&self) -> impl Iterator<Item = String> {
         let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            // One thread: with one for each processor, machines corrupt their
+            // memory now and then, as long as they carry guests.
             _ => ["-accel", "tcg,thread=single", "-cpu", "max,+svm,+npt"],
         };
         let common = [
