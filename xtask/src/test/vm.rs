@@ -21,21 +21,21 @@ fn all() -> Vec<Scenario> {
     all
 }
 
-/// What runs by name only.
-fn drafts() -> Vec<Scenario> {
-    let mut drafts = vec![selftest::WATCHDOG];
-    drafts.extend(ddscenarios::drafts());
-    drafts
+/// What takes too long for every run.
+fn by_name() -> Vec<Scenario> {
+    let mut named = vec![selftest::WATCHDOG];
+    named.extend(ddscenarios::by_name());
+    named
 }
 
-/// The scenarios meant by the arguments. Drafts run by name only.
+/// The scenarios meant by the arguments.
 pub(super) fn selected(args: &Args) -> Result<Vec<Scenario>> {
     let mut all = all();
     if args.scenarios.is_empty() {
-        let names: Vec<_> = drafts().iter().map(|draft| draft.name).collect();
-        eprintln!("drafts, run by name only: {}", names.join(", "));
+        let names: Vec<_> = by_name().iter().map(|one| one.name).collect();
+        eprintln!("by name only: {}", names.join(", "));
     } else {
-        all.extend(drafts());
+        all.extend(by_name());
     }
     if let Some(unknown) = args
         .scenarios
