@@ -37,6 +37,7 @@ pub fn all() -> &'static [Scenario] {
         stream::STREAM,
         reboot::REBOOT,
         shares::SHARES,
+        shrinker::SHRINKER,
         coherence::COHERENCE,
         small_files::SMALL_FILES,
         deaths::DEATHS,
@@ -47,5 +48,5 @@ pub fn all() -> &'static [Scenario] {
 /// distorts: they run by name only.
 #[must_use]
 pub fn by_name() -> &'static [Scenario] {
-    &[shrinker::SHRINKER, overhead::OVERHEAD, modules::MODULES]
+    &[overhead::OVERHEAD, modules::MODULES]
 }
