@@ -26,10 +26,10 @@ use crate::{
 };
 
 /// Capacity of the cache, before and after the host's administrator adds to it.
-pub(crate) const CAPACITY_MIB: u64 = 128;
-const MORE_CAPACITY_MIB: u64 = 192;
+pub(crate) const CAPACITY_MIB: u64 = 48;
+const MORE_CAPACITY_MIB: u64 = 72;
 /// Pages freed by one eviction: as much smaller as everything else is.
-const BATCH: &str = "256K";
+const BATCH: &str = "128K";
 
 /// Names of the phases.
 pub(crate) const WITHOUT: &str = "without";
@@ -40,15 +40,15 @@ pub(crate) const HOST: &str = "new VM weights";
 
 /// Seconds of the phases.
 const WITHOUT_S: f64 = 15.0;
-const FIFO_S: f64 = 25.0;
-const WEIGHTS_S: f64 = 30.0;
-const POLICY_S: f64 = 20.0;
-const HOST_S: f64 = 20.0;
+const FIFO_S: f64 = 20.0;
+const WEIGHTS_S: f64 = 60.0;
+const POLICY_S: f64 = 15.0;
+const HOST_S: f64 = 15.0;
 
 /// Weights in the VM with many containers: first the web server matters, then
 /// the proxy gets what it lacks.
-const FIRST: [(&str, u32); 4] = [("web", 40), ("proxy", 25), ("mail", 15), ("video", 20)];
-const SECOND: [(&str, u32); 4] = [("web", 28), ("proxy", 38), ("mail", 14), ("video", 20)];
+const FIRST: [(&str, u32); 4] = [("web", 50), ("proxy", 20), ("mail", 10), ("video", 20)];
+const SECOND: [(&str, u32); 4] = [("web", 40), ("proxy", 30), ("mail", 10), ("video", 20)];
 /// Weights of the VMs.
 const VM_WEIGHTS: [(&str, u32); 2] = [("shop", 80), ("warehouse", 20)];
 const NEW_VM_WEIGHT: (&str, u32) = ("warehouse", 50);
@@ -219,12 +219,12 @@ pub(crate) fn plans() -> Vec<VmPlan> {
             disk: DISK,
             containers: vec![ContainerPlan {
                 name: "db",
-                memory_mib: 16,
+                memory_mib: 8,
                 load: |dir| {
                     Load::new(Profile::Zipf, dir)
-                        .file_size(96 << 20)
+                        .file_size(40 << 20)
                         .threads(2)
-                        .rate(400.0)
+                        .rate(50.0)
                 },
             }],
         },
@@ -233,27 +233,22 @@ pub(crate) fn plans() -> Vec<VmPlan> {
 
 /// The four servers of the paper's section 5.1, scaled down.
 pub(crate) fn servers() -> Vec<ContainerPlan> {
+    let container = |name, load| ContainerPlan {
+        name,
+        memory_mib: 7,
+        load,
+    };
     vec![
-        ContainerPlan {
-            name: "web",
-            memory_mib: 20,
-            load: |dir| Load::new(Profile::Webserver, dir).files(2_300),
-        },
-        ContainerPlan {
-            name: "proxy",
-            memory_mib: 20,
-            load: |dir| Load::new(Profile::Proxy, dir).files(3_200).threads(2),
-        },
-        ContainerPlan {
-            name: "mail",
-            memory_mib: 16,
-            load: |dir| Load::new(Profile::Mail, dir).files(1_500).threads(2),
-        },
-        ContainerPlan {
-            name: "video",
-            memory_mib: 20,
-            load: |dir| Load::new(Profile::Video, dir),
-        },
+        container("web", |dir| Load::new(Profile::Webserver, dir).files(1_000)),
+        container("proxy", |dir| {
+            Load::new(Profile::Proxy, dir).files(600).threads(1)
+        }),
+        container("mail", |dir| {
+            Load::new(Profile::Mail, dir).files(400).threads(1)
+        }),
+        container("video", |dir| {
+            Load::new(Profile::Video, dir).threads(2).rate(16.0)
+        }),
     ]
 }
 

@@ -13,7 +13,7 @@ use crate::{
     demo::{CAPACITY_MIB, FIFO, HOST, POLICY, WEIGHTS, WITHOUT},
     figures::Experiment,
     plan::{DISK, describe},
-    recording::{ContainerTrack, Figures, Recording},
+    recording::{ContainerTrack, Figures, Recording, VmTrack},
     report::demo_page,
 };
 
@@ -242,10 +242,24 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
     targets
 }
 
-/// How far VMs that want more than their share are from it, at the end of a
-/// phase.
+/// How far VMs are from their shares at the end of a phase, if all of them want
+/// more: pages of each were evicted.
 fn vm_shares(recording: &Recording, phase: &str) -> Option<Target> {
     let (from, to) = recording.phase(phase)?.settled(SETTLED_S);
+    let wants_more = |vm: &VmTrack| {
+        let mut own = recording.containers.iter().filter(|one| one.vm == vm.name);
+        own.any(|container| {
+            let mut counts = container
+                .counts
+                .iter()
+                .filter(|one| one.at > from && one.at <= to);
+            let first = counts.next().map(|one| one.evictions);
+            first < counts.last().map(|one| one.evictions)
+        })
+    };
+    if !recording.vms.iter().all(wants_more) {
+        return None;
+    }
     let distances = recording.vms.iter().filter_map(|vm| {
         let window = vm
             .shares

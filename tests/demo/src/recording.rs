@@ -205,7 +205,14 @@ pub(crate) fn sample() -> Recording {
         name: name.to_owned(),
         about: format!("{name}: 100 files"),
         shares: sample_shares(pages),
-        counts: Vec::new(),
+        // All of them want more.
+        counts: (16_i32..110)
+            .map(|second| Counts {
+                at: second.into(),
+                evictions: second.unsigned_abs().into(),
+                ..Counts::default()
+            })
+            .collect(),
         work: (1..110)
             .map(|second| Work {
                 at: f64::from(second),

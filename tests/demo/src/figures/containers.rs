@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// 1 GB in the paper.
-const CAPACITY_MIB: u64 = 64;
+const CAPACITY_MIB: u64 = 24;
 /// Shares matter here, not speed: a disk that fills the cache in seconds.
 const FAST: Throttle = Throttle {
     iops: Some(3000),
@@ -30,7 +30,7 @@ const AGAIN: &str = "60 : 40 again";
 
 pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "256K"])?;
+    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
     let vms = site::boot(lab, &[plan()])?;
     let recording = perform(lab, &vms[0], audience)?;
     let targets = [TWO, THREE, AGAIN]
@@ -81,7 +81,7 @@ fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording>
 fn plan() -> VmPlan {
     let container = |name, load| ContainerPlan {
         name,
-        memory_mib: 16,
+        memory_mib: 12,
         load,
     };
     VmPlan {
@@ -90,9 +90,11 @@ fn plan() -> VmPlan {
         vcpus: 2,
         disk: FAST,
         containers: vec![
-            container("web", |dir| Load::new(Profile::Webserver, dir).files(4_500)),
-            container("proxy", |dir| Load::new(Profile::Proxy, dir).files(4_500)),
-            container("video", |dir| Load::new(Profile::Video, dir).rate(48.0)),
+            container("web", |dir| Load::new(Profile::Webserver, dir).files(2_000)),
+            container("proxy", |dir| Load::new(Profile::Proxy, dir).files(2_000)),
+            container("video", |dir| {
+                Load::new(Profile::Video, dir).threads(4).rate(24.0)
+            }),
         ],
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     site::{self, Vm},
 };
 
-const CAPACITY_MIB: u64 = 120;
+const CAPACITY_MIB: u64 = 48;
 const FIFO: &str = "one FIFO for all";
 const WEIGHTS: &str = "DoubleDecker, equal weights";
 const PHASE_S: f64 = 40.0;
@@ -33,7 +33,7 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
         containers: servers(),
     };
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "256K"])?;
+    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
     ddctl::run(lab.host(), &["mode", "fifo"])?;
     let vms = site::boot(lab, &[plan])?;
     let recording = perform(lab, &vms[0], audience)?;

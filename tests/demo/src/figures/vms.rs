@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// 2 GB and 4 GB in the paper.
-const CAPACITY_MIB: u64 = 64;
-const MORE_CAPACITY_MIB: u64 = 128;
+const CAPACITY_MIB: u64 = 24;
+const MORE_CAPACITY_MIB: u64 = 48;
 const DISK: Throttle = Throttle {
     iops: Some(1000),
     bytes_per_s: Some(100_000_000),
@@ -32,7 +32,7 @@ const FOUR: &str = "40 : 35 : 25";
 
 pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
     site::load_host(lab.host(), CAPACITY_MIB)?;
-    ddctl::run(lab.host(), &["set-capacity", "--batch", "256K"])?;
+    ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
     let recording = perform(lab, audience)?;
     let targets = [ONE, TWO, THREE, FOUR]
         .into_iter()
@@ -98,7 +98,7 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
         disk: DISK,
         containers: vec![ContainerPlan {
             name: "video",
-            memory_mib: 16,
+            memory_mib: 12,
             load: |dir| Load::new(Profile::Video, dir).rate(32.0).threads(4),
         }],
     };
