@@ -26,8 +26,8 @@ use crate::{
 };
 
 /// Capacity of the cache, before and after the host's administrator adds to it.
-pub(crate) const CAPACITY_MIB: u64 = 48;
-const MORE_CAPACITY_MIB: u64 = 72;
+pub(crate) const CAPACITY_MIB: u64 = 32;
+const MORE_CAPACITY_MIB: u64 = 48;
 /// Pages freed by one eviction: as much smaller as everything else is.
 const BATCH: &str = "128K";
 
@@ -39,11 +39,11 @@ pub(crate) const POLICY: &str = "new policy";
 pub(crate) const HOST: &str = "new VM weights";
 
 /// Seconds of the phases.
-const WITHOUT_S: f64 = 15.0;
-const FIFO_S: f64 = 20.0;
+const WITHOUT_S: f64 = 12.0;
+const FIFO_S: f64 = 25.0;
 const WEIGHTS_S: f64 = 60.0;
-const POLICY_S: f64 = 15.0;
-const HOST_S: f64 = 15.0;
+const POLICY_S: f64 = 12.0;
+const HOST_S: f64 = 12.0;
 
 /// Weights in the VM with many containers: first the web server matters, then
 /// the proxy gets what it lacks.
@@ -224,7 +224,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
                     Load::new(Profile::Zipf, dir)
                         .file_size(40 << 20)
                         .threads(2)
-                        .rate(50.0)
+                        .rate(30.0)
                 },
             }],
         },
@@ -235,11 +235,11 @@ pub(crate) fn plans() -> Vec<VmPlan> {
 pub(crate) fn servers() -> Vec<ContainerPlan> {
     let container = |name, load| ContainerPlan {
         name,
-        memory_mib: 7,
+        memory_mib: 6,
         load,
     };
     vec![
-        container("web", |dir| Load::new(Profile::Webserver, dir).files(1_000)),
+        container("web", |dir| Load::new(Profile::Webserver, dir).files(700)),
         container("proxy", |dir| {
             Load::new(Profile::Proxy, dir).files(600).threads(1)
         }),
@@ -247,7 +247,7 @@ pub(crate) fn servers() -> Vec<ContainerPlan> {
             Load::new(Profile::Mail, dir).files(400).threads(1)
         }),
         container("video", |dir| {
-            Load::new(Profile::Video, dir).threads(2).rate(16.0)
+            Load::new(Profile::Video, dir).threads(2).rate(8.0)
         }),
     ]
 }

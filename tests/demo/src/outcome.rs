@@ -254,7 +254,7 @@ fn vm_shares(recording: &Recording, phase: &str) -> Option<Target> {
                 .iter()
                 .filter(|one| one.at > from && one.at <= to);
             let first = counts.next().map(|one| one.evictions);
-            first < counts.last().map(|one| one.evictions)
+            first < counts.next_back().map(|one| one.evictions)
         })
     };
     if !recording.vms.iter().all(wants_more) {

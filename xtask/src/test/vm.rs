@@ -25,6 +25,7 @@ fn all() -> Vec<Scenario> {
 fn by_name() -> Vec<Scenario> {
     let mut named = vec![selftest::WATCHDOG];
     named.extend(ddscenarios::by_name());
+    named.extend(dddemo::scenarios());
     named
 }
 

@@ -18,7 +18,7 @@ use crate::{
     site::{self, Vm},
 };
 
-const CAPACITY_MIB: u64 = 48;
+const CAPACITY_MIB: u64 = 32;
 const FIFO: &str = "one FIFO for all";
 const WEIGHTS: &str = "DoubleDecker, equal weights";
 const PHASE_S: f64 = 40.0;
