@@ -32,7 +32,7 @@ const LEN: u64 = 6000;
 /// copy costs much more than on a processor, and a disk must be slow likewise
 /// for the comparison to mean anything.
 const SLOW: Throttle = Throttle {
-    iops: Throttle::CLOUD.iops,
+    iops: Some(120),
     bytes_per_s: Some(16 << 20),
 };
 

@@ -21,7 +21,7 @@ use crate::{
 const CAPACITY_MIB: u64 = 32;
 const FIFO: &str = "one FIFO for all";
 const WEIGHTS: &str = "DoubleDecker, equal weights";
-const PHASE_S: f64 = 40.0;
+const PHASE_S: f64 = 55.0;
 const SETTLED_S: f64 = 12.0;
 
 pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> {
