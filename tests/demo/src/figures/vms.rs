@@ -61,23 +61,23 @@ fn perform(lab: &Lab, audience: Box<dyn Audience>) -> Result<Recording> {
     recorder.join(vms[0].start_loads(&[])?);
     recorder.record(20.0)?;
 
-    vms.push(boot(lab, NAMES[1])?);
     recorder.phase(TWO, true);
+    vms.push(boot(lab, NAMES[1])?);
     recorder.change("vm2 starts; weights 60, 40");
     set("vm1", 60)?;
     set("vm2", 40)?;
     recorder.join(vms[1].start_loads(&[])?);
     recorder.record(25.0)?;
 
-    vms.push(boot(lab, NAMES[2])?);
     recorder.phase(THREE, true);
+    vms.push(boot(lab, NAMES[2])?);
     recorder.change("vm3 starts, with weight 0");
     set("vm3", 0)?;
     recorder.join(vms[2].start_loads(&[])?);
     recorder.record(20.0)?;
 
-    vms.push(boot(lab, NAMES[3])?);
     recorder.phase(FOUR, true);
+    vms.push(boot(lab, NAMES[3])?);
     recorder.change(format!(
         "vm4 starts; capacity {MORE_CAPACITY_MIB} MiB, weights 40, 35, 25"
     ));
