@@ -62,6 +62,33 @@ DD_CALLBACK(dd_direct_written)
 }
 
 /*
+ * A folio gets dirty: what the host may hold of it is old from now on. This
+ * matters for folios that are not up to date, which a write of some of their
+ * blocks makes: once these are written back and their buffers are gone, the
+ * folio is read like a new one.
+ */
+
+/* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
+DD_CALLBACK(dd_dirtied)
+{
+	struct folio *folio = DD_ARG(fregs, 0);
+	struct address_space *mapping = DD_ARG(fregs, 1);
+
+	if (mapping)
+		dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1);
+}
+
+/* bool filemap_dirty_folio(struct address_space *, struct folio *), which may
+ * contain the above.
+ */
+DD_CALLBACK(dd_dirtied_in_cache)
+{
+	struct folio *folio = DD_ARG(fregs, 1);
+
+	dd_on_content_change(DD_ARG(fregs, 0), folio->index, folio_next_index(folio) - 1);
+}
+
+/*
  * The inode of a linked file leaves the inode cache: pages that are not in the
  * page cache stay valid (invariant 6); those that are leave through
  * delete_from_page_cache_batch().
@@ -151,6 +178,8 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
 	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
 	{ .symbol = "kiocb_invalidate_post_direct_write", .call = dd_direct_written },
+	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
+	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
 };
 
 enum { DD_FIXED_DIVERSIONS = 3 };

@@ -10,7 +10,8 @@ const CONFIG: &str = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_DYNAMIC_FTRACE_WIT
                       CONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
 
 const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_destroy_vm [kvm]\n\
-                         __filemap_remove_folio\ndelete_from_page_cache_batch\n\
+                         __filemap_remove_folio\n__folio_mark_dirty\n\
+                         delete_from_page_cache_batch\nfilemap_dirty_folio\n\
                          free_unref_folios\ngeneric_shutdown_super\n\
                          invalidate_inode_pages2_range\nkiocb_invalidate_post_direct_write\n\
                          truncate_inode_pages_range\next4_readahead\next4_read_folio\n";

@@ -35,9 +35,11 @@ pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption>
 }
 
 const HOST_FUNCTIONS: [&str; 2] = ["____kvm_emulate_hypercall", "kvm_destroy_vm"];
-const GUEST_FUNCTIONS: [&str; 7] = [
+const GUEST_FUNCTIONS: [&str; 9] = [
     "__filemap_remove_folio",
+    "__folio_mark_dirty",
     "delete_from_page_cache_batch",
+    "filemap_dirty_folio",
     "free_unref_folios",
     "generic_shutdown_super",
     "invalidate_inode_pages2_range",
