@@ -111,6 +111,8 @@ fn mmdebstrap(base: &str, sources: &str, packages: &str, dir: &Path) -> Result<(
         .args(["--mode=root", "--variant=apt"])
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .arg("--aptopt=Acquire::Retries \"5\"")
+        // Mirrors frozen at a day serve lists whose time is over.
+        .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
         .arg(format!("--include={packages}"))
         .arg(base)
         .arg(dir)
