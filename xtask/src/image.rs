@@ -43,7 +43,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
     let run_root = root::run()?;
     let packaged = Qemu::in_root(&run_root);
     let qemu = match accel.resolve(&packaged) {
-        Accel::Tcg => packaged.with_program(emulator::build()?),
+        Accel::Tcg => corrected(packaged),
         _ => packaged,
     };
     let base = base(&kernel, &run_root)?;
@@ -81,6 +81,18 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         opt,
         modules: content == Content::All,
     })
+}
+
+/// The emulator as we build it; as it is packaged where that cannot be done,
+/// which loses a machine now and then.
+fn corrected(packaged: Qemu) -> Qemu {
+    match emulator::build() {
+        Ok(program) => packaged.with_program(program),
+        Err(error) => {
+            eprintln!("note: the packaged emulator is used as it is: {error:#}");
+            packaged
+        }
+    }
 }
 
 /// The read-only root with the stock modules, and the boot modules beside it.
