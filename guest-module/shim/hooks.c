@@ -22,6 +22,11 @@ static atomic_t dd_busy = ATOMIC_INIT(0);
 #define DD_CALLBACK(name) \
 	static void name(struct ftrace_regs *fregs, unsigned long parent_ip)
 
+static void dd_folio_changes(struct address_space *mapping, struct folio *folio)
+{
+	dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1);
+}
+
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
 DD_CALLBACK(dd_remove_one)
 {
@@ -36,11 +41,8 @@ DD_CALLBACK(dd_remove_batch)
 	struct folio_batch *batch = DD_ARG(fregs, 1);
 	int i;
 
-	for (i = 0; i < folio_batch_count(batch); i++) {
-		struct folio *folio = batch->folios[i];
-
-		dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1);
-	}
+	for (i = 0; i < folio_batch_count(batch); i++)
+		dd_folio_changes(mapping, batch->folios[i]);
 }
 
 /* void free_unref_folios(struct folio_batch *) */
@@ -71,11 +73,7 @@ DD_CALLBACK(dd_direct_written)
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
 DD_CALLBACK(dd_dirtied)
 {
-	struct folio *folio = DD_ARG(fregs, 0);
-	struct address_space *mapping = DD_ARG(fregs, 1);
-
-	if (mapping)
-		dd_on_content_change(mapping, folio->index, folio_next_index(folio) - 1);
+	dd_folio_changes(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
 }
 
 /* bool filemap_dirty_folio(struct address_space *, struct folio *), which may
@@ -83,9 +81,7 @@ DD_CALLBACK(dd_dirtied)
  */
 DD_CALLBACK(dd_dirtied_in_cache)
 {
-	struct folio *folio = DD_ARG(fregs, 1);
-
-	dd_on_content_change(DD_ARG(fregs, 0), folio->index, folio_next_index(folio) - 1);
+	dd_folio_changes(DD_ARG(fregs, 0), DD_ARG(fregs, 1));
 }
 
 /*

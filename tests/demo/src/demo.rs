@@ -10,7 +10,7 @@
 use std::{path::PathBuf, thread};
 
 use anyhow::Result;
-use ddlab::{Accel, Artifacts, Lab, LabConfig, Target, content};
+use ddlab::{Accel, Artifacts, GUEST_MODULE, HOST_MODULE, Lab, LabConfig, Target, content};
 use ddload::{Load, Profile};
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     policy::Policyd,
     recorder::Recorder,
     recording::Recording,
-    site::{self, GUEST_MODULE, HOST_MODULE, Vm},
+    site::{self, Vm},
     step::step,
 };
 

@@ -2,23 +2,16 @@
 
 //! VMs brought up by a plan, and the loads in their containers.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
-use ddlab::{Command, Guest, Lab, Machine, Running};
+use ddlab::{Command, GUEST_MODULE, Guest, HOST_MODULE, Lab, Machine, Running, wait};
 use ddload::Line;
 
 use crate::{
     ddctl,
     plan::{ContainerPlan, VmPlan},
 };
-
-/// The modules, as `insmod` and `rmmod` call them.
-pub(crate) const HOST_MODULE: &str = "doubledecker_host";
-pub(crate) const GUEST_MODULE: &str = "doubledecker_guest";
 
 /// A running VM, its disk mounted and its cgroups made.
 #[derive(Debug)]
@@ -91,8 +84,8 @@ impl Vm {
     /// Loads the guest module and waits until it has found the host's.
     pub(crate) fn attach(&self) -> Result<()> {
         self.guest.load_module(GUEST_MODULE, &[])?;
-        let what = format!("the module in {} to find its host", self.plan.name);
-        wait_for(&what, || {
+        let what = format!("the module in {} has found its host", self.plan.name);
+        wait::until(&what, || {
             let status = self.guest.exec_ok(["ddctl", "status", "--json"])?;
             Ok(status.contains("\"attached\"").then_some(()))
         })
@@ -130,8 +123,8 @@ impl ActiveLoad {
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
-        let what = format!("the load of {}", self.container);
-        wait_for(&what, || {
+        let what = format!("the load of {} is ready", self.container);
+        wait::until(&what, || {
             let lines = self.lines()?;
             Ok(lines
                 .iter()
@@ -179,20 +172,4 @@ impl ActiveLoad {
 /// Loads the host module.
 pub(crate) fn load_host(host: &Machine, capacity_mib: u64) -> Result<()> {
     host.load_module(HOST_MODULE, &[&format!("capacity_mib={capacity_mib}")])
-}
-
-/// Looks until there is what is waited for.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    const PATIENCE: Duration = Duration::from_secs(300);
-    const PAUSE: Duration = Duration::from_millis(50);
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look().with_context(|| format!("while waiting for {what}"))? {
-            return Ok(found);
-        }
-        if start.elapsed() > PATIENCE {
-            bail!("waited {} s in vain for {what}", PATIENCE.as_secs());
-        }
-        thread::sleep(PAUSE);
-    }
 }

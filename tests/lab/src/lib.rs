@@ -27,6 +27,7 @@ mod running;
 mod scenario;
 pub mod selftest;
 pub mod vitals;
+pub mod wait;
 mod work;
 
 pub use accel::Accel;
@@ -40,7 +41,7 @@ pub use ddagent::{
 pub use disk::{Disk, DiskConfig, Format, Throttle};
 pub use guest::{Guest, GuestConfig};
 pub use lab::{Lab, LabConfig};
-pub use machine::Machine;
+pub use machine::{GUEST_MODULE, HOST_MODULE, Machine};
 pub use read::ReadSpec;
 pub use report::Target;
 pub use running::Running;

@@ -19,6 +19,11 @@ use crate::{command::Command, console, link::Link, read::ReadSpec, running::Runn
 /// Longest a request may take unless asked otherwise: far more than any needs.
 const LIMIT: Duration = Duration::from_secs(900);
 
+/// The host's module, as `insmod` and `rmmod` call it.
+pub const HOST_MODULE: &str = "doubledecker_host";
+/// The guest's.
+pub const GUEST_MODULE: &str = "doubledecker_guest";
+
 /// L1 or a guest. Cheap to clone; requests of several threads run at once.
 #[derive(Clone)]
 pub struct Machine {

@@ -17,7 +17,7 @@ use crate::{
     accel::Accel,
     artifacts::Artifacts,
     lab::{Lab, LabConfig},
-    machine::Machine,
+    machine::{HOST_MODULE, Machine},
     report::Target,
     vitals::{Patience, Vanished},
 };
@@ -169,16 +169,17 @@ impl Context {
         let start = Instant::now();
         let mut vanished = 0;
         loop {
-            let verdict = self.run_once(scenario);
-            let again = match &verdict.error {
-                Some(error) => vanished < MOST_VANISHED && self.is_emulators_fault(error),
-                None => false,
-            };
-            if !again {
+            let (targets, error, logs) = self.attempt(scenario);
+            let lost = error
+                .as_ref()
+                .is_some_and(|error| self.is_emulators_fault(error));
+            if !lost || vanished == MOST_VANISHED {
                 return Verdict {
+                    targets,
+                    error,
                     took: start.elapsed(),
+                    logs,
                     vanished,
-                    ..verdict
                 };
             }
             vanished += 1;
@@ -191,8 +192,8 @@ impl Context {
             && error.chain().any(|cause| cause.is::<Vanished>())
     }
 
-    fn run_once(&mut self, scenario: &Scenario) -> Verdict {
-        let start = Instant::now();
+    /// One go: its figures, why it failed, and where its logs are if it did.
+    fn attempt(&mut self, scenario: &Scenario) -> (Vec<Target>, Option<Error>, Option<PathBuf>) {
         self.scenario = scenario.name;
         self.allowed.clear();
         if let Some(lab) = &self.lab {
@@ -214,13 +215,7 @@ impl Context {
         if error.is_some() {
             self.end_lab();
         }
-        Verdict {
-            targets,
-            error,
-            took: start.elapsed(),
-            logs,
-            vanished: 0,
-        }
+        (targets, error, logs)
     }
 
     fn boot(&mut self, config: LabConfig) -> Result<()> {
@@ -244,8 +239,8 @@ impl Context {
     /// failure of this scenario.
     fn tidy(&mut self) -> Result<()> {
         if let Some(lab) = &self.lab {
-            if lab.host().has_module("doubledecker_host")? {
-                lab.host().unload_module("doubledecker_host")?;
+            if lab.host().has_module(HOST_MODULE)? {
+                lab.host().unload_module(HOST_MODULE)?;
             }
         }
         self.judge()

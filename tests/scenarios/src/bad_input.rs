@@ -4,12 +4,11 @@
 //! changes nothing.
 
 use anyhow::{Result, ensure};
-use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target};
+use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
 
 use crate::{
     ddctl,
     stage::{self, GUEST, HOST, Stage},
-    wait,
 };
 
 /// Wrong words, wrong people, wrong machines, wrong moments.

@@ -4,12 +4,11 @@
 //! balance to the page whenever nothing moves.
 
 use anyhow::{Result, ensure};
-use ddlab::Machine;
+use ddlab::{Machine, wait};
 
 use crate::{
     counters::PoolStats,
     ddctl::{self, Vm},
-    wait,
 };
 
 /// Waits until nothing moves at the host, and checks that every pool holds what

@@ -9,13 +9,12 @@ use std::{
 
 use anyhow::{Result, anyhow, ensure};
 use ddhelper::churn::Dice;
-use ddlab::{Command, Context, Disk, GuestConfig, Scenario, Target, Throttle};
+use ddlab::{Command, Context, Disk, GuestConfig, Scenario, Target, Throttle, wait};
 
 use crate::{
     ddctl,
     memory::Baseline,
     stage::{GUEST, Stage, attached},
-    wait,
     work::{self, Load, some_calls},
 };
 

@@ -23,7 +23,6 @@ mod shrinker;
 mod small_files;
 mod stage;
 mod stream;
-mod wait;
 mod work;
 
 use ddlab::Scenario;

@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, Guest, GuestConfig, Machine, Running, Scenario, Target};
+use ddlab::{Command, Context, Guest, GuestConfig, Machine, Running, Scenario, Target, wait};
 
 use crate::{
     ddctl,
     stage::{GUEST, HOST, Stage, attach, attached},
-    wait,
 };
 
 /// The daemon starts before the module, and outlives both modules.

@@ -4,13 +4,12 @@
 //! the guest module, the host module, the whole guest, a guest under migration.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
+use ddlab::{Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle, wait};
 use serde_json::{Value, json};
 
 use crate::{
     books, ddctl,
     stage::{self, GUEST, HOST, Stage, attached, pages},
-    wait,
 };
 
 /// A file changes each time somebody is away.

@@ -8,13 +8,14 @@ mod curve;
 use std::{fs, path::Path};
 
 use anyhow::Result;
-use ddlab::{Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle};
+use ddlab::{
+    Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle, wait,
+};
 
 use crate::{
     books,
     ddctl::{self, Vm},
     stage::{self, Stage, percent},
-    wait,
 };
 use curve::{Curve, Peers, Share, deviation};
 

@@ -4,15 +4,12 @@
 
 use anyhow::{Result, bail};
 use ddlab::{
-    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, Throttle,
+    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, Throttle, wait,
 };
 
-use crate::{ddctl, wait};
+use crate::ddctl;
 
-/// The host module.
-pub(crate) const HOST: &str = "doubledecker_host";
-/// The guest module.
-pub(crate) const GUEST: &str = "doubledecker_guest";
+pub(crate) use ddlab::{GUEST_MODULE as GUEST, HOST_MODULE as HOST};
 
 /// A KVM host with our module.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@
 
 use anyhow::{Result, ensure};
 use ddhelper::churn::Dice;
-use ddlab::{Command, FileSpec, Guest, Machine, Running};
+use ddlab::{Command, FileSpec, Guest, Machine, Running, wait};
 
-use crate::{ddctl, wait};
+use crate::ddctl;
 
 /// What the work needs on a disk mounted at `/mnt`.
 pub(crate) fn files() -> Vec<FileSpec> {

@@ -5,12 +5,9 @@
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Machine};
+use ddlab::{Command, Machine, wait};
 
-use crate::{
-    ddctl::{Vm, Vms},
-    wait,
-};
+use crate::ddctl::{Vm, Vms};
 
 /// Seconds between two pictures.
 const PERIOD_S: f64 = 0.1;

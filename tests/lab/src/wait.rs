@@ -15,7 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Looks again and again until there is what is awaited.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+///
+/// # Errors
+///
+/// When looking fails, or there is nothing after five minutes.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
         if let Some(found) = look().with_context(|| format!("waiting until {what}"))? {
@@ -29,10 +33,11 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) 
 }
 
 /// Looks until two looks in a row show the same.
-pub(crate) fn until_still<T: PartialEq>(
-    what: &str,
-    mut look: impl FnMut() -> Result<T>,
-) -> Result<T> {
+///
+/// # Errors
+///
+/// See [`until`].
+pub fn until_still<T: PartialEq>(what: &str, mut look: impl FnMut() -> Result<T>) -> Result<T> {
     let mut before = look()?;
     until(&format!("{what} stands still"), || {
         let now = look()?;
