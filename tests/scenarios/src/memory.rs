@@ -11,7 +11,10 @@ use ddlab::Machine;
 /// pages on lists of each processor, slabs partly filled.
 const NOISE_KIB: u64 = 6 << 10;
 
-/// `/proc/meminfo`.
+/// Growth of a single cache that is worth a word, in KiB.
+const WORTH_TELLING_KIB: u64 = 128;
+
+/// Amounts of memory by name: `/proc/meminfo`, or caches.
 pub(crate) struct Memory(HashMap<String, u64>);
 
 impl Memory {
@@ -30,6 +33,38 @@ impl Memory {
     pub(crate) fn kib(&self, name: &str) -> Result<u64> {
         let value = self.0.get(name).copied();
         value.with_context(|| format!("/proc/meminfo does not tell {name}"))
+    }
+
+    /// The caches of the kernel's slab allocator, in KiB.
+    fn slabs(machine: &Machine) -> Result<Self> {
+        const PAGE_KIB: u64 = 4;
+        let text = machine.read_text("/proc/slabinfo")?;
+        let line = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let pages: u64 = fields.get(5)?.parse().ok()?;
+            let slabs: u64 = fields.get(14)?.parse().ok()?;
+            Some(((*fields.first()?).to_owned(), slabs * pages * PAGE_KIB))
+        };
+        Ok(Self(text.lines().filter_map(line).collect()))
+    }
+
+    /// What grew since, the most first, for people.
+    fn growth_since(&self, before: &Self) -> String {
+        let mut growth: Vec<(u64, &str)> = self
+            .0
+            .iter()
+            .map(|(name, now)| {
+                let before = before.0.get(name).copied().unwrap_or(0);
+                (now.saturating_sub(before), name.as_str())
+            })
+            .filter(|(kib, _)| *kib >= WORTH_TELLING_KIB)
+            .collect();
+        growth.sort_unstable_by(|one, other| other.cmp(one));
+        let growth: Vec<String> = growth
+            .iter()
+            .map(|(kib, name)| format!("{name} +{kib}"))
+            .collect();
+        growth.join(", ")
     }
 
     /// What the kernel itself holds and cannot drop: neither free, nor of
@@ -55,25 +90,30 @@ impl Memory {
 /// What a kernel held at one moment, to be compared with later.
 pub(crate) struct Baseline<'a> {
     machine: &'a Machine,
-    held: u64,
+    memory: Memory,
+    slabs: Memory,
 }
 
 impl<'a> Baseline<'a> {
     /// Takes it now.
     pub(crate) fn take(machine: &'a Machine) -> Result<Self> {
         machine.drop_caches(true)?;
-        let held = Memory::now(machine)?.held()?;
-        Ok(Self { machine, held })
+        Ok(Self {
+            machine,
+            memory: Memory::now(machine)?,
+            slabs: Memory::slabs(machine)?,
+        })
     }
 
     /// KiB held more than then, beyond noise.
     pub(crate) fn growth_kib(&self) -> Result<u64> {
         // What was freed late (by RCU, by work queues) is given some time.
+        let before = self.memory.held()?;
         let mut least = u64::MAX;
         for _ in 0..20 {
             self.machine.drop_caches(true)?;
             let held = Memory::now(self.machine)?.held()?;
-            least = least.min(held.saturating_sub(self.held));
+            least = least.min(held.saturating_sub(before));
             if least <= NOISE_KIB {
                 break;
             }
@@ -86,8 +126,11 @@ impl<'a> Baseline<'a> {
         match self.growth_kib()? {
             0 => Ok(()),
             more => bail!(
-                "{}: {more} KiB more than before are held after {after}",
-                self.machine.name()
+                "{}: {more} KiB more than before, and than noise, are held after {after} \
+                 (in KiB: {}; slabs: {})",
+                self.machine.name(),
+                Memory::now(self.machine)?.growth_since(&self.memory),
+                Memory::slabs(self.machine)?.growth_since(&self.slabs),
             ),
         }
     }
