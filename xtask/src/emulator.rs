@@ -14,10 +14,14 @@ use crate::{cache, chroot::Chroot, progress, root, workspace};
 
 /// What is changed, and why.
 const PATCH: &str = include_str!("../patches/qemu.patch");
-/// Only what a machine of the lab is made of.
+/// Only what a machine of the lab is made of: the less, the sooner it is built.
 const CONFIGURE: &str = "--target-list=x86_64-softmmu --without-default-features --enable-tcg \
-                         --disable-docs --disable-tools --disable-guest-agent \
-                         --disable-install-blobs";
+                         --without-default-devices --with-devices-x86_64=lab \
+                         --disable-debug-info --disable-docs --disable-tools \
+                         --disable-guest-agent --disable-install-blobs";
+/// The devices of [`CONFIGURE`]'s `lab`.
+const DEVICES: &str = "CONFIG_Q35=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\n\
+                       CONFIG_VIRTIO_SERIAL=y\n";
 /// Name of the program.
 const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -25,7 +29,7 @@ const PROGRAM: &str = "qemu-system-x86_64";
 pub(crate) fn build() -> Result<PathBuf> {
     let root = root::emulator()?;
     let root_name = root.file_name().unwrap_or_default().to_string_lossy();
-    let key = cache::key(&[PATCH, CONFIGURE, &root_name]);
+    let key = cache::key(&[PATCH, CONFIGURE, DEVICES, &root_name]);
     let dir = cache::entry("emulator", &format!("qemu-{key}"), |dir| {
         progress::step("download the emulator's source", || download(&root, dir))?;
         progress::step("build the emulator (some minutes, once)", || {
@@ -50,6 +54,10 @@ fn download(root: &Path, dir: &Path) -> Result<()> {
 
 fn compile(root: &Path, dir: &Path) -> Result<()> {
     fs::write(dir.join("qemu.patch"), PATCH)?;
+    fs::write(
+        dir.join("source/configs/devices/x86_64-softmmu/lab.mak"),
+        DEVICES,
+    )?;
     let jobs = std::thread::available_parallelism()?;
     let script = format!(
         "cd /emulator/source\n\
