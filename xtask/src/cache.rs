@@ -36,7 +36,7 @@ pub(crate) fn entry(
     if path.exists() {
         return Ok(path);
     }
-    let _lock = lock(&format!("{kind}.lock"))?;
+    let _lock = take(&parent.join(format!("{name}.lock")))?;
     if path.exists() {
         return Ok(path);
     }

@@ -4,7 +4,9 @@
 
 use std::{
     fs,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use anyhow::{Context as _, Result};
@@ -39,36 +41,27 @@ pub(crate) enum Content {
 
 /// Builds everything a lab boots.
 pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Result<Artifacts> {
-    let kernel = Kernel::prepare(args)?;
-    let run_root = root::run()?;
-    let packaged = Qemu::in_root(&run_root);
-    let qemu = match accel.resolve(&packaged) {
-        Accel::Tcg => corrected(packaged),
-        _ => packaged,
-    };
-    let base = base(&kernel, &run_root)?;
+    // Neither needs the other, and each has steps that keep but one processor busy.
+    let (ground, ours) = thread::scope(|scope| {
+        let ground = scope.spawn(|| Ground::lay(accel));
+        let ours = Ours::build(args, content);
+        let ground = ground.join().unwrap_or_else(|panic| resume_unwind(panic));
+        (ground, ours)
+    });
+    let Ground { root, qemu } = ground?;
+    let Ours {
+        kernel,
+        agent,
+        mut files,
+    } = ours?;
+    let base = base(&kernel, &root)?;
     let image = kernel.image()?;
     let dir = workspace::target().join("lab");
     fs::create_dir_all(&dir)?;
-    let mut files = Vec::new();
-    let wanted = match content {
-        Content::All => {
-            let modules = modules::build(&kernel)?;
-            files.extend(all_in(&modules, "modules")?);
-            tools::ALL
-        }
-        Content::Agent => &[tools::AGENT],
-    };
-    let tools = tools::build(wanted)?;
     let initrd = dir.join("initrd");
-    initrd::write(&initrd, &tools.join(tools::AGENT), &boot_modules(&base)?)?;
+    initrd::write(&initrd, &agent, &boot_modules(&base)?)?;
     files.push((image.clone(), "boot/vmlinuz".to_owned()));
     files.push((initrd.clone(), "boot/initrd".to_owned()));
-    files.extend(
-        wanted
-            .iter()
-            .map(|tool| (tools.join(tool), format!("bin/{tool}"))),
-    );
     let opt = progress::step("make the image with our files", || {
         make_opt(&kernel, &dir, &files)
     })?;
@@ -81,6 +74,50 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         opt,
         modules: content == Content::All,
     })
+}
+
+/// What machines stand on, whatever they run of ours.
+struct Ground {
+    root: PathBuf,
+    qemu: Qemu,
+}
+
+impl Ground {
+    fn lay(accel: Accel) -> Result<Self> {
+        let root = root::run()?;
+        let packaged = Qemu::in_root(&root);
+        let qemu = match accel.resolve(&packaged) {
+            Accel::Tcg => corrected(packaged),
+            _ => packaged,
+        };
+        Ok(Self { root, qemu })
+    }
+}
+
+/// The kernel, and what is built of ours.
+struct Ours {
+    kernel: Kernel,
+    agent: PathBuf,
+    /// Files and their places in the image.
+    files: Vec<(PathBuf, String)>,
+}
+
+impl Ours {
+    fn build(args: &KernelArgs, content: Content) -> Result<Self> {
+        let kernel = Kernel::prepare(args)?;
+        let (mut files, tools) = match content {
+            Content::All => (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL),
+            Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
+        };
+        let programs = tools::build(tools)?;
+        let place = |tool| (programs.join(tool), format!("bin/{tool}"));
+        files.extend(tools.iter().map(place));
+        Ok(Self {
+            kernel,
+            agent: programs.join(tools::AGENT),
+            files,
+        })
+    }
 }
 
 /// The emulator as we build it; as it is packaged where that cannot be done,

@@ -7,11 +7,15 @@ use std::{
     io::{IsTerminal as _, Read as _, Seek as _, SeekFrom},
     path::Path,
     process::{Command, Stdio},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Steps that go on at the same time, a line for each.
+static STEPS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 /// Runs a step that may take long, saying so before and after.
 pub(crate) fn step<T>(what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -26,16 +30,18 @@ pub(crate) fn step<T>(what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> 
         bar.finish_and_clear();
     }
     let end = if done.is_ok() { "done" } else { "FAILED" };
-    eprintln!("{what}: {end} ({:.1} s)", start.elapsed().as_secs_f64());
+    STEPS.suspend(|| eprintln!("{what}: {end} ({:.1} s)", start.elapsed().as_secs_f64()));
     done
 }
 
 fn spinner(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
-    let bar = ProgressBar::new_spinner()
-        .with_style(style)
-        .with_message(what.to_owned());
+    let bar = STEPS.add(
+        ProgressBar::new_spinner()
+            .with_style(style)
+            .with_message(what.to_owned()),
+    );
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
