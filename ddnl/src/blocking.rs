@@ -184,11 +184,15 @@ pub struct Events {
 }
 
 impl Events {
-    /// Joins the multicast group of a module.
+    /// Joins the multicast group of a module, and the one that tells when the module goes.
     pub fn open(side: Side) -> Result<Self> {
-        let family = Connection::open()?.resolve(side)?;
+        let mut connection = Connection::open()?;
+        let controller = Family::controller(side);
+        let answer = connection.call(&controller, &Family::announcer())?;
+        let family = connection.resolve(side)?;
         let mut socket = Socket::new(NETLINK_GENERIC)?;
         join(&mut socket, &family)?;
+        enter(&mut socket, &controller.announced(&answer)?)?;
         Ok(Self {
             socket,
             family,
@@ -201,6 +205,9 @@ impl EventSource for Events {
     fn next_event(&mut self) -> Result<Option<Event>> {
         while self.waiting.is_empty() {
             let datagram = receive(&self.socket).map_err(lost_events)?;
+            if exchange::registrations(self.family.side, &datagram)?.contains(&false) {
+                return Ok(None);
+            }
             self.waiting
                 .extend(exchange::events(&self.family, &datagram)?);
         }
@@ -235,10 +242,14 @@ pub(crate) fn configure(socket: &mut Socket) -> Result<()> {
 
 /// Binds a socket and joins a family's multicast group.
 pub(crate) fn join(socket: &mut Socket, family: &Family) -> Result<()> {
+    socket.bind_auto()?;
+    enter(socket, family)
+}
+
+fn enter(socket: &mut Socket, family: &Family) -> Result<()> {
     let group = family
         .events
-        .ok_or_else(|| Error::malformed("the module has no multicast group for events"))?;
-    socket.bind_auto()?;
+        .ok_or_else(|| Error::malformed("a netlink family has no multicast group for events"))?;
     let side = family.side;
     socket
         .add_membership(group)

@@ -13,7 +13,10 @@ use netlink_packet_core::{
     DecodeError, Emitable, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR,
     NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, ParseableParametrized,
 };
-use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use netlink_packet_generic::{
+    GenlFamily, GenlHeader, GenlMessage,
+    constants::{CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, CTRL_CMD_NEWFAMILY, GENL_ID_CTRL},
+};
 
 /// Whether more datagrams are to be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -109,8 +112,26 @@ pub fn events(family: &Family, datagram: &[u8]) -> Result<Vec<Event>> {
         .collect()
 }
 
+/// Whether the module came (true) or went (false): what a datagram of the kernel's announcements of
+/// families says about it, in order.
+pub(crate) fn registrations(side: Side, datagram: &[u8]) -> Result<Vec<bool>> {
+    let registration = |(kind, command, attributes): (u16, u8, Attributes)| {
+        let name = attributes.find(CTRL_ATTR_FAMILY_NAME).map(text);
+        if kind != GENL_ID_CTRL || name.as_deref() != Some(side.family()) {
+            return None;
+        }
+        match command {
+            CTRL_CMD_NEWFAMILY => Some(true),
+            CTRL_CMD_DELFAMILY => Some(false),
+            _ => None,
+        }
+    };
+    let all = notifications(datagram)?;
+    Ok(all.into_iter().filter_map(registration).collect())
+}
+
 /// Message type, command and attributes of each notification in a datagram.
-pub(crate) fn notifications(datagram: &[u8]) -> Result<Vec<(u16, u8, Attributes)>> {
+fn notifications(datagram: &[u8]) -> Result<Vec<(u16, u8, Attributes)>> {
     let mut found = Vec::new();
     for message in messages(datagram) {
         let message = message?;

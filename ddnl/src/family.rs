@@ -85,6 +85,19 @@ impl Family {
         )
     }
 
+    /// The question for the group in which the kernel announces families that come and go.
+    pub(crate) fn announcer() -> Call<Attributes> {
+        Self::resolve("nlctrl")
+    }
+
+    /// The controller with the group that the answer to [`Self::announcer`] names.
+    pub(crate) fn announced(self, answer: &Attributes) -> Result<Self> {
+        Ok(Self {
+            events: group(answer, "notify")?,
+            ..self
+        })
+    }
+
     /// Reads the controller's answer.
     pub(crate) fn read(side: Side, answer: &Attributes) -> Result<Self> {
         let id = answer
@@ -103,7 +116,7 @@ impl Family {
 }
 
 /// The number of a multicast group in the controller's answer.
-pub(crate) fn group(answer: &Attributes, name: &str) -> Result<Option<u32>> {
+fn group(answer: &Attributes, name: &str) -> Result<Option<u32>> {
     let Some(groups) = answer.find(CTRL_ATTR_MCAST_GROUPS) else {
         return Ok(None);
     };

@@ -9,11 +9,8 @@ use crate::{
     control::{AsyncGuestControl, NewPool, PoolChange},
     error::{Error, Result},
     exchange::{self, Exchange, Progress},
-    family::{self, Family, Side},
+    family::{Family, Side},
     reply::{Event, GuestStatus, Pool},
-};
-use netlink_packet_generic::constants::{
-    CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, CTRL_CMD_NEWFAMILY,
 };
 use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
@@ -162,12 +159,9 @@ impl Registrations {
     pub async fn open(side: Side) -> Result<Self> {
         let controller = Family::controller(side);
         let answer = Connection::open()?
-            .call(&controller, &Family::resolve("nlctrl"))
+            .call(&controller, &Family::announcer())
             .await?;
-        let controller = Family {
-            events: family::group(&answer, "notify")?,
-            ..controller
-        };
+        let controller = controller.announced(&answer)?;
         let mut socket = <TokioSocket as AsyncSocket>::new(NETLINK_GENERIC)?;
         join(socket.socket_mut(), &controller)?;
         Ok(Self {
@@ -185,17 +179,8 @@ impl Registrations {
                 return Ok(loaded);
             }
             let datagram = receive(&mut self.socket).await.map_err(lost_events)?;
-            for (_, command, attributes) in exchange::notifications(&datagram)? {
-                let name = attributes.find(CTRL_ATTR_FAMILY_NAME);
-                if name.map(crate::attributes::text).as_deref() != Some(self.side.family()) {
-                    continue;
-                }
-                match command {
-                    CTRL_CMD_NEWFAMILY => self.waiting.push_back(true),
-                    CTRL_CMD_DELFAMILY => self.waiting.push_back(false),
-                    _ => {}
-                }
-            }
+            self.waiting
+                .extend(exchange::registrations(self.side, &datagram)?);
         }
     }
 }

@@ -8,7 +8,7 @@ use ddnl::Event;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Follow events until interrupted
+/// Follow events until interrupted, or the module is unloaded
 ///
 /// VMs and pools that come and go (host), hosts found and lost (guest). With --json, one object
 /// a line.
@@ -31,7 +31,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
                 print(session, &event)?;
                 told += 1;
             }
-            Ok(None) => break,
+            Ok(None) => return Err(ddnl::Error::NotLoaded { side }.into()),
             Err(error @ ddnl::Error::Overrun) => writeln!(session.err, "Warning: {error}")?,
             Err(error) => return Err(error.into()),
         }

@@ -73,10 +73,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     })?;
     site.shows("with a wrong file", &new)?;
 
+    let events = Command::new(["ddctl", "--host", "events"]);
+    let mut events = stage.host().spawn(&events)?;
     guest.unload_module(GUEST)?;
     attach(&guest)?;
     site.shows("after the guest module was loaded anew", &new)?;
+    wait::until("the guest's coming is an event", || {
+        Ok(events.output()?.contains("vm-came").then_some(()))
+    })?;
     stage.host().unload_module(HOST)?;
+    let (exit, told) = (events.wait()?, events.output()?);
+    ensure!(
+        !exit.success() && told.contains("is not loaded"),
+        "the events ended ({exit:?}) with:\n{told}"
+    );
     stage.load_host(CAPACITY_MIB)?;
     attached(&guest)?;
     site.shows("after the host module was loaded anew", &new)?;
