@@ -17,6 +17,10 @@ use crate::profile::{KIB, MIB};
 /// Size of one read or write call; published as 1 MiB, which would crowd the
 /// small memory limits of the containers.
 const CALL: u64 = 256 * KIB;
+/// A long file is on disk up to this before more of it is written: a burst of
+/// dirty pages that fills a container of a few MiB ends in the OOM killer, for
+/// reclaim does not wait for writeback there.
+const BURST: u64 = 2 * MIB;
 /// A log starts anew at this length.
 const LOG_LEN: u64 = 4 * MIB;
 
@@ -109,6 +113,9 @@ impl Io {
             let part = rest.min(self.buffer.len() as u64);
             file.write_all(&self.buffer[..part as usize])?;
             rest -= part;
+            if rest > 0 && rest % BURST == 0 {
+                file.sync_data()?;
+            }
         }
         self.bytes_written += len;
         Ok(())
