@@ -4,6 +4,8 @@
 //! files: the guest does a long random series of operations, and what its reads
 //! saw is compared with the same series done on bytes outside it.
 
+mod blocks;
+
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use ddhelper::churn::{Plan, Replay, Seen};
 use ddlab::{Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle};
@@ -70,7 +72,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(&guest, "container set-weight default 0")?;
 
     let mut runs = Vec::new();
+    let mut wrong_bytes = 0;
     for (seed, (site, disk)) in (1..).zip(SITES.iter().zip(&disks)) {
+        site.mount(&guest, disk)?;
+        wrong_bytes += blocks::wrong_bytes(&guest, site)?;
         let plan = site.plan(seed, steps);
         runs.push((site, plan, site.start(&guest, disk, &plan)?));
     }
@@ -88,6 +93,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let counters = ddctl::counters(&guest)?;
     books::balance(stage.host())?;
     Ok(vec![
+        Target::at_most(
+            "coherence: wrong bytes after single blocks were written",
+            0.0,
+            wrong_bytes as f64,
+            "",
+        ),
         Target::at_most(
             format!("coherence: wrong pages of {pages} that were read"),
             0.0,
@@ -122,12 +133,21 @@ impl Site {
         }
     }
 
+    /// Makes the filesystem and the container that uses it.
+    fn mount(&self, guest: &Guest, disk: &Disk) -> Result<()> {
+        let device = disk.path_in_guest();
+        guest.exec_ok(self.make.iter().chain([&device.as_str()]).copied())?;
+        guest.mount(&device, &self.path(), self.fstype, "noatime")?;
+        stage::container(guest, self.name, LIMIT, 100)
+    }
+
+    fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
     fn start(&self, guest: &Guest, disk: &Disk, plan: &Plan) -> Result<Running> {
         let device = disk.path_in_guest();
-        let mount = format!("/{}", self.name);
-        guest.exec_ok(self.make.iter().chain([&device.as_str()]).copied())?;
-        guest.mount(&device, &mount, self.fstype, "noatime")?;
-        stage::container(guest, self.name, LIMIT, 100)?;
+        let mount = self.path();
         let plan = serde_json::to_string(plan)?;
         let arguments = [
             ("--plan", plan.as_str()),
