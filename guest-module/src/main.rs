@@ -32,6 +32,7 @@ mod put;
 mod read;
 
 use crate::guest::Guest;
+use core::borrow::Borrow;
 use kernel::prelude::*;
 
 module! {
@@ -69,7 +70,7 @@ impl kernel::Module for Module {
             pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
             return Err(ENODEV);
         }
-        let guest = Guest::new(*module_parameters::map_mib.value() << 20)?;
+        let guest = Guest::new(number(module_parameters::map_mib.value()) << 20)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
         unsafe { entry::GUEST.publish(&guest) };
         let mut module = Self {
@@ -90,4 +91,9 @@ impl Drop for Module {
         link::leave(&self.guest);
         entry::GUEST.withdraw();
     }
+}
+
+/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+fn number(value: impl Borrow<u64>) -> u64 {
+    *value.borrow()
 }

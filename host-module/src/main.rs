@@ -50,6 +50,7 @@ mod tier;
 mod vm;
 
 use crate::host::Host;
+use core::borrow::Borrow;
 use kernel::prelude::*;
 
 module! {
@@ -85,7 +86,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let host = Host::new(capacity(*module_parameters::capacity_mib.value())?)?;
+        let host = Host::new(capacity(number(module_parameters::capacity_mib.value()))?)?;
         // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
         // still.
@@ -118,4 +119,9 @@ fn capacity(mib: u64) -> Result<u64> {
         return Err(ERANGE);
     }
     Ok(pages)
+}
+
+/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+fn number(value: impl Borrow<u64>) -> u64 {
+    *value.borrow()
 }

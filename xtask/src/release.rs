@@ -49,7 +49,7 @@ impl Release {
 pub(crate) fn list(root: &Path, args: &KernelArgs) -> Result<Vec<Release>> {
     let series = match args.suite {
         Suite::TrixieBackports => SERIES,
-        Suite::Sid => "",
+        Suite::Sid | Suite::Experimental => "",
     };
     let names = apt_cache(root, &["pkgnames", &format!("linux-image-{series}")])?;
     let candidates = names

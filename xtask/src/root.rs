@@ -91,13 +91,13 @@ pub(crate) fn emulator() -> Result<PathBuf> {
 }
 
 fn make(role: &str, suite: Suite, packages: &[&str]) -> Result<PathBuf> {
-    let base = suite.base();
+    let (base, label) = (suite.base(), suite.label());
     let sources = suite.sources(&mirror::find()?);
     let list = packages.join(",");
     // The mirror is no part of the key: all serve the same.
-    let name = format!("{role}-{base}-{}", cache::key(&[base, &list]));
+    let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {
-        progress::step(&format!("make the {base} root to {role} in"), || {
+        progress::step(&format!("make the {label} root to {role} in"), || {
             mmdebstrap(base, &sources, &list, dir)
         })
     })

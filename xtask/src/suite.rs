@@ -11,6 +11,8 @@ pub(crate) enum Suite {
     TrixieBackports,
     /// Debian unstable
     Sid,
+    /// What comes after it: Debian unstable with kernels of experimental
+    Experimental,
 }
 
 impl Suite {
@@ -18,7 +20,15 @@ impl Suite {
     pub(crate) fn base(self) -> &'static str {
         match self {
             Self::TrixieBackports => "trixie",
-            Self::Sid => "sid",
+            Self::Sid | Self::Experimental => "sid",
+        }
+    }
+
+    /// What its build root is called.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::TrixieBackports | Self::Sid => self.base(),
+            Self::Experimental => "experimental",
         }
     }
 
@@ -27,6 +37,7 @@ impl Suite {
         let suites: &[&str] = match self {
             Self::TrixieBackports => &["trixie", "trixie-updates", "trixie-backports"],
             Self::Sid => &["sid"],
+            Self::Experimental => &["sid", "experimental"],
         };
         suites
             .iter()
