@@ -51,5 +51,6 @@ int dd_queue_create(void);
 void dd_queue_destroy(void);
 struct workqueue_struct *dd_queue_get(void);
 void dd_breathe(void);
+bool dd_dying(void);
 
 #endif

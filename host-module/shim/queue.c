@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* <linux/workqueue.h> and <linux/sched.h>: macros. */
+/* <linux/workqueue.h>, <linux/sched.h> and <linux/sched/signal.h>: macros. */
 
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/workqueue.h>
 #include "host.h"
 
@@ -22,6 +23,12 @@ void dd_queue_destroy(void)
 struct workqueue_struct *dd_queue_get(void)
 {
 	return dd_queue;
+}
+
+/* The current process is being killed. */
+bool dd_dying(void)
+{
+	return fatal_signal_pending(current);
 }
 
 /* Between the steps of a long operation. */

@@ -41,6 +41,7 @@ extern "C" {
     fn dd_queue_destroy();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
     fn dd_breathe();
+    fn dd_dying() -> bool;
 }
 
 /// The state the callbacks work on; null before init and after exit.
@@ -161,6 +162,12 @@ pub(crate) fn total_pages() -> u64 {
 pub(crate) fn breathe() {
     // SAFETY: Called in process context without locks.
     unsafe { dd_breathe() };
+}
+
+/// Whether the current process is being killed: what it asked for is of no use any more.
+pub(crate) fn is_dying() -> bool {
+    // SAFETY: Reads flags of the current task.
+    unsafe { dd_dying() }
 }
 
 /// A random number that is not zero.
