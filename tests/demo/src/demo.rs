@@ -36,7 +36,7 @@ pub(crate) const WITHOUT: &str = "without";
 pub(crate) const FIFO: &str = "one FIFO for all";
 pub(crate) const WEIGHTS: &str = "DoubleDecker";
 pub(crate) const POLICY: &str = "new policy";
-pub(crate) const HOST: &str = "new VM weights";
+pub(crate) const HOST: &str = "new weights";
 
 /// Seconds of the phases.
 const WITHOUT_S: f64 = 12.0;
