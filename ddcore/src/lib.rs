@@ -5,7 +5,9 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod curve;
 pub mod partition;
+//pub mod policy;
 pub mod presence;
 pub mod request;
 pub mod sequence;

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many hits a container would have with another share: a sampled curve in bounded memory.
+//!
+//! The curve that weights are chosen by is *hits as a function of the host's pages*. It is not the
+//! miss-ratio curve of the container's reads: the guest's page cache has answered most of those,
+//! and its share must not be counted again. So the reuse distance of a read that missed the
+//! guest's page cache is taken in the exclusive store itself: a page enters on top of a stack when
+//! it leaves the guest ([`Curve::left`], whether it was admitted or not) and is taken out when it
+//! is read again ([`Curve::read`]). Its place, counted from the top, is the size of the smallest
+//! FIFO store that would still have had it.
+//!
+//! One exception, on purpose: pages above that were read back meanwhile are not counted, as if
+//! each had left its room to a page that a smaller store had evicted. In a guest whose page cache
+//! is full every such page is followed by another that leaves, and the two agree.
+//!
+//! The method is SHARDS (Waldspurger et al., FAST '15) with a bounded number of keys:
+//!
+//! - **filter first**: keys are sampled by hash, `hash >> (64 - level) == 0`. What is not sampled
+//!   costs a shift and a compare;
+//! - **bounded**: when all slots are taken the rate is halved; the keys that fell out are removed
+//!   a few at a time by the operations that follow, and no distance is counted until they are gone;
+//! - **constant work**: places are counted by [`GROUPS`] groups of like age (MIMIR, SoCC '14),
+//!   not by a tree. A place is off by at most one group.
+//!
+//! The caller brings the slots and locks them; nothing here allocates.
+
+mod histogram;
+#[cfg(test)]
+mod tests;
+
+pub use histogram::{Point, POINTS};
+
+use histogram::Histogram;
+
+/// Groups of like age.
+pub const GROUPS: usize = 64;
+
+/// Most slots: links have 16 bits.
+pub const MAX_SLOTS: usize = u16::MAX as usize - 1;
+
+/// Slots looked at in each sampled operation while keys are thinned out.
+const SWEEP: usize = 4;
+
+/// No slot. Links are numbers plus one, so that zeroed slots are empty ones.
+const NONE: u16 = 0;
+
+/// Room for one sampled key: 16 bytes. All zeroes is an empty slot.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Slot {
+    /// The part of the hash that tells keys apart; zero is an empty slot.
+    key: u64,
+    /// Age: the group it came into, as a serial number that may wrap.
+    epoch: u32,
+    chain: u16,
+    /// First slot of the bucket with this number; has nothing to do with the rest.
+    head: u16,
+}
+
+/// The sampled curve of one container. `S` holds the slots, all [`Slot::default`] at first.
+#[derive(Clone, Debug)]
+pub struct Curve<S> {
+    slots: S,
+    histogram: Histogram,
+    /// Keys in each group; group `epoch % GROUPS`.
+    counts: [u16; GROUPS],
+    epoch: u32,
+    /// Keys that came into the youngest group.
+    filled: u16,
+    used: u16,
+    free: u16,
+    /// Slots from here on were never used.
+    high: u16,
+    level: u8,
+    /// Next slot to look at while thinning out; 0 if nothing is to be done.
+    sweep: u16,
+    reads: u64,
+    /// Reads for which a distance was sought if they were sampled.
+    expected: u64,
+    /// The same, as the samples have it: `1 << level` for each.
+    weight: u64,
+    /// Samples.
+    sampled: u64,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
+    /// An empty curve. At most [`MAX_SLOTS`] slots are used; 2048 make an error of about 2 %.
+    pub const fn new(slots: S) -> Self {
+        Self {
+            slots,
+            histogram: Histogram::new(),
+            counts: [0; GROUPS],
+            epoch: 0,
+            filled: 0,
+            used: 0,
+            free: NONE,
+            high: 0,
+            level: 0,
+            sweep: 0,
+            reads: 0,
+            expected: 0,
+            weight: 0,
+            sampled: 0,
+        }
+    }
+
+    /// A clean page left the guest's page cache by reclaim; `hash` must be well mixed.
+    #[inline]
+    pub fn left(&mut self, hash: u64) {
+        if self.is_sampled(hash) {
+            self.insert(hash);
+        }
+    }
+
+    /// A page that the guest's page cache did not have was read.
+    #[inline]
+    pub fn read(&mut self, hash: u64) {
+        self.reads = self.reads.saturating_add(1);
+        self.expected += u64::from(self.sweep == 0);
+        if self.is_sampled(hash) {
+            self.measure(hash);
+        }
+    }
+
+    /// The page's content is gone (truncated, overwritten): a read of it is no reuse.
+    #[inline]
+    pub fn gone(&mut self, hash: u64) {
+        if self.is_sampled(hash) {
+            self.remove(hash);
+        }
+    }
+
+    /// Hits that a store of `pages` pages would have had.
+    pub fn hits(&self, pages: u64) -> u64 {
+        self.adjust(self.histogram.upto(pages))
+    }
+
+    /// Reads that missed the guest's page cache.
+    pub const fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// The curve, [`POINTS`] sizes in rising order.
+    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        self.histogram.points().map(|point| Point {
+            hits: self.adjust(point.hits),
+            ..point
+        })
+    }
+
+    /// One key of `1 << level` is sampled.
+    pub const fn level(&self) -> u32 {
+        self.level as u32
+    }
+
+    /// Standard error of `hits / reads`, in parts of a thousand: half a group, and the error of
+    /// independent samples at the worst ratio of one half. Reads of one key are not independent,
+    /// so that there are no more samples than keys; at least half of the slots hold one.
+    pub fn error_permille(&self) -> u32 {
+        if self.sampled == 0 {
+            return 1000;
+        }
+        let groups = 500 / GROUPS as u64;
+        let samples = self.sampled.min(self.capacity() as u64 / 2).max(1);
+        (groups + 500 / samples.isqrt()) as u32
+    }
+
+    /// Lets the past count for half, so that the curve follows its container.
+    pub fn fade(&mut self) {
+        self.histogram.halve();
+        self.reads /= 2;
+        self.expected /= 2;
+        self.weight /= 2;
+        self.sampled /= 2;
+    }
+
+    /// Sampling by key has more or fewer reads than its share if hot keys are among the sample or
+    /// not. Hot keys have short distances: the difference belongs there (SHARDS-adj).
+    fn adjust(&self, hits: u64) -> u64 {
+        (hits + self.expected)
+            .saturating_sub(self.weight)
+            .min(self.reads)
+    }
+
+    const fn is_sampled(&self, hash: u64) -> bool {
+        // Two shifts, for a level of zero keeps everything.
+        (hash >> 1) >> (63 - self.level) == 0
+    }
+
+    fn capacity(&self) -> usize {
+        self.slots.as_ref().len().min(MAX_SLOTS)
+    }
+
+    fn insert(&mut self, hash: u64) {
+        self.thin();
+        self.remove(hash);
+        if self.capacity() == 0 {
+            return;
+        }
+        let Some(at) = self.allocate() else {
+            if self.sweep == 0 && self.level < 48 {
+                self.level += 1;
+                self.sweep = 1;
+            }
+            return;
+        };
+        if usize::from(self.filled) >= self.capacity().div_ceil(GROUPS) {
+            self.open_group();
+        }
+        let (bucket, epoch) = (self.bucket(hash), self.epoch);
+        let slots = self.slots.as_mut();
+        let next = core::mem::replace(&mut slots[bucket].head, at);
+        let slot = &mut slots[usize::from(at) - 1];
+        (slot.key, slot.epoch, slot.chain) = (hash | 1 << 63, epoch, next);
+        self.used += 1;
+        self.filled += 1;
+        self.counts[epoch as usize % GROUPS] += 1;
+    }
+
+    /// The youngest group is full: another begins, and the two oldest become one.
+    fn open_group(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.filled = 0;
+        let oldest = self.epoch as usize % GROUPS;
+        let merged = core::mem::take(&mut self.counts[oldest]);
+        self.counts[(oldest + 1) % GROUPS] += merged;
+    }
+
+    fn measure(&mut self, hash: u64) {
+        self.thin();
+        let age = self.remove(hash);
+        if self.sweep != 0 {
+            return;
+        }
+        self.sampled += 1;
+        self.weight += 1 << self.level;
+        let Some(age) = age else {
+            return;
+        };
+        let younger: u64 = (0..age)
+            .map(|back| u64::from(self.counts[self.group(back)]))
+            .sum();
+        let own = u64::from(self.counts[self.group(age)]);
+        let place = 1 + younger + own / 2;
+        self.histogram.add(place << self.level, 1 << self.level);
+    }
+
+    /// The group that is `back` groups older than the youngest.
+    const fn group(&self, back: u32) -> usize {
+        self.epoch.wrapping_sub(back) as usize % GROUPS
+    }
+
+    /// Groups between the youngest and that of `epoch`; what is older is in the oldest.
+    fn age(&self, epoch: u32) -> u32 {
+        self.epoch.wrapping_sub(epoch).min(GROUPS as u32 - 1)
+    }
+
+    fn bucket(&self, hash: u64) -> usize {
+        // The upper bits are zero for sampled keys.
+        (hash as u32 as usize) % self.capacity()
+    }
+
+    /// Removes a key and says how many groups are younger than its own.
+    fn remove(&mut self, hash: u64) -> Option<u32> {
+        if self.used == 0 {
+            return None;
+        }
+        let bucket = self.bucket(hash);
+        let slots = self.slots.as_mut();
+        let mut before = None;
+        let mut at = slots[bucket].head;
+        while at != NONE && slots[usize::from(at) - 1].key != hash | 1 << 63 {
+            before = Some(at);
+            at = slots[usize::from(at) - 1].chain;
+        }
+        if at == NONE {
+            return None;
+        }
+        let next = slots[usize::from(at) - 1].chain;
+        match before {
+            None => slots[bucket].head = next,
+            Some(before) => slots[usize::from(before) - 1].chain = next,
+        }
+        let slot = &mut slots[usize::from(at) - 1];
+        let epoch = slot.epoch;
+        (slot.key, slot.chain) = (0, self.free);
+        self.free = at;
+        self.used -= 1;
+        let age = self.age(epoch);
+        self.counts[self.group(age)] -= 1;
+        Some(age)
+    }
+
+    fn allocate(&mut self) -> Option<u16> {
+        if self.free != NONE {
+            let at = self.free;
+            self.free = self.slots.as_ref()[usize::from(at) - 1].chain;
+            return Some(at);
+        }
+        if usize::from(self.high) >= self.capacity() {
+            return None;
+        }
+        self.high += 1;
+        Some(self.high)
+    }
+
+    /// Removes some of the keys that the last rise of the level left outside the sample.
+    fn thin(&mut self) {
+        for _ in 0..SWEEP {
+            if self.sweep == 0 {
+                return;
+            }
+            let key = self.slots.as_ref()[usize::from(self.sweep) - 1].key & !(1 << 63);
+            let empty = self.slots.as_ref()[usize::from(self.sweep) - 1].key == 0;
+            if !empty && !self.is_sampled(key) {
+                self.remove(key);
+            }
+            let last = usize::from(self.sweep) >= self.capacity();
+            self.sweep = if last { 0 } else { self.sweep + 1 };
+        }
+    }
+}
