@@ -7,7 +7,7 @@
 
 pub mod curve;
 pub mod partition;
-//pub mod policy;
+pub mod policy;
 pub mod presence;
 pub mod request;
 pub mod sequence;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which pages are worth keeping: a policy for each container, in two halves.
+//!
+//! The paper keeps whatever leaves a guest and lets the oldest go (section 4.2). In an exclusive
+//! cache a hit takes the page out, so that nothing is ever learnt about a page inside the cache,
+//! and pages that nobody reads again cost an exit and a copy each. So the decision is divided:
+//!
+//! - **guest** ([`admission`]): a page that leaves by reclaim is refused, which costs neither exit
+//!   nor copy, or put with a [`Class`], two bits that say how much it is worth;
+//! - **host** ([`order`]): pages of one class leave in the order they came. Which class gives is
+//!   decided by age, a class counting as old at four times the age of the class below.
+//!
+//! What is known of pages lives outside of the entries, in the guest: a sketch of frequencies
+//! ([`sketch`]), fingerprints of pages seen before ([`ghost`]), the kernel's own refault flag. The
+//! host publishes a [`Pressure`] for each pool in its answers, and that is all it has to say:
+//! while a pool has room everything is admitted.
+//!
+//! | policy | admits under pressure | class | host's order |
+//! |---|---|---|---|
+//! | `fifo` | everything (the paper's) | 0 | oldest |
+//! | `workingset` | what the kernel calls refaulted | 0 | oldest |
+//! | `tinylfu` | what is worth more than what would leave | by frequency | by age and class |
+//! | `s3` | everything | 1 if it left before, else 0 | class 0 above a tenth, else class 1 |
+//! | `mru` | nothing, but for a trickle | 0 | oldest |
+//! | `adaptive` | as the best of three in small ([`shadow`]) | that one's | by age and class |
+//!
+//! Memory comes from the caller; no operation allocates, sleeps, or takes more than constant time,
+//! except where it says so.
+
+pub mod admission;
+pub mod ghost;
+pub mod order;
+pub mod shadow;
+pub mod sketch;
+#[cfg(test)]
+mod tests;
+pub mod throttle;
+
+pub use admission::{Admission, Refusal, Verdict};
+pub use order::{Order, CLASSES};
+
+use ddabi::key::{mix, PageKey};
+
+/// Pages that share a frequency: 16 KiB. What is read together is read together again, and runs
+/// are counted once.
+const GROUP_BITS: u32 = 2;
+
+/// A policy of a container. The numbers are for ABI and netlink; zero is the default.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Policy {
+    /// Whatever does best in small, see [`shadow`].
+    #[default]
+    Adaptive = 0,
+    /// Everything enters, the oldest leaves: the paper's.
+    Fifo = 1,
+    /// Only what the kernel calls part of a working set enters.
+    Workingset = 2,
+    /// A newcomer has to be worth more than the page that would leave.
+    Tinylfu = 3,
+    /// A small queue for the unknown, a main queue for pages that come again (S3-FIFO, SOSP '23).
+    S3 = 4,
+    /// Those that are there stay: for loops larger than the cache.
+    Mru = 5,
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Self; 6] = [
+        Self::Adaptive,
+        Self::Fifo,
+        Self::Workingset,
+        Self::Tinylfu,
+        Self::S3,
+        Self::Mru,
+    ];
+
+    /// The policy with this number, if there is one.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| *policy as u32 == raw)
+    }
+
+    /// The policy with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Fifo => "fifo",
+            Self::Workingset => "workingset",
+            Self::Tinylfu => "tinylfu",
+            Self::S3 => "s3",
+            Self::Mru => "mru",
+        }
+    }
+
+    /// The order in which the host lets pages of such a pool go.
+    pub const fn order(self) -> Order {
+        match self {
+            Self::S3 => Order::Small,
+            _ => Order::Aged,
+        }
+    }
+}
+
+/// What a page is worth, 0 to `CLASSES - 1`.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Class(u8);
+
+impl Class {
+    /// The class of pages of which nothing is known.
+    pub const LOWEST: Self = Self(0);
+
+    /// The class with this number, or the highest.
+    pub const fn new(number: u8) -> Self {
+        if (number as usize) < CLASSES {
+            Self(number)
+        } else {
+            Self(CLASSES as u8 - 1)
+        }
+    }
+
+    /// By how often a page was missed of late: 0 and 1, 2, 3 and 4, more.
+    const fn of_frequency(frequency: u8) -> Self {
+        match frequency {
+            0 | 1 => Self(0),
+            2 => Self(1),
+            3 | 4 => Self(2),
+            _ => Self(3),
+        }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What the host says about a pool, in its answers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Pressure {
+    /// Pages the pool may hold now.
+    pub capacity: u64,
+    /// Whether a put would make somebody leave; see [`is_full`].
+    pub full: bool,
+    /// The class that would give.
+    pub floor: Class,
+}
+
+/// Whether a pool counts as full.
+///
+/// An eviction frees a whole batch. If that were room, each page that is admitted for its worth
+/// would let a batch of others in for nothing; so two batches of room are needed, the same
+/// threshold as for spare room in Algorithm 1.
+pub const fn is_full(used: u64, capacity: u64, batch: u64) -> bool {
+    used.saturating_add(2 * batch) >= capacity
+}
+
+/// What a page is known by here: hashes, so that a policy needs no keys.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Name {
+    /// Of the page.
+    pub page: u64,
+    /// Of the aligned group of pages it is part of.
+    pub group: u64,
+}
+
+impl Name {
+    /// The name of a page.
+    pub const fn of(key: &PageKey) -> Self {
+        let file = key.file.hash();
+        Self {
+            page: mix(file.wrapping_add(key.index)),
+            group: mix(!file.wrapping_add(key.index >> GROUP_BITS)),
+        }
+    }
+}

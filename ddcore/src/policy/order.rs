@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host's half: which class of a pool gives.
+
+/// Classes of a pool; the host keeps a list for each, in the order the pages came.
+pub const CLASSES: usize = 4;
+
+/// A class counts as old at this power of two times the age of the class below.
+const AGE_SHIFT: u32 = 2;
+
+/// `s3`: the part of a pool that class 0 may hold.
+const SMALL_SHARE: u64 = 10;
+
+/// How the class is chosen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// The class whose oldest page is oldest by the reckoning of its class.
+    Aged,
+    /// Class 0 while it holds more than a tenth of the pool, then class 1.
+    Small,
+}
+
+/// One class of a pool.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Queue {
+    /// Pages it holds.
+    pub used: u64,
+    /// Age of its oldest page, in any unit that is the same for all classes.
+    pub oldest: u32,
+}
+
+impl Order {
+    /// The class that gives a page; `None` if there is no page.
+    pub fn victim(self, queues: &[Queue; CLASSES]) -> Option<usize> {
+        match self {
+            Self::Aged => oldest(queues),
+            Self::Small => {
+                let used: u64 = queues.iter().map(|queue| queue.used).sum();
+                if queues[0].used * SMALL_SHARE > used {
+                    Some(0)
+                } else {
+                    queues.iter().rposition(|queue| queue.used > 0)
+                }
+            }
+        }
+    }
+}
+
+/// The lowest of those that are oldest.
+fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
+    let mut found: Option<(usize, u32)> = None;
+    for (class, queue) in queues.iter().enumerate() {
+        let age = queue.oldest >> (AGE_SHIFT * class as u32);
+        if queue.used > 0 && found.is_none_or(|(_, most)| age > most) {
+            found = Some((class, age));
+        }
+    }
+    found.map(|(class, _)| class)
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Choosing a policy by trying all in small (miniature simulation, Waldspurger et al., ATC '17).
+//!
+//! A fixed part of the pages, sampled by hash, is run through three caches of as small a part of
+//! the pool's size, one for each way to admit. The caches hold no pages: a cell of 16 bytes for
+//! each. What did better there of late is done with all pages. The paper's FIFO has the benefit of
+//! the doubt: another way has to beat it by twice the standard error of the comparison, and is
+//! given up as soon as it falls behind by a fifth of that.
+
+use super::order::{Queue, CLASSES};
+use super::{Class, Order};
+
+/// Ways to admit into a full pool.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Way {
+    /// Everything.
+    #[default]
+    All = 0,
+    /// What was missed before and is worth as much as what would leave.
+    Equal = 1,
+    /// What is worth more than what would leave.
+    Better = 2,
+}
+
+/// Of this many pages that are refused, one is let in, lest a pool of dead pages stays for ever.
+const TRICKLE: u32 = 32;
+
+impl Way {
+    const ALL: [Self; 3] = [Self::All, Self::Equal, Self::Better];
+
+    /// Whether a page enters a full pool whose class `floor` would give; `turn` counts the asks.
+    pub fn admits(self, class: Class, floor: Class, turn: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Equal => class >= floor && class > Class::LOWEST,
+            Self::Better => class > floor || turn % TRICKLE == 0,
+        }
+    }
+
+    /// The class a page is kept in.
+    pub const fn class(self, class: Class) -> Class {
+        match self {
+            Self::All => Class::LOWEST,
+            _ => class,
+        }
+    }
+}
+
+/// Room for a page in one of the small caches. All zeroes is an empty cell.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Cell {
+    key: u32,
+    stamp: u32,
+    chain: u16,
+    newer: u16,
+    older: u16,
+    /// First cell of the bucket with this number: 14 bits; and the cell's class.
+    head: u16,
+}
+
+/// No cell. Links are numbers plus one.
+const NONE: u16 = 0;
+
+/// Links have 14 bits where they share a field with the class.
+const LINK: u16 = (1 << 14) - 1;
+
+/// Most cells of one small cache.
+pub const MAX_CELLS: usize = LINK as usize - 1;
+
+/// Sampled reads between two choices.
+const EPOCH: u32 = 256;
+
+/// Counts are kept as fractions, so that they fade smoothly.
+const ONE: i64 = 1 << 10;
+
+/// A part of `1 << FADE` of the counts fades at each choice.
+const FADE: u32 = 4;
+
+/// Puts that cost as much as a hit brings, in the choice.
+const PUT_PRICE: i64 = 50;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mini {
+    oldest: [u16; CLASSES],
+    newest: [u16; CLASSES],
+    used: [u32; CLASSES],
+    free: u16,
+    high: u16,
+    now: u32,
+    turn: u32,
+    hits: i64,
+    puts: i64,
+}
+
+/// The three small caches. `C` holds their cells, a third each, [`Cell::default`] at first.
+#[derive(Clone, Debug)]
+pub struct Shadow<C> {
+    cells: C,
+    minis: [Mini; 3],
+    way: Way,
+    reads: u32,
+}
+
+impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
+    /// Empty caches.
+    pub fn new(cells: C) -> Self {
+        Self {
+            cells,
+            minis: [Mini::default(); 3],
+            way: Way::All,
+            reads: 0,
+        }
+    }
+
+    /// What does best now.
+    pub const fn way(&self) -> Way {
+        self.way
+    }
+
+    /// A page was read that the guest's page cache did not have.
+    pub fn read(&mut self, page: u64, capacity: u64) {
+        if !self.is_sampled(page, capacity) {
+            return;
+        }
+        let each = self.each();
+        for (mini, cells) in self
+            .minis
+            .iter_mut()
+            .zip(self.cells.as_mut().chunks_mut(each))
+        {
+            if mini.take(cells, page as u32) {
+                mini.hits += ONE;
+            }
+        }
+        self.reads += 1;
+        if self.reads == EPOCH {
+            self.reads = 0;
+            self.choose();
+        }
+    }
+
+    /// A page left the guest by reclaim.
+    pub fn left(&mut self, page: u64, class: Class, capacity: u64) {
+        if !self.is_sampled(page, capacity) {
+            return;
+        }
+        let each = self.each();
+        let limit = (each as u64).min(capacity) as u32;
+        let minis = self.minis.iter_mut().zip(Way::ALL);
+        for ((mini, way), cells) in minis.zip(self.cells.as_mut().chunks_mut(each)) {
+            mini.offer(cells, page as u32, way, class, limit);
+        }
+    }
+
+    fn each(&self) -> usize {
+        (self.cells.as_ref().len() / 3).min(MAX_CELLS)
+    }
+
+    /// Samples as many pages as make the cells the small image of `capacity`.
+    fn is_sampled(&self, page: u64, capacity: u64) -> bool {
+        let each = self.each() as u64;
+        each > 0 && (page >> 40) * capacity < each << 24
+    }
+
+    fn choose(&mut self) {
+        let worth = |way: Way| {
+            let mini = &self.minis[way as usize];
+            mini.hits - mini.puts / PUT_PRICE
+        };
+        let mut best = self.way;
+        for way in Way::ALL {
+            if worth(way) > worth(best) {
+                best = way;
+            }
+        }
+        let hits = |way: Way| self.minis[way as usize].hits;
+        // Counts vary by their roots, and squares stand for those: more than `fifths` fifths of a
+        // standard error ahead.
+        let exceeds = |ahead: i64, one: Way, other: Way, fifths: i64| {
+            let variance = (hits(one) + hits(other)) * ONE;
+            ahead > 0 && ahead * ahead * 25 > variance * fifths * fifths
+        };
+        let mut way = self.way;
+        let ahead = worth(best) - worth(way);
+        if exceeds(ahead, best, way, 10) {
+            way = best;
+        }
+        let behind = hits(Way::All) - hits(way);
+        if exceeds(behind, Way::All, way, 1) {
+            way = Way::All;
+        }
+        self.way = way;
+        for mini in &mut self.minis {
+            mini.hits -= mini.hits >> FADE;
+            mini.puts -= mini.puts >> FADE;
+        }
+    }
+}
+
+impl Mini {
+    fn offer(&mut self, cells: &mut [Cell], key: u32, way: Way, class: Class, limit: u32) {
+        self.take(cells, key);
+        let full = self.used.iter().sum::<u32>() >= limit;
+        if full {
+            let Some(victim) = self.victim(cells) else {
+                return;
+            };
+            self.turn = self.turn.wrapping_add(1);
+            if !way.admits(class, Class::new(victim as u8), self.turn) {
+                return;
+            }
+            let oldest = self.oldest[victim];
+            self.remove(cells, oldest);
+        }
+        self.insert(cells, key, way.class(class).number());
+        self.puts += ONE;
+    }
+
+    fn victim(&self, cells: &[Cell]) -> Option<usize> {
+        let mut queues = [Queue::default(); CLASSES];
+        for (class, queue) in queues.iter_mut().enumerate() {
+            queue.used = u64::from(self.used[class]);
+            if let Some(cell) = cell(cells, self.oldest[class]) {
+                queue.oldest = self.now.wrapping_sub(cell.stamp);
+            }
+        }
+        Order::Aged.victim(&queues)
+    }
+
+    fn take(&mut self, cells: &mut [Cell], key: u32) -> bool {
+        let mut at = cells[bucket(cells, key)].head & LINK;
+        while let Some(cell) = cell(cells, at) {
+            if cell.key == key {
+                self.remove(cells, at);
+                return true;
+            }
+            at = cell.chain;
+        }
+        false
+    }
+
+    fn insert(&mut self, cells: &mut [Cell], key: u32, class: usize) {
+        let at = match cell(cells, self.free) {
+            Some(cell) => {
+                let chain = cell.chain;
+                core::mem::replace(&mut self.free, chain)
+            }
+            None if usize::from(self.high) < cells.len() => {
+                self.high += 1;
+                self.high
+            }
+            None => return,
+        };
+        self.now = self.now.wrapping_add(1);
+        let bucket = bucket(cells, key);
+        let chain = cells[bucket].head & LINK;
+        cells[bucket].head = cells[bucket].head & !LINK | at;
+        let older = self.newest[class];
+        let cell = &mut cells[usize::from(at) - 1];
+        (cell.key, cell.stamp, cell.chain) = (key, self.now, chain);
+        (cell.older, cell.newer) = (older, NONE);
+        cell.head = cell.head & LINK | (class as u16) << 14;
+        match older {
+            NONE => self.oldest[class] = at,
+            older => cells[usize::from(older) - 1].newer = at,
+        }
+        self.newest[class] = at;
+        self.used[class] += 1;
+    }
+
+    fn remove(&mut self, cells: &mut [Cell], at: u16) {
+        let Some(gone) = cell(cells, at) else {
+            return;
+        };
+        let class = usize::from(gone.head >> 14);
+        match gone.older {
+            NONE => self.oldest[class] = gone.newer,
+            older => cells[usize::from(older) - 1].newer = gone.newer,
+        }
+        match gone.newer {
+            NONE => self.newest[class] = gone.older,
+            newer => cells[usize::from(newer) - 1].older = gone.older,
+        }
+        self.used[class] -= 1;
+        let bucket = bucket(cells, gone.key);
+        let mut before = cells[bucket].head & LINK;
+        if before == at {
+            cells[bucket].head = cells[bucket].head & !LINK | gone.chain;
+        } else {
+            while let Some(cell) = cell(cells, before) {
+                if cell.chain == at {
+                    cells[usize::from(before) - 1].chain = gone.chain;
+                    break;
+                }
+                before = cell.chain;
+            }
+        }
+        cells[usize::from(at) - 1].chain = self.free;
+        self.free = at;
+    }
+}
+
+fn bucket(cells: &[Cell], key: u32) -> usize {
+    key as usize % cells.len()
+}
+
+fn cell(cells: &[Cell], at: u16) -> Option<Cell> {
+    cells.get(usize::from(at).wrapping_sub(1)).copied()
+}
