@@ -3,6 +3,9 @@
 //! Who is entitled to how much, and who has to give (Algorithm 1 of the paper, section 4.3).
 //!
 //! The same two functions serve both levels: VMs share the tier, containers share their VM.
+//!
+//! Sums saturate: the kernel is compiled with overflow checks, and no number of anybody's, however
+//! wrong, may stop the host.
 
 /// One VM among VMs, or one pool among the pools of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -82,8 +85,8 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
             overused_weight += u64::from(entity.weight);
         }
         let free = entity.entitlement.saturating_sub(entity.used);
-        if free > 2 * eviction {
-            spare += free;
+        if free > eviction.saturating_mul(2) {
+            spare = spare.saturating_add(free);
         }
     }
 
@@ -105,15 +108,23 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
 }
 
 fn is_overused(entity: &Entity, eviction: u64) -> bool {
-    entity.used > 0 && entity.entitlement < entity.used + eviction
+    entity.used > 0 && entity.entitlement < entity.used.saturating_add(eviction)
 }
 
 /// Equation (1) of the paper.
 fn exceed(entity: &Entity, eviction: u64, spare: u64, overused_weight: u64) -> i64 {
-    let extra = (spare * u64::from(entity.weight))
+    let extra = spare
+        .saturating_mul(u64::from(entity.weight))
         .checked_div(overused_weight)
         .unwrap_or(0);
-    (entity.used + eviction) as i64 - (entity.entitlement + extra) as i64
+    let wanted = entity.used.saturating_add(eviction);
+    let fair = entity.entitlement.saturating_add(extra);
+    // No count of pages is near 2^63; whatever claims to be counts as that many.
+    signed(wanted) - signed(fair)
+}
+
+fn signed(pages: u64) -> i64 {
+    pages.min(i64::MAX as u64) as i64
 }
 
 #[cfg(test)]

@@ -121,10 +121,12 @@ impl Session {
                         stored += 1;
                     }
                 }
+                // Before anybody can take them out again: what a session uses must not fall below
+                // zero, however its guest's calls race.
+                self.came(stored);
                 stored
             });
             let stored = stored.map_err(|_| Refusal::Memory)?;
-            self.came(stored);
             *room -= stored as u64;
             self.went(bin.count());
             if stored < count {

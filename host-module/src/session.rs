@@ -82,7 +82,8 @@ impl Session {
         self.used.load(Relaxed)
     }
 
-    /// Books pages that were stored; their room was reserved before.
+    /// Books pages that were stored; their room was reserved before. The lock under which they were
+    /// stored is still held, so that they are booked before they can go.
     pub(crate) fn came(&self, pages: usize) {
         self.used.add(pages as u64, Relaxed);
     }

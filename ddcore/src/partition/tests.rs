@@ -251,4 +251,20 @@ proptest! {
             }
         }
     }
+
+    /// Overflow is a panic in the kernel, as it is here.
+    #[test]
+    fn no_number_overflows(
+        pages: u64,
+        eviction in prop_oneof![any::<u64>(), 1u64..4096],
+        entities in prop::collection::vec(
+            (any::<u32>(), prop_oneof![any::<u64>(), 0u64..1 << 30, Just(u64::MAX)]),
+            0..8,
+        ),
+    ) {
+        let entities = entitled(pages, &entities);
+        if let Some(at) = victim(&entities, eviction) {
+            prop_assert!(entities[at].used > 0);
+        }
+    }
 }
