@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is possible, and what others do.
+
+use crate::page::{Page, PageMap};
+use crate::pagecache::PageCache;
+use crate::replay::{Outcome, Sizes};
+use crate::stream::{Access, Kind};
+use std::collections::BTreeSet;
+
+/// Belady's optimum for an exclusive second cache behind this guest.
+///
+/// The guest's misses and reclaims do not depend on the second cache, so that its stream of offers
+/// and reads is fixed. A page is of use from its offer to its next read, and leaves then: which
+/// offers to keep is the choice of intervals of which at most `host` overlap, and keeping those
+/// that end first is optimal for that. Only pages that are read again are put.
+pub fn belady(stream: &[Access], sizes: Sizes) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut events: Vec<(Page, Event)> = Vec::new();
+    let mut guest = PageCache::new(sizes.guest);
+    for access in stream {
+        outcome.accesses += 1;
+        let write = access.kind == Kind::Write;
+        if guest.access(access.page, write) {
+            outcome.guest_hits += 1;
+            continue;
+        }
+        events.push((access.page, if write { Event::Gone } else { Event::Read }));
+        guest.insert(access.page, write);
+        while let Some(reclaimed) = guest.reclaim() {
+            events.push((reclaimed.page, Event::Left));
+        }
+    }
+    let mut next = PageMap::<usize>::default();
+    let mut ends = vec![usize::MAX; events.len()];
+    for (at, (page, event)) in events.iter().enumerate().rev() {
+        match event {
+            Event::Read => _ = next.insert(*page, at),
+            Event::Gone => _ = next.remove(page),
+            Event::Left => ends[at] = next.get(page).copied().unwrap_or(usize::MAX),
+        }
+    }
+    let mut kept: BTreeSet<usize> = BTreeSet::new();
+    for (at, (_, event)) in events.iter().enumerate() {
+        match event {
+            Event::Read => outcome.hits += u64::from(kept.remove(&at)),
+            Event::Left if ends[at] != usize::MAX => {
+                kept.insert(ends[at]);
+                if kept.len() > sizes.host {
+                    kept.pop_last();
+                }
+            }
+            Event::Left | Event::Gone => {}
+        }
+    }
+    // It would not have put what it gave up.
+    outcome.puts = outcome.hits;
+    outcome
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Read,
+    Gone,
+    Left,
+}
+
+/// The host's page cache below the guest, as with a disk opened `cache=writeback`: LRU, filled by
+/// every read and write of the guest. A fill from disk counts as a put.
+pub fn inclusive_lru(stream: &[Access], sizes: Sizes) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut guest = PageCache::new(sizes.guest);
+    let mut stamps = PageMap::<u64>::default();
+    let mut order = BTreeSet::<(u64, Page)>::new();
+    for (now, access) in (0u64..).zip(stream) {
+        outcome.accesses += 1;
+        let write = access.kind == Kind::Write;
+        if guest.access(access.page, write) {
+            outcome.guest_hits += 1;
+            continue;
+        }
+        guest.insert(access.page, write);
+        while guest.reclaim().is_some() {}
+        match stamps.insert(access.page, now) {
+            Some(then) => {
+                order.remove(&(then, access.page));
+                outcome.hits += u64::from(!write);
+            }
+            None => outcome.puts += 1,
+        }
+        order.insert((now, access.page));
+        if order.len() > sizes.host
+            && let Some((_, oldest)) = order.pop_first()
+        {
+            stamps.remove(&oldest);
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::replay;
+    use ddcore::policy::Policy;
+    use proptest::prelude::*;
+
+    fn stream(pages: &[u8]) -> Vec<Access> {
+        let access = |byte: &u8| Access {
+            page: Page::new(1, u32::from(byte & 31) * 4),
+            kind: if *byte >= 0xf0 {
+                Kind::Write
+            } else {
+                Kind::Read
+            },
+        };
+        pages.iter().map(access).collect()
+    }
+
+    /// The best hits by trying all choices: keep or drop each page that leaves.
+    fn best(events: &[(u8, bool)], held: &mut Vec<u8>, room: usize) -> u64 {
+        let Some(((page, read), rest)) = events.split_first() else {
+            return 0;
+        };
+        let at = held.iter().position(|other| other == page);
+        if *read {
+            let Some(at) = at else {
+                return best(rest, held, room);
+            };
+            let page = held.remove(at);
+            let hits = 1 + best(rest, held, room);
+            held.insert(at, page);
+            return hits;
+        }
+        let mut most = best(rest, held, room);
+        if held.len() < room {
+            held.push(*page);
+            most = most.max(best(rest, held, room));
+            held.pop();
+        } else {
+            for at in 0..held.len() {
+                let out = std::mem::replace(&mut held[at], *page);
+                most = most.max(best(rest, held, room));
+                held[at] = out;
+            }
+        }
+        most
+    }
+
+    #[test]
+    fn belady_is_the_best_of_all_choices() {
+        let mut random = crate::random::Random::new(3);
+        for _ in 0..200 {
+            // A guest of one page: each miss is a read, and the page before leaves.
+            let pages: Vec<u8> = (0..12).map(|_| random.below(5) as u8).collect();
+            let mut events = Vec::new();
+            let mut guest = None;
+            for page in &pages {
+                if guest == Some(*page) {
+                    continue;
+                }
+                events.push((*page, true));
+                if let Some(left) = guest.replace(*page) {
+                    events.push((left, false));
+                }
+            }
+            let sizes = Sizes {
+                guest: 1,
+                host: 2,
+                batch: 1,
+            };
+            let ours = belady(&stream(&pages), sizes).hits;
+            // The model of the guest activates pages; with one page it has no choice.
+            assert_eq!(ours, best(&events, &mut Vec::new(), 2), "{pages:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_beats_belady(pages in prop::collection::vec(any::<u8>(), 0..400), guest in 1usize..8, host in 1usize..16) {
+            let stream = stream(&pages);
+            let sizes = Sizes { guest, host, batch: 1 };
+            let most = belady(&stream, sizes).hits;
+            for policy in Policy::ALL {
+                let outcome = replay(&stream, sizes, policy);
+                prop_assert!(outcome.hits <= most, "{policy:?}");
+                prop_assert!(outcome.hits <= outcome.puts);
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host: `ddcore`'s store, shares and order of leaving behind what the simulator needs.
+//!
+//! This file is all that knows the store's interface. Each pool has one list of the store for each
+//! [`Class`], numbered `pool * CLASSES + class`.
+
+use crate::page::Page;
+use ddcore::partition::{Entity, entitle, victim};
+use ddcore::policy::order::Queue;
+use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full};
+use ddcore::store::{Entry, Hasher, List, Reason, Segment, Storage, Store};
+
+/// How the tier is divided.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// By weights at both levels, with Algorithm 1.
+    Weighted,
+    /// Not at all: the oldest page of all leaves (the paper's *Global*).
+    Global,
+}
+
+/// Names a pool: VM and pool of that VM.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct PoolId {
+    /// Number of the VM.
+    pub vm: usize,
+    /// Number of its pool.
+    pub pool: usize,
+}
+
+/// What a pool counted, in pages.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Held now.
+    pub used: u64,
+    /// Stored.
+    pub puts: u64,
+    /// Read back.
+    pub hits: u64,
+    /// Freed for room.
+    pub evictions: u64,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    segments: Vec<Segment>,
+    lists: Vec<List>,
+}
+
+impl Storage for Memory {
+    fn segments(&self) -> usize {
+        self.segments.len()
+    }
+    fn segment(&self, number: usize) -> &Segment {
+        &self.segments[number]
+    }
+    fn segment_mut(&mut self, number: usize) -> &mut Segment {
+        &mut self.segments[number]
+    }
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+    fn lists_mut(&mut self) -> &mut [List] {
+        &mut self.lists
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    weight: u32,
+    order: Order,
+}
+
+#[derive(Debug)]
+struct Vm {
+    weight: u32,
+    store: Store<Memory>,
+    pools: Vec<Pool>,
+}
+
+/// The memory tier of a host.
+#[derive(Debug)]
+pub struct Host {
+    capacity: u64,
+    batch: u64,
+    mode: Mode,
+    vms: Vec<Vm>,
+    used: u64,
+    /// Puts so far: the age of a page.
+    now: u32,
+}
+
+impl Host {
+    /// A tier of `capacity` pages that evicts `batch` pages at a time.
+    pub const fn new(capacity: u64, batch: u64, mode: Mode) -> Self {
+        Self {
+            capacity,
+            batch,
+            mode,
+            vms: Vec::new(),
+            used: 0,
+            now: 0,
+        }
+    }
+
+    /// Adds a VM.
+    pub fn add_vm(&mut self, weight: u32) -> usize {
+        self.vms.push(Vm {
+            weight,
+            store: Store::new(Memory::default(), Hasher::new(0)),
+            pools: Vec::new(),
+        });
+        self.vms.len() - 1
+    }
+
+    /// Adds a pool to a VM.
+    pub fn add_pool(&mut self, vm: usize, weight: u32, order: Order) -> PoolId {
+        let id = PoolId {
+            vm,
+            pool: self.vms[vm].pools.len(),
+        };
+        let vm = &mut self.vms[vm];
+        vm.pools.push(Pool { weight, order });
+        let lists = &mut vm.store.storage_mut().lists;
+        lists.resize(lists.len() + CLASSES, List::default());
+        id
+    }
+
+    /// Changes the capacity; pages above it leave with the next puts.
+    pub const fn set_capacity(&mut self, pages: u64) {
+        self.capacity = pages;
+    }
+
+    /// Changes the weight of a VM.
+    pub fn set_vm_weight(&mut self, vm: usize, weight: u32) {
+        self.vms[vm].weight = weight;
+    }
+
+    /// Changes the weight of a pool.
+    pub fn set_weight(&mut self, id: PoolId, weight: u32) {
+        self.vms[id.vm].pools[id.pool].weight = weight;
+    }
+
+    /// Takes a page out; says whether it was there.
+    pub fn take(&mut self, vm: usize, page: Page) -> bool {
+        self.remove(vm, page, Reason::Hit)
+    }
+
+    /// Frees a page whose content is gone.
+    pub fn flush(&mut self, vm: usize, page: Page) {
+        self.remove(vm, page, Reason::Flush);
+    }
+
+    /// Stores a page, making room for it if there is none. Pools without weight store nothing.
+    pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
+        if self.vms[id.vm].pools[id.pool].weight == 0 || self.capacity == 0 {
+            return false;
+        }
+        while self.used >= self.capacity {
+            if self.evict_batch() == 0 {
+                return false;
+            }
+        }
+        self.now += 1;
+        let store = &mut self.vms[id.vm].store;
+        if store.room() == 0 {
+            store.storage_mut().segments.push(Segment::EMPTY);
+        }
+        let entry = Entry {
+            pool: list(id.pool, class.number()),
+            handle: 0,
+            stamp: self.now,
+        };
+        let inserted = store.insert(&page.key(), entry);
+        if let Some(replaced) = inserted.replaced {
+            replaced.into_handle();
+            self.used -= 1;
+        }
+        self.used += u64::from(inserted.stored);
+        inserted.stored
+    }
+
+    /// What the guest is told about a pool.
+    pub fn pressure(&self, id: PoolId) -> Pressure {
+        let vm = &self.vms[id.vm];
+        let used = held(vm, id.pool);
+        let spare = self.capacity.saturating_sub(self.used);
+        if self.mode == Mode::Global {
+            return Pressure {
+                capacity: self.capacity,
+                full: is_full(self.used, self.capacity, self.batch),
+                floor: Class::LOWEST,
+            };
+        }
+        let entitlement = self.entitlement(id);
+        let capacity = entitlement.max(used + spare);
+        Pressure {
+            capacity,
+            full: is_full(used, capacity, self.batch),
+            floor: Class::new(self.next_class(id).unwrap_or(0) as u8),
+        }
+    }
+
+    /// Pages a pool is entitled to.
+    pub fn entitlement(&self, id: PoolId) -> u64 {
+        let part = |pages: u64, weight: u32, total: u64| {
+            (pages * u64::from(weight)).checked_div(total).unwrap_or(0)
+        };
+        let vms: u64 = self.vms.iter().map(|vm| u64::from(vm.weight)).sum();
+        let vm = &self.vms[id.vm];
+        let pools: u64 = vm.pools.iter().map(|pool| u64::from(pool.weight)).sum();
+        part(part(self.capacity, vm.weight, vms), vm.pools[id.pool].weight, pools)
+    }
+
+    /// What a pool counted.
+    pub fn counts(&self, id: PoolId) -> Counts {
+        let mut sum = List::default();
+        for list in lists(&self.vms[id.vm], id.pool) {
+            sum.merge(list);
+        }
+        Counts {
+            used: sum.used,
+            puts: sum.puts,
+            hits: sum.hits,
+            evictions: sum.evictions,
+        }
+    }
+
+    /// Pages held in all.
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn remove(&mut self, vm: usize, page: Page, reason: Reason) -> bool {
+        let removed = self.vms[vm].store.remove(&page.key(), reason);
+        let found = removed.is_some();
+        self.used -= u64::from(found);
+        found
+    }
+
+    fn evict_batch(&mut self) -> u64 {
+        let evicted = match self.mode {
+            Mode::Weighted => self.choose().map_or(0, |id| self.evict(id)),
+            Mode::Global => self.evict_oldest(),
+        };
+        self.used -= evicted;
+        evicted
+    }
+
+    /// Algorithm 1 among VMs, then among the pools of the victim.
+    fn choose(&self) -> Option<PoolId> {
+        let entity = |weight, used| Entity {
+            weight,
+            used,
+            entitlement: 0,
+        };
+        let mut vms: Vec<Entity> = self
+            .vms
+            .iter()
+            .map(|vm| entity(vm.weight, u64::from(vm.store.used())))
+            .collect();
+        entitle(&mut vms, self.capacity);
+        let at = victim(&vms, self.batch)?;
+        let vm = &self.vms[at];
+        let mut pools: Vec<Entity> = (0..vm.pools.len())
+            .map(|pool| entity(vm.pools[pool].weight, held(vm, pool)))
+            .collect();
+        entitle(&mut pools, vms[at].entitlement.max(vms[at].used));
+        let pool = victim(&pools, self.batch)?;
+        Some(PoolId { vm: at, pool })
+    }
+
+    fn evict(&mut self, id: PoolId) -> u64 {
+        let mut evicted = 0;
+        while evicted < self.batch {
+            let Some(class) = self.next_class(id) else {
+                break;
+            };
+            let list = list(id.pool, class);
+            let Some(removed) = self.vms[id.vm].store.remove_oldest(list, Reason::Eviction) else {
+                break;
+            };
+            removed.into_handle();
+            evicted += 1;
+        }
+        evicted
+    }
+
+    fn evict_oldest(&mut self) -> u64 {
+        let mut evicted = 0;
+        while evicted < self.batch {
+            let mut oldest: Option<(u32, usize, u16)> = None;
+            for (at, vm) in self.vms.iter().enumerate() {
+                for list in 0..vm.store.storage().lists.len() as u16 {
+                    let Some(stamp) = vm.store.oldest_stamp(list) else {
+                        continue;
+                    };
+                    if oldest.is_none_or(|(least, ..)| stamp < least) {
+                        oldest = Some((stamp, at, list));
+                    }
+                }
+            }
+            let Some((_, vm, list)) = oldest else {
+                break;
+            };
+            let removed = self.vms[vm].store.remove_oldest(list, Reason::Eviction);
+            evicted += u64::from(removed.is_some());
+        }
+        evicted
+    }
+
+    fn next_class(&self, id: PoolId) -> Option<usize> {
+        let vm = &self.vms[id.vm];
+        let mut queues = [Queue::default(); CLASSES];
+        for (class, queue) in queues.iter_mut().enumerate() {
+            let list = list(id.pool, class);
+            queue.used = vm.store.storage().lists[usize::from(list)].used;
+            if let Some(stamp) = vm.store.oldest_stamp(list) {
+                queue.oldest = self.now.wrapping_sub(stamp);
+            }
+        }
+        vm.pools[id.pool].order.victim(&queues)
+    }
+}
+
+fn list(pool: usize, class: usize) -> u16 {
+    (pool * CLASSES + class) as u16
+}
+
+fn lists(vm: &Vm, pool: usize) -> &[List] {
+    &vm.store.storage().lists[pool * CLASSES..][..CLASSES]
+}
+
+fn held(vm: &Vm, pool: usize) -> u64 {
+    lists(vm, pool).iter().map(|list| list.used).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(host: &mut Host, id: PoolId, file: u32, pages: u32) {
+        for index in 0..pages {
+            assert!(host.put(id, Page::new(file, index), Class::LOWEST));
+        }
+    }
+
+    #[test]
+    fn shares_follow_weights_and_counts_add_up() {
+        let mut host = Host::new(1000, 10, Mode::Weighted);
+        let vm = host.add_vm(100);
+        let one = host.add_pool(vm, 75, Order::Aged);
+        let two = host.add_pool(vm, 25, Order::Aged);
+        fill(&mut host, one, 1, 3000);
+        assert_eq!(host.counts(one).used, host.used());
+        for file in 2..6 {
+            fill(&mut host, two, file, 1000);
+            fill(&mut host, one, file + 10, 1000);
+        }
+        for (id, share) in [(one, 750), (two, 250)] {
+            let counts = host.counts(id);
+            assert!(counts.used.abs_diff(share) <= 20, "{counts:?}");
+            assert_eq!(counts.used, counts.puts - counts.evictions);
+        }
+        assert!(host.used() <= 1000);
+    }
+
+    #[test]
+    fn the_oldest_of_all_leaves_in_global_mode() {
+        let mut host = Host::new(100, 10, Mode::Global);
+        let vm = host.add_vm(100);
+        let one = host.add_pool(vm, 99, Order::Aged);
+        let two = host.add_pool(vm, 1, Order::Aged);
+        fill(&mut host, one, 1, 100);
+        fill(&mut host, two, 2, 90);
+        assert_eq!(host.counts(one).used, 10);
+        assert!(!host.take(vm, Page::new(1, 0)));
+        assert!(host.take(vm, Page::new(1, 99)));
+        host.flush(vm, Page::new(2, 0));
+        assert_eq!(host.used(), 98);
+    }
+}

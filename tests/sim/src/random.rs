@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Random numbers that are the same everywhere and for ever.
+
+use ddabi::key::mix;
+
+/// A generator (SplitMix's step with the project's mixer).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator with a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(mix(seed.wrapping_add(1)))
+    }
+
+    /// 64 random bits.
+    pub const fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.word() as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// A number from 0 to 1, without 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.word() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Gamma distributed with shape 1.5, Filebench's default, and this mean: half of a squared
+    /// normal number for the shape of one half, and an exponential one for the rest.
+    pub fn gamma(&mut self, mean: f64) -> f64 {
+        let exponential = -(1.0 - self.unit()).ln();
+        let radius = -2.0 * (1.0 - self.unit()).ln();
+        let normal = radius.sqrt() * (self.unit() * core::f64::consts::TAU).cos();
+        (exponential + normal * normal / 2.0) * mean / 1.5
+    }
+}
+
+/// Numbers below a bound by Zipf's law, the popular ones spread over the range.
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    sums: Vec<f64>,
+    order: Vec<u32>,
+}
+
+impl Zipf {
+    /// `count` numbers; the n-th most popular is `n.powf(exponent)` times rarer than the first.
+    pub fn new(count: u32, exponent: f64, seed: u64) -> Self {
+        let sums = (1..=count).scan(0.0, |sum, rank| {
+            *sum += f64::from(rank).powf(-exponent);
+            Some(*sum)
+        });
+        let mut random = Random::new(seed);
+        let mut order: Vec<u32> = (0..count).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        Self {
+            sums: sums.collect(),
+            order,
+        }
+    }
+
+    /// The next number.
+    pub fn next(&self, random: &mut Random) -> u32 {
+        let total = self.sums.last().copied().unwrap_or_default();
+        let wanted = random.unit() * total;
+        let rank = self.sums.partition_point(|sum| *sum <= wanted);
+        self.order[rank.min(self.order.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gamma_has_its_mean() {
+        let mut random = Random::new(1);
+        let mean = (0..100_000).map(|_| random.gamma(16.0)).sum::<f64>() / 100_000.0;
+        assert!((15.8..16.2).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn zipf_prefers_few() {
+        let (zipf, mut random) = (Zipf::new(1000, 1.0, 1), Random::new(2));
+        let top = zipf.order[0];
+        let hits = (0..10_000).filter(|_| zipf.next(&mut random) == top);
+        // One of the 1000th harmonic number, 7.49.
+        assert!((1200..1500).contains(&hits.count()));
+    }
+}

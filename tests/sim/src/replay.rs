@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One container, one stream of accesses: what a policy makes of it.
+
+use crate::host::{Host, Mode};
+use crate::pagecache::PageCache;
+use crate::stream::{Access, Kind};
+use ddcore::curve::{Curve, Slot};
+use ddcore::policy::shadow::Cell;
+use ddcore::policy::{Admission, Name, Policy, Verdict, sketch};
+
+/// Cells of the default's small caches for a pool of the sizes that are replayed: 192 KiB.
+pub const CELLS: usize = 3 * 4096;
+
+/// Slots of a curve: 64 KiB.
+pub const SLOTS: usize = 4096;
+
+/// Sizes of a replay, in pages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sizes {
+    /// The guest's page cache.
+    pub guest: usize,
+    /// The host's store.
+    pub host: usize,
+    /// Evicted at once: 2 MiB unless the store is small.
+    pub batch: u64,
+}
+
+impl Sizes {
+    /// Sizes with the usual batch, or a hundredth of a small store.
+    pub fn new(guest: usize, host: usize) -> Self {
+        Self {
+            guest,
+            host,
+            batch: (host as u64 / 100).clamp(1, 512),
+        }
+    }
+}
+
+/// What came of it, in pages.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// Accesses.
+    pub accesses: u64,
+    /// Found in the guest.
+    pub guest_hits: u64,
+    /// Found at the host.
+    pub hits: u64,
+    /// Copied to the host.
+    pub puts: u64,
+}
+
+impl Outcome {
+    /// Hits of the host for each access.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.accesses as f64).max(1.0)
+    }
+
+    /// Puts for each hit; none without a hit.
+    pub fn puts_per_hit(&self) -> Option<f64> {
+        (self.hits > 0).then(|| self.puts as f64 / self.hits as f64)
+    }
+}
+
+/// Replays a stream with a policy.
+pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
+    let mut host = Host::new(sizes.host as u64, sizes.batch, Mode::Weighted);
+    let vm = host.add_vm(100);
+    let pool = host.add_pool(vm, 100, policy.order());
+    let mut admission = Admission::new(
+        policy,
+        vec![0u64; sketch::words(sizes.host)],
+        vec![Cell::default(); CELLS],
+    );
+    let mut outcome = Outcome::default();
+    let mut guest = PageCache::new(sizes.guest);
+    for access in stream {
+        outcome.accesses += 1;
+        let write = access.kind == Kind::Write;
+        if guest.access(access.page, write) {
+            outcome.guest_hits += 1;
+            continue;
+        }
+        let name = Name::of(&access.page.key());
+        if write {
+            host.flush(vm, access.page);
+            // Written or read, the page was wanted.
+            admission.missed(&name, false);
+        } else {
+            let hit = host.take(vm, access.page);
+            outcome.hits += u64::from(hit);
+            admission.missed(&name, hit);
+        }
+        guest.insert(access.page, write);
+        while let Some(reclaimed) = guest.reclaim() {
+            let name = Name::of(&reclaimed.page.key());
+            let pressure = host.pressure(pool);
+            match admission.offered(&name, reclaimed.workingset, &pressure) {
+                Verdict::Put(class) => {
+                    outcome.puts += u64::from(host.put(pool, reclaimed.page, class));
+                }
+                Verdict::Refuse(_) => {}
+            }
+        }
+    }
+    outcome
+}
+
+/// The curve of a stream behind a guest of this size.
+pub fn curve(stream: &[Access], guest: usize) -> Curve<Vec<Slot>> {
+    let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
+    let mut cache = PageCache::new(guest);
+    for access in stream {
+        let write = access.kind == Kind::Write;
+        if cache.access(access.page, write) {
+            continue;
+        }
+        let hash = Name::of(&access.page.key()).page;
+        if write {
+            curve.gone(hash);
+        } else {
+            curve.read(hash);
+        }
+        cache.insert(access.page, write);
+        while let Some(reclaimed) = cache.reclaim() {
+            curve.left(Name::of(&reclaimed.page.key()).page);
+        }
+    }
+    curve
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A stream of accesses to pages, as replays take it.
+
+use crate::page::Page;
+
+/// What is done to a page.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// It is read.
+    Read,
+    /// All of it is written: no older content is of use.
+    Write,
+}
+
+/// One access.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Access {
+    /// Which page.
+    pub page: Page,
+    /// What is done.
+    pub kind: Kind,
+}
+
+impl Access {
+    /// A read.
+    pub const fn read(page: Page) -> Self {
+        Self {
+            page,
+            kind: Kind::Read,
+        }
+    }
+}
+
+/// Different pages of a stream.
+pub fn distinct(stream: &[Access]) -> usize {
+    let mut pages: Vec<Page> = stream.iter().map(|access| access.page).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages.len()
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The policy table: every policy on every load, beside what is possible.
+
+use crate::bound::{belady, inclusive_lru};
+use crate::replay::{Outcome, Sizes, replay};
+use crate::stream::{Access, Kind, distinct};
+use crate::workload::synthetic;
+use ddcore::policy::Policy;
+
+/// A load of the table.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// For people.
+    pub name: String,
+    /// What it accesses.
+    pub stream: Vec<Access>,
+    /// Sizes.
+    pub sizes: Sizes,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The load.
+    pub name: String,
+    /// Sizes.
+    pub sizes: Sizes,
+    /// An inclusive LRU cache of the same size.
+    pub inclusive: Outcome,
+    /// Each policy, in the order of [`Policy::ALL`].
+    pub policies: Vec<(Policy, Outcome)>,
+    /// Belady's optimum.
+    pub belady: Outcome,
+}
+
+impl Row {
+    /// What a policy made of it.
+    pub fn of(&self, policy: Policy) -> Outcome {
+        let found = self.policies.iter().find(|(other, _)| *other == policy);
+        found.map(|(_, outcome)| *outcome).unwrap_or_default()
+    }
+}
+
+/// Runs all policies on a load.
+pub fn row(load: &Load) -> Row {
+    let run = |policy| (policy, replay(&load.stream, load.sizes, policy));
+    Row {
+        name: load.name.clone(),
+        sizes: load.sizes,
+        inclusive: inclusive_lru(&load.stream, load.sizes),
+        policies: Policy::ALL.into_iter().map(run).collect(),
+        belady: belady(&load.stream, load.sizes),
+    }
+}
+
+/// The loads of a recorded trace: guests and hosts of some percent of its pages. `reads` takes
+/// its writes for reads, so that every access counts.
+pub fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool) -> Vec<Load> {
+    let mut stream = stream.to_vec();
+    if reads {
+        for access in &mut stream {
+            access.kind = Kind::Read;
+        }
+    }
+    let pages = distinct(&stream);
+    let load = |(guest, host): &(usize, usize)| Load {
+        name: format!("{name} {guest} %, {host} %"),
+        stream: stream.clone(),
+        sizes: Sizes::new(pages * guest / 100, pages * host / 100),
+    };
+    sizes.iter().map(load).collect()
+}
+
+/// The synthetic loads.
+pub fn synthetic() -> Vec<Load> {
+    synthetic::all()
+        .into_iter()
+        .map(|(name, stream, guest, host)| Load {
+            name: name.into(),
+            stream,
+            sizes: Sizes::new(guest, host),
+        })
+        .collect()
+}
