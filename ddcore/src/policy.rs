@@ -31,6 +31,7 @@
 pub mod admission;
 pub mod ghost;
 pub mod order;
+pub mod pressure;
 pub mod shadow;
 pub mod sketch;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub mod throttle;
 
 pub use admission::{Admission, Refusal, Verdict};
 pub use order::{Order, CLASSES};
+pub use pressure::{is_full, Pressure};
 
 use ddabi::key::{mix, PageKey};
 
@@ -138,26 +140,6 @@ impl Class {
     pub const fn number(self) -> usize {
         self.0 as usize
     }
-}
-
-/// What the host says about a pool, in its answers.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Pressure {
-    /// Pages the pool may hold now.
-    pub capacity: u64,
-    /// Whether a put would make somebody leave; see [`is_full`].
-    pub full: bool,
-    /// The class that would give.
-    pub floor: Class,
-}
-
-/// Whether a pool counts as full.
-///
-/// An eviction frees a whole batch. If that were room, each page that is admitted for its worth
-/// would let a batch of others in for nothing; so two batches of room are needed, the same
-/// threshold as for spare room in Algorithm 1.
-pub const fn is_full(used: u64, capacity: u64, batch: u64) -> bool {
-    used.saturating_add(2 * batch) >= capacity
 }
 
 /// What a page is known by here: hashes, so that a policy needs no keys.

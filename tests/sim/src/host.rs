@@ -8,7 +8,7 @@
 use crate::page::Page;
 use ddcore::partition::{Entity, entitle, victim};
 use ddcore::policy::order::Queue;
-use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full};
+use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full, pressure};
 use ddcore::store::{Entry, Hasher, List, Reason, Segment, Storage, Store};
 
 /// How the tier is divided.
@@ -183,34 +183,25 @@ impl Host {
 
     /// What the guest is told about a pool.
     pub fn pressure(&self, id: PoolId) -> Pressure {
-        let vm = &self.vms[id.vm];
-        let used = held(vm, id.pool);
         let spare = self.capacity.saturating_sub(self.used);
-        if self.mode == Mode::Global {
+        let used = held(&self.vms[id.vm], id.pool);
+        let tier_is_full = is_full(self.used, self.capacity, self.batch);
+        if self.mode == Mode::Global || !tier_is_full {
             return Pressure {
-                capacity: self.capacity,
-                full: is_full(self.used, self.capacity, self.batch),
+                capacity: used + spare,
+                full: tier_is_full,
                 floor: Class::LOWEST,
             };
         }
-        let entitlement = self.entitlement(id);
-        let capacity = entitlement.max(used + spare);
+        let vms = self.entities();
+        let pages = pressure::capacity(&vms, id.vm, self.batch);
+        let pools = self.pool_entities(id.vm, pages);
+        let capacity = pressure::capacity(&pools, id.pool, self.batch);
         Pressure {
             capacity,
             full: is_full(used, capacity, self.batch),
             floor: Class::new(self.next_class(id).unwrap_or(0) as u8),
         }
-    }
-
-    /// Pages a pool is entitled to.
-    pub fn entitlement(&self, id: PoolId) -> u64 {
-        let part = |pages: u64, weight: u32, total: u64| {
-            (pages * u64::from(weight)).checked_div(total).unwrap_or(0)
-        };
-        let vms: u64 = self.vms.iter().map(|vm| u64::from(vm.weight)).sum();
-        let vm = &self.vms[id.vm];
-        let pools: u64 = vm.pools.iter().map(|pool| u64::from(pool.weight)).sum();
-        part(part(self.capacity, vm.weight, vms), vm.pools[id.pool].weight, pools)
     }
 
     /// What a pool counted.
@@ -250,25 +241,34 @@ impl Host {
 
     /// Algorithm 1 among VMs, then among the pools of the victim.
     fn choose(&self) -> Option<PoolId> {
-        let entity = |weight, used| Entity {
-            weight,
-            used,
+        let vms = self.entities();
+        let vm = victim(&vms, self.batch)?;
+        let pools = self.pool_entities(vm, vms[vm].entitlement.max(vms[vm].used));
+        let pool = victim(&pools, self.batch)?;
+        Some(PoolId { vm, pool })
+    }
+
+    fn entities(&self) -> Vec<Entity> {
+        let of = |vm: &Vm| Entity {
+            weight: vm.weight,
+            used: u64::from(vm.store.used()),
             entitlement: 0,
         };
-        let mut vms: Vec<Entity> = self
-            .vms
-            .iter()
-            .map(|vm| entity(vm.weight, u64::from(vm.store.used())))
-            .collect();
+        let mut vms: Vec<Entity> = self.vms.iter().map(of).collect();
         entitle(&mut vms, self.capacity);
-        let at = victim(&vms, self.batch)?;
-        let vm = &self.vms[at];
-        let mut pools: Vec<Entity> = (0..vm.pools.len())
-            .map(|pool| entity(vm.pools[pool].weight, held(vm, pool)))
-            .collect();
-        entitle(&mut pools, vms[at].entitlement.max(vms[at].used));
-        let pool = victim(&pools, self.batch)?;
-        Some(PoolId { vm: at, pool })
+        vms
+    }
+
+    fn pool_entities(&self, vm: usize, pages: u64) -> Vec<Entity> {
+        let vm = &self.vms[vm];
+        let of = |(number, pool): (usize, &Pool)| Entity {
+            weight: pool.weight,
+            used: held(vm, number),
+            entitlement: 0,
+        };
+        let mut pools: Vec<Entity> = vm.pools.iter().enumerate().map(of).collect();
+        entitle(&mut pools, pages);
+        pools
     }
 
     fn evict(&mut self, id: PoolId) -> u64 {

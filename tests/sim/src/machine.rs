@@ -1,1 +1,321 @@
-//! x
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMs with containers on one host with one disk, in simulated time.
+//!
+//! Threads run one operation after the other and wait for each of its steps. Processors of a
+//! container and the disk serve one request after the other, in the order they were asked; what
+//! each costs is in [`crate::parameters`].
+
+use crate::host::{Host, Mode, PoolId};
+use crate::page::Page;
+use crate::pagecache::PageCache;
+use crate::parameters::{
+    BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNITS_PER_MIB, WRITE_MERGE,
+};
+use crate::random::Random;
+use crate::workload::{ANONYMOUS, Step, Workload};
+use ddcore::policy::shadow::Cell;
+use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What a container is made of.
+pub struct Container {
+    /// Number of its VM.
+    pub vm: usize,
+    /// Limit of its page cache in MiB.
+    pub limit_mib: u64,
+    /// Weight of its pool.
+    pub weight: u32,
+    /// Policy of its pool.
+    pub policy: Policy,
+    /// Processors it may use.
+    pub processors: usize,
+    /// Threads.
+    pub threads: usize,
+    /// When it starts, in seconds.
+    pub start_s: u64,
+    /// What it does.
+    pub workload: Box<dyn Workload>,
+}
+
+/// What a container did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Operations.
+    pub operations: u64,
+    /// Bytes read and written by the application.
+    pub bytes: u64,
+    /// Nanoseconds that operations took, summed up.
+    pub latency: u64,
+    /// Units read from disk.
+    pub disk_units: u64,
+    /// Units that the page cache did not have.
+    pub missed_units: u64,
+}
+
+struct Running {
+    pool: PoolId,
+    cache: PageCache,
+    admission: Admission<Vec<u64>, Vec<Cell>>,
+    processors: Vec<u64>,
+    workload: Box<dyn Workload>,
+    work: Work,
+    threads: Vec<Thread>,
+}
+
+#[derive(Default)]
+struct Thread {
+    steps: VecDeque<Step>,
+    began: u64,
+}
+
+/// All of it.
+pub struct Machine {
+    host: Host,
+    containers: Vec<Running>,
+    disk_free: u64,
+    /// Where the disk's head is: the unit after the last one read.
+    head: Option<Page>,
+    random: Random,
+    queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
+    scratch: Vec<Step>,
+}
+
+/// Cells of the default's small caches: pools of some hundred thousand units.
+const CELLS: usize = 3 * 2048;
+
+impl Machine {
+    /// A host whose tier has `capacity_mib` MiB.
+    pub fn new(capacity_mib: u64, mode: Mode) -> Self {
+        Self {
+            host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
+            containers: Vec::new(),
+            disk_free: 0,
+            head: None,
+            random: Random::new(42),
+            queue: BinaryHeap::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The host, to change weights and sizes.
+    pub const fn host(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// Adds a container; its number is how many there were.
+    pub fn add(&mut self, container: Container) -> usize {
+        let number = self.containers.len();
+        let order = container.policy.order();
+        let pool = self.host.add_pool(container.vm, container.weight, order);
+        let cells = match container.policy {
+            Policy::Adaptive => CELLS,
+            _ => 0,
+        };
+        self.containers.push(Running {
+            pool,
+            cache: PageCache::new((container.limit_mib * UNITS_PER_MIB) as usize),
+            admission: Admission::new(
+                container.policy,
+                vec![0; sketch::words(1 << 18)],
+                vec![Cell::default(); cells],
+            ),
+            processors: vec![0; container.processors],
+            workload: container.workload,
+            work: Work::default(),
+            threads: (0..container.threads).map(|_| Thread::default()).collect(),
+        });
+        for thread in 0..container.threads {
+            let entry = (container.start_s * SECOND, number, thread);
+            self.queue.push(Reverse(entry));
+        }
+        number
+    }
+
+    /// Runs until this second.
+    pub fn run(&mut self, until_s: u64) {
+        while let Some(Reverse((now, container, thread))) = self.queue.pop() {
+            if now >= until_s * SECOND {
+                self.queue.push(Reverse((now, container, thread)));
+                return;
+            }
+            let then = self.step(now, container, thread);
+            self.queue.push(Reverse((then, container, thread)));
+        }
+    }
+
+    /// MiB that a container holds in the store.
+    pub fn held_mib(&self, container: usize) -> f64 {
+        let used = self.host.counts(self.containers[container].pool).used;
+        used as f64 / UNITS_PER_MIB as f64
+    }
+
+    /// What a container did so far.
+    pub fn work(&self, container: usize) -> Work {
+        self.containers[container].work
+    }
+
+    /// The pool of a container.
+    pub fn pool(&self, container: usize) -> PoolId {
+        self.containers[container].pool
+    }
+
+    /// What the host counted for a container's pool, in units.
+    pub fn counts(&self, container: usize) -> crate::host::Counts {
+        self.host.counts(self.containers[container].pool)
+    }
+
+    /// Does one step of a thread and says when it is done.
+    fn step(&mut self, now: u64, container: usize, thread: usize) -> u64 {
+        let running = &mut self.containers[container];
+        let Some(step) = running.threads[thread].steps.pop_front() else {
+            let state = &mut running.threads[thread];
+            if state.began > 0 {
+                running.work.operations += 1;
+                running.work.latency += now - state.began;
+            }
+            state.began = now.max(1);
+            self.scratch.clear();
+            running
+                .workload
+                .next(thread, &mut self.random, &mut self.scratch);
+            state.steps.extend(self.scratch.drain(..));
+            return now;
+        };
+        match step {
+            Step::Work(time) => running.compute(now, time),
+            Step::Wait(time) => now + time,
+            Step::Sync => self.seek(now),
+            Step::Delete { file, units } => {
+                for index in 0..units {
+                    let page = page_of(running.pool, file, index);
+                    running.cache.forget(page);
+                    self.host.flush(running.pool.vm, page);
+                }
+                now
+            }
+            Step::Write { file, first, units } => self.write(now, container, (file, first, units)),
+            Step::Read { file, first, units } => self.read(now, container, (file, first, units)),
+        }
+    }
+
+    fn read(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
+        let mut time = 0;
+        let mut done = now;
+        for index in first..first + units {
+            let running = &mut self.containers[container];
+            let page = page_of(running.pool, file, index);
+            time += COPY;
+            if running.cache.access(page, false) {
+                continue;
+            }
+            running.work.missed_units += 1;
+            let anonymous = file & ANONYMOUS != 0;
+            let hit = !anonymous && self.host.take(running.pool.vm, page);
+            if !anonymous {
+                running.admission.missed(&Name::of(&page.key()), hit);
+            }
+            if hit {
+                time += GET;
+            } else {
+                running.work.disk_units += 1;
+                done = self.load(done, page);
+            }
+            time += self.admit(now, container, page, anonymous);
+        }
+        let running = &mut self.containers[container];
+        running.work.bytes += u64::from(units) * UNIT;
+        running.compute(done, time)
+    }
+
+    fn write(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
+        let mut time = 0;
+        for index in first..first + units {
+            let running = &mut self.containers[container];
+            let page = page_of(running.pool, file, index);
+            time += COPY;
+            if !running.cache.access(page, false) {
+                self.host.flush(running.pool.vm, page);
+                time += self.admit(now, container, page, false);
+            }
+        }
+        // Pages are clean as soon as they are written: they get the disk's time at once, and the
+        // writer waits if too much is queued.
+        let wait = self.store(now, u64::from(units));
+        let running = &mut self.containers[container];
+        running.work.bytes += u64::from(units) * UNIT;
+        running.compute(wait, time)
+    }
+
+    /// Adds a page to a page cache and puts what has to leave for it.
+    fn admit(&mut self, now: u64, container: usize, page: Page, dirty: bool) -> u64 {
+        let mut time = 0;
+        self.containers[container].cache.insert(page, dirty);
+        while let Some(reclaimed) = self.containers[container].cache.reclaim() {
+            if reclaimed.dirty {
+                self.store(now, 1);
+                continue;
+            }
+            let running = &mut self.containers[container];
+            let name = Name::of(&reclaimed.page.key());
+            let pressure = match running.admission.policy() {
+                // Not asked for by what admits everything, and dear to compute.
+                Policy::Fifo => Pressure::default(),
+                _ => self.host.pressure(running.pool),
+            };
+            let verdict = running
+                .admission
+                .offered(&name, reclaimed.workingset, &pressure);
+            if let Verdict::Put(class) = verdict
+                && self.host.put(running.pool, reclaimed.page, class)
+            {
+                time += PUT;
+            }
+        }
+        time
+    }
+
+    /// Reads a unit from disk; a run of units seeks once.
+    fn load(&mut self, now: u64, page: Page) -> u64 {
+        let begin = self.disk_free.max(now);
+        let seek = if self.head == Some(page) { 0 } else { SEEK };
+        self.head = Some(page.next());
+        self.disk_free = begin + seek + TRANSFER;
+        self.disk_free
+    }
+
+    /// Writes units some time later; says when the writer may go on.
+    fn store(&mut self, now: u64, units: u64) -> u64 {
+        let begin = self.disk_free.max(now);
+        self.head = None;
+        self.disk_free = begin + SEEK / WRITE_MERGE + units * TRANSFER;
+        self.disk_free.saturating_sub(QUEUE_LIMIT).max(now)
+    }
+
+    fn seek(&mut self, now: u64) -> u64 {
+        let begin = self.disk_free.max(now);
+        self.head = None;
+        self.disk_free = begin + SEEK + TRANSFER;
+        self.disk_free
+    }
+}
+
+impl Running {
+    /// Uses a processor, the one that is free first.
+    fn compute(&mut self, now: u64, time: u64) -> u64 {
+        let Some(free) = self.processors.iter_mut().min() else {
+            return now + time;
+        };
+        *free = now.max(*free) + time;
+        *free
+    }
+}
+
+/// Containers of a VM have files of their own.
+fn page_of(pool: PoolId, file: u32, index: u32) -> Page {
+    Page::new(
+        file & ANONYMOUS | (pool.pool as u32 + 1) << 24 | file & 0x00ff_ffff,
+        index,
+    )
+}

@@ -16,6 +16,12 @@ impl Page {
         Self((file as u64) << 32 | index as u64)
     }
 
+    /// The page after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// The key under which the store knows it.
     pub const fn key(self) -> PageKey {
         PageKey {

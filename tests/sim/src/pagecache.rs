@@ -128,7 +128,14 @@ impl PageCache {
             }
         };
         self.at.insert(page, at);
-        self.push(at, if refaulted { List::Active } else { List::Inactive });
+        self.push(
+            at,
+            if refaulted {
+                List::Active
+            } else {
+                List::Inactive
+            },
+        );
     }
 
     /// Reclaims a page, if there are more than the limit.

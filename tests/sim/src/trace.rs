@@ -42,7 +42,11 @@ pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
             .position(|name| names.contains(&name.trim().to_ascii_lowercase().as_str()))
             .with_context(|| format!("no column {}", names[0]))
     };
-    let (op, size, block) = (column(&["op"])?, column(&["size"])?, column(&["lbn", "lba"])?);
+    let (op, size, block) = (
+        column(&["op"])?,
+        column(&["size"])?,
+        column(&["lbn", "lba"])?,
+    );
     let mut stream = Vec::new();
     for (line, number) in lines.zip(2..) {
         let line = line?;
@@ -63,9 +67,8 @@ pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
         if size > LARGEST {
             bail!("line {number}: a request of {size} bytes");
         }
-        let kind = kind(field(op)).with_context(|| {
-            format!("line {number}: `{}` is neither read nor write", field(op))
-        })?;
+        let kind = kind(field(op))
+            .with_context(|| format!("line {number}: `{}` is neither read nor write", field(op)))?;
         let first = begin / PAGE_SIZE as u64;
         let last = begin.saturating_add(size.max(1) - 1) / PAGE_SIZE as u64;
         stream.extend((first..=last).map(|page| Access {

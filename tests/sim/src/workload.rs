@@ -1,5 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What runs in the containers.
+//! What runs in the containers: streams of pages for replays, threads of steps for the machine.
 
+pub mod filebench;
+pub mod keyvalue;
 pub mod synthetic;
+
+use crate::random::Random;
+
+/// Marks a "file" that is a process' memory: swapped, never cached by the host.
+pub const ANONYMOUS: u32 = 1 << 31;
+
+/// A part of an operation. Places and lengths are in units.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Reads a run.
+    Read {
+        /// The file.
+        file: u32,
+        /// First unit.
+        first: u32,
+        /// How many.
+        units: u32,
+    },
+    /// Writes a run, which reaches the disk later.
+    Write {
+        /// The file.
+        file: u32,
+        /// First unit.
+        first: u32,
+        /// How many.
+        units: u32,
+    },
+    /// Deletes a file.
+    Delete {
+        /// The file.
+        file: u32,
+        /// How many units it has.
+        units: u32,
+    },
+    /// Waits until the journal is on disk.
+    Sync,
+    /// Uses a processor for nanoseconds.
+    Work(u64),
+    /// Does nothing for nanoseconds.
+    Wait(u64),
+}
+
+impl Step {
+    /// A read.
+    pub const fn read(file: u32, first: u32, units: u32) -> Self {
+        Self::Read { file, first, units }
+    }
+
+    /// A write.
+    pub const fn write(file: u32, first: u32, units: u32) -> Self {
+        Self::Write { file, first, units }
+    }
+}
+
+/// Makes operations, one after the other, for threads that wait for each.
+pub trait Workload {
+    /// Appends the steps of the next operation of a thread.
+    fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>);
+}
