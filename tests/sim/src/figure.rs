@@ -1,1 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
 
+//! The papers' figures and tables, replayed at their sizes.
+//!
+//! One file for each group of experiments; [`plot`] draws, [`report`] writes the page and the
+//! summary. What needs the SSD tier or SLA control keeps its place, marked as missing.
+
+pub mod cooperative;
+pub mod dynamic;
+pub mod flexible;
+pub mod modes;
+pub mod motivation;
+pub mod plot;
+pub mod record;
+pub mod report;
+pub mod unicache;
+
+/// A figure or a table of a paper.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Which, such as `DoubleDecker, figure 9`.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Its plots and gaps.
+    pub parts: Vec<Part>,
+    /// Our numbers beside the paper's.
+    pub compared: Vec<Compared>,
+    /// Where ours differs, and why.
+    pub note: &'static str,
+}
+
+/// A part of a figure.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// Values over time or size.
+    Lines {
+        /// Title.
+        title: String,
+        /// Of the horizontal axis.
+        x: &'static str,
+        /// Of the vertical axis.
+        y: &'static str,
+        /// Name and points of each line.
+        lines: Vec<(String, Vec<(f64, f64)>)>,
+    },
+    /// A value for each of some things.
+    Bars {
+        /// Title.
+        title: String,
+        /// Of the vertical axis.
+        y: &'static str,
+        /// Label, ours, the paper's.
+        bars: Vec<(String, f64, Option<f64>)>,
+    },
+    /// Not built yet.
+    Missing(&'static str),
+}
+
+/// A number of ours beside the paper's.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// What it is.
+    pub what: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The paper's, if it says.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+}
+
+impl Compared {
+    /// A number.
+    pub fn new(
+        what: impl Into<String>,
+        unit: &'static str,
+        paper: impl Into<Option<f64>>,
+        ours: f64,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            unit,
+            paper: paper.into(),
+            ours,
+        }
+    }
+
+    /// Ours by the paper's.
+    pub fn ratio(&self) -> Option<f64> {
+        self.paper
+            .filter(|paper| *paper != 0.0)
+            .map(|paper| self.ours / paper)
+    }
+}
+
+/// Runs all experiments, on two threads.
+pub fn all() -> Vec<Figure> {
+    let (one, two) = std::thread::scope(|scope| {
+        let one =
+            scope.spawn(|| [modes::figures(), motivation::figures(), unicache::figures()].concat());
+        let two = [
+            flexible::figures(),
+            dynamic::figures(),
+            cooperative::figures(),
+        ]
+        .concat();
+        // A panic there is a panic here.
+        (one.join().expect("the first half of the experiments"), two)
+    });
+    let mut all = [one, two].concat();
+    all.sort_by_key(|figure| ORDER.iter().position(|name| *name == figure.name));
+    all
+}
+
+/// The order of the page.
+const ORDER: [&str; 14] = [
+    "DoubleDecker, figure 3",
+    "DoubleDecker, figure 4",
+    "DoubleDecker, figure 5",
+    "DoubleDecker, figure 9",
+    "DoubleDecker, figure 10",
+    "DoubleDecker, table 2",
+    "DoubleDecker, table 3",
+    "DoubleDecker, figure 11",
+    "DoubleDecker, figure 12",
+    "DoubleDecker, table 4",
+    "DoubleDecker, figure 13",
+    "DoubleDecker, figure 14",
+    "UniCache, figure 6",
+    "UniCache, figure 7",
+];

@@ -12,7 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod advice;
 pub mod bound;
 #[cfg(feature = "figures")]
 pub mod figure;

@@ -97,3 +97,31 @@ pub const PROXY_THREADS: usize = 10;
 pub const MAIL_THREADS: usize = 16;
 /// Streams of videos.
 pub const VIDEO_THREADS: usize = 8;
+
+/// The web servers of figures 3 and 4: each alone fills the store of 1 GiB beside its own memory.
+pub const LONE_WEB_SET_MIB: u64 = 2_200;
+/// Memory of each of the two containers of figures 3 and 4: a VM of 2 GiB less its kernel.
+pub const LONE_LIMIT_MIB: u64 = 900;
+
+/// Data of the stores of figure 5 and table 4: Redis and MySQL by table 1 (memory and swap),
+/// MongoDB more than memory and store together.
+pub const REDIS_SET_MIB: u64 = 1_990;
+/// MySQL's buffer pool and heap.
+pub const MYSQL_SET_MIB: u64 = 1_890;
+/// MongoDB's files.
+pub const MONGO_SET_MIB: u64 = 2_200;
+
+/// Videos of figure 14: VMs of 4 GiB fill a store of 2 GiB within ten minutes.
+pub const LARGE_VIDEO_MIB: u64 = 192;
+/// Time between two reads of 1 MiB of a stream of figure 14: 70 MB/s in all, what four VMs can get
+/// from one disk.
+pub const PACE: u64 = 400 * MS;
+
+/// UniCache's guests keep little themselves: its store is below a FUSE file system and memcached.
+pub const UNICACHE_LIMIT_MIB: u64 = 8;
+/// Wikipedia's pages and query results.
+pub const WIKIPEDIA_SET_MIB: u64 = 120;
+/// CloudStone's images and query results.
+pub const CLOUDSTONE_SET_MIB: u64 = 200;
+/// Time between two requests of UniCache's clients.
+pub const THINK: u64 = 20 * MS;

@@ -83,3 +83,27 @@ pub fn synthetic() -> Vec<Load> {
         })
         .collect()
 }
+
+/// The table for a document: hits in percent of all accesses, and puts for each.
+pub fn markdown(rows: &[Row]) -> String {
+    let cell = |outcome: Outcome| {
+        let puts = outcome.puts_per_hit();
+        let puts = puts.map_or("–".into(), |puts| format!("{puts:.1}"));
+        format!(" {:.1} / {puts} |", outcome.hit_ratio() * 100.0)
+    };
+    let mut text = String::from("| load | inclusive LRU |");
+    for policy in Policy::ALL {
+        text += &format!(" {} |", policy.name());
+    }
+    text += " Belady |\n|---|---|";
+    text += &"---|".repeat(Policy::ALL.len() + 1);
+    text.push('\n');
+    for row in rows {
+        text += &format!("| {} |{}", row.name, cell(row.inclusive));
+        for (_, outcome) in &row.policies {
+            text += &cell(*outcome);
+        }
+        text += &format!(" {:.1} |\n", row.belady.hit_ratio() * 100.0);
+    }
+    text
+}

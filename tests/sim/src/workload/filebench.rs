@@ -8,7 +8,7 @@
 
 use super::{Step, Workload};
 use crate::parameters::{
-    ACTIVE_VIDEOS, MS, PASSIVE_VIDEOS, REPLACE, SERVE, STREAM, UNITS_PER_MIB, US, VIDEO_MIB,
+    ACTIVE_VIDEOS, PASSIVE_VIDEOS, REPLACE, SECOND, SERVE, STREAM, UNITS_PER_MIB, US,
 };
 use crate::random::Random;
 
@@ -145,25 +145,53 @@ impl Workload for Mail {
 #[derive(Debug)]
 pub struct Video {
     units: u32,
+    /// Time between two reads of a stream.
+    pace: u64,
+    /// Active videos that the writer has still to make.
+    unmade: u32,
     /// Video and place of each stream.
     streams: Vec<(u32, u32)>,
     written: u32,
 }
 
 impl Video {
-    /// A server of Filebench's 32 active videos.
-    pub const fn new() -> Self {
+    /// A server of Filebench's 32 active videos of `mib` MiB, read as fast as possible.
+    pub const fn new(mib: u64) -> Self {
         Self {
-            units: (VIDEO_MIB * UNITS_PER_MIB) as u32,
+            units: (mib * UNITS_PER_MIB) as u32,
+            pace: 0,
+            unmade: 0,
             streams: Vec::new(),
             written: 0,
         }
     }
-}
 
-impl Default for Video {
-    fn default() -> Self {
-        Self::new()
+    /// The same, read at a steady pace after the writer made all videos, as Filebench does before
+    /// a run.
+    pub const fn paced(mib: u64, pace: u64) -> Self {
+        let mut video = Self::new(mib);
+        video.pace = pace;
+        video.unmade = ACTIVE_VIDEOS;
+        video
+    }
+
+    fn replace(&mut self, steps: &mut Vec<Step>) {
+        let units = self.units;
+        let (file, pause) = if self.unmade > 0 {
+            self.unmade -= 1;
+            (self.unmade, 0)
+        } else {
+            self.written += 1;
+            let parts = u64::from(units.div_ceil(UNITS_PER_MIB as u32));
+            let file = ACTIVE_VIDEOS + self.written % PASSIVE_VIDEOS;
+            steps.push(Step::Delete { file, units });
+            (file, REPLACE / parts)
+        };
+        for first in (0..units).step_by(UNITS_PER_MIB as usize) {
+            let count = (units - first).min(UNITS_PER_MIB as u32);
+            steps.push(Step::write(file, first, count));
+            steps.push(Step::Wait(pause));
+        }
     }
 }
 
@@ -171,33 +199,24 @@ impl Workload for Video {
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
         // Thread 0 is the writer.
         if thread == 0 {
-            let file = ACTIVE_VIDEOS + self.written % PASSIVE_VIDEOS;
-            self.written += 1;
-            let units = self.units;
-            steps.push(Step::Delete { file, units });
-            for first in (0..units).step_by(UNITS_PER_MIB as usize) {
-                let count = (units - first).min(UNITS_PER_MIB as u32);
-                steps.push(Step::write(file, first, count));
-                // A writer that is not slowed down would fill the disk's queue.
-                steps.push(Step::Wait(
-                    REPLACE / u64::from(units.div_ceil(UNITS_PER_MIB as u32)),
-                ));
-            }
+            self.replace(steps);
             return;
         }
-        self.streams
-            .resize(self.streams.len().max(thread + 1), (0, u32::MAX));
+        if self.unmade > 0 {
+            steps.push(Step::Wait(SECOND));
+            return;
+        }
+        let streams = self.streams.len().max(thread + 1);
+        self.streams.resize(streams, (0, u32::MAX));
         let (video, at) = &mut self.streams[thread];
         if *at >= self.units {
             *video = random.below(u64::from(ACTIVE_VIDEOS)) as u32;
             *at = 0;
         }
         let count = (self.units - *at).min(UNITS_PER_MIB as u32);
+        steps.push(Step::Wait(self.pace));
         steps.push(Step::Work(STREAM));
         steps.push(Step::read(*video, *at, count));
         *at += count;
     }
 }
-
-/// Time a slow reader of videos waits between two reads of 1 MiB.
-pub const PACE: u64 = 100 * MS;

@@ -17,6 +17,7 @@ pub struct KeyValue {
     work: u64,
     anonymous: bool,
     writes: f64,
+    think: u64,
 }
 
 impl KeyValue {
@@ -27,6 +28,7 @@ impl KeyValue {
             work,
             anonymous: false,
             writes: 0.05,
+            think: 0,
         }
     }
 
@@ -39,10 +41,11 @@ impl KeyValue {
         }
     }
 
-    /// A store that is only read.
+    /// A store that is only read, by clients that wait `think` nanoseconds between requests.
     #[must_use]
-    pub fn read_only(mut self) -> Self {
+    pub const fn read_slowly(mut self, think: u64) -> Self {
         self.writes = 0.0;
+        self.think = think;
         self
     }
 }
@@ -50,7 +53,11 @@ impl KeyValue {
 impl Workload for KeyValue {
     fn next(&mut self, _thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
         let unit = self.zipf.next(random);
-        let file = unit / FILE | if self.anonymous { ANONYMOUS } else { 0 };
+        let kind = if self.anonymous { ANONYMOUS } else { 0 };
+        let file = (unit / FILE) | kind;
+        if self.think > 0 {
+            steps.push(Step::Wait(self.think));
+        }
         steps.push(Step::Work(self.work));
         if random.unit() < self.writes {
             steps.push(Step::write(file, unit % FILE, 1));

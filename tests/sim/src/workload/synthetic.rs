@@ -11,7 +11,7 @@ type Named = (&'static str, Vec<Access>, usize, usize);
 
 /// All of them.
 pub fn all() -> Vec<Named> {
-    let mut all = vec![
+    vec![
         ("zipf 0.9, small host", zipf(50_000, 0.9, 1), 2_500, 5_000),
         ("zipf 0.9, large host", zipf(50_000, 0.9, 1), 2_500, 15_000),
         ("zipf 0.99 (YCSB)", zipf(50_000, 0.99, 2), 5_000, 5_000),
@@ -26,9 +26,7 @@ pub fn all() -> Vec<Named> {
         ("scans, each twice", twice(), 3_000, 5_000),
         ("window, slow", window(12), 3_000, 4_000),
         ("window, fast", window(6), 3_000, 4_500),
-    ];
-    all.extend(filebench());
-    all
+    ]
 }
 
 /// Accesses of a stream.
@@ -104,8 +102,4 @@ fn window(steps: u64) -> Vec<Access> {
     (0..LENGTH as u64)
         .map(|at| page(at / steps + random.below(8_000)))
         .collect()
-}
-
-fn filebench() -> Vec<Named> {
-    Vec::new()
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! DoubleDecker, section 5.3: weights and capacity that change (figures 13 and 14).
+
+use super::record::Record;
+use super::{Compared, Figure, Part};
+use crate::host::Mode;
+use crate::machine::{Container, Machine};
+use crate::parameters::{
+    LARGE_VIDEO_MIB, PACE, PROXY_SET_MIB, PROXY_THREADS, UNITS_PER_MIB, VIDEO_MIB, VIDEO_THREADS,
+    WEB_SET_MIB, WEB_THREADS,
+};
+use crate::workload::Workload;
+use crate::workload::filebench::{Proxy, Video, Webserver};
+use ddcore::policy::Policy;
+
+pub(super) fn figures() -> Vec<Figure> {
+    vec![thirteen(), fourteen()]
+}
+
+fn container(vm: usize, start_s: u64, threads: usize, workload: Box<dyn Workload>) -> Container {
+    Container {
+        vm,
+        limit_mib: 1_024,
+        weight: 100,
+        policy: Policy::Fifo,
+        processors: 2,
+        threads,
+        start_s,
+        workload,
+    }
+}
+
+fn thirteen() -> Figure {
+    let mut machine = Machine::new(1_024, Mode::Weighted);
+    let vm = machine.host().add_vm(100);
+    machine.add(container(
+        vm,
+        0,
+        WEB_THREADS,
+        Box::new(Webserver::new(WEB_SET_MIB, 1)),
+    ));
+    machine.add(container(
+        vm,
+        0,
+        PROXY_THREADS,
+        Box::new(Proxy::new(PROXY_SET_MIB, 2)),
+    ));
+    machine.add(container(
+        vm,
+        900,
+        VIDEO_THREADS,
+        Box::new(Video::new(VIDEO_MIB)),
+    ));
+    let mut record = Record::default();
+    record.run(&mut machine, 3, 2_400, |machine, second| {
+        let weights = match second {
+            0 => [60, 40, 0],
+            900 => [50, 30, 20],
+            1_800 => [60, 40, 0],
+            _ => return,
+        };
+        for (at, weight) in weights.into_iter().enumerate() {
+            let pool = machine.pool(at);
+            machine.host().set_weight(pool, weight);
+        }
+    });
+    let names = [
+        "Container 1 (web)",
+        "Container 2 (proxy)",
+        "Container 3 (video)",
+    ];
+    let row = |at: usize, from, until, paper| {
+        let what = format!("{}, {from} to {until} s", names[at]);
+        Compared::new(what, "MiB", paper, record.mean(at, from, until))
+    };
+    Figure {
+        name: "DoubleDecker, figure 13",
+        title: "Weights that change, among containers; a store of 1 GiB",
+        parts: vec![Part::Lines {
+            title: "60:40, from 900 s 50:30:20, from 1800 s 60:40".into(),
+            x: "seconds",
+            y: "MiB in the store",
+            lines: record.lines(&names, &[0, 1, 2]),
+        }],
+        compared: vec![
+            row(0, 800, 900, 600.0),
+            row(1, 800, 900, 400.0),
+            row(0, 1_400, 1_800, 500.0),
+            row(1, 1_400, 1_800, 300.0),
+            row(2, 1_400, 1_800, 200.0),
+            row(0, 2_200, 2_400, 600.0),
+            row(1, 2_200, 2_400, 400.0),
+        ],
+        note: "The paper moves container 3 to the SSD at 1800 s; here its weight becomes zero, \
+               which looks the same in the memory tier.",
+    }
+}
+
+fn fourteen() -> Figure {
+    let mut machine = Machine::new(2_048, Mode::Weighted);
+    let starts = [0, 600, 1_800];
+    for start in starts {
+        let vm = machine.host().add_vm(0);
+        let video = Box::new(Video::paced(LARGE_VIDEO_MIB, PACE));
+        let mut container = container(vm, start, VIDEO_THREADS, video);
+        // A VM of 4 GiB, less its kernel.
+        container.limit_mib = 3_840;
+        machine.add(container);
+    }
+    let mut record = Record::default();
+    record.run(&mut machine, 3, 2_700, |machine, second| {
+        let weights = match second {
+            0 => [100, 0, 0],
+            600 => [60, 40, 0],
+            1_800 => {
+                machine.host().set_capacity(4_096 * UNITS_PER_MIB);
+                [40, 35, 25]
+            }
+            _ => return,
+        };
+        for (vm, weight) in weights.into_iter().enumerate() {
+            machine.host().set_vm_weight(vm, weight);
+        }
+    });
+    let names = ["VM1", "VM2", "VM4"];
+    let row = |at: usize, from, until, paper| {
+        let what = format!("{}, {from} to {until} s", names[at]);
+        Compared::new(what, "MiB", paper, record.mean(at, from, until))
+    };
+    Figure {
+        name: "DoubleDecker, figure 14",
+        title: "VMs that come, weights and capacity that change",
+        parts: vec![
+            Part::Lines {
+                title: "2 GiB, from 1800 s 4 GiB".into(),
+                x: "seconds",
+                y: "MiB in the store",
+                lines: record.lines(&names, &[0, 1, 2]),
+            },
+            Part::Missing("VM3 uses the SSD tier only; the paper does not show it either"),
+        ],
+        compared: vec![
+            row(0, 500, 600, 2_000.0),
+            row(0, 1_500, 1_800, 1_200.0),
+            row(1, 1_500, 1_800, 800.0),
+            row(0, 2_400, 2_700, 1_600.0),
+            row(1, 2_400, 2_700, 1_400.0),
+            row(2, 2_400, 2_700, 1_000.0),
+        ],
+        note: "VM3 is left out with the SSD; its disk traffic would slow the others down a little.",
+    }
+}

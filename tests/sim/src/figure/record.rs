@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Running a machine and noting what its containers hold and do.
+
+use crate::host::Mode;
+use crate::machine::{Container, Machine, Work};
+use crate::parameters::{
+    MAIL_SET_MIB, MAIL_THREADS, PROXY_SET_MIB, PROXY_THREADS, SECOND, UNIT_PAGES, VIDEO_MIB,
+    VIDEO_THREADS, WEB_ANONYMOUS_MIB, WEB_SET_MIB, WEB_THREADS,
+};
+use crate::workload::Workload;
+use crate::workload::filebench::{Mail, Proxy, Video, Webserver};
+use ddcore::policy::Policy;
+
+/// Seconds between two notes.
+const STEP: u64 = 20;
+
+/// Names of the four workloads, in the paper's order.
+pub(super) const FOUR: [&str; 4] = ["Webserver", "Proxycache", "Mail", "Videoserver"];
+
+/// What was noted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// MiB held by each container over seconds.
+    pub(super) held: Vec<Vec<(f64, f64)>>,
+    works: Vec<Vec<Work>>,
+}
+
+impl Record {
+    /// Runs until a second; `event` is called before each note with the second.
+    pub(super) fn run(
+        &mut self,
+        machine: &mut Machine,
+        containers: usize,
+        until: u64,
+        mut event: impl FnMut(&mut Machine, u64),
+    ) {
+        self.held.resize(containers, Vec::new());
+        self.works.resize(containers, Vec::new());
+        let from = self.held.first().map_or(0, |held| held.len() as u64);
+        for second in (from * STEP..until).step_by(STEP as usize) {
+            event(machine, second);
+            machine.run(second + STEP);
+            for container in 0..containers {
+                let held = machine.held_mib(container);
+                self.held[container].push(((second + STEP) as f64, held));
+                self.works[container].push(machine.work(container));
+            }
+        }
+    }
+
+    /// What a container did between two seconds, a second; operations, MB, their mean latency in
+    /// milliseconds, and the share of reads that the store answered after the page cache did not.
+    pub(super) fn rate(&self, container: usize, from: u64, until: u64) -> Rate {
+        let at = |second: u64| {
+            let notes = &self.works[container];
+            match (second / STEP) as usize {
+                0 => Work::default(),
+                note => notes[(note - 1).min(notes.len() - 1)],
+            }
+        };
+        let (before, after) = (at(from), at(until));
+        let seconds = (until - from) as f64;
+        let operations = (after.operations - before.operations) as f64;
+        let missed = (after.missed_units - before.missed_units) as f64;
+        Rate {
+            operations: operations / seconds,
+            megabytes: (after.bytes - before.bytes) as f64 / 1e6 / seconds,
+            latency_ms: (after.latency - before.latency) as f64 / 1e6 / operations.max(1.0),
+            miss_ratio: (after.disk_units - before.disk_units) as f64 / missed.max(1.0),
+        }
+    }
+
+    /// The mean of what a container held between two seconds, in MiB.
+    pub(super) fn mean(&self, container: usize, from: u64, until: u64) -> f64 {
+        let inside = |(second, _): &&(f64, f64)| *second > from as f64 && *second <= until as f64;
+        let held: Vec<f64> = self.held[container]
+            .iter()
+            .filter(inside)
+            .map(|(_, mib)| *mib)
+            .collect();
+        held.iter().sum::<f64>() / (held.len() as f64).max(1.0)
+    }
+
+    /// Named lines of some containers.
+    pub(super) fn lines(&self, names: &[&str], which: &[usize]) -> Vec<(String, Vec<(f64, f64)>)> {
+        which
+            .iter()
+            .map(|at| (names[*at].to_string(), self.held[*at].clone()))
+            .collect()
+    }
+}
+
+/// What a container did in a second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    pub(super) operations: f64,
+    pub(super) megabytes: f64,
+    pub(super) latency_ms: f64,
+    pub(super) miss_ratio: f64,
+}
+
+/// One VM with the paper's four containers.
+pub(super) fn four(
+    capacity_mib: u64,
+    mode: Mode,
+    policy: Policy,
+    limits: [u64; 4],
+    weights: [u32; 4],
+) -> Machine {
+    let mut machine = Machine::new(capacity_mib, mode);
+    let vm = machine.host().add_vm(100);
+    let loads: [(Box<dyn Workload>, usize); 4] = [
+        (Box::new(Webserver::new(WEB_SET_MIB, 1)), WEB_THREADS),
+        (Box::new(Proxy::new(PROXY_SET_MIB, 2)), PROXY_THREADS),
+        (Box::new(Mail::new(MAIL_SET_MIB, 3)), MAIL_THREADS),
+        (Box::new(Video::new(VIDEO_MIB)), VIDEO_THREADS),
+    ];
+    for (at, (workload, threads)) in loads.into_iter().enumerate() {
+        machine.add(Container {
+            vm,
+            limit_mib: limits[at] - if at == 0 { WEB_ANONYMOUS_MIB } else { 0 },
+            weight: weights[at],
+            policy,
+            processors: 2,
+            threads,
+            start_s: 0,
+            workload,
+        });
+    }
+    machine
+}
+
+/// Evictions of a container in pages.
+pub(super) fn evicted_pages(machine: &Machine, container: usize) -> f64 {
+    (machine.counts(container).evictions * UNIT_PAGES) as f64
+}
+
+/// Hits for each hundred puts: the paper's *lookup-to-store ratio*.
+pub(super) fn lookup_to_store(machine: &Machine, container: usize) -> f64 {
+    let counts = machine.counts(container);
+    100.0 * counts.hits as f64 / (counts.puts as f64).max(1.0)
+}
+
+const _: () = assert!(SECOND == 1_000_000_000);
