@@ -5,12 +5,13 @@
 use super::Source;
 
 /// Our crates, each with those of ours it may depend on.
-const OURS: [(&str, &[&str]); 12] = [
+const OURS: [(&str, &[&str]); 13] = [
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
     ("ddctl", &["ddabi", "ddnl"]),
     ("policyd", &["ddabi", "ddnl"]),
+    ("ddsim", &["ddabi", "ddcore"]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[]),
     ("ddhelper", &["ddabi"]),
