@@ -2,12 +2,13 @@
 
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
-//! One file per verb (`build`, `demo`, `kernel`, `lint`, `test`, `vm`); the
+//! One file per verb (`build`, `demo`, `figures`, `kernel`, `lint`, `test`, `vm`); the
 //! others are what verbs work on.
 
 // Verbs.
 mod build;
 mod demo;
+mod figures;
 mod kernel;
 mod lint;
 mod test;
@@ -47,6 +48,7 @@ struct Cli {
 enum Verb {
     Build(build::Args),
     Demo(demo::Args),
+    Figures(figures::Args),
     Kernel(kernel::Args),
     Lint(lint::Args),
     Test(test::Args),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Build(args) => build::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Figures(args) => figures::run(&args),
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Test(args) => test::run(&args),

@@ -79,7 +79,14 @@ pub fn inclusive_lru(stream: &[Access], sizes: Sizes) -> Outcome {
     let mut stamps = PageMap::<u64>::default();
     let mut order = BTreeSet::<(u64, Page)>::new();
     for (now, access) in (0u64..).zip(stream) {
-        outcome.accesses += 1;
+        outcome.accesses += access.count();
+        if access.kind == Kind::Gone {
+            guest.forget(access.page);
+            if let Some(then) = stamps.remove(&access.page) {
+                order.remove(&(then, access.page));
+            }
+            continue;
+        }
         let write = access.kind == Kind::Write;
         if guest.access(access.page, write) {
             outcome.guest_hits += 1;
@@ -114,10 +121,10 @@ mod tests {
     fn stream(pages: &[u8]) -> Vec<Access> {
         let access = |byte: &u8| Access {
             page: Page::new(1, u32::from(byte & 31) * 4),
-            kind: if *byte >= 0xf0 {
-                Kind::Write
-            } else {
-                Kind::Read
+            kind: match byte >> 4 {
+                0xf => Kind::Write,
+                0xe => Kind::Gone,
+                _ => Kind::Read,
             },
         };
         pages.iter().map(access).collect()
@@ -158,7 +165,9 @@ mod tests {
         let mut random = crate::random::Random::new(3);
         for _ in 0..200 {
             let guest = 1 + random.below(2) as usize;
-            let byte = |_| random.below(6) as u8 | if random.below(8) == 0 { 0xf0 } else { 0 };
+            let byte = |_| {
+                (random.below(6) + [0, 0, 0, 0, 0, 0, 0xe0, 0xf0][random.below(8) as usize]) as u8
+            };
             let stream = stream(&(0..14).map(byte).collect::<Vec<u8>>());
             let sizes = Sizes {
                 guest,

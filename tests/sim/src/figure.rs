@@ -3,7 +3,7 @@
 //! The papers' figures and tables, replayed at their sizes.
 //!
 //! One file for each group of experiments; [`plot`] draws, [`report`] writes the page and the
-//! summary. What needs the SSD tier or SLA control keeps its place, marked as missing.
+//! result. What needs the SSD tier or SLA control keeps its place, marked as missing.
 
 pub mod cooperative;
 pub mod dynamic;
@@ -94,21 +94,18 @@ impl Compared {
     }
 }
 
-/// Runs all experiments, on two threads.
+/// Runs all experiments, on as many threads as there are processors.
 pub fn all() -> Vec<Figure> {
-    let (one, two) = std::thread::scope(|scope| {
-        let one =
-            scope.spawn(|| [modes::figures(), motivation::figures(), unicache::figures()].concat());
-        let two = [
-            flexible::figures(),
-            dynamic::figures(),
-            cooperative::figures(),
-        ]
-        .concat();
-        // A panic there is a panic here.
-        (one.join().expect("the first half of the experiments"), two)
-    });
-    let mut all = [one, two].concat();
+    // The longest first, so that no thread is left alone with one.
+    let groups: [fn() -> Vec<Figure>; 6] = [
+        motivation::figures,
+        flexible::figures,
+        modes::figures,
+        dynamic::figures,
+        cooperative::figures,
+        unicache::figures,
+    ];
+    let mut all = crate::parallel::map(&groups, |group| group()).concat();
     all.sort_by_key(|figure| ORDER.iter().position(|name| *name == figure.name));
     all
 }

@@ -8,6 +8,7 @@
 //!
 //! - [`replay`] runs one stream of page accesses through one container, for hit ratios;
 //! - [`bound`] is what no policy can beat, and what an inclusive cache would do;
+//! - [`table`] sets all policies side by side, [`goal`] judges the default;
 //! - [`machine`] runs threads of workloads on shared devices, for throughput over time.
 
 #![forbid(unsafe_code)]
@@ -15,10 +16,12 @@
 pub mod bound;
 #[cfg(feature = "figures")]
 pub mod figure;
+pub mod goal;
 pub mod host;
 pub mod machine;
 pub mod page;
 pub mod pagecache;
+pub mod parallel;
 pub mod parameters;
 pub mod random;
 pub mod replay;

@@ -6,7 +6,8 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use ddsim::{figure, table, trace};
+use ddsim::figure::report::{self, Report};
+use ddsim::{goal, table, trace};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -25,37 +26,40 @@ enum Verb {
         /// Where to
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
+        /// A block trace as CSV, packed or not
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
     },
     /// Print the policy table
     Policies {
         /// A block trace as CSV, packed or not
-        #[arg(long, value_name = "FILE", env = "DDSIM_TRACE")]
+        #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
 }
 
 fn main() -> Result<()> {
     match Cli::parse().verb {
-        Verb::Figures { folder } => figure::report::write(&folder, &figure::all()),
+        Verb::Figures { folder, trace } => {
+            let trace = trace.map(|path| trace::read(&path)).transpose()?;
+            report::write(&folder, &Report::run(trace.as_deref()))
+        }
         Verb::Policies { trace } => policies(trace),
     }
 }
 
 fn policies(trace: Option<PathBuf>) -> Result<()> {
-    let mut loads = Vec::new();
-    if let Some(path) = trace {
-        let stream = trace::read(&path)?;
-        let sizes = [(5, 5), (5, 20), (5, 40)];
-        loads.extend(table::of_trace("trace", &stream, &sizes, true));
-        loads.extend(table::of_trace(
-            "trace with writes",
-            &stream,
-            &[(5, 20)],
-            false,
-        ));
+    let trace = trace.map(|path| trace::read(&path)).transpose()?;
+    let rows = table::rows(trace.as_deref());
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", table::markdown(&rows))?;
+    for goal in goal::of_policies(&rows) {
+        let met = if goal.met { "met" } else { "MISSED" };
+        writeln!(
+            out,
+            "{}: {}, {}: {met}",
+            goal.name, goal.target, goal.measured
+        )?;
     }
-    loads.extend(table::synthetic());
-    let rows: Vec<table::Row> = loads.iter().map(table::row).collect();
-    write!(std::io::stdout().lock(), "{}", table::markdown(&rows))?;
     Ok(())
 }

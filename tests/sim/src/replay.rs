@@ -8,6 +8,7 @@ use crate::stream::{Access, Kind};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Policy, Verdict, sketch};
+use serde::Serialize;
 
 /// Cells of the default's small caches for a pool of the sizes that are replayed: 192 KiB.
 pub const CELLS: usize = 3 * 4096;
@@ -16,7 +17,7 @@ pub const CELLS: usize = 3 * 4096;
 pub const SLOTS: usize = 4096;
 
 /// Sizes of a replay, in pages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct Sizes {
     /// The guest's page cache.
     pub guest: usize,
@@ -38,7 +39,7 @@ impl Sizes {
 }
 
 /// What came of it, in pages.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Outcome {
     /// Accesses.
     pub accesses: u64,
@@ -75,7 +76,12 @@ pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
     let mut outcome = Outcome::default();
     let mut guest = PageCache::new(sizes.guest);
     for access in stream {
-        outcome.accesses += 1;
+        outcome.accesses += access.count();
+        if access.kind == Kind::Gone {
+            guest.forget(access.page);
+            host.flush(vm, access.page);
+            continue;
+        }
         let write = access.kind == Kind::Write;
         if guest.access(access.page, write) {
             outcome.guest_hits += 1;
@@ -111,11 +117,16 @@ pub fn curve(stream: &[Access], guest: usize) -> Curve<Vec<Slot>> {
     let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
     let mut cache = PageCache::new(guest);
     for access in stream {
+        let hash = Name::of(&access.page.key()).page;
+        if access.kind == Kind::Gone {
+            cache.forget(access.page);
+            curve.gone(hash);
+            continue;
+        }
         let write = access.kind == Kind::Write;
         if cache.access(access.page, write) {
             continue;
         }
-        let hash = Name::of(&access.page.key()).page;
         if write {
             curve.gone(hash);
         } else {

@@ -11,6 +11,8 @@ pub enum Kind {
     Read,
     /// All of it is written: no older content is of use.
     Write,
+    /// It is deleted with its file, which is no access.
+    Gone,
 }
 
 /// One access.
@@ -29,6 +31,11 @@ impl Access {
             page,
             kind: Kind::Read,
         }
+    }
+
+    /// Its accesses of this kind: one, or none if it only ends a page.
+    pub const fn count(&self) -> u64 {
+        !matches!(self.kind, Kind::Gone) as u64
     }
 }
 

@@ -3,16 +3,32 @@
 //! The policy table: every policy on every load, beside what is possible.
 
 use crate::bound::{belady, inclusive_lru};
+use crate::parallel;
 use crate::replay::{Outcome, Sizes, replay};
 use crate::stream::{Access, Kind, distinct};
 use crate::workload::synthetic;
 use ddcore::policy::Policy;
+use serde::{Serialize, Serializer};
+
+/// What a load is judged by, see [`crate::goal`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Judged {
+    /// The default shall not be worse than the paper's FIFO, as on all loads.
+    Bound,
+    /// It shall be far better: what a real machine did.
+    Trace,
+    /// It shall come near the optimum, where FIFO has nothing: a loop that does not fit.
+    Loop,
+}
 
 /// A load of the table.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// For people.
     pub name: String,
+    /// What it is judged by.
+    pub judged: Judged,
     /// What it accesses.
     pub stream: Vec<Access>,
     /// Sizes.
@@ -20,15 +36,18 @@ pub struct Load {
 }
 
 /// A row of the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The load.
     pub name: String,
+    /// What the load is judged by.
+    pub judged: Judged,
     /// Sizes.
     pub sizes: Sizes,
     /// An inclusive LRU cache of the same size.
     pub inclusive: Outcome,
     /// Each policy, in the order of [`Policy::ALL`].
+    #[serde(serialize_with = "by_name")]
     pub policies: Vec<(Policy, Outcome)>,
     /// Belady's optimum.
     pub belady: Outcome,
@@ -42,11 +61,28 @@ impl Row {
     }
 }
 
+fn by_name<S: Serializer>(
+    policies: &[(Policy, Outcome)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(
+        policies
+            .iter()
+            .map(|(policy, outcome)| (policy.name(), outcome)),
+    )
+}
+
+/// The whole table; `trace` is a recorded one.
+pub fn rows(trace: Option<&[Access]>) -> Vec<Row> {
+    parallel::map(&loads(trace), row)
+}
+
 /// Runs all policies on a load.
 pub fn row(load: &Load) -> Row {
     let run = |policy| (policy, replay(&load.stream, load.sizes, policy));
     Row {
         name: load.name.clone(),
+        judged: load.judged,
         sizes: load.sizes,
         inclusive: inclusive_lru(&load.stream, load.sizes),
         policies: Policy::ALL.into_iter().map(run).collect(),
@@ -56,9 +92,10 @@ pub fn row(load: &Load) -> Row {
 
 /// The loads of a recorded trace: guests and hosts of some percent of its pages. `reads` takes
 /// its writes for reads, so that every access counts.
-pub fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool) -> Vec<Load> {
+fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool) -> Vec<Load> {
     let mut stream = stream.to_vec();
     if reads {
+        stream.retain(|access| access.kind != Kind::Gone);
         for access in &mut stream {
             access.kind = Kind::Read;
         }
@@ -66,18 +103,37 @@ pub fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: 
     let pages = distinct(&stream);
     let load = |(guest, host): &(usize, usize)| Load {
         name: format!("{name} {guest} %, {host} %"),
+        judged: match (guest, host, reads) {
+            (5, 20, true) => Judged::Trace,
+            _ => Judged::Bound,
+        },
         stream: stream.clone(),
         sizes: Sizes::new(pages * guest / 100, pages * host / 100),
     };
     sizes.iter().map(load).collect()
 }
 
+/// The loads of the table: those of a trace, if there is one, and the synthetic ones.
+fn loads(trace: Option<&[Access]>) -> Vec<Load> {
+    let mut loads = Vec::new();
+    if let Some(trace) = trace {
+        loads.extend(of_trace("trace", trace, &[(5, 5), (5, 20), (5, 40)], true));
+        loads.extend(of_trace("trace with writes", trace, &[(5, 20)], false));
+    }
+    loads.extend(synthetic());
+    loads
+}
+
 /// The synthetic loads.
-pub fn synthetic() -> Vec<Load> {
+fn synthetic() -> Vec<Load> {
     synthetic::all()
         .into_iter()
         .map(|(name, stream, guest, host)| Load {
             name: name.into(),
+            judged: match name {
+                "loop" => Judged::Loop,
+                _ => Judged::Bound,
+            },
             stream,
             sizes: Sizes::new(guest, host),
         })

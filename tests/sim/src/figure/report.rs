@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One page for people, and a summary for programs.
+//! One page for people, and a result for programs.
 
 use super::{Compared, Figure, Part, plot};
+use crate::goal::{self, Goal};
+use crate::replay::Outcome;
+use crate::stream::Access;
+use crate::table::{self, Judged, Row};
 use anyhow::{Context as _, Result};
+use ddcore::policy::Policy;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use std::fs;
@@ -17,17 +22,47 @@ box-sizing:border-box;padding:1rem}table{border-collapse:collapse;margin:.5rem 0
 .8rem .1rem 0;text-align:left}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 .note{max-width:60rem}";
 
-/// Writes `index.html` and `summary.json` into a folder.
-pub fn write(folder: &Path, figures: &[Figure]) -> Result<()> {
-    let told = || format!("cannot write to {}", folder.display());
-    fs::create_dir_all(folder).with_context(told)?;
-    fs::write(folder.join("index.html"), page(figures)?.into_string()).with_context(told)?;
-    let summary = format!("{:#}\n", summary(figures));
-    fs::write(folder.join("summary.json"), summary).with_context(told)
+/// Everything that was found out.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What is promised.
+    pub goals: Vec<Goal>,
+    /// The policy table.
+    pub policies: Vec<Row>,
+    /// The papers' figures.
+    pub figures: Vec<Figure>,
 }
 
-fn page(figures: &[Figure]) -> Result<Markup> {
-    let sections: Vec<Markup> = figures.iter().map(section).collect::<Result<_>>()?;
+impl Report {
+    /// Runs all policies and all experiments; `trace` is a recorded one.
+    pub fn run(trace: Option<&[Access]>) -> Self {
+        let figures = super::all();
+        let policies = table::rows(trace);
+        let mut goals = goal::of_policies(&policies);
+        goals.extend(goal::of_figures(&figures));
+        Self {
+            goals,
+            policies,
+            figures,
+        }
+    }
+}
+
+/// Writes `report.html`, the same as `index.html` for web servers, and `result.json`.
+pub fn write(folder: &Path, report: &Report) -> Result<()> {
+    let told = || format!("cannot write to {}", folder.display());
+    fs::create_dir_all(folder).with_context(told)?;
+    let page = page(report)?.into_string();
+    for name in ["report.html", "index.html"] {
+        fs::write(folder.join(name), &page).with_context(told)?;
+    }
+    let result = format!("{:#}\n", result(report));
+    fs::write(folder.join("result.json"), result).with_context(told)
+}
+
+fn page(report: &Report) -> Result<Markup> {
+    let sections = report.figures.iter().map(section);
+    let sections: Vec<Markup> = sections.collect::<Result<_>>()?;
     Ok(html! {
         (DOCTYPE)
         html lang="en" {
@@ -40,14 +75,82 @@ fn page(figures: &[Figure]) -> Result<Markup> {
             body {
                 h1 { "The papers' figures, replayed" }
                 p.note {
-                    "The store, its shares and its victims are "
+                    "The store, its shares, victims and policies are "
                     code { "ddcore" }
-                    ", the source of the kernel module; guests, containers and the disk are a model \
-                     whose parameters are in " code { "tests/sim/src/parameters.rs" } ". Sizes are \
-                     the papers' own. Grey is what a paper says. Places of curves that need what \
-                     is not built yet are left empty."
+                    ", the source of the kernel modules; guests, containers and the disk are a \
+                     model whose parameters are in " code { "tests/sim/src/parameters.rs" }
+                    ". Sizes are the papers' own. Grey is what a paper says. Places of curves that \
+                     need what is not built yet are left empty."
                 }
+                (goals(&report.goals))
+                (policies(&report.policies)?)
                 @for section in &sections { (section) }
+            }
+        }
+    })
+}
+
+fn goals(goals: &[Goal]) -> Markup {
+    html! {
+        section {
+            h2 { "What is promised" }
+            table {
+                tr { th { "" } th.n { "promise" } th.n { "measured" } th { "" } }
+                @for goal in goals {
+                    tr {
+                        td { (goal.name) }
+                        td.n { (goal.target) }
+                        td.n { (goal.measured) }
+                        td { (if goal.met { "met" } else { "missed" }) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn policies(rows: &[Row]) -> Result<Markup> {
+    let mut plots = Vec::new();
+    for row in rows.iter().filter(|row| row.judged != Judged::Bound) {
+        let hits = |outcome: &Outcome| outcome.hit_ratio() * 100.0;
+        let ours = row.policies.iter();
+        let ours = ours.map(|(policy, outcome)| (policy.name().to_string(), hits(outcome), None));
+        let bounds = [("incl. LRU", &row.inclusive), ("Belady", &row.belady)];
+        let bounds = bounds.map(|(name, outcome)| (name.to_string(), hits(outcome), None));
+        let bars = Part::Bars {
+            title: format!("{}: reads that the host answers", row.name),
+            y: "% of all accesses",
+            bars: ours.chain(bounds).collect(),
+        };
+        plots.extend(plot::draw(&bars)?);
+    }
+    let cell = |outcome: &Outcome| {
+        let puts = outcome.puts_per_hit();
+        let puts = puts.map_or("–".into(), |puts| format!("{puts:.1}"));
+        html! { td.n { (format!("{:.1} / {puts}", outcome.hit_ratio() * 100.0)) } }
+    };
+    Ok(html! {
+        section {
+            h2 { "Policies: hits at the host in % of all accesses / puts for each hit" }
+            div.parts { @for plot in &plots { (PreEscaped(plot)) } }
+            table {
+                tr {
+                    th { "load" } th.n { "guest, host (pages)" } th.n { "inclusive LRU" }
+                    @for policy in Policy::ALL { th.n { (policy.name()) } }
+                    th.n { "Belady" }
+                }
+                @for row in rows {
+                    tr {
+                        td { (row.name) }
+                        td.n { (format!("{}, {}", row.sizes.guest, row.sizes.host)) }
+                        (cell(&row.inclusive))
+                        @for (_, outcome) in &row.policies { (cell(outcome)) }
+                        (cell(&row.belady))
+                    }
+                }
+            }
+            @if !rows.iter().any(|row| row.judged == Judged::Trace) {
+                p.note { "No recorded trace was given; its rows are missing." }
             }
         }
     })
@@ -96,7 +199,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn summary(figures: &[Figure]) -> Value {
+fn result(report: &Report) -> Value {
     let row = |row: &Compared| {
         json!({
             "what": row.what,
@@ -119,7 +222,11 @@ fn summary(figures: &[Figure]) -> Value {
             "note": figure.note,
         })
     };
-    json!({ "figures": figures.iter().map(figure).collect::<Vec<_>>() })
+    json!({
+        "targets": report.goals,
+        "policies": report.policies,
+        "figures": report.figures.iter().map(figure).collect::<Vec<_>>(),
+    })
 }
 
 fn rounded(value: f64) -> f64 {

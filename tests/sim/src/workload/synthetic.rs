@@ -2,16 +2,20 @@
 
 //! Streams with one property each, for the policy table.
 
+use super::filebench::{Mail, Proxy, Video, Webserver};
+use super::{Step, Workload};
 use crate::page::Page;
+use crate::parameters::UNIT_PAGES;
 use crate::random::{Random, Zipf};
-use crate::stream::Access;
+use crate::stream::{Access, Kind};
+use std::collections::VecDeque;
 
 /// Name, stream, pages of the guest, pages of the host.
 type Named = (&'static str, Vec<Access>, usize, usize);
 
 /// All of them.
 pub fn all() -> Vec<Named> {
-    vec![
+    let mut all = vec![
         ("zipf 0.9, small host", zipf(50_000, 0.9, 1), 2_500, 5_000),
         ("zipf 0.9, large host", zipf(50_000, 0.9, 1), 2_500, 15_000),
         ("zipf 0.99 (YCSB)", zipf(50_000, 0.99, 2), 5_000, 5_000),
@@ -26,7 +30,9 @@ pub fn all() -> Vec<Named> {
         ("scans, each twice", twice(), 3_000, 5_000),
         ("window, slow", window(12), 3_000, 4_000),
         ("window, fast", window(6), 3_000, 4_500),
-    ]
+    ];
+    all.extend(filebench());
+    all
 }
 
 /// Accesses of a stream.
@@ -102,4 +108,48 @@ fn window(steps: u64) -> Vec<Access> {
     (0..LENGTH as u64)
         .map(|at| page(at / steps + random.below(8_000)))
         .collect()
+}
+
+/// Filebench's servers in small: sets of 128 MiB, 32 768 pages.
+fn filebench() -> Vec<Named> {
+    vec![
+        (
+            "web server",
+            steps(&mut Webserver::new(128, 1), 20),
+            6_000,
+            12_000,
+        ),
+        ("proxy", steps(&mut Proxy::new(128, 2), 10), 6_000, 12_000),
+        ("mail", steps(&mut Mail::new(128, 3), 16), 6_000, 12_000),
+        ("videos", steps(&mut Video::new(4), 8), 6_000, 12_000),
+    ]
+}
+
+/// The accesses of a workload whose threads take turns, a step each.
+fn steps(workload: &mut dyn Workload, threads: usize) -> Vec<Access> {
+    let mut random = Random::new(7);
+    let mut queues = vec![VecDeque::new(); threads];
+    let mut next = Vec::new();
+    let mut stream = Vec::new();
+    while stream.len() < LENGTH {
+        for (thread, queue) in queues.iter_mut().enumerate() {
+            if queue.is_empty() {
+                workload.next(thread, &mut random, &mut next);
+                queue.extend(next.drain(..));
+            }
+            let (kind, (file, first, units)) = match queue.pop_front() {
+                Some(Step::Read { file, first, units }) => (Kind::Read, (file, first, units)),
+                Some(Step::Write { file, first, units }) => (Kind::Write, (file, first, units)),
+                Some(Step::Delete { file, units }) => (Kind::Gone, (file, 0, units)),
+                _ => continue,
+            };
+            let pages = UNIT_PAGES as u32;
+            let pages = first * pages..(first + units) * pages;
+            stream.extend(pages.map(|index| Access {
+                page: Page::new(file, index),
+                kind,
+            }));
+        }
+    }
+    stream
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the default policy promises, and what came of it.
+
+#[cfg(feature = "figures")]
+use crate::figure::{Compared, Figure};
+use crate::table::{Judged, Row};
+use ddcore::policy::Policy;
+use serde::Serialize;
+
+/// Part of the paper's hits that the default has at least, whatever the load.
+const LEAST: f64 = 0.98;
+/// Hits on the recorded trace by the paper's.
+const MORE_HITS: f64 = 1.5;
+/// Puts for a hit on the recorded trace by the paper's.
+const FEWER_PUTS: f64 = 0.5;
+/// Part of Belady's hits on a loop that does not fit.
+const OF_LOOP: f64 = 0.7;
+
+/// Part by which shares may be off those in the papers' figures.
+#[cfg(feature = "figures")]
+const OFF: f64 = 0.05;
+
+/// A promised figure, in the form of every result of this project.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// What is measured.
+    pub name: String,
+    /// The promise.
+    pub target: String,
+    /// The figure.
+    pub measured: String,
+    /// Whether the promise was kept.
+    pub met: bool,
+}
+
+impl Goal {
+    /// A figure that shall be at least `least`.
+    pub fn at_least(name: impl Into<String>, least: f64, measured: f64) -> Self {
+        Self {
+            name: name.into(),
+            target: format!("≥ {least}"),
+            measured: format!("{measured:.3}"),
+            met: measured >= least,
+        }
+    }
+
+    /// A figure that shall be at most `most`.
+    pub fn at_most(name: impl Into<String>, most: f64, measured: f64) -> Self {
+        Self {
+            name: name.into(),
+            target: format!("≤ {most}"),
+            measured: format!("{measured:.3}"),
+            met: measured <= most,
+        }
+    }
+}
+
+/// What the table says of the default policy.
+pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let relative = |row: &Row| {
+        let paper = row.of(Policy::Fifo).hits;
+        (paper > 0).then(|| row.of(Policy::default()).hits as f64 / paper as f64)
+    };
+    let worst = rows
+        .iter()
+        .filter_map(|row| Some((relative(row)?, row)))
+        .min_by(|one, other| one.0.total_cmp(&other.0));
+    if let Some((least, row)) = worst {
+        let name = format!("default policy: hits by FIFO's, worst load ({})", row.name);
+        goals.push(Goal::at_least(name, LEAST, least));
+    }
+    for row in rows {
+        let (ours, paper) = (row.of(Policy::default()), row.of(Policy::Fifo));
+        match row.judged {
+            Judged::Bound => {}
+            Judged::Trace => {
+                let name = format!("default policy, {}", row.name);
+                let hits = relative(row).unwrap_or(0.0);
+                goals.push(Goal::at_least(
+                    format!("{name}: hits by FIFO's"),
+                    MORE_HITS,
+                    hits,
+                ));
+                let puts = ours.puts_per_hit().unwrap_or(f64::INFINITY);
+                let puts = puts / paper.puts_per_hit().unwrap_or(f64::INFINITY);
+                let name = format!("{name}: puts per hit by FIFO's");
+                goals.push(Goal::at_most(name, FEWER_PUTS, puts));
+            }
+            Judged::Loop => {
+                let name = format!("default policy, {}: hits by Belady's", row.name);
+                let part = ours.hits as f64 / (row.belady.hits as f64).max(1.0);
+                goals.push(Goal::at_least(name, OF_LOOP, part));
+            }
+        }
+    }
+    goals
+}
+
+/// What the figures of shares say: whoever is told a share gets it.
+#[cfg(feature = "figures")]
+pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
+    let shares = ["DoubleDecker, figure 13", "DoubleDecker, figure 14"];
+    let shown = shares.iter().filter_map(|name| {
+        let figure = figures.iter().find(|figure| figure.name == *name)?;
+        let ratios = figure.compared.iter().filter_map(Compared::ratio);
+        let off = ratios.map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
+        let name = format!("{name}: largest part by which a share is off the paper's");
+        Some(Goal::at_most(name, OFF, off))
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{Outcome, Sizes};
+
+    fn row(judged: Judged, hits: u64, puts: u64) -> Row {
+        let outcome = |hits, puts| Outcome {
+            accesses: 1000,
+            hits,
+            puts,
+            ..Outcome::default()
+        };
+        Row {
+            name: "x".into(),
+            judged,
+            sizes: Sizes::new(1, 1),
+            inclusive: Outcome::default(),
+            policies: vec![
+                (Policy::default(), outcome(hits, puts)),
+                (Policy::Fifo, outcome(100, 600)),
+            ],
+            belady: outcome(200, 200),
+        }
+    }
+
+    #[test]
+    fn each_load_is_judged_by_its_kind() {
+        let met = |judged, hits, puts| {
+            let goals = of_policies(&[row(judged, hits, puts)]);
+            goals.iter().map(|goal| goal.met).collect::<Vec<bool>>()
+        };
+        assert_eq!(met(Judged::Bound, 98, 1), [true]);
+        assert_eq!(met(Judged::Bound, 97, 1), [false]);
+        assert_eq!(met(Judged::Trace, 150, 450), [true, true, true]);
+        assert_eq!(met(Judged::Trace, 149, 500), [true, false, false]);
+        assert_eq!(met(Judged::Loop, 140, 1), [true, true]);
+        assert_eq!(met(Judged::Loop, 139, 1), [true, false]);
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `figures`: policies and the papers' experiments in the simulator.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+use ddlab::{Target, report};
+use serde_json::Value;
+
+use crate::{progress, workspace};
+
+/// Where the recorded trace of the policy table is looked for, seen from the top of the tree. It
+/// is not ours to distribute.
+const TRACE: &str = "../shared/data/cloudphysics-io.csv.gz";
+/// How long it may take, in seconds.
+const LONGEST_S: f64 = 300.0;
+
+/// Replay the papers' experiments and judge the policies
+///
+/// Runs the cache's own decisions in a simulator at the papers' sizes, which needs neither root
+/// nor VMs, and leaves target/figures/report.html and target/figures/result.json. The same source
+/// gives the same figures.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A recorded block trace (CSV, packed or not) for the policy table [default: the one beside
+    /// the tree, if it is there]
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let beside = workspace::top().join(TRACE);
+    let trace = match &args.trace {
+        Some(trace) => Some(trace.clone()),
+        None => Some(beside).filter(|trace| trace.exists()),
+    };
+    let dir = workspace::target().join("figures");
+    progress::step("build the simulator", || cargo("build", &[]))?;
+    let start = Instant::now();
+    progress::step("experiments and policies", || {
+        simulate(&dir, trace.as_deref())
+    })?;
+    let took_s = start.elapsed().as_secs_f64();
+
+    let path = dir.join("result.json");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let result: Value = serde_json::from_str(&text)?;
+    let mut targets: Vec<Target> = serde_json::from_value(result["targets"].clone())?;
+    // Not in the file, which is the same after each run.
+    targets.push(Target::at_most("time", LONGEST_S, took_s, "s"));
+    if args.json {
+        print!("{text}");
+    } else {
+        println!("{}", report::table(&targets));
+    }
+    if trace.is_none() {
+        eprintln!("no recorded trace: its rows and promises are left out (see --trace)");
+    }
+    eprintln!("report: {}", dir.join("report.html").display());
+    Ok(match targets.iter().all(|target| target.met) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn simulate(dir: &Path, trace: Option<&Path>) -> Result<()> {
+    let mut arguments = vec!["figures".into(), dir.as_os_str().to_owned()];
+    if let Some(trace) = trace {
+        arguments.extend(["--trace".into(), trace.as_os_str().to_owned()]);
+    }
+    cargo("run", &arguments)
+}
+
+/// Runs cargo on the simulator. It is a program of its own, for it has to be optimised.
+fn cargo(verb: &str, arguments: &[OsString]) -> Result<()> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::top())
+        .arg(verb)
+        .args(["--quiet", "--release", "--package", "ddsim"])
+        .args(["--features", "figures", "--bin", "ddsim"]);
+    if !arguments.is_empty() {
+        command.arg("--").args(arguments);
+    }
+    let status = command.status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("the simulator failed ({status})");
+    }
+    Ok(())
+}
