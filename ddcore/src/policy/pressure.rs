@@ -23,7 +23,7 @@ pub struct Pressure {
 /// would let a batch of others in for nothing; so two batches of room are needed, the same
 /// threshold as for spare room in Algorithm 1.
 pub const fn is_full(used: u64, capacity: u64, batch: u64) -> bool {
-    used.saturating_add(2 * batch) >= capacity
+    used.saturating_add(batch.saturating_mul(2)) >= capacity
 }
 
 /// Pages that an entity may hold before Algorithm 1 makes it give rather than a peer: its
@@ -37,15 +37,18 @@ pub fn capacity(entities: &[Entity], at: usize, eviction: u64) -> u64 {
     };
     let (mut weights, mut spare) = (0u64, 0u64);
     for (other, entity) in entities.iter().enumerate() {
-        let over = entity.used > 0 && entity.entitlement < entity.used + eviction;
+        let wanted = entity.used.saturating_add(eviction);
+        let over = entity.used > 0 && entity.entitlement < wanted;
         if over || other == at {
             weights += u64::from(entity.weight);
         }
         let free = entity.entitlement.saturating_sub(entity.used);
-        if other != at && free > 2 * eviction {
-            spare += free;
+        if other != at && free > eviction.saturating_mul(2) {
+            spare = spare.saturating_add(free);
         }
     }
     let part = u128::from(spare) * u128::from(own.weight);
-    own.entitlement + part.checked_div(u128::from(weights)).unwrap_or(0) as u64
+    let part = part.checked_div(u128::from(weights)).unwrap_or(0);
+    // At most `spare`, for its own weight is among the weights.
+    own.entitlement.saturating_add(part as u64)
 }

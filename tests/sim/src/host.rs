@@ -38,6 +38,8 @@ pub struct Counts {
     pub puts: u64,
     /// Read back.
     pub hits: u64,
+    /// Freed because their content was gone, their pool or their VM.
+    pub flushes: u64,
     /// Freed for room.
     pub evictions: u64,
 }
@@ -142,6 +144,27 @@ impl Host {
         self.vms[id.vm].pools[id.pool].weight = weight;
     }
 
+    /// Ends a pool: its pages are freed and it stores no more.
+    pub fn remove_pool(&mut self, id: PoolId) {
+        self.set_weight(id, 0);
+        for class in 0..CLASSES {
+            let list = list(id.pool, class);
+            let store = &mut self.vms[id.vm].store;
+            while let Some(removed) = store.remove_oldest(list, Reason::Flush) {
+                removed.into_handle();
+                self.used -= 1;
+            }
+        }
+    }
+
+    /// Ends a VM and all its pools.
+    pub fn remove_vm(&mut self, vm: usize) {
+        self.set_vm_weight(vm, 0);
+        for pool in 0..self.vms[vm].pools.len() {
+            self.remove_pool(PoolId { vm, pool });
+        }
+    }
+
     /// Takes a page out; says whether it was there.
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
         self.remove(vm, page, Reason::Hit)
@@ -214,6 +237,7 @@ impl Host {
             used: sum.used,
             puts: sum.puts,
             hits: sum.hits,
+            flushes: sum.flushes,
             evictions: sum.evictions,
         }
     }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host as the paper describes it, in lists that are searched from end to end.
+
+use ddcore::policy::{Class, Order};
+use ddsim::host::{Counts, Mode, PoolId};
+use ddsim::page::Page;
+
+struct Held {
+    id: PoolId,
+    page: Page,
+    class: usize,
+    /// Number of its put.
+    came: u64,
+}
+
+struct Pool {
+    weight: u32,
+    order: Order,
+    counts: Counts,
+}
+
+struct Vm {
+    weight: u32,
+    pools: Vec<Pool>,
+}
+
+/// An entity of Algorithm 1.
+struct Entity {
+    weight: i128,
+    entitlement: i128,
+    used: i128,
+}
+
+pub(super) struct Model {
+    capacity: u64,
+    batch: u64,
+    mode: Mode,
+    vms: Vec<Vm>,
+    /// In the order they came.
+    held: Vec<Held>,
+    puts: u64,
+}
+
+impl Model {
+    pub(super) fn new(capacity: u64, batch: u64, mode: Mode) -> Self {
+        Self {
+            capacity,
+            batch,
+            mode,
+            vms: Vec::new(),
+            held: Vec::new(),
+            puts: 0,
+        }
+    }
+
+    pub(super) fn add_vm(&mut self, weight: u32) {
+        self.vms.push(Vm {
+            weight,
+            pools: Vec::new(),
+        });
+    }
+
+    pub(super) fn add_pool(&mut self, vm: usize, weight: u32, order: Order) {
+        self.vms[vm].pools.push(Pool {
+            weight,
+            order,
+            counts: Counts::default(),
+        });
+    }
+
+    pub(super) fn set_capacity(&mut self, pages: u64) {
+        self.capacity = pages;
+    }
+
+    pub(super) fn set_vm_weight(&mut self, vm: usize, weight: u32) {
+        self.vms[vm].weight = weight;
+    }
+
+    pub(super) fn set_weight(&mut self, id: PoolId, weight: u32) {
+        self.vms[id.vm].pools[id.pool].weight = weight;
+    }
+
+    pub(super) fn counts(&self, id: PoolId) -> Counts {
+        let used = self.held.iter().filter(|held| held.id == id).count() as u64;
+        Counts {
+            used,
+            ..self.vms[id.vm].pools[id.pool].counts
+        }
+    }
+
+    pub(super) fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
+        if self.vms[id.vm].pools[id.pool].weight == 0 || self.capacity == 0 {
+            return false;
+        }
+        while self.held.len() as u64 >= self.capacity {
+            if !self.evict_batch() {
+                return false;
+            }
+        }
+        self.flush(id.vm, page);
+        self.puts += 1;
+        self.count(id).puts += 1;
+        self.held.push(Held {
+            id,
+            page,
+            class: class.number(),
+            came: self.puts,
+        });
+        true
+    }
+
+    pub(super) fn take(&mut self, vm: usize, page: Page) -> bool {
+        let Some(id) = self.remove(vm, page) else {
+            return false;
+        };
+        self.count(id).hits += 1;
+        true
+    }
+
+    pub(super) fn flush(&mut self, vm: usize, page: Page) {
+        if let Some(id) = self.remove(vm, page) {
+            self.count(id).flushes += 1;
+        }
+    }
+
+    pub(super) fn remove_pool(&mut self, id: PoolId) {
+        self.set_weight(id, 0);
+        let before = self.held.len();
+        self.held.retain(|held| held.id != id);
+        self.count(id).flushes += (before - self.held.len()) as u64;
+    }
+
+    pub(super) fn remove_vm(&mut self, vm: usize) {
+        self.set_vm_weight(vm, 0);
+        for pool in 0..self.vms[vm].pools.len() {
+            self.remove_pool(PoolId { vm, pool });
+        }
+    }
+
+    fn count(&mut self, id: PoolId) -> &mut Counts {
+        &mut self.vms[id.vm].pools[id.pool].counts
+    }
+
+    fn remove(&mut self, vm: usize, page: Page) -> Option<PoolId> {
+        let found = |held: &Held| held.id.vm == vm && held.page == page;
+        let at = self.held.iter().position(found)?;
+        Some(self.held.remove(at).id)
+    }
+
+    /// Evicts a batch; says whether anything went.
+    fn evict_batch(&mut self) -> bool {
+        let chosen = match self.mode {
+            Mode::Global => None,
+            Mode::Weighted => match self.choose() {
+                Some(id) => Some(id),
+                None => return false,
+            },
+        };
+        let before = self.held.len();
+        for _ in 0..self.batch {
+            let at = match chosen {
+                // The oldest of all.
+                None => (!self.held.is_empty()).then_some(0),
+                Some(id) => self.leaves(id),
+            };
+            let Some(at) = at else {
+                break;
+            };
+            let id = self.held.remove(at).id;
+            self.count(id).evictions += 1;
+        }
+        self.held.len() < before
+    }
+
+    /// Which page of a pool leaves: its place.
+    fn leaves(&self, id: PoolId) -> Option<usize> {
+        let oldest = |class| {
+            let mut held = self.held.iter();
+            held.position(|held| held.id == id && held.class == class)
+        };
+        let size = |class| {
+            let held = self.held.iter();
+            held.filter(|held| held.id == id && held.class == class)
+                .count()
+        };
+        match self.vms[id.vm].pools[id.pool].order {
+            // Class 0 above a tenth of the pool, else the highest there is.
+            Order::Small => {
+                let all: usize = (0..4).map(size).sum();
+                let small = size(0) * 10 > all;
+                let highest = (0..4).rev().find(|class| size(*class) > 0);
+                oldest(if small { 0 } else { highest? })
+            }
+            // A class counts as four times as young as the class below; of equals the lowest.
+            Order::Aged => {
+                let mut most: Option<(u64, usize)> = None;
+                for class in 0..4 {
+                    let Some(at) = oldest(class) else {
+                        continue;
+                    };
+                    let age = (self.puts - self.held[at].came) / 4u64.pow(class as u32);
+                    if most.is_none_or(|(oldest, _)| age > oldest) {
+                        most = Some((age, at));
+                    }
+                }
+                most.map(|(_, at)| at)
+            }
+        }
+    }
+
+    fn choose(&self) -> Option<PoolId> {
+        let used = |vm: usize| self.held.iter().filter(|held| held.id.vm == vm).count() as u64;
+        let weights = self.vms.iter().map(|vm| vm.weight);
+        let vms = entities(self.capacity, weights, used);
+        let vm = victim(&vms, self.batch.into())?;
+        let pages = vms[vm].entitlement.max(vms[vm].used) as u64;
+        let used = |pool| {
+            let id = PoolId { vm, pool };
+            self.counts(id).used
+        };
+        let weights = self.vms[vm].pools.iter().map(|pool| pool.weight);
+        let pool = victim(&entities(pages, weights, used), self.batch.into())?;
+        Some(PoolId { vm, pool })
+    }
+}
+
+/// Entitlements by weight: whole pages, each the difference of two sums that are rounded down.
+fn entities(
+    pages: u64,
+    weights: impl Iterator<Item = u32> + Clone,
+    used: impl Fn(usize) -> u64,
+) -> Vec<Entity> {
+    let total: u64 = weights.clone().map(u64::from).sum();
+    let upto = |weight: u64| (pages * weight).checked_div(total).unwrap_or(0);
+    let mut sum = 0;
+    let entity = |(at, weight): (usize, u32)| {
+        let before = sum;
+        sum += u64::from(weight);
+        Entity {
+            weight: weight.into(),
+            entitlement: (upto(sum) - upto(before)).into(),
+            used: used(at).into(),
+        }
+    };
+    weights.enumerate().map(entity).collect()
+}
+
+/// GETVICTIM, line by line, and what this project decided where the paper leaves cases open.
+fn victim(entities: &[Entity], eviction: i128) -> Option<usize> {
+    let mut overused = Vec::new();
+    let (mut underused_buffer, mut cumulative_weight) = (0, 0);
+    for (at, entity) in entities.iter().enumerate() {
+        if entity.used > 0 && entity.entitlement < entity.used + eviction {
+            overused.push(at);
+            cumulative_weight += entity.weight;
+        }
+        let unused = entity.entitlement - entity.used;
+        if unused > 2 * eviction {
+            underused_buffer += unused;
+        }
+    }
+    let mut buffer = underused_buffer;
+    if overused.is_empty() {
+        overused = (0..entities.len())
+            .filter(|at| entities[*at].used > 0)
+            .collect();
+        buffer = 0;
+    }
+    let exceed = |entity: &Entity| {
+        let extra = (buffer * entity.weight)
+            .checked_div(cumulative_weight)
+            .unwrap_or(0);
+        entity.used + eviction - (entity.entitlement + extra)
+    };
+    let mut found = *overused.first()?;
+    for at in overused {
+        if exceed(&entities[found]) < exceed(&entities[at]) {
+            found = at;
+        }
+    }
+    Some(found)
+}
