@@ -8,27 +8,58 @@
 //!    handled before the next is polled;
 //! 3. wait for an event, or until [`Engine::poll_timeout`].
 //!
-//! What a container should get (`targets`) and the weights that give it (`weights`) are apart:
-//! today a target names its weight, a controller may choose it later.
+//! Which cgroups are containers (`targets`) and the weights that give them what they should have
+//! are apart: without targets the file names the weights, with them `controller` chooses. Guest
+//! memory is `knobs`' affair.
 
+mod character;
+mod controller;
+mod curve;
+mod damper;
 mod event;
+mod goal;
+mod knobs;
+mod member;
+mod memory;
+mod names;
+mod offload;
 mod plan;
+mod rates;
+mod reclaim;
+mod report;
+mod response;
 mod retry;
+mod sample;
+mod spare;
+mod split;
 mod targets;
 mod view;
-mod weights;
 
-pub use event::{Action, Cgroups, Event, Failure, Outcome, Time};
+pub use character::Character;
+pub use controller::Verdict;
+pub use curve::Curve;
+pub use event::{Action, Cgroups, Event, Failure, Job, Outcome, Time};
+pub use goal::Goal;
+pub use memory::Limits;
+pub use report::{Explanation, MemoryReport, Report};
+pub use sample::{Machine, Reading, Sample};
 
-use crate::config::Config;
+use crate::config::{Config, Container};
+use controller::Controller;
+use knobs::{Knobs, Round};
+use names::Names;
 use plan::Plan;
 use retry::Retries;
 use std::collections::BTreeMap;
+use targets::Target;
 use tracing::{info, warn};
 use view::View;
 
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
+
+/// How often memory is looked at while it is short.
+const TIGHT: Time = Time::from_secs(1);
 
 /// How soon after a failed change everything is looked at again.
 const LOOK_AFTER_FAILURE: Time = Time::from_secs(1);
@@ -39,7 +70,17 @@ pub struct Engine {
     config: Config,
     /// Cgroups that exist.
     cgroups: Cgroups,
+    names: Names,
+    /// Cgroups that are containers of the file.
+    targets: BTreeMap<String, Target>,
     module: Module,
+    controller: Controller,
+    /// Containers came or went since weights were decided.
+    unfit: bool,
+    knobs: Knobs,
+    /// When to take the next look, and when to decide by it.
+    next_look: Time,
+    next_round: Time,
     /// Cgroups whose pools are ours to change and to remove, and the names we gave these.
     managed: BTreeMap<String, String>,
     retries: Retries,
@@ -68,6 +109,8 @@ pub struct Summary {
     pub wanted: usize,
     /// Those of them that are enrolled.
     pub enrolled: usize,
+    /// Whether all targets can be met, if there are any and it is known.
+    pub feasible: Option<bool>,
 }
 
 impl Engine {
@@ -76,6 +119,13 @@ impl Engine {
         Self {
             config,
             cgroups: Cgroups::new(),
+            names: Names::default(),
+            targets: BTreeMap::new(),
+            controller: Controller::default(),
+            unfit: true,
+            knobs: Knobs::default(),
+            next_look: Time::ZERO,
+            next_round: Time::ZERO,
             module: Module::Absent {
                 next_try: Time::ZERO,
             },
@@ -94,20 +144,28 @@ impl Engine {
 
     /// Whether the module is there, and how many of the wanted containers are enrolled.
     pub fn summary(&self) -> Summary {
-        let targets = targets::of(&self.config, &self.cgroups);
         let (module, enrolled) = match &self.module {
             Module::Absent { .. } => (false, 0),
             Module::Present { view, .. } => {
                 let present = view.of(&self.cgroups);
-                let enrolled = |cgroup: &&String| present.contains_key(*cgroup);
-                (true, targets.keys().filter(enrolled).count())
+                let enrolled = |cgroup: &&String| present.contains_key(cgroup.as_str());
+                (true, self.targets.keys().filter(enrolled).count())
             }
         };
         Summary {
             module,
-            wanted: targets.len(),
+            wanted: self.targets.len(),
             enrolled,
+            feasible: self.controller.feasible(),
         }
+    }
+
+    /// The containers that exist: cgroup, pool's name, and what the file says.
+    pub fn subjects(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
+        self.targets.iter().map(|(cgroup, target)| {
+            let container = &self.config.containers[target.container];
+            (cgroup.as_str(), target.name.as_str(), container)
+        })
     }
 
     /// Takes in what happened.
@@ -115,7 +173,9 @@ impl Engine {
         match event {
             Event::CgroupAppeared(cgroup, id) => {
                 self.retries.forget(&cgroup);
-                self.cgroups.insert(cgroup, id);
+                self.appeared(now, &cgroup);
+                self.cgroups.insert(cgroup.clone(), id);
+                self.aim(&cgroup);
             }
             Event::CgroupVanished(cgroup) => self.vanished(now, &cgroup),
             Event::CgroupsLost => self.next_scan = now,
@@ -136,6 +196,7 @@ impl Engine {
                 self.busy = false;
                 self.outcome(now, outcome);
             }
+            Event::Ended(job, result) => self.knobs.ended(now, job, result),
         }
     }
 
@@ -151,45 +212,141 @@ impl Engine {
 
     /// When to poll again if nothing happens until then.
     pub fn poll_timeout(&self) -> Time {
-        match &self.module {
-            Module::Absent { next_try } => self.next_scan.min(*next_try),
+        let module = match &self.module {
+            Module::Absent { next_try } => *next_try,
             Module::Present { next_list, .. } => {
                 let retry = self.retries.next().unwrap_or(Time::MAX);
-                self.next_scan.min(*next_list).min(retry)
+                retry.min(*next_list)
             }
+        };
+        let names = self.names.next().filter(|_| self.config.asks_names());
+        let look = Some(self.next_look).filter(|_| self.config.measures());
+        [names, look]
+            .into_iter()
+            .flatten()
+            .fold(self.next_scan.min(module), Time::min)
+    }
+
+    /// Why everybody has what they have.
+    pub fn report(&self) -> Report {
+        let empty = BTreeMap::new();
+        let present = match &self.module {
+            Module::Absent { .. } => empty,
+            Module::Present { view, .. } => view.of(&self.cgroups),
+        };
+        let bytes = |pages: f64| (pages * ddabi::PAGE_SIZE as f64) as u64;
+        let explain = |(cgroup, target): (&String, &Target)| {
+            let container = &self.config.containers[target.container];
+            let member = self.controller.member(cgroup);
+            let ruling = self.controller.ruling(cgroup);
+            let pool = present.get(cgroup.as_str());
+            let stats = pool.and_then(|pool| pool.stats);
+            let goals = member
+                .map(|member| member.goals.clone())
+                .unwrap_or_default();
+            let verdict = self.controller.verdict(cgroup, container);
+            let need = ruling.and_then(|ruling| ruling.need);
+            let reading = member.map(|member| &member.reading);
+            Explanation {
+                cgroup: cgroup.clone(),
+                name: target.name.clone(),
+                class: container.rank().to_string(),
+                enrolled: pool.is_some(),
+                verdict,
+                reason: report::reason(verdict, &goals, ruling.map_or(0.0, |it| it.has), need),
+                weight: self.weight(cgroup).unwrap_or(target.weight),
+                ssd_weight: container.ssd_weight,
+                share_bytes: stats.map(|stats| bytes(stats.entitlement as f64)),
+                used_bytes: stats.map(|stats| bytes(stats.used as f64)),
+                need_bytes: need.map(bytes),
+                character: member.map(|member| member.character()).unwrap_or_default(),
+                goals,
+                memory_bytes: reading.map_or(0, |reading| reading.current),
+                anon_bytes: reading.map_or(0, |reading| reading.anon),
+                limits: self.knobs.limits(cgroup),
+            }
+        };
+        let machine = self.knobs.machine().copied().unwrap_or_default();
+        Report {
+            module: matches!(self.module, Module::Present { .. }),
+            trouble: self.trouble.clone(),
+            store_bytes: self.controller.pages().map(bytes),
+            feasible: self.controller.feasible(),
+            memory: MemoryReport {
+                total_bytes: machine.total,
+                available_bytes: machine.available,
+                pressure_percent: self.knobs.pressure(),
+                reclaimed_bytes: self.knobs.reclaimed,
+                offloaded_bytes: self.knobs.offloaded,
+            },
+            containers: self.targets.iter().map(explain).collect(),
         }
+    }
+
+    /// The weight of a container or, by an empty path, of the default pool, if not the file
+    /// decides it.
+    fn weight(&self, cgroup: &str) -> Option<u32> {
+        self.controller
+            .weight(cgroup)
+            .filter(|_| self.config.is_controlled())
     }
 
     fn decide(&mut self, now: Time) -> Option<Action> {
         if self.next_scan <= now {
             return Some(Action::Scan);
         }
-        let view = match &self.module {
-            Module::Absent { next_try } => return (*next_try <= now).then_some(Action::Connect),
-            Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
-            Module::Present { view, .. } => view,
-        };
-        let targets = targets::of(&self.config, &self.cgroups);
-        let shares = weights::of(&targets);
-        let present = view.of(&self.cgroups);
-        self.managed
-            .retain(|cgroup, _| targets.contains_key(cgroup) || view.mentions(cgroup));
-        for (cgroup, pool) in &present {
-            // The pool of a wanted cgroup is ours, whoever made it.
-            if targets.contains_key(cgroup) && !self.managed.contains_key(cgroup) {
-                self.managed.insert(cgroup.clone(), pool.name.clone());
+        if self.config.asks_names() {
+            let due = self.names.due(now);
+            if !due.is_empty() {
+                return Some(Action::Identify(due));
             }
         }
+        match &self.module {
+            Module::Absent { next_try } if *next_try <= now => return Some(Action::Connect),
+            Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
+            Module::Absent { .. } | Module::Present { .. } => {}
+        }
+        if self.config.measures() && self.next_look <= now {
+            return Some(Action::Measure(self.targets.keys().cloned().collect()));
+        }
+        if let Some(job) = self.knobs.next() {
+            return Some(Action::Begin(job));
+        }
+        self.next_change(now)
+    }
+
+    /// The next change of a pool.
+    fn next_change(&mut self, now: Time) -> Option<Action> {
+        let controlled = self.config.is_controlled();
+        if controlled && self.unfit {
+            self.controller.fit(&self.config, &self.targets);
+            self.unfit = false;
+        }
+        let Module::Present { view, .. } = &self.module else {
+            return None;
+        };
+        let present = view.of(&self.cgroups);
+        let paths = view.paths();
+        self.managed.retain(|cgroup, _| {
+            self.targets.contains_key(cgroup) || paths.contains(cgroup.as_str())
+        });
+        for (cgroup, pool) in &present {
+            // The pool of a wanted cgroup is ours, whoever made it.
+            if self.targets.contains_key(*cgroup) && !self.managed.contains_key(*cgroup) {
+                self.managed.insert((*cgroup).into(), pool.name.clone());
+            }
+        }
+        let weight = |cgroup: &str| self.controller.weight(cgroup).filter(|_| controlled);
         let next = Plan {
             now,
             retries: &self.retries,
             managed: &self.managed,
             cgroups: &self.cgroups,
-            targets: &targets,
-            shares: &shares,
+            targets: &self.targets,
+            weight: &weight,
             present: &present,
             default_pool: view.default_pool(),
-            default_weight: self.config.default_pool_weight,
+            default_weight: weight("").or(self.config.default_pool_weight),
         }
         .next();
         if next.is_none() {
@@ -199,12 +356,82 @@ impl Engine {
         next
     }
 
+    /// A look was taken: decide, if it is time to.
+    fn measured(&mut self, now: Time, sample: &Sample) {
+        self.knobs.observe(now, &sample.machine);
+        let whole = self.next_round <= now;
+        if whole {
+            self.next_round = now.saturating_add(self.config.interval);
+            let empty = BTreeMap::new();
+            let (pools, default) = match &self.module {
+                Module::Present { view, .. } => (view.of(&self.cgroups), view.default_pool()),
+                Module::Absent { .. } => (empty, None),
+            };
+            let (config, targets) = (&self.config, &self.targets);
+            self.controller
+                .observe(now, config, targets, &pools, default, sample);
+            if config.is_controlled() {
+                let was = self.controller.feasible();
+                self.controller.decide(config, targets);
+                self.unfit = false;
+                tell_feasible(was, self.controller.feasible());
+            }
+        }
+        let round = Round {
+            now,
+            config: &self.config,
+            targets: &self.targets,
+            cgroups: &self.cgroups,
+            controller: &self.controller,
+            sample,
+        };
+        self.knobs.reclaim(&round);
+        if whole {
+            self.knobs.offload(&round);
+            self.knobs.limit(&round);
+        }
+        self.next_look = if self.knobs.is_tight(&self.config) {
+            self.next_round.min(now.saturating_add(TIGHT))
+        } else {
+            self.next_round
+        };
+    }
+
+    /// A cgroup was made, maybe in the place of another.
+    fn appeared(&mut self, now: Time, cgroup: &str) {
+        self.names.appeared(now, cgroup);
+        self.knobs.forget(cgroup);
+    }
+
+    /// Finds out which container a cgroup is.
+    fn aim(&mut self, cgroup: &str) {
+        let target = targets::one(&self.config, cgroup, &self.names);
+        let known = self.targets.get(cgroup);
+        if target.as_ref() != known {
+            self.unfit = true;
+            match target {
+                Some(target) => self.targets.insert(cgroup.into(), target),
+                None => self.targets.remove(cgroup),
+            };
+        }
+    }
+
+    /// Finds out which containers there are.
+    fn aim_all(&mut self) {
+        self.targets = targets::of(&self.config, &self.cgroups, &self.names);
+        self.unfit = true;
+    }
+
     fn reload(&mut self, now: Time, config: Config) {
         if self.config.cgroup_root != config.cgroup_root {
             self.cgroups.clear();
             self.next_scan = now;
         }
         self.config = config;
+        self.names.retain(&self.cgroups);
+        self.aim_all();
+        self.next_look = now;
+        self.next_round = now;
         self.retries.clear();
         self.list_by(now);
     }
@@ -214,6 +441,11 @@ impl Engine {
         let below = format!("{cgroup}/");
         self.cgroups
             .retain(|other, _| other != cgroup && !other.starts_with(&below));
+        self.names.retain(&self.cgroups);
+        let before = self.targets.len();
+        self.targets
+            .retain(|cgroup, _| self.cgroups.contains_key(cgroup));
+        self.unfit |= before != self.targets.len();
         self.list_by(now);
     }
 
@@ -235,12 +467,26 @@ impl Engine {
                 if let Module::Present { view, next_list } = &mut self.module {
                     if view.replace(pools) {
                         info!("the guest module is there");
+                        let present = view.of(&self.cgroups);
+                        let default = view.default_pool();
+                        self.controller
+                            .adopt(&self.config, &self.targets, &present, default);
                     }
                     *next_list = now.saturating_add(self.config.interval);
                     self.trouble = None;
                 }
             }
             Outcome::Changed { action, result } => self.changed(now, action, result),
+            Outcome::Identified(answers) => {
+                let cgroups: Vec<String> = answers.keys().cloned().collect();
+                if self.names.identified(now, answers) {
+                    for cgroup in cgroups {
+                        self.aim(&cgroup);
+                    }
+                }
+            }
+            Outcome::Measured(sample) => self.measured(now, &sample),
+            Outcome::Begun => {}
         }
     }
 
@@ -248,10 +494,14 @@ impl Engine {
         for (cgroup, id) in &cgroups {
             if self.cgroups.get(cgroup) != Some(id) {
                 self.retries.forget(cgroup);
+                self.names.appeared(now, cgroup);
+                self.knobs.forget(cgroup);
             }
         }
         if self.cgroups != cgroups {
             self.cgroups = cgroups;
+            self.names.retain(&self.cgroups);
+            self.aim_all();
             self.list_by(now);
         }
         self.next_scan = now.saturating_add(SCAN_EVERY);
@@ -279,7 +529,7 @@ impl Engine {
                     Action::Set(_, change) => {
                         info!(cgroup = key, weight = change.weight, "adjusted");
                     }
-                    Action::Connect | Action::List | Action::Scan => {}
+                    _ => {}
                 }
                 view.apply(action, id, &self.cgroups);
             }
@@ -312,5 +562,16 @@ impl Engine {
         if let Module::Present { next_list, .. } = &mut self.module {
             *next_list = time.min(*next_list);
         }
+    }
+}
+
+/// Says when it becomes known whether all targets can be met, and when that changes.
+fn tell_feasible(was: Option<bool>, is: Option<bool>) {
+    match is {
+        Some(false) if was != is => {
+            warn!("not all targets can be met; by class, then fairly (`policyd explain`)");
+        }
+        Some(true) if was == Some(false) => info!("all targets can be met again"),
+        _ => {}
     }
 }

@@ -12,7 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod discovery;
 pub mod engine;
+pub mod measure;
 pub mod module;
 pub mod runtime;
 pub mod service;

@@ -135,6 +135,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 None => Err(Failure::Gone),
             }),
             Action::Scan => Outcome::Scanned(self.scan()),
+            Action::Identify(_) | Action::Measure(_) | Action::Begin(_) => Outcome::Begun,
             Action::Add(_) | Action::Remove(_) | Action::Set(..) => {
                 let result = self.change(&action).await;
                 Outcome::Changed { action, result }
@@ -150,7 +151,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             Action::Add(pool) => return Ok(Some(control.add_pool(pool).await?)),
             Action::Remove(pool) => control.remove_pool(*pool).await?,
             Action::Set(pool, change) => control.set_pool(*pool, *change).await?,
-            Action::Connect | Action::List | Action::Scan => {}
+            _ => {}
         }
         Ok(None)
     }

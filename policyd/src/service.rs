@@ -74,7 +74,11 @@ pub fn line(summary: &Summary) -> String {
         let Summary {
             wanted, enrolled, ..
         } = summary;
-        format!("{enrolled} of {wanted} containers enrolled")
+        let short = match summary.feasible {
+            Some(false) => "; not all targets can be met",
+            Some(true) | None => "",
+        };
+        format!("{enrolled} of {wanted} containers enrolled{short}")
     } else {
         "waiting for the kernel module doubledecker_guest".into()
     }

@@ -2,6 +2,7 @@
 
 //! Which cgroups a container is, and what their pools are called.
 
+use crate::discovery::Identity;
 use ddabi::NAME_LEN;
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -71,13 +72,21 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The name of the pool of `cgroup`: `{}` in `name` stands for the last part of its path, and is
-/// added to the name of a glob that has none.
-pub(super) fn pool_name(name: &str, pattern: &Pattern, cgroup: &str) -> String {
-    let part = short(cgroup.rsplit('/').next().unwrap_or_default());
+/// The name of the pool of `cgroup`: `{}` in `name` stands for what its runtime calls it, or for
+/// the last part of its path, and is added to a name of `many` that has none.
+pub(super) fn pool_name(
+    name: &str,
+    many: bool,
+    cgroup: &str,
+    identity: Option<&Identity>,
+) -> String {
+    let part = match identity {
+        Some(identity) => identity.title(),
+        None => short(cgroup.rsplit('/').next().unwrap_or_default()).into(),
+    };
     let full = if name.contains("{}") {
-        name.replace("{}", part)
-    } else if pattern.is_glob() {
+        name.replace("{}", &part)
+    } else if many {
         format!("{name}-{part}")
     } else {
         name.into()
@@ -160,7 +169,8 @@ mod tests {
     fn pools_have_names() {
         let id = "3f".repeat(32);
         let name = |name: &str, pattern: &str, cgroup: &str| {
-            pool_name(name, &Pattern::parse(pattern).unwrap(), cgroup)
+            let many = Pattern::parse(pattern).unwrap().is_glob();
+            pool_name(name, many, cgroup, None)
         };
         assert_eq!(name("web", "/web.slice", "/web.slice"), "web");
         assert_eq!(name("c", "/*.slice", "/web.slice"), "c-web");

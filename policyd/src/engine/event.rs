@@ -2,7 +2,8 @@
 
 //! What the engine is told and what it asks for.
 
-use crate::config::Config;
+use super::{memory::Limits, sample::Sample};
+use crate::{config::Config, discovery::Identity};
 use ddnl::{NewPool, Pool, PoolChange};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -32,6 +33,8 @@ pub enum Event {
     SessionChanged,
     /// An action was performed.
     Outcome(Outcome),
+    /// A job that was begun by [`Action::Begin`] ended.
+    Ended(Job, Result<(), Failure>),
 }
 
 /// What to do.
@@ -49,6 +52,36 @@ pub enum Action {
     Set(u32, PoolChange),
     /// Remove a pool.
     Remove(u32),
+    /// Ask who these cgroups are; answered by [`Outcome::Identified`].
+    Identify(Vec<String>),
+    /// Take a look at the machine and at these cgroups; answered by [`Outcome::Measured`].
+    Measure(Vec<String>),
+    /// Begin something that may take long; answered by [`Outcome::Begun`] at once and by
+    /// [`Event::Ended`] later.
+    Begin(Job),
+}
+
+/// Something that may take long, for the kernel reclaims meanwhile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Job {
+    /// Set the limits of a cgroup's memory.
+    Limit {
+        /// Its path.
+        cgroup: String,
+        /// Its number, so that another one of that name is left alone.
+        id: u64,
+        /// What to set; what is absent becomes what it was before us.
+        limits: Limits,
+    },
+    /// Reclaim from a cgroup (`memory.reclaim`).
+    Reclaim {
+        /// Its path.
+        cgroup: String,
+        /// How much.
+        bytes: u64,
+        /// Only pages that cache files.
+        files_only: bool,
+    },
 }
 
 /// How an action went.
@@ -67,6 +100,12 @@ pub enum Outcome {
         /// How it went; the new pool's number after [`Action::Add`].
         result: Result<Option<u32>, Failure>,
     },
+    /// Who cgroups are; `None` for those no runtime knows yet.
+    Identified(BTreeMap<String, Option<Identity>>),
+    /// What was measured.
+    Measured(Sample),
+    /// A job was begun.
+    Begun,
 }
 
 /// Why an action failed.

@@ -2,7 +2,7 @@
 
 //! Finds the next difference between what is and what should be.
 
-use super::{Action, Cgroups, Time, retry::Retries, targets::Target, weights::Share};
+use super::{Action, Cgroups, Time, retry::Retries, targets::Target};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange};
 use std::collections::BTreeMap;
@@ -15,8 +15,9 @@ pub(super) struct Plan<'a> {
     pub(super) managed: &'a BTreeMap<String, String>,
     pub(super) cgroups: &'a Cgroups,
     pub(super) targets: &'a BTreeMap<String, Target>,
-    pub(super) shares: &'a BTreeMap<String, Share>,
-    pub(super) present: &'a BTreeMap<String, &'a Pool>,
+    /// The weight of a container, if it is not what the file says.
+    pub(super) weight: &'a dyn Fn(&str) -> Option<u32>,
+    pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
     pub(super) default_pool: Option<&'a Pool>,
     pub(super) default_weight: Option<u32>,
 }
@@ -34,7 +35,7 @@ impl Plan<'_> {
     /// that died is left to the kernel.
     fn remove(&self) -> Option<Action> {
         self.managed.iter().find_map(|(cgroup, name)| {
-            let pool = self.present.get(cgroup)?;
+            let pool = self.present.get(cgroup.as_str())?;
             let unwanted = match self.targets.get(cgroup) {
                 Some(target) => target.name != *name,
                 None => self.cgroups.contains_key(cgroup),
@@ -56,11 +57,12 @@ impl Plan<'_> {
     }
 
     fn set(&self) -> Option<Action> {
-        self.shares.iter().find_map(|(cgroup, share)| {
-            let pool = self.present.get(cgroup)?;
+        self.targets.iter().find_map(|(cgroup, target)| {
+            let pool = self.present.get(cgroup.as_str())?;
+            let weight = (self.weight)(cgroup).unwrap_or(target.weight);
             let change = PoolChange {
-                weight: Some(share.weight).filter(|weight| *weight != pool.weight),
-                store: Some(share.store).filter(|store: &Store| *store != pool.store),
+                weight: Some(weight).filter(|weight| *weight != pool.weight),
+                store: Some(target.store).filter(|store: &Store| *store != pool.store),
             };
             let same = change == PoolChange::default();
             (!same && self.may(cgroup)).then_some(Action::Set(pool.id, change))
@@ -68,15 +70,15 @@ impl Plan<'_> {
     }
 
     fn add(&self) -> Option<Action> {
-        self.shares.iter().find_map(|(cgroup, share)| {
-            if self.present.contains_key(cgroup) || !self.may(cgroup) {
+        self.targets.iter().find_map(|(cgroup, target)| {
+            if self.present.contains_key(cgroup.as_str()) || !self.may(cgroup) {
                 return None;
             }
             Some(Action::Add(NewPool {
                 cgroup: cgroup.clone(),
-                name: self.targets.get(cgroup)?.name.clone(),
-                weight: share.weight,
-                store: share.store,
+                name: target.name.clone(),
+                weight: (self.weight)(cgroup).unwrap_or(target.weight),
+                store: target.store,
             }))
         })
     }

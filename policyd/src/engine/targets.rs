@@ -1,30 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What each container should get.
+//! Which cgroups are containers of the file.
 
-use super::Cgroups;
-use crate::config::Config;
+use super::{Cgroups, names::Names};
+use crate::config::{self, Config};
 use ddabi::pool::Store;
 use std::collections::BTreeMap;
 
-/// What one container should get. Service levels will stand beside the weight.
+/// One container that exists.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Target {
     pub(super) name: String,
+    /// What the file says; a controller may choose another.
     pub(super) weight: u32,
     pub(super) store: Store,
+    /// Its place in the file.
+    pub(super) container: usize,
 }
 
-/// The targets of all cgroups that are containers.
-pub(super) fn of(config: &Config, cgroups: &Cgroups) -> BTreeMap<String, Target> {
-    let target = |cgroup: &String| {
-        let container = config.container(cgroup)?;
-        let target = Target {
-            name: container.pool_name(cgroup),
-            weight: container.weight,
-            store: container.store,
-        };
-        Some((cgroup.clone(), target))
-    };
+/// What a cgroup is in the file, if anything.
+pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target> {
+    let identity = names.of(cgroup);
+    let at = config
+        .containers
+        .iter()
+        .position(|one| one.selector.matches(cgroup, identity))?;
+    let container = &config.containers[at];
+    Some(Target {
+        name: container.pool_name_of(cgroup, identity),
+        weight: container.weight,
+        store: store(container.store),
+        container: at,
+    })
+}
+
+/// All cgroups that are containers.
+pub(super) fn of(config: &Config, cgroups: &Cgroups, names: &Names) -> BTreeMap<String, Target> {
+    let target = |cgroup: &String| Some((cgroup.clone(), one(config, cgroup, names)?));
     cgroups.keys().filter_map(target).collect()
+}
+
+/// The store as this version of the modules knows it: no host offers the SSD tier yet. What may
+/// be in memory too is kept there; what shall not be there is not kept at all meanwhile.
+fn store(wanted: config::Store) -> Store {
+    match wanted {
+        config::Store::Hybrid | config::Store::Mem => Store::Memory,
+        config::Store::None | config::Store::Ssd => Store::None,
+    }
 }

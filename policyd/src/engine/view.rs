@@ -5,7 +5,7 @@
 use super::{Action, Cgroups};
 use ddabi::pool::DEFAULT_POOL;
 use ddnl::Pool;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The pools of the last list, and what changed since.
 #[derive(Debug, Default)]
@@ -23,24 +23,23 @@ impl View {
 
     /// The pools of cgroups that exist. A pool may outlive its cgroup for a while, even when
     /// there is a new one of the same name: numbers tell them apart.
-    pub(super) fn of(&self, cgroups: &Cgroups) -> BTreeMap<String, &Pool> {
-        let living = |pool: &Pool| {
-            let path = pool.cgroup.as_ref()?;
+    pub(super) fn of(&self, cgroups: &Cgroups) -> BTreeMap<&str, &Pool> {
+        let living = |pool: &'_ Pool| {
+            let path = pool.cgroup.as_deref()?;
             let id = cgroups.get(path)?;
-            pool.cgroup_id
-                .is_none_or(|own| own == *id)
-                .then(|| path.clone())
+            pool.cgroup_id.is_none_or(|own| own == *id).then_some(())
         };
         self.pools
             .values()
-            .filter_map(|pool| Some((living(pool)?, pool)))
+            .filter(|pool| living(pool).is_some())
+            .filter_map(|pool| Some((pool.cgroup.as_deref()?, pool)))
             .collect()
     }
 
-    /// Whether there is a pool for a path, even one whose cgroup died.
-    pub(super) fn mentions(&self, path: &str) -> bool {
-        let mut paths = self.pools.values().map(|pool| pool.cgroup.as_deref());
-        paths.any(|one| one == Some(path))
+    /// The paths pools are for, even of cgroups that died.
+    pub(super) fn paths(&self) -> BTreeSet<&str> {
+        let paths = self.pools.values().map(|pool| pool.cgroup.as_deref());
+        paths.flatten().collect()
     }
 
     pub(super) fn default_pool(&self) -> Option<&Pool> {
@@ -56,7 +55,7 @@ impl View {
                 pool.and_then(|pool| pool.cgroup.clone())
                     .unwrap_or_default()
             }
-            Action::Connect | Action::List | Action::Scan => String::new(),
+            _ => String::new(),
         }
     }
 

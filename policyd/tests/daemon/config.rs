@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-use ddabi::pool::Store;
 use insta::assert_snapshot;
-use policyd::config::{Config, Pattern};
+use policyd::config::{Config, Pattern, Selector, Store};
 use std::{fs, path::PathBuf, time::Duration};
 
 fn repository(file: &str) -> String {
@@ -53,10 +52,112 @@ fn everything_can_be_said() {
     let [web, batch] = &config.containers[..] else {
         panic!("{config:?}");
     };
-    assert_eq!((web.weight, web.store), (10_000, Store::Memory));
+    assert_eq!((web.weight, web.store), (10_000, Store::Mem));
     assert_eq!((batch.weight, batch.store), (70, Store::None));
-    assert_eq!(batch.cgroup, Pattern::parse("/batch-*").unwrap());
+    let pattern = Pattern::parse("/batch-*").unwrap();
+    assert_eq!(batch.selector, Selector::Cgroup(pattern));
     assert_eq!(batch.pool_name("/batch-7.scope"), "batch-batch-7");
+}
+
+#[test]
+fn promises_can_be_made() {
+    let text = r#"
+        max_step_percent = 10
+        margin_percent = 8
+        metrics = "127.0.0.1:9469"
+        status_socket = ""
+        [reclaim]
+        pressure_percent = 5
+        chunk = "20M"
+        [offload]
+        enabled = false
+        period_s = 10
+        [[container]]
+        name = "web"
+        unit = "nginx"
+        class = "gold"
+        store = "hybrid"
+        ssd_weight = 30
+        cache_floor = "10%"
+        cache_ceiling = "2G"
+        manage_memory = true
+        memory_floor = "64M"
+        memory_ceiling = "1G"
+        offload = true
+        [container.target]
+        latency_ms = 20
+        percentile = 99.9
+        source = { http = "http://localhost:9113/metrics", metric = "t_seconds_bucket{vhost=\"a\"}" }
+        [[container]]
+        name = "redis"
+        docker = "redis-*"
+        priority = 250
+        reclaim = false
+        [container.target]
+        throughput = 5000
+        source = { command = ["/usr/bin/redis-rate", "{}"], timeout_s = 0.5, every_s = 10 }
+        [[container]]
+        name = "shop"
+        pod = "shop/*"
+        pod_container = "php"
+        class = "bronze"
+        target = { hit_ratio = 0.5, memory_pressure = 3 }
+        "#;
+    let config = Config::parse(text).unwrap();
+    assert!(config.is_controlled() && config.offloads() && config.reclaim.enabled);
+    assert_snapshot!(format!("{config:#?}"));
+}
+
+#[test]
+fn wrong_promises_are_told_with_their_lines() {
+    assert_snapshot!(problems(
+        r#"
+metrics = "everywhere"
+max_step_percent = 0
+status_socket = "run/x"
+reclaim = true
+[offload]
+step = 3
+[[container]]
+name = "a"
+unit = "a/b"
+class = "platinum"
+priority = 1
+[[container]]
+name = "b"
+cgroup = "/b"
+docker = "b"
+memory_floor = "1G"
+store = "none"
+cache_floor = "5%"
+[container.target]
+throughput = 0
+percentile = 99
+[[container]]
+name = "c"
+cgroup = "/c"
+pod_container = "x"
+cache_floor = "50%"
+cache_ceiling = "40%"
+[container.target]
+throughput = 10
+latency_ms = 5
+source = { http = "https://web/", command = ["x"], metrc = "y" }
+[[container]]
+name = "d"
+cgroup = "/d"
+[container.target]
+hit_ratio = 80
+source = { command = ["redis-cli", "info"] }
+[[container]]
+name = "e"
+cgroup = "/e"
+cache_floor = "5 apples"
+[container.target]
+throughput = 10
+source = { http = "http://web:80/", kind = "guage" }
+"#
+    ));
 }
 
 #[test]
@@ -101,7 +202,7 @@ cgroup_root = "sys/fs/cgroup"
 name = ""
 cgroup = "/"
 weight = 1.5
-store = "ssd"
+store = "tape"
 [[container]]
 name = 7
 cgroup = "/a/../b"
@@ -167,16 +268,21 @@ fn the_documentation_is_right() {
         examples += 1;
     }
     assert!(examples > 0);
-    for key in [
-        "interval_s",
-        "default_weight",
-        "default_pool_weight",
-        "cgroup_root",
-        "name",
-        "cgroup",
-        "weight",
-        "store",
-    ] {
+    for key in keys() {
         assert!(text.contains(&format!("`{key}`")), "{key}");
     }
+}
+
+/// Every key there is, as the messages about unknown ones list them.
+fn keys() -> Vec<String> {
+    let wrong = "zzzzzzzz = 1\n[reclaim]\nzzzzzzzz = 1\n[offload]\nzzzzzzzz = 1\n[[container]]\n\
+                 zzzzzzzz = 1\n[container.target]\nzzzzzzzz = 1\nsource = { zzzzzzzz = 1 }\n";
+    let problems = Config::parse(wrong).unwrap_err();
+    let lists = problems.iter().filter_map(|problem| {
+        let (_, list) = problem.message.split_once("known are ")?;
+        Some(list.split(", ").map(Into::into).collect::<Vec<String>>())
+    });
+    let keys: Vec<String> = lists.flatten().collect();
+    assert!(keys.len() > 50, "{keys:?}");
+    keys
 }

@@ -4,4 +4,5 @@
 
 mod binary;
 mod config;
+mod discovery;
 mod runtime;

@@ -91,6 +91,7 @@ fn without_a_module_it_waits() {
         module,
         wanted: 1,
         enrolled,
+        feasible: None,
     };
     assert_eq!(world.engine.summary(), summary(false, 0));
     world.mood(Mood::Well);

@@ -3,5 +3,7 @@
 //! The engine in a simulated world with a simulated clock.
 
 mod examples;
+mod model;
 mod properties;
+mod sla;
 mod world;

@@ -8,16 +8,25 @@ use ddnl::{
 };
 use policyd::{
     config::Config,
-    engine::{Action, Engine, Event, Failure, Outcome, Time},
+    discovery::Identity,
+    engine::{Action, Engine, Event, Failure, Job, Outcome, Sample, Time},
 };
 use std::collections::BTreeMap;
 
 pub(crate) struct World {
+    /// The file it began with.
+    pub(crate) file: String,
     pub(crate) engine: Engine,
     pub(crate) guest: FakeGuest,
     pub(crate) now: Time,
     /// Everything the engine did.
     pub(crate) log: Vec<Action>,
+    /// Jobs that were begun and did not end yet.
+    pub(crate) jobs: Vec<Job>,
+    /// What runtimes say about cgroups.
+    pub(crate) identities: BTreeMap<String, Identity>,
+    /// What is measured; the engine asks by itself.
+    pub(crate) sample: Sample,
     next_cgroup: u64,
 }
 
@@ -27,10 +36,14 @@ impl World {
         let guest = FakeGuest::default();
         guest.with(|state| state.cgroups = Some(BTreeMap::new()));
         Self {
+            file: config.into(),
             engine: Engine::new(parse(config)),
             guest,
             now: Time::ZERO,
             log: Vec::new(),
+            jobs: Vec::new(),
+            identities: BTreeMap::new(),
+            sample: Sample::default(),
             next_cgroup: 1,
         }
     }
@@ -86,7 +99,7 @@ impl World {
 
     /// Does what there is to do now.
     pub(crate) fn act(&mut self) {
-        const MOST: usize = 200;
+        const MOST: usize = 3000;
         for _ in 0..MOST {
             let Some(action) = self.engine.poll_action(self.now) else {
                 let next = self.engine.poll_timeout();
@@ -124,6 +137,24 @@ impl World {
             Action::Scan => {
                 let cgroups = guest.with(|state| state.cgroups.clone().unwrap());
                 return Outcome::Scanned(cgroups);
+            }
+            Action::Identify(cgroups) => {
+                let answer = |cgroup: String| {
+                    let identity = self.identities.get(&cgroup).cloned();
+                    (cgroup, identity)
+                };
+                return Outcome::Identified(cgroups.iter().cloned().map(answer).collect());
+            }
+            Action::Measure(cgroups) => {
+                let mut sample = self.sample.clone();
+                sample
+                    .containers
+                    .retain(|cgroup, _| cgroups.contains(cgroup));
+                return Outcome::Measured(sample);
+            }
+            Action::Begin(job) => {
+                self.jobs.push(job.clone());
+                return Outcome::Begun;
             }
             Action::Add(pool) => guest.add_pool(pool).map(Some),
             Action::Remove(pool) => guest.remove_pool(*pool).map(|()| None),

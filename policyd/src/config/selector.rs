@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which container a cgroup is, by the name its users know.
+
+use super::Pattern;
+use crate::discovery::{Identity, Runtime};
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A name, or a glob of names; `*` stands for any letters.
+#[derive(Clone, Debug)]
+pub struct Name {
+    text: String,
+    glob: Option<Box<GlobMatcher>>,
+}
+
+impl Name {
+    /// Reads a name or a glob.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("a name may not be empty".into());
+        }
+        let glob = if text.contains(['*', '?', '[', '{']) {
+            let glob = GlobBuilder::new(text).backslash_escape(false).build();
+            let glob = glob.map_err(|error| error.to_string())?;
+            Some(Box::new(glob.compile_matcher()))
+        } else {
+            None
+        };
+        Ok(Self {
+            text: text.into(),
+            glob,
+        })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match &self.glob {
+            Some(glob) => glob.is_match(name),
+            None => self.text == name,
+        }
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// How a file says which cgroups a container is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Selector {
+    /// `cgroup`: by path.
+    Cgroup(Pattern),
+    /// `pod`: a Kubernetes pod, all its containers or one of them.
+    Pod {
+        /// Any namespace if absent.
+        namespace: Option<Name>,
+        /// The pod's name.
+        pod: Name,
+        /// All containers if absent.
+        container: Option<Name>,
+    },
+    /// `docker`, `podman`, `containerd`, `lxc`: by the name the runtime's own tools show.
+    Runtime(Runtime, Name),
+    /// `unit`: a systemd unit.
+    Unit(Name),
+}
+
+impl Selector {
+    /// Reads `unit`; a name without a kind is a service.
+    pub fn unit(text: &str) -> Result<Self, String> {
+        let has_kind = UNIT_KINDS.iter().any(|kind| text.ends_with(kind));
+        if text.contains('/') {
+            return Err(format!("`{text}` is a path; use `cgroup` for paths"));
+        }
+        let full = if has_kind {
+            text.to_owned()
+        } else {
+            format!("{text}.service")
+        };
+        Name::parse(&full).map(Self::Unit)
+    }
+
+    /// Reads `pod` (`name` or `namespace/name`) and `pod_container`.
+    pub fn pod(pod: &str, container: Option<&str>) -> Result<Self, String> {
+        let (namespace, pod) = match pod.split_once('/') {
+            Some((namespace, pod)) => (Some(Name::parse(namespace)?), pod),
+            None => (None, pod),
+        };
+        Ok(Self::Pod {
+            namespace,
+            pod: Name::parse(pod)?,
+            container: container.map(Name::parse).transpose()?,
+        })
+    }
+
+    /// What was written, to tell selectors apart and to show them.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Cgroup(pattern) => pattern.text().into(),
+            Self::Pod {
+                namespace,
+                pod,
+                container,
+            } => {
+                let part = |name: &Option<Name>| {
+                    name.as_ref()
+                        .map_or_else(|| "*".into(), |name| name.text.clone())
+                };
+                format!("pod {}/{}/{}", part(namespace), pod.text, part(container))
+            }
+            Self::Runtime(runtime, name) => format!("{} {}", runtime.word(), name.text),
+            Self::Unit(name) => name.text.clone(),
+        }
+    }
+
+    /// Whether several cgroups may be meant.
+    pub fn is_glob(&self) -> bool {
+        match self {
+            Self::Cgroup(pattern) => pattern.is_glob(),
+            // A pod may have several containers, and there may be many pods of a name.
+            Self::Pod { .. } => true,
+            Self::Runtime(_, name) | Self::Unit(name) => name.glob.is_some(),
+        }
+    }
+
+    /// Whether its runtime must be asked who a cgroup is; paths and units tell it themselves.
+    pub fn needs_identity(&self) -> bool {
+        matches!(self, Self::Pod { .. } | Self::Runtime(..))
+    }
+
+    /// Whether a cgroup is meant. `identity` is what its runtime says about it, if known.
+    pub fn matches(&self, cgroup: &str, identity: Option<&Identity>) -> bool {
+        match self {
+            Self::Cgroup(pattern) => pattern.matches(cgroup),
+            Self::Unit(name) => unit_of(cgroup).is_some_and(|unit| name.matches(unit)),
+            Self::Runtime(runtime, name) => identity
+                .is_some_and(|one| one.runtime == *runtime && names(one).any(|n| name.matches(n))),
+            Self::Pod {
+                namespace,
+                pod,
+                container,
+            } => identity.and_then(|one| one.pod.as_ref()).is_some_and(|of| {
+                namespace
+                    .as_ref()
+                    .is_none_or(|name| name.matches(&of.namespace))
+                    && pod.matches(&of.name)
+                    && container
+                        .as_ref()
+                        .is_none_or(|name| name.matches(&of.container))
+            }),
+        }
+    }
+}
+
+/// The name of a container and its id, whole and as short as tools show it.
+fn names(identity: &Identity) -> impl Iterator<Item = &str> {
+    const SHOWN: usize = 12;
+    let short = identity.id.get(..SHOWN).unwrap_or(&identity.id);
+    [identity.name.as_str(), identity.id.as_str(), short].into_iter()
+}
+
+const UNIT_KINDS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// The unit a cgroup is. Units inside containers are not ours: the way to a unit of this system
+/// leads through slices only, or through a user's manager.
+fn unit_of(cgroup: &str) -> Option<&str> {
+    let (way, unit) = cgroup.rsplit_once('/')?;
+    let ours = way
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .all(|part| part.ends_with(".slice") || part.starts_with("user@"));
+    (ours && UNIT_KINDS.iter().any(|kind| unit.ends_with(kind))).then_some(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::Pod;
+
+    fn identity(runtime: Runtime, name: &str) -> Identity {
+        Identity {
+            runtime,
+            id: "3f".repeat(32),
+            name: name.into(),
+            pod: None,
+        }
+    }
+
+    #[test]
+    fn units_are_found_wherever_their_slice_is() {
+        let unit = Selector::unit("nginx").unwrap();
+        assert!(unit.matches("/system.slice/nginx.service", None));
+        assert!(unit.matches("/a.slice/a-b.slice/nginx.service", None));
+        assert!(!unit.matches("/system.slice/nginx2.service", None));
+        assert!(!unit.matches("/docker/1/system.slice/nginx.service", None));
+        let slice = Selector::unit("batch-*.slice").unwrap();
+        assert!(slice.matches("/batch.slice/batch-a.slice", None));
+        let user = "/user.slice/user-1.slice/user@1.service/app.slice/nginx.service";
+        assert!(unit.matches(user, None));
+    }
+
+    #[test]
+    fn runtimes_are_told_apart() {
+        let web = Selector::Runtime(Runtime::Docker, Name::parse("web*").unwrap());
+        assert!(web.matches("/x", Some(&identity(Runtime::Docker, "web-1"))));
+        assert!(!web.matches("/x", Some(&identity(Runtime::Podman, "web-1"))));
+        assert!(!web.matches("/web-1", None));
+        let id = Selector::Runtime(Runtime::Docker, Name::parse("3f3f3f3f3f3f").unwrap());
+        assert!(id.matches("/x", Some(&identity(Runtime::Docker, "db"))));
+    }
+
+    #[test]
+    fn pods_have_namespaces_and_containers() {
+        let mut one = identity(Runtime::Containerd, "nginx");
+        one.pod = Some(Pod {
+            namespace: "shop".into(),
+            name: "web-0".into(),
+            container: "nginx".into(),
+        });
+        let matches = |pod: &str, container: Option<&str>| {
+            let pod = Selector::pod(pod, container).unwrap();
+            pod.matches("/x", Some(&one))
+        };
+        assert!(matches("web-*", None) && matches("shop/web-0", Some("nginx")));
+        assert!(!matches("other/web-0", None) && !matches("web-0", Some("sidecar")));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Selector::unit("a/b").is_err() && Selector::unit("a[").is_err());
+        assert!(Selector::pod("a/", None).is_err() && Selector::pod("", None).is_err());
+    }
+}

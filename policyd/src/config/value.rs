@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sizes, shares and ranks as people write them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A number of bytes: a whole number, or one with `K`, `M`, `G` or `T` (powers of 1024).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(try_from = "Written")]
+pub struct Size(pub u64);
+
+/// A share of something: percent of the whole, or bytes.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "Written")]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// A part of the whole, 0 to 1.
+    Part(f64),
+}
+
+/// What a person may write for either.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a size is a number of bytes or text such as \"512M\""
+)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl Amount {
+    /// The amount as a part of `whole` bytes, 0 to 1; nothing of nothing.
+    pub fn part_of(self, whole: u64) -> f64 {
+        match self {
+            Self::Part(part) => part,
+            Self::Bytes(_) if whole == 0 => 0.0,
+            // Precise enough for shares.
+            Self::Bytes(bytes) => (bytes as f64 / whole as f64).min(1.0),
+        }
+    }
+}
+
+impl TryFrom<Written> for Size {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(bytes) => Ok(Self(bytes)),
+            Written::Text(text) => bytes(&text).map(Self),
+        }
+    }
+}
+
+impl TryFrom<Written> for Amount {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Number(bytes) => Ok(Self::Bytes(bytes)),
+            Written::Text(text) => match text.trim().strip_suffix('%') {
+                None => bytes(&text).map(Self::Bytes),
+                Some(number) => number
+                    .trim()
+                    .parse()
+                    .ok()
+                    .filter(|percent| (0.0..=100.0).contains(percent))
+                    .map(|percent: f64| Self::Part(percent / 100.0))
+                    .ok_or_else(|| format!("`{text}` is not between 0% and 100%")),
+            },
+        }
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let trimmed = trimmed.strip_suffix("iB").unwrap_or(trimmed);
+    let (number, shift) = match trimmed.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&trimmed[..at], 10),
+        Some((at, 'M' | 'm')) => (&trimmed[..at], 20),
+        Some((at, 'G' | 'g')) => (&trimmed[..at], 30),
+        Some((at, 'T' | 't')) => (&trimmed[..at], 40),
+        _ => (trimmed, 0),
+    };
+    let number: f64 = number
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| format!("`{text}` is no size; write for example \"512M\""))?;
+    let bytes = number * (1_u64 << shift) as f64;
+    if bytes > MOST_BYTES {
+        return Err(format!("`{text}` is more than any machine has"));
+    }
+    Ok(bytes as u64)
+}
+
+/// 4 PiB: the limit of x86-64.
+const MOST_BYTES: f64 = 4.503_599_627_370_496e15;
+
+/// Who comes first when not all targets can be met: higher is more important, 0 to 1000.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct Priority(pub u32);
+
+impl Priority {
+    /// `bronze`.
+    pub const BRONZE: Self = Self(100);
+    /// `silver`, and what containers have that say nothing.
+    pub const SILVER: Self = Self(200);
+    /// `gold`.
+    pub const GOLD: Self = Self(300);
+    /// The highest.
+    pub const MAX: u32 = 1000;
+
+    /// How much more a page is worth here than to a container of priority 0 when something is
+    /// left over: doubles with each class.
+    pub fn worth(self) -> f64 {
+        (f64::from(self.0) / 100.0).exp2()
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::GOLD => f.write_str("gold"),
+            Self::SILVER => f.write_str("silver"),
+            Self::BRONZE => f.write_str("bronze"),
+            Self(number) => write!(f, "priority {number}"),
+        }
+    }
+}
+
+/// A class by name.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Class {
+    /// First served.
+    Gold,
+    /// The usual.
+    Silver,
+    /// Last served.
+    Bronze,
+}
+
+impl From<Class> for Priority {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Gold => Self::GOLD,
+            Class::Silver => Self::SILVER,
+            Class::Bronze => Self::BRONZE,
+        }
+    }
+}
+
+/// Where a container's pages are kept (the thesis' hybrid cache, section 5.3.2).
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// Memory first, then SSD.
+    Hybrid,
+    /// The memory tier.
+    #[default]
+    Mem,
+    /// Nowhere.
+    None,
+    /// The SSD tier.
+    Ssd,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, expected) in [("0", 0), ("512M", 512 << 20), ("1.5 GiB", 3 << 29)] {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "M", "-1", "1X", "nan", "1e30", "9999T", "ä"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_parts_of_a_whole() {
+        assert_eq!(Amount::Part(0.25).part_of(0), 0.25);
+        assert_eq!(Amount::Bytes(1 << 20).part_of(4 << 20), 0.25);
+        assert_eq!(Amount::Bytes(1 << 20).part_of(0), 0.0);
+        assert_eq!(Amount::Bytes(9).part_of(3), 1.0);
+        assert!(Amount::try_from(Written::Text("101%".into())).is_err());
+    }
+
+    #[test]
+    fn classes_are_ordered() {
+        assert!(Priority::GOLD > Priority::SILVER && Priority::SILVER > Priority::BRONZE);
+        assert!(Priority::GOLD.worth() > Priority::SILVER.worth());
+    }
+}

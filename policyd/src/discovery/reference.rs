@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the path of a cgroup says about the container in it.
+
+use super::Runtime;
+
+/// A container by its runtime and id, as its cgroup's path tells them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reference {
+    /// Who runs it.
+    pub runtime: Runtime,
+    /// Its id: 64 hexadecimal digits, or the name of an LXC container.
+    pub id: String,
+}
+
+/// How systemd's scopes of the runtimes begin.
+const SCOPES: [(&str, Runtime); 6] = [
+    ("cri-containerd-", Runtime::Containerd),
+    ("crio-", Runtime::Crio),
+    ("docker-", Runtime::Docker),
+    ("libpod-", Runtime::Podman),
+    ("nerdctl-", Runtime::Containerd),
+    ("containerd-", Runtime::Containerd),
+];
+
+impl Reference {
+    /// The container of a cgroup. Cgroups within containers are none, nor are helpers beside
+    /// them (`libpod-conmon-…`).
+    pub fn of(cgroup: &str) -> Option<Self> {
+        let (way, last) = cgroup.rsplit_once('/')?;
+        let of = |runtime, id: &str| {
+            Some(Self {
+                runtime,
+                id: id.into(),
+            })
+        };
+        if let Some(name) = lxc(way, last) {
+            return of(Runtime::Lxc, name);
+        }
+        let stem = last.strip_suffix(".scope").unwrap_or(last);
+        for (prefix, runtime) in SCOPES {
+            if let Some(id) = stem.strip_prefix(prefix).filter(|id| is_id(id)) {
+                return of(runtime, id);
+            }
+        }
+        // containerd with systemd's driver and without: `…slice:cri-containerd:ID`.
+        if let Some((_, id)) = last.split_once(":cri-containerd:") {
+            return is_id(id).then(|| of(Runtime::Containerd, id))?;
+        }
+        if !is_id(last) {
+            return None;
+        }
+        // Plain cgroupfs: the runtime is told by the directory above.
+        let above = way.rsplit('/').next().unwrap_or_default();
+        if above == "docker" {
+            of(Runtime::Docker, last)
+        } else if above == "libpod_parent" {
+            of(Runtime::Podman, last)
+        } else if way.starts_with("/kubepods") || above == "default" || above == "k8s.io" {
+            of(Runtime::Containerd, last)
+        } else {
+            None
+        }
+    }
+}
+
+/// `/lxc.payload.NAME`, or `/lxc/NAME` of older ones.
+fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {
+    let name = match last.strip_prefix("lxc.payload.") {
+        Some(name) => Some(name),
+        None => way.ends_with("/lxc").then_some(last),
+    };
+    name.filter(|name| !name.is_empty())
+}
+
+fn is_id(text: &str) -> bool {
+    const DIGITS: usize = 64;
+    text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pattern: &str) -> Option<(Runtime, bool)> {
+        let id = "3f".repeat(32);
+        let found = Reference::of(&pattern.replace("ID", &id))?;
+        Some((found.runtime, found.id == id))
+    }
+
+    #[test]
+    fn all_layouts_are_known() {
+        for (path, runtime) in [
+            ("/system.slice/docker-ID.scope", Runtime::Docker),
+            ("/docker/ID", Runtime::Docker),
+            ("/machine.slice/libpod-ID.scope", Runtime::Podman),
+            ("/libpod_parent/libpod-ID", Runtime::Podman),
+            (
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-ID.scope",
+                Runtime::Containerd,
+            ),
+            ("/kubepods/besteffort/pod1/ID", Runtime::Containerd),
+            (
+                "/system.slice/x.slice:cri-containerd:ID",
+                Runtime::Containerd,
+            ),
+            (
+                "/kubepods.slice/kubepods-pod1.slice/crio-ID.scope",
+                Runtime::Crio,
+            ),
+            ("/system.slice/nerdctl-ID.scope", Runtime::Containerd),
+            ("/default/ID", Runtime::Containerd),
+        ] {
+            assert_eq!(of(path), Some((runtime, true)), "{path}");
+        }
+        let lxc = |path| Reference::of(path).map(|found| found.id);
+        assert_eq!(lxc("/lxc.payload.web").as_deref(), Some("web"));
+        assert_eq!(lxc("/lxc/web").as_deref(), Some("web"));
+    }
+
+    #[test]
+    fn what_is_no_container_is_none() {
+        for path in [
+            "/",
+            "",
+            "/system.slice/nginx.service",
+            "/machine.slice/libpod-conmon-ID.scope",
+            "/kubepods.slice/crio-conmon-ID.scope",
+            "/system.slice/docker-ID.scope/init.scope",
+            "/system.slice/docker-../../etc.scope",
+            "/user/ID",
+            "/lxc.payload.",
+        ] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What kind of memory helps a container.
+//!
+//! Redis, and databases with a cache of their own, live from anonymous memory: no store of file
+//! pages can help them, only memory of the guest (DoubleDecker, section 5.2.1). Readers of files
+//! are the reverse: what the guest takes from them the store can keep.
+
+use super::{rates::Rates, sample::Reading};
+use serde::{Deserialize, Serialize};
+
+/// What kind of memory helps a container.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Character {
+    /// Guest memory only.
+    Anonymous,
+    /// The store as well as guest memory.
+    File,
+    /// Both, or too little is known.
+    #[default]
+    Mixed,
+}
+
+/// Watches a container; its character changes only after it looked different for some time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observer {
+    character: Character,
+    other: Character,
+    times: u32,
+}
+
+/// Looks in a row that make a new character.
+const TIMES: u32 = 3;
+/// From here on a kind of memory prevails.
+const MOST: f64 = 0.6;
+/// Pages a second that are no accident.
+const SOME: f64 = 1.0;
+
+impl Observer {
+    pub(super) const fn character(&self) -> Character {
+        self.character
+    }
+
+    /// Takes in a look.
+    pub(super) fn observe(&mut self, reading: &Reading, rates: &Rates) {
+        let seen = look(reading, rates);
+        if seen == self.character {
+            self.times = 0;
+        } else if seen == self.other {
+            self.times += 1;
+        } else {
+            self.other = seen;
+            self.times = 1;
+        }
+        if self.times >= TIMES {
+            self.character = seen;
+            self.times = 0;
+        }
+    }
+}
+
+fn look(reading: &Reading, rates: &Rates) -> Character {
+    let memory = (reading.anon + reading.file).max(1) as f64;
+    let anon = reading.anon as f64 / memory;
+    let reads = rates.refaults_file.max(rates.gets);
+    if anon >= MOST && reads <= rates.refaults_anon.max(SOME) {
+        Character::Anonymous
+    } else if anon < MOST && reads > SOME {
+        Character::File
+    } else {
+        Character::Mixed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(anon: u64, file: u64) -> Reading {
+        Reading {
+            anon,
+            file,
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn servers_are_told_apart() {
+        let busy = Rates {
+            refaults_file: 500.0,
+            gets: 400.0,
+            ..Rates::default()
+        };
+        let swapping = Rates {
+            refaults_anon: 500.0,
+            gets: 3.0,
+            ..Rates::default()
+        };
+        let idle = Rates::default();
+        assert_eq!(look(&reading(900, 100), &idle), Character::Anonymous);
+        assert_eq!(look(&reading(900, 100), &swapping), Character::Anonymous);
+        assert_eq!(look(&reading(100, 900), &busy), Character::File);
+        assert_eq!(look(&reading(900, 100), &busy), Character::Mixed);
+        assert_eq!(look(&reading(0, 0), &idle), Character::Mixed);
+    }
+
+    #[test]
+    fn one_look_makes_no_character() {
+        let mut observer = Observer::default();
+        for times in 0..3 {
+            assert_eq!(observer.character(), Character::Mixed, "{times}");
+            observer.observe(&reading(9, 1), &Rates::default());
+        }
+        assert_eq!(observer.character(), Character::Anonymous);
+        observer.observe(&reading(5, 5), &Rates::default());
+        assert_eq!(observer.character(), Character::Anonymous);
+    }
+}

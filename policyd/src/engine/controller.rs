@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From targets to weights: looks in, weights out.
+//!
+//! One round an interval: [`Controller::observe`] takes in what was measured, [`Controller::decide`]
+//! finds out what everybody needs ([`super::response`]), divides the VM's share of the store
+//! ([`super::split`]), gives away what is left over ([`super::spare`]), and moves the weights one
+//! bounded step ([`super::damper`]). Where something is not known (no host, no figure) what is in
+//! force stays in force.
+
+use super::{
+    Time,
+    character::Character,
+    damper::{Damper, WEIGHT_SUM, Wanted},
+    member::Member,
+    sample::Sample,
+    spare::{self, Taker},
+    split::{self, Claim, Split},
+    targets::Target,
+};
+use crate::config::{Config, Container, Store};
+use ddabi::pool::{DEFAULT_WEIGHT, PoolStats};
+use ddnl::Pool;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The default pool among the containers.
+const DEFAULT: &str = "";
+
+/// Decides the weights of containers that have targets or classes.
+#[derive(Debug, Default)]
+pub(super) struct Controller {
+    members: BTreeMap<String, Member>,
+    damper: Damper,
+    /// Weights of the containers that are decided here, and of the default pool.
+    weights: BTreeMap<String, u32>,
+    /// The VM's share of the store, in pages; absent without a host.
+    pages: Option<f64>,
+    /// What was decided last.
+    rulings: BTreeMap<String, Ruling>,
+    feasible: Option<bool>,
+}
+
+/// What was decided for a container, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ruling {
+    pub(super) verdict: Verdict,
+    /// Pages it would need for its target, if that is known.
+    pub(super) need: Option<f64>,
+    /// Pages its share is.
+    pub(super) has: f64,
+}
+
+/// How a container stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It has a class and no target: it gets what helps it.
+    BestEffort,
+    /// Its weight is what the file says.
+    ByHand,
+    /// Its target is met.
+    Met,
+    /// Its target is missed; its share grows.
+    Growing,
+    /// Its target is missed: there is not enough for all, and others come first or share alike.
+    Infeasible,
+    /// Its target is missed, and its share is at its ceiling.
+    Ceiling,
+    /// Its target is missed, and it does not fill the share it has.
+    NotFilled,
+    /// Its target is missed, and only guest memory can help it.
+    NeedsMemory,
+    /// Its target is missed, and there is no store to give.
+    NoStore,
+    /// Its figures are missing: its share stays.
+    Unmeasured,
+}
+
+impl Controller {
+    /// Takes in a look at everything.
+    pub(super) fn observe(
+        &mut self,
+        now: Time,
+        config: &Config,
+        targets: &BTreeMap<String, Target>,
+        pools: &BTreeMap<&str, &Pool>,
+        default_pool: Option<&Pool>,
+        sample: &Sample,
+    ) {
+        self.members
+            .retain(|cgroup, _| targets.contains_key(cgroup));
+        for (cgroup, target) in targets {
+            let Some(reading) = sample.containers.get(cgroup) else {
+                continue;
+            };
+            let stats = pools.get(cgroup.as_str()).and_then(|pool| pool.stats);
+            let member = self.members.entry(cgroup.clone()).or_default();
+            member.observe(now, &config.containers[target.container], reading, stats);
+        }
+        let stats = |pool: &&Pool| {
+            pool.stats
+                .as_ref()
+                .map(|stats: &PoolStats| stats.entitlement)
+        };
+        let shares: Option<u64> = pools
+            .values()
+            .copied()
+            .chain(default_pool)
+            .map(|pool| stats(&pool))
+            .sum();
+        self.pages = shares.filter(|pages| *pages > 0).map(|pages| pages as f64);
+    }
+
+    /// Takes over the weights that a daemon before us left in force, so that a start changes
+    /// nothing at first.
+    pub(super) fn adopt(
+        &mut self,
+        config: &Config,
+        targets: &BTreeMap<String, Target>,
+        pools: &BTreeMap<&str, &Pool>,
+        default_pool: Option<&Pool>,
+    ) {
+        let Some(default) = default_pool.filter(|_| self.damper.shares().is_empty()) else {
+            return;
+        };
+        let present: Option<Vec<(&String, u32)>> = targets
+            .keys()
+            .map(|cgroup| Some((cgroup, pools.get(cgroup.as_str())?.weight)))
+            .collect();
+        let Some(present) = present else { return };
+        let sum = present.iter().map(|(_, weight)| weight).sum::<u32>() + default.weight;
+        if sum != WEIGHT_SUM {
+            // Not ours.
+            return;
+        }
+        let mut shares: BTreeMap<String, f64> = present
+            .into_iter()
+            .filter(|(cgroup, _)| takes_part(&config.containers[targets[*cgroup].container]))
+            .map(|(cgroup, weight)| (cgroup.clone(), f64::from(weight)))
+            .collect();
+        shares.insert(DEFAULT.into(), f64::from(default.weight));
+        self.damper.adopt(shares);
+    }
+
+    /// Containers came or went: all get weights, new ones what is fair for them.
+    pub(super) fn fit(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
+        let bases = bases(config, targets);
+        self.fit_to(&bases);
+        self.weigh(&bases);
+    }
+
+    /// Moves the weights one step, if there is reason to.
+    pub(super) fn decide(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
+        let bases = bases(config, targets);
+        self.fit_to(&bases);
+        if let Some(pages) = self.pages {
+            let budget = budget(&bases);
+            let default = bases.get(DEFAULT).map_or(0.0, |base| base.weight) / sum(&bases);
+            self.move_shares(config, targets, pages, budget, default);
+        } else {
+            self.rulings.clear();
+        }
+        self.weigh(&bases);
+    }
+
+    fn fit_to(&mut self, bases: &BTreeMap<String, Base>) {
+        let controlled = bases.iter().filter(|(_, base)| base.controlled);
+        let controlled: BTreeMap<String, f64> = controlled
+            .map(|(key, base)| (key.clone(), base.weight))
+            .collect();
+        if !self.damper.has(&controlled) {
+            self.damper.fit(&controlled);
+        }
+    }
+
+    fn weigh(&mut self, bases: &BTreeMap<String, Base>) {
+        let sum = sum(bases);
+        let fixed = bases.iter().filter(|(_, base)| !base.controlled);
+        let fixed = fixed.map(|(key, base)| (key.clone(), base.weight / sum));
+        self.weights = self.damper.weights(budget(bases), fixed.collect());
+    }
+
+    /// The weight of a container, or of the default pool (an empty path), once decided.
+    pub(super) fn weight(&self, cgroup: &str) -> Option<u32> {
+        self.weights.get(cgroup).copied()
+    }
+
+    pub(super) fn member(&self, cgroup: &str) -> Option<&Member> {
+        self.members.get(cgroup)
+    }
+
+    pub(super) fn ruling(&self, cgroup: &str) -> Option<&Ruling> {
+        self.rulings.get(cgroup)
+    }
+
+    /// How a container stands.
+    pub(super) fn verdict(&self, cgroup: &str, container: &Container) -> Verdict {
+        let decided = self.rulings.get(cgroup).map(|ruling| ruling.verdict);
+        let member = self.members.get(cgroup);
+        match (decided, member) {
+            _ if !container.is_controlled() => Verdict::ByHand,
+            (Some(verdict), _) => verdict,
+            _ if container.target.is_none() => Verdict::BestEffort,
+            (None, Some(member)) if member.cost.is_some() => {
+                if !member.misses_target() {
+                    Verdict::Met
+                } else if member.store_helps() {
+                    Verdict::NoStore
+                } else {
+                    Verdict::NeedsMemory
+                }
+            }
+            _ => Verdict::Unmeasured,
+        }
+    }
+
+    /// The VM's share of the store in pages; absent without a host.
+    pub(super) const fn pages(&self) -> Option<f64> {
+        self.pages
+    }
+
+    /// Whether all targets can be met, as far as is known.
+    pub(super) const fn feasible(&self) -> Option<bool> {
+        self.feasible
+    }
+
+    /// `pages`: the VM's; `budget`: the part of them that is divided here; `default`: the default
+    /// pool's part.
+    fn move_shares(
+        &mut self,
+        config: &Config,
+        targets: &BTreeMap<String, Target>,
+        pages: f64,
+        budget: f64,
+        default: f64,
+    ) {
+        let nobody = Member::default();
+        let ours: Vec<(&String, &Container, &Member)> = targets
+            .iter()
+            .map(|(cgroup, target)| {
+                let member = self.members.get(cgroup).unwrap_or(&nobody);
+                (cgroup, &config.containers[target.container], member)
+            })
+            .filter(|(_, container, _)| takes_part(container))
+            .collect();
+        let has = |cgroup: &str| {
+            let share = self.damper.shares().get(cgroup).copied().unwrap_or(0.0);
+            share * budget * pages
+        };
+        let claims: Vec<Claim<'_>> = ours
+            .iter()
+            .map(|(cgroup, container, member)| claim(container, member, has(cgroup), pages))
+            .collect();
+        let free = (budget - default).max(0.0) * pages;
+        let split = split::split(free, &claims, config.margin);
+        let now: Vec<f64> = ours.iter().map(|(cgroup, ..)| has(cgroup)).collect();
+        // What is needed is an estimate: nobody is cut to it at once for the sake of a better use.
+        let kept = |(at, (has, size)): (usize, (&f64, &f64))| match claims[at].need {
+            Some(_) => size.max(has * KEPT).max(ours[at].2.keeps().min(*has)),
+            None => *size,
+        };
+        let kept: Vec<f64> = now.iter().zip(&split.sizes).enumerate().map(kept).collect();
+        let spare = (free - kept.iter().sum::<f64>()).max(0.0);
+        let takers: Vec<Taker<'_>> = ours
+            .iter()
+            .zip(&claims)
+            .zip(&kept)
+            .map(|(((_, container, member), claim), size)| Taker {
+                size: *size,
+                ceiling: claim.ceiling,
+                worth: container.rank().worth(),
+                weight: f64::from(container.weight),
+                misses: Box::new(|size| member.misses_at(size)),
+                helps: member.store_helps() && !member.is_saturated(),
+            })
+            .collect();
+        let (sizes, left) = spare::give(pages, spare, &takers);
+        let named = |sizes: &[f64], rest: f64| {
+            let names = ours.iter().map(|(cgroup, ..)| (*cgroup).clone());
+            let mut shares: BTreeMap<String, f64> = names.zip(sizes.iter().copied()).collect();
+            shares.insert(DEFAULT.into(), rest);
+            shares
+        };
+        let default = default * pages;
+        let (least, rest) = least_change(&now, &split.sizes, has(DEFAULT), default);
+        let wanted = Wanted {
+            least: named(&least, rest),
+            best: named(&sizes, default + left),
+        };
+        let rulings = ours.iter().zip(&claims).enumerate();
+        let rulings = rulings.map(|(at, ((cgroup, container, member), claim))| {
+            let ruling = rule(container, member, claim, has(cgroup), &split, at);
+            ((*cgroup).clone(), ruling)
+        });
+        self.rulings = rulings.collect();
+        self.feasible = Some(split.feasible);
+        let urgent = |cgroup: &str| {
+            let member = self.members.get(cgroup);
+            member.is_some_and(Member::misses_target)
+        };
+        self.damper
+            .step(wanted, urgent, config.max_step / budget.max(0.01));
+    }
+}
+
+/// Sizes that give everybody what it needs and else stay as they are: what is lacking is taken from
+/// those who have more than they need, in proportion to how much more. Answers the default pool's
+/// size too, which `rest` is now and `default` shall be at least.
+fn least_change(now: &[f64], needed: &[f64], rest: f64, default: f64) -> (Vec<f64>, f64) {
+    let over = |(now, needed): (&f64, &f64)| (now - needed).max(0.0);
+    let lacking = |(now, needed): (&f64, &f64)| (needed - now).max(0.0);
+    let pairs = || now.iter().zip(needed);
+    let lack: f64 = pairs().map(lacking).sum::<f64>() + (default - rest).max(0.0);
+    let surplus: f64 = pairs().map(over).sum::<f64>() + (rest - default).max(0.0);
+    let part = if surplus > 0.0 {
+        (lack / surplus).min(1.0)
+    } else {
+        0.0
+    };
+    let size = |(now, needed): (&f64, &f64)| match now > needed {
+        true => now - (now - needed) * part,
+        false => *needed,
+    };
+    (pairs().map(size).collect(), size((&rest, &default)))
+}
+
+/// A container's part before anything is measured.
+struct Base {
+    weight: f64,
+    controlled: bool,
+}
+
+/// The parts of all containers and of the default pool.
+fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String, Base> {
+    let mut bases: BTreeMap<String, Base> = targets
+        .iter()
+        .map(|(cgroup, target)| {
+            let container = &config.containers[target.container];
+            let base = Base {
+                weight: match container.store {
+                    Store::None => 0.0,
+                    _ => f64::from(container.weight),
+                },
+                controlled: takes_part(container),
+            };
+            (cgroup.clone(), base)
+        })
+        .collect();
+    let default = config.default_pool_weight.unwrap_or(DEFAULT_WEIGHT);
+    bases.insert(
+        DEFAULT.into(),
+        Base {
+            weight: f64::from(default),
+            controlled: true,
+        },
+    );
+    bases
+}
+
+/// The weights of everybody; never nothing.
+fn sum(bases: &BTreeMap<String, Base>) -> f64 {
+    bases.values().map(|base| base.weight).sum::<f64>().max(1.0)
+}
+
+/// The part of everything that is decided here.
+fn budget(bases: &BTreeMap<String, Base>) -> f64 {
+    let controlled = bases.values().filter(|base| base.controlled);
+    controlled.map(|base| base.weight).sum::<f64>() / sum(bases)
+}
+
+fn takes_part(container: &Container) -> bool {
+    container.is_controlled() && container.store != Store::None
+}
+
+fn claim<'a>(container: &Container, member: &'a Member, has: f64, pages: f64) -> Claim<'a> {
+    let page = ddabi::PAGE_SIZE as f64;
+    let bytes = (pages * page) as u64;
+    let floor = container
+        .cache_floor
+        .map_or(SMALLEST, |floor| floor.part_of(bytes).max(SMALLEST));
+    let ceiling = container
+        .cache_ceiling
+        .map_or(1.0, |ceiling| ceiling.part_of(bytes).max(SMALLEST));
+    let need = (container.target.is_some() && member.store_helps())
+        .then(|| Box::new(move |cost| member.pages_for(cost, has)) as Box<dyn Fn(f64) -> f64 + 'a>);
+    Claim {
+        rank: container.rank(),
+        floor: floor.min(ceiling) * pages,
+        ceiling: ceiling * pages,
+        need,
+    }
+}
+
+/// What a container with a target keeps of its share when others could use it better.
+const KEPT: f64 = 0.9;
+
+/// The smallest part anybody gets: enough to see whether more would help.
+const SMALLEST: f64 = 0.002;
+
+fn rule(
+    container: &Container,
+    member: &Member,
+    claim: &Claim<'_>,
+    has: f64,
+    split: &Split,
+    at: usize,
+) -> Ruling {
+    let need = claim.need.as_ref().map(|need| need(0.0));
+    let need = need.filter(|_| !member.response.is_empty() || member.curve.is_some());
+    let level = split.levels[at].unwrap_or(0.0);
+    let verdict = if container.target.is_none() {
+        Verdict::BestEffort
+    } else if member.cost.is_none() {
+        Verdict::Unmeasured
+    } else if !member.misses_target() {
+        Verdict::Met
+    } else if member.character() == Character::Anonymous {
+        Verdict::NeedsMemory
+    } else if member.is_saturated() {
+        Verdict::NotFilled
+    } else if has >= claim.ceiling * 0.99 {
+        Verdict::Ceiling
+    } else if !split.feasible && level > 0.0 {
+        Verdict::Infeasible
+    } else {
+        Verdict::Growing
+    };
+    Ruling { verdict, need, has }
+}

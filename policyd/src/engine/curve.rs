@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Hit-ratio curves, as a sampled estimate (SHARDS) gives them.
+
+/// Share of the asked pages that a store of a size would give. Rises with the size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve(Vec<(f64, f64)>);
+
+impl Curve {
+    /// A curve through points of store size (pages) and hit ratio (0 to 1), in any order.
+    /// Estimates are noisy: points that fall are lifted to the ones before them. `None` without
+    /// any point that makes sense.
+    pub fn new(points: impl IntoIterator<Item = (u64, f64)>) -> Option<Self> {
+        let mut points: Vec<(f64, f64)> = points
+            .into_iter()
+            .filter(|(_, ratio)| (0.0..=1.0).contains(ratio))
+            .map(|(pages, ratio)| (pages as f64, ratio))
+            .collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.dedup_by_key(|point| point.0);
+        let mut highest = 0.0_f64;
+        for (_, ratio) in &mut points {
+            highest = highest.max(*ratio);
+            *ratio = highest;
+        }
+        if points.is_empty() {
+            return None;
+        }
+        if points[0].0 > 0.0 {
+            points.insert(0, (0.0, 0.0));
+        }
+        Some(Self(points))
+    }
+
+    /// The hit ratio of a store of this many pages.
+    pub fn hit_ratio(&self, pages: f64) -> f64 {
+        let after = self.0.partition_point(|point| point.0 <= pages);
+        match (
+            after.checked_sub(1).and_then(|at| self.0.get(at)),
+            self.0.get(after),
+        ) {
+            (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (pages - a.0) / (b.0 - a.0),
+            (Some(last), None) => last.1,
+            (None, _) => 0.0,
+        }
+    }
+
+    /// The fewest pages that reach a hit ratio; `None` if none do.
+    pub fn pages_for(&self, ratio: f64) -> Option<f64> {
+        let at = self.0.partition_point(|point| point.1 < ratio);
+        let b = self.0.get(at)?;
+        match at.checked_sub(1).map(|before| self.0[before]) {
+            Some(a) if b.1 > a.1 => Some(a.0 + (b.0 - a.0) * (ratio - a.1) / (b.1 - a.1)),
+            _ => Some(b.0),
+        }
+    }
+
+    /// How much the hit ratio gains from `pages` to `more` pages.
+    pub fn gain(&self, pages: f64, more: f64) -> f64 {
+        (self.hit_ratio(more) - self.hit_ratio(pages)).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn between_points_the_curve_is_straight() {
+        let curve = Curve::new([(200, 0.6), (100, 0.4), (300, 0.5)]).unwrap();
+        assert!((curve.hit_ratio(50.0) - 0.2).abs() < 1e-9);
+        assert!((curve.hit_ratio(150.0) - 0.5).abs() < 1e-9);
+        assert!((curve.hit_ratio(9e9) - 0.6).abs() < 1e-9);
+        assert_eq!(curve.pages_for(0.5), Some(150.0));
+        assert_eq!(curve.pages_for(0.7), None);
+        assert!(Curve::new([(1, f64::NAN), (2, 1.5)]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn curves_rise_and_turn_back(
+            points in prop::collection::vec((1..10_000u64, 0.0..1.0f64), 1..20),
+            ratio in 0.01..1.0f64,
+        ) {
+            let curve = Curve::new(points).unwrap();
+            let mut before = 0.0;
+            for pages in (0..11_000).step_by(97) {
+                let now = curve.hit_ratio(f64::from(pages));
+                prop_assert!((before..=1.0).contains(&now));
+                before = now;
+            }
+            if let Some(pages) = curve.pages_for(ratio) {
+                prop_assert!(curve.hit_ratio(pages) >= ratio - 1e-9);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How far a container is from its target.
+//!
+//! All kinds of targets become one number, the *cost*: the natural logarithm of how many times
+//! worse than its target a container is. 0 is the target itself, below is better. For what caches
+//! do (time of an operation, share of misses) the cost falls with the store's size and is convex
+//! in it, which [`super::response`] makes use of.
+
+use super::{rates::Rates, sample::Reading};
+use crate::config::{Figure, Target};
+use serde::{Deserialize, Serialize};
+
+/// A figure and what it should be.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Goal {
+    /// What is measured.
+    pub figure: Figure,
+    /// What it should be, in the figure's unit.
+    pub target: f64,
+    /// What it is; absent if it could not be measured.
+    pub measured: Option<f64>,
+}
+
+impl Goal {
+    /// The logarithm of how many times worse than its target it is; `None` if not measured.
+    pub fn cost(&self) -> Option<f64> {
+        let measured = self
+            .measured
+            .filter(|value| value.is_finite() && *value >= 0.0)?;
+        let worse = match self.figure {
+            // What counts is the share that misses.
+            Figure::HitRatio => (1.0 - measured) / (1.0 - self.target).max(NOTHING),
+            Figure::Throughput => self.target / measured.max(self.target * NOTHING),
+            _ => measured / self.target,
+        };
+        Some(worse.max(NOTHING).ln())
+    }
+}
+
+/// Where better and worse stop to matter.
+const NOTHING: f64 = 1e-3;
+
+/// The goals of a target, with what is measured for each.
+pub(super) fn of(target: &Target, reading: &Reading, rates: Option<&Rates>) -> Vec<Goal> {
+    let measure = |figure| {
+        let rates = rates?;
+        match figure {
+            Figure::Throughput => reading.application,
+            Figure::Latency if target.source.is_some() => reading.application,
+            Figure::Latency => rates.latency_ms(target.percentile),
+            Figure::HitRatio => rates.hit_ratio(),
+            Figure::RefaultRate => Some(rates.refaults_file + rates.refaults_anon),
+            Figure::MemoryPressure => rates.memory_pressure,
+            Figure::IoPressure => rates.io_pressure,
+        }
+    };
+    let goal = |(figure, target)| Goal {
+        figure,
+        target,
+        measured: measure(figure),
+    };
+    target.goals().map(goal).collect()
+}
+
+/// The goal that is furthest from being met; `None` as long as any is not measured.
+pub(super) fn worst(goals: &[Goal]) -> Option<f64> {
+    let costs: Option<Vec<f64>> = goals.iter().map(Goal::cost).collect();
+    costs?.into_iter().reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(figure: Figure, target: f64, measured: f64) -> f64 {
+        let goal = Goal {
+            figure,
+            target,
+            measured: Some(measured),
+        };
+        goal.cost().unwrap()
+    }
+
+    #[test]
+    fn costs_are_comparable() {
+        let double = 2.0_f64.ln();
+        assert_eq!(cost(Figure::Throughput, 900.0, 450.0), double);
+        assert_eq!(cost(Figure::Latency, 5.0, 10.0), double);
+        assert!((cost(Figure::HitRatio, 0.8, 0.6) - double).abs() < 1e-9);
+        assert!(cost(Figure::Throughput, 900.0, 1000.0) < 0.0);
+    }
+
+    #[test]
+    fn extremes_stay_finite() {
+        for figure in [Figure::Throughput, Figure::Latency, Figure::HitRatio] {
+            for measured in [0.0, 1.0, 1e300] {
+                assert!(
+                    cost(figure, 0.9, measured).is_finite(),
+                    "{figure:?} {measured}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_worst_goal_counts_and_all_must_be_known() {
+        let goal = |measured| Goal {
+            figure: Figure::Latency,
+            target: 1.0,
+            measured,
+        };
+        let goals = [goal(Some(0.5)), goal(Some(2.0))];
+        assert_eq!(worst(&goals), Some(2.0_f64.ln()));
+        assert_eq!(worst(&[goal(Some(0.5)), goal(None)]), None);
+        assert_eq!(worst(&[goal(Some(f64::NAN))]), None);
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Guest memory: limits, proportional reclaim and offload, as jobs to begin.
+
+use super::{
+    Cgroups, Failure, Job, Time,
+    character::Character,
+    controller::Controller,
+    memory::{Limits, Managed, Memory},
+    offload,
+    reclaim::{self, Candidate},
+    retry::Retries,
+    sample::{Machine, Sample},
+    targets::Target,
+};
+use crate::config::{Config, Container};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tracing::{debug, info, warn};
+
+/// What is done with guest memory.
+#[derive(Debug, Default)]
+pub(super) struct Knobs {
+    memory: Memory,
+    /// Limits that were asked for and not refused.
+    applied: BTreeMap<String, Limits>,
+    waiting: VecDeque<Job>,
+    /// Containers that are being reclaimed from.
+    reclaiming: BTreeSet<String>,
+    /// When containers that gave nothing may be asked again.
+    resting: BTreeMap<String, Time>,
+    next_offload: BTreeMap<String, Time>,
+    retries: Retries,
+    machine: Option<(Time, Machine)>,
+    /// Percent of time in which a task of the VM waited for memory.
+    pressure: Option<f64>,
+    /// Bytes asked for so far.
+    pub(super) reclaimed: u64,
+    pub(super) offloaded: u64,
+}
+
+/// How long a container that gave nothing is left in peace.
+const REST: Time = Time::from_secs(30);
+/// Most chunks of one round.
+const MOST_CHUNKS: u64 = 8;
+
+/// What a round needs to know.
+pub(super) struct Round<'a> {
+    pub(super) now: Time,
+    pub(super) config: &'a Config,
+    pub(super) targets: &'a BTreeMap<String, Target>,
+    pub(super) cgroups: &'a Cgroups,
+    pub(super) controller: &'a Controller,
+    pub(super) sample: &'a Sample,
+}
+
+impl<'a> Round<'a> {
+    fn containers(&self) -> impl Iterator<Item = (&'a String, &'a Container)> {
+        let containers = &self.config.containers;
+        self.targets
+            .iter()
+            .map(|(cgroup, target)| (cgroup, &containers[target.container]))
+    }
+}
+
+impl Knobs {
+    /// The next job.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        self.waiting.pop_front()
+    }
+
+    /// Memory pressure of the VM in percent, if known.
+    pub(super) const fn pressure(&self) -> Option<f64> {
+        self.pressure
+    }
+
+    pub(super) fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref().map(|(_, machine)| machine)
+    }
+
+    /// The limits in force for a container.
+    pub(super) fn limits(&self, cgroup: &str) -> Limits {
+        self.applied.get(cgroup).copied().unwrap_or_default()
+    }
+
+    /// Takes in a look at the machine.
+    pub(super) fn observe(&mut self, now: Time, machine: &Machine) {
+        self.pressure = self.machine.and_then(|(then, was)| {
+            let time = now.checked_sub(then)?.as_secs_f64();
+            let more = machine.memory_us?.checked_sub(was.memory_us?)?;
+            (time > 0.0).then(|| (more as f64 / 1e4 / time).min(100.0))
+        });
+        self.machine = Some((now, *machine));
+    }
+
+    /// Whether memory is so short that it should be looked at more often.
+    pub(super) fn is_tight(&self, config: &Config) -> bool {
+        config.reclaim.enabled && self.shortage(config) > 0
+    }
+
+    /// Bytes to reclaim now.
+    fn shortage(&self, config: &Config) -> u64 {
+        let Some((_, machine)) = &self.machine else {
+            return 0;
+        };
+        let wanted = (machine.total as f64 * config.reclaim.free) as u64;
+        let short = wanted.saturating_sub(machine.available);
+        if self
+            .pressure
+            .is_some_and(|now| now >= config.reclaim.pressure)
+        {
+            short.max(config.reclaim.chunk)
+        } else {
+            short
+        }
+    }
+
+    /// Reclaims in proportion while memory is short.
+    pub(super) fn reclaim(&mut self, round: &Round<'_>) {
+        self.resting.retain(|_, until| *until > round.now);
+        let config = &round.config.reclaim;
+        let shortage = if config.enabled {
+            self.shortage(round.config)
+        } else {
+            0
+        };
+        // What is under way may be enough.
+        if shortage == 0 || !self.reclaiming.is_empty() {
+            return;
+        }
+        let swap = round.sample.machine.swap_free > config.chunk;
+        let candidate = |(cgroup, container): (&String, &Container)| {
+            let reading = round.sample.containers.get(cgroup)?;
+            if !container.reclaim || self.resting.contains_key(cgroup) {
+                return None;
+            }
+            let floor = container.memory_floor.map_or(0, |floor| floor.0);
+            let stuck = if swap { 0 } else { reading.anon };
+            Some(Candidate {
+                cgroup: cgroup.clone(),
+                rank: container.rank(),
+                weight: container.memory_weight.unwrap_or(container.weight).max(1),
+                usage: reading.current,
+                least: floor.max(stuck).max(offload::LEAST_LEFT),
+            })
+        };
+        let candidates = round.containers().filter_map(candidate).collect();
+        let amount = shortage.min(config.chunk * MOST_CHUNKS);
+        for (cgroup, bytes) in reclaim::victims(candidates, amount, config.chunk) {
+            info!(
+                cgroup,
+                bytes,
+                pressure = self.pressure.unwrap_or(0.0),
+                "memory is short: reclaiming"
+            );
+            self.reclaimed += bytes;
+            self.begin_reclaim(cgroup, bytes, false);
+        }
+    }
+
+    /// Pushes cold pages out.
+    pub(super) fn offload(&mut self, round: &Round<'_>) {
+        let config = &round.config.offload;
+        self.next_offload
+            .retain(|cgroup, _| round.targets.contains_key(cgroup));
+        for (cgroup, container) in round.containers() {
+            let next = self.next_offload.get(cgroup);
+            if !container.offload.unwrap_or(config.enabled)
+                || next.is_some_and(|next| *next > round.now)
+                || self.reclaiming.contains(cgroup)
+                || self.resting.contains_key(cgroup)
+            {
+                continue;
+            }
+            let Some(member) = round.controller.member(cgroup) else {
+                continue;
+            };
+            let Some(rates) = member.rates.as_ref().filter(|_| !member.misses_target()) else {
+                continue;
+            };
+            let least = container.memory_floor.map_or(0, |floor| floor.0);
+            let reading = &member.reading;
+            let bytes = offload::step(config, rates, reading.current, reading.file, least);
+            if bytes > 0 {
+                debug!(cgroup, bytes, "pushing cold pages out");
+                let next = round.now.saturating_add(config.period);
+                self.next_offload.insert(cgroup.clone(), next);
+                self.offloaded += bytes;
+                self.begin_reclaim(cgroup.clone(), bytes, true);
+            }
+        }
+    }
+
+    fn begin_reclaim(&mut self, cgroup: String, bytes: u64, files_only: bool) {
+        self.reclaiming.insert(cgroup.clone());
+        self.waiting.push_back(Job::Reclaim {
+            cgroup,
+            bytes,
+            files_only,
+        });
+    }
+
+    /// Decides limits, and asks for those that changed.
+    pub(super) fn limit(&mut self, round: &Round<'_>) {
+        let managed = round.containers().filter_map(|(cgroup, container)| {
+            let member = round.controller.member(cgroup)?;
+            let rates = member.rates.as_ref()?;
+            if !container.manage_memory {
+                return None;
+            }
+            let needy = member.misses_target() || rates.refaults_anon > NEEDY;
+            let managed = Managed {
+                rank: container.rank(),
+                character: member.character(),
+                needy: needy && member.character() == Character::Anonymous,
+                current: member.reading.current,
+                anon: member.reading.anon,
+                floor: container.memory_floor.map(|floor| floor.0),
+                ceiling: container.memory_ceiling.map(|ceiling| ceiling.0),
+            };
+            Some((cgroup.clone(), managed))
+        });
+        let managed: BTreeMap<String, Managed> = managed.collect();
+        self.memory.decide(&round.sample.machine, &managed);
+        let manages = |cgroup: &str| {
+            let target = round.targets.get(cgroup);
+            target.is_some_and(|target| round.config.containers[target.container].manage_memory)
+        };
+        // A container that cannot be read for once keeps its limits; one that left the file, or
+        // is not managed any more, gets back what it had.
+        let left = self.applied.keys().filter(|cgroup| !manages(cgroup));
+        let left = left.map(|cgroup| (cgroup.clone(), Limits::default()));
+        let now = managed
+            .keys()
+            .map(|cgroup| (cgroup.clone(), self.memory.limits(cgroup)));
+        let wanted: Vec<(String, Limits)> = left.chain(now).collect();
+        self.applied
+            .retain(|cgroup, _| round.cgroups.contains_key(cgroup));
+        for (cgroup, limits) in wanted {
+            let Some(id) = round.cgroups.get(&cgroup).copied() else {
+                continue;
+            };
+            if limits == self.limits(&cgroup) || !self.retries.may(round.now, &cgroup) {
+                continue;
+            }
+            info!(
+                cgroup,
+                low = limits.low,
+                high = limits.high,
+                max = limits.max,
+                "guest memory limits"
+            );
+            if limits == Limits::default() {
+                self.applied.remove(&cgroup);
+            } else {
+                self.applied.insert(cgroup.clone(), limits);
+            }
+            self.waiting.push_back(Job::Limit { cgroup, id, limits });
+        }
+    }
+
+    /// A job ended.
+    pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<(), Failure>) {
+        match (job, result) {
+            (Job::Reclaim { cgroup, .. }, result) => {
+                self.reclaiming.remove(&cgroup);
+                if let Err(failure) = result {
+                    // The kernel found less than was asked for: nothing unusual.
+                    debug!(cgroup, "{}", failure.text());
+                    self.resting.insert(cgroup, now.saturating_add(REST));
+                }
+            }
+            (Job::Limit { cgroup, .. }, Ok(())) => self.retries.forget(&cgroup),
+            (Job::Limit { cgroup, .. }, Err(failure)) => {
+                self.applied.remove(&cgroup);
+                if self.retries.failed(now, &cgroup, failure.text()) {
+                    warn!(cgroup, "{}; will try again", failure.text());
+                }
+            }
+        }
+    }
+
+    /// A cgroup was made anew: nothing of ours is in it.
+    pub(super) fn forget(&mut self, cgroup: &str) {
+        self.applied.remove(cgroup);
+        self.retries.forget(cgroup);
+    }
+}
+
+/// Anonymous pages a second that come back: the container lacks guest memory.
+const NEEDY: f64 = 10.0;

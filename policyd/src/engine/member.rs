@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is known of one container whose share is decided.
+
+use super::{
+    Time,
+    character::{Character, Observer},
+    curve::Curve,
+    goal::{self, Goal},
+    rates::{Last, Rates},
+    response::Response,
+    sample::Reading,
+};
+use crate::config::{Container, Figure};
+use ddabi::pool::PoolStats;
+
+/// What is known of one container.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    last: Option<Last>,
+    /// Since the look before; absent if that says nothing.
+    pub(super) rates: Option<Rates>,
+    observer: Observer,
+    pub(super) goals: Vec<Goal>,
+    /// The worst goal's cost at the last look, if all were measured.
+    pub(super) cost: Option<f64>,
+    pub(super) response: Response,
+    pub(super) curve: Option<Curve>,
+    /// Pages held, and entitled to, at the last look.
+    pub(super) used: Option<f64>,
+    entitled: f64,
+    /// Looks in a row in which it held less than it may, and did not fill up.
+    idle: u32,
+    /// Looks in a row at rest.
+    quiet: u32,
+    /// The largest size that was seen at rest to be too small. Outlives what is known otherwise, so
+    /// that a mistake is not made again and again.
+    missed: Option<f64>,
+    /// Pages a second it asks for, over some looks.
+    gets: f64,
+    /// The logarithm of how many it does not get, over the size.
+    misses: Response,
+    pub(super) reading: Reading,
+}
+
+/// The size changes if it differs by more than this, as a logarithm.
+const MOVING: f64 = 0.08;
+/// A store filled less than this is not what it lacks.
+const FULL: f64 = 0.8;
+/// So long before it is believed.
+const IDLE: u32 = 4;
+/// So long at rest before a size is held to be too small: figures may come late.
+const QUIET: u32 = 2;
+/// Far enough below its target to try smaller sizes again, in time.
+const COMFORT: f64 = -0.1;
+/// What is left of a size that was too small after another look in comfort.
+const FORGET: f64 = 0.995;
+/// The power by which costs fall with size, at most.
+const STEEPEST: f64 = 1.5;
+/// A little more than what was too small.
+const MORE: f64 = 1.03;
+/// Misses a second that are none.
+const FEWEST: f64 = 0.1;
+/// Weight of a look in averages.
+const NEW: f64 = 0.25;
+
+impl Member {
+    /// Takes in a look at the container and its pool.
+    pub(super) fn observe(
+        &mut self,
+        now: Time,
+        container: &Container,
+        reading: &Reading,
+        stats: Option<PoolStats>,
+    ) {
+        let next = Last::new(now, reading.clone(), stats);
+        self.rates = self.last.as_ref().and_then(|last| last.rates(&next));
+        self.last = Some(next);
+        self.reading = reading.clone();
+        if reading.curve.is_some() {
+            self.curve.clone_from(&reading.curve);
+        }
+        self.goals = match &container.target {
+            Some(target) => goal::of(target, reading, self.rates.as_ref()),
+            None => Vec::new(),
+        };
+        self.cost = goal::worst(&self.goals);
+        let before = self.used;
+        self.used = stats.map(|stats| (stats.used as f64).max(1.0));
+        let Some(rates) = &self.rates else { return };
+        self.observer.observe(reading, rates);
+        self.gets += (rates.gets - self.gets) * NEW;
+        let misses = rates.misses;
+        let (Some(before), Some(used), Some(stats)) = (before, self.used, stats) else {
+            return;
+        };
+        let moving = (used / before).ln().abs() > MOVING;
+        self.entitled = stats.entitlement as f64;
+        let idle = used < self.entitled * FULL && !moving;
+        self.idle = if idle { self.idle + 1 } else { 0 };
+        self.quiet = if moving { 0 } else { self.quiet + 1 };
+        self.misses
+            .observe(f64::midpoint(before, used), misses.max(FEWEST).ln(), moving);
+        if let Some(cost) = self.cost {
+            self.learn(before, used, cost, moving);
+        }
+    }
+
+    /// Takes in what a size costs. Figures lag behind the store: on the way down the larger size is
+    /// taken for what gave them.
+    fn learn(&mut self, before: f64, used: f64, cost: f64, moving: bool) {
+        let size = if used < before {
+            before
+        } else {
+            f64::midpoint(before, used)
+        };
+        if self.response.observe(size, cost, moving) {
+            self.missed = None;
+        }
+        if self.quiet < QUIET {
+            return;
+        }
+        match &mut self.missed {
+            missed if self.response.cost_at(size) > 0.0 => {
+                *missed = Some(missed.unwrap_or(0.0).max(used));
+            }
+            Some(missed) if cost < 0.0 && used * MORE <= *missed => self.missed = None,
+            // So much better than there a size not so much larger can only be if the load changed.
+            Some(missed) if cost < COMFORT - STEEPEST * (used / *missed).ln().max(0.0) => {
+                self.missed = None;
+            }
+            Some(missed) if cost < COMFORT => *missed *= FORGET,
+            _ => {}
+        }
+    }
+
+    pub(super) const fn character(&self) -> Character {
+        self.observer.character()
+    }
+
+    /// Whether a larger store can help.
+    pub(super) fn store_helps(&self) -> bool {
+        self.character() != Character::Anonymous
+    }
+
+    /// Whether it does not fill the store it may have.
+    pub(super) const fn is_saturated(&self) -> bool {
+        self.idle >= IDLE
+    }
+
+    /// Whether its target is missed, by the last look and by what is known of this size.
+    pub(super) fn misses_target(&self) -> bool {
+        match (self.cost, self.used) {
+            (Some(cost), Some(used)) => {
+                let known = !self.response.is_empty();
+                cost > 0.0 && (!known || self.response.cost_at(used) > 0.0)
+            }
+            (Some(cost), None) => cost > 0.0,
+            _ => false,
+        }
+    }
+
+    /// Misses a second to be expected at a size.
+    pub(super) fn misses_at(&self, size: f64) -> f64 {
+        match &self.curve {
+            Some(curve) => self.gets * (1.0 - curve.hit_ratio(size)),
+            None if self.misses.is_empty() => 0.0,
+            None => self.misses.cost_at(size).exp(),
+        }
+    }
+
+    /// Pages it should keep while nobody misses a target: more than what was too small.
+    pub(super) fn keeps(&self) -> f64 {
+        self.missed.map_or(0.0, |missed| missed * MORE)
+    }
+
+    /// Pages at which a cost is to be expected; what it has if nothing tells.
+    pub(super) fn pages_for(&self, cost: f64, has: f64) -> f64 {
+        let most = if self.is_saturated() {
+            // It would not fill more; a little, in case it begins to.
+            self.used.unwrap_or(has) * 1.25
+        } else {
+            f64::INFINITY
+        };
+        let by_curve = || {
+            let [goal] = self.goals.as_slice() else {
+                return None;
+            };
+            let curve = self.curve.as_ref()?;
+            let miss = (1.0 - goal.target) * cost.exp();
+            (goal.figure == Figure::HitRatio)
+                .then(|| curve.pages_for((1.0 - miss).clamp(0.0, 1.0)))
+                .map(|pages| pages.unwrap_or(f64::INFINITY))
+        };
+        // What was seen at two sizes or more is believed before what was estimated.
+        let seen = self.response.size_for(cost);
+        let pages = match (seen, by_curve()) {
+            (Some(seen), Some(curve)) if self.response.sizes() < 2 => curve.max(seen.min(has)),
+            (Some(seen), _) => seen,
+            (None, Some(curve)) => curve,
+            (None, None) => has,
+        };
+        pages.min(most)
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pushing cold pages out gently, as Senpai does.
+//!
+//! What the guest drops the host's store keeps, one hypercall away; the freed frames go back to
+//! the host by free page reporting. A step is a small part of a container's memory, and the less
+//! of it the more the container waits for memory or I/O or reads back what it lost.
+
+use super::rates::Rates;
+use crate::config::Offload;
+
+/// Steps smaller than this are not worth a system call.
+const LEAST_STEP: u64 = 256 << 10;
+/// Nor is a larger one gentle.
+const MOST_STEP: u64 = 50 << 20;
+/// What nobody is asked for.
+pub(super) const LEAST_LEFT: u64 = 16 << 20;
+
+/// Bytes to take from a container that has `current` bytes, `cached` of them of files, and must
+/// keep `least`; zero if it must rest.
+pub(super) fn step(offload: &Offload, rates: &Rates, current: u64, cached: u64, least: u64) -> u64 {
+    let Some(memory) = rates.memory_pressure else {
+        // Without pressure figures nothing is known of the harm.
+        return 0;
+    };
+    let strain = [
+        memory / offload.pressure,
+        rates.io_pressure.unwrap_or(0.0) / offload.io_pressure,
+        rates.refaults_file / offload.refaults,
+    ];
+    let ease = 1.0 - strain.into_iter().fold(0.0, f64::max);
+    if ease <= 0.0 {
+        return 0;
+    }
+    let step = (current as f64 * offload.step * ease) as u64;
+    let room = current.saturating_sub(least.max(LEAST_LEFT)).min(cached);
+    let step = step.min(MOST_STEP).min(room);
+    if step < LEAST_STEP { 0 } else { step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn rates(memory: f64, refaults: f64) -> Rates {
+        Rates {
+            memory_pressure: Some(memory),
+            refaults_file: refaults,
+            ..Rates::default()
+        }
+    }
+
+    #[test]
+    fn steps_shrink_with_strain() {
+        let offload = Offload::default();
+        let of = |rates: Rates| step(&offload, &rates, GIB, GIB / 2, 0);
+        assert_eq!(of(rates(0.0, 0.0)), GIB / 200);
+        assert!(of(rates(0.05, 0.0)) < GIB / 300);
+        assert_eq!(of(rates(0.2, 0.0)), 0);
+        assert_eq!(of(rates(0.0, 200.0)), 0);
+        assert_eq!(of(Rates::default()), 0);
+    }
+
+    #[test]
+    fn something_is_left() {
+        let offload = Offload::default();
+        let calm = rates(0.0, 0.0);
+        assert_eq!(step(&offload, &calm, GIB, GIB, GIB), 0);
+        assert_eq!(step(&offload, &calm, LEAST_LEFT, LEAST_LEFT, 0), 0);
+        assert_eq!(step(&offload, &calm, GIB, 0, 0), 0);
+        assert_eq!(step(&offload, &calm, 100 * GIB, 50 * GIB, 0), MOST_STEP);
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rates, from counters that were read twice.
+
+use super::{Time, sample::Reading};
+use ddabi::pool::{HISTOGRAM_BUCKETS, Histogram, PoolStats};
+use ddnl::quantile_ns;
+
+/// What a container did since the last look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    /// Pages a second that came back soon after they were reclaimed.
+    pub(crate) refaults_file: f64,
+    pub(crate) refaults_anon: f64,
+    /// Percent of time in which a task waited.
+    pub(crate) memory_pressure: Option<f64>,
+    pub(crate) io_pressure: Option<f64>,
+    /// Pages a second asked of the store, and not given.
+    pub(crate) gets: f64,
+    pub(crate) misses: f64,
+    /// Gets at the host in this time.
+    pub(super) get_latency: Option<Histogram>,
+}
+
+/// What was read last.
+#[derive(Clone, Debug)]
+pub(super) struct Last {
+    at: Time,
+    reading: Reading,
+    stats: Option<PoolStats>,
+}
+
+/// Looks further apart than this say nothing about now: the machine slept, or was stopped.
+const LONGEST: Time = Time::from_secs(300);
+
+impl Last {
+    pub(super) fn new(at: Time, reading: Reading, stats: Option<PoolStats>) -> Self {
+        Self { at, reading, stats }
+    }
+
+    /// What happened from this look to the next; `None` if too little or too much time passed.
+    pub(super) fn rates(&self, next: &Self) -> Option<Rates> {
+        let time = next.at.checked_sub(self.at)?;
+        if time.is_zero() || time > LONGEST {
+            return None;
+        }
+        let seconds = time.as_secs_f64();
+        let (was, is) = (&self.reading, &next.reading);
+        // A counter that fell is that of a new cgroup or module: it tells from the next look on.
+        let rate = |was: u64, is: u64| is.checked_sub(was).map(|more| more as f64 / seconds);
+        let pressure = |was: Option<u64>, is: Option<u64>| {
+            // Microseconds a second are a millionth; percent are wanted.
+            rate(was?, is?).map(|us| (us / 1e4).min(100.0))
+        };
+        let mut rates = Rates {
+            refaults_file: rate(was.refaults_file, is.refaults_file)?,
+            refaults_anon: rate(was.refaults_anon, is.refaults_anon)?,
+            memory_pressure: pressure(was.memory_us, is.memory_us),
+            io_pressure: pressure(was.io_us, is.io_us),
+            ..Rates::default()
+        };
+        if let (Some(was), Some(is)) = (&self.stats, &next.stats) {
+            rates.gets = rate(was.gets, is.gets).unwrap_or(0.0);
+            rates.misses = rate(was.misses, is.misses).unwrap_or(0.0);
+            rates.get_latency = difference(&was.get_latency, &is.get_latency);
+        }
+        Some(rates)
+    }
+}
+
+impl Rates {
+    /// Share of the asked pages that the store gave; `None` if too few were asked to tell.
+    pub(crate) fn hit_ratio(&self) -> Option<f64> {
+        const FEWEST: f64 = 1.0;
+        (self.gets >= FEWEST).then(|| (1.0 - self.misses / self.gets).clamp(0.0, 1.0))
+    }
+
+    /// Milliseconds within which a percentile of the gets at the host were done.
+    pub(crate) fn latency_ms(&self, percentile: f64) -> Option<f64> {
+        let histogram = self.get_latency.as_ref()?;
+        // Buckets are powers of two: a fraction of a percent makes no difference.
+        let nanoseconds = quantile_ns(histogram, percentile.clamp(1.0, 100.0) as u64)?;
+        Some(nanoseconds as f64 / 1e6)
+    }
+}
+
+fn difference(was: &Histogram, is: &Histogram) -> Option<Histogram> {
+    let mut more = [0; HISTOGRAM_BUCKETS];
+    for ((more, was), is) in more.iter_mut().zip(was).zip(is) {
+        *more = is.checked_sub(*was)?;
+    }
+    Some(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(seconds: u64, counter: u64) -> Last {
+        let reading = Reading {
+            refaults_file: counter,
+            memory_us: Some(counter * 1000),
+            ..Reading::default()
+        };
+        let mut stats = PoolStats {
+            gets: counter,
+            misses: counter / 4,
+            ..PoolStats::default()
+        };
+        stats.get_latency[20] = counter;
+        Last::new(Time::from_secs(seconds), reading, Some(stats))
+    }
+
+    #[test]
+    fn rates_are_differences_over_time() {
+        let rates = look(10, 100).rates(&look(15, 600)).unwrap();
+        assert_eq!(rates.refaults_file, 100.0);
+        assert_eq!(rates.memory_pressure, Some(10.0));
+        assert_eq!(rates.hit_ratio(), Some(0.75));
+        assert!((rates.latency_ms(99.0).unwrap() - 2.097_151).abs() < 1e-9);
+    }
+
+    #[test]
+    fn jumps_of_clock_and_counters_say_nothing() {
+        assert_eq!(look(10, 1).rates(&look(10, 2)), None);
+        assert_eq!(look(10, 1).rates(&look(9, 2)), None);
+        assert_eq!(look(10, 1).rates(&look(9000, 2)), None);
+        assert_eq!(look(10, 5).rates(&look(15, 2)), None);
+    }
+
+    #[test]
+    fn a_module_made_anew_tells_from_the_next_look_on() {
+        let mut after = look(15, 600);
+        after.stats = Some(PoolStats::default());
+        let rates = look(10, 100).rates(&after).unwrap();
+        assert_eq!((rates.gets, rates.hit_ratio()), (0.0, None));
+        assert_eq!(rates.latency_ms(50.0), None);
+    }
+}

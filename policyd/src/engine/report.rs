@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Why everybody has what they have: for people, for `ddctl`, for metrics.
+
+use super::{character::Character, controller::Verdict, goal::Goal, memory::Limits};
+use crate::config::Figure;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Write};
+
+/// Everything that can be told. `docs/policyd.md` describes the JSON.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Report {
+    /// Whether the guest module is there.
+    pub module: bool,
+    /// Why it cannot be used, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// What the host gives the VM now; absent without a host, or before it was looked at.
+    pub store_bytes: Option<u64>,
+    /// Whether all targets can be met, as far as is known; absent if there are none.
+    pub feasible: Option<bool>,
+    /// The VM's memory.
+    pub memory: MemoryReport,
+    /// Containers that exist, by cgroup.
+    pub containers: Vec<Explanation>,
+}
+
+/// The VM's memory.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct MemoryReport {
+    /// Bytes there are.
+    pub total_bytes: u64,
+    /// Bytes that could be had.
+    pub available_bytes: u64,
+    /// Percent of time in which some task waited for memory.
+    pub pressure_percent: Option<f64>,
+    /// Bytes asked for under pressure since the start.
+    pub reclaimed_bytes: u64,
+    /// Bytes pushed out since the start.
+    pub offloaded_bytes: u64,
+}
+
+/// Why a container has what it has.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Its cgroup.
+    pub cgroup: String,
+    /// Its pool's name.
+    pub name: String,
+    /// Its class, or priority.
+    pub class: String,
+    /// Whether it is enrolled.
+    pub enrolled: bool,
+    /// How it stands.
+    pub verdict: Verdict,
+    /// The same for people.
+    pub reason: String,
+    /// Its weight in the memory tier.
+    pub weight: u32,
+    /// Its weight in the SSD tier, for when a host offers one.
+    pub ssd_weight: u32,
+    /// Bytes it is entitled to.
+    pub share_bytes: Option<u64>,
+    /// Bytes it holds.
+    pub used_bytes: Option<u64>,
+    /// Bytes it would need for its target, if known.
+    pub need_bytes: Option<u64>,
+    /// What kind of memory helps it.
+    pub character: Character,
+    /// Its goals with what was measured.
+    pub goals: Vec<Goal>,
+    /// Guest memory it uses.
+    pub memory_bytes: u64,
+    /// Anonymous bytes of that.
+    pub anon_bytes: u64,
+    /// Limits that are set.
+    pub limits: Limits,
+}
+
+impl Verdict {
+    /// The verdict for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::BestEffort => "no target: gets what is left where it helps most",
+            Self::ByHand => "weight is what the file says",
+            Self::Met => "target met",
+            Self::Growing => "target missed: its share grows",
+            Self::Infeasible => "target missed: not enough for all, by class and then fairly",
+            Self::Ceiling => "target missed: its share is at `cache_ceiling`",
+            Self::NotFilled => "target missed: it does not fill the share it has",
+            Self::NoStore => "target missed: no host gives this VM anything",
+            Self::NeedsMemory => "target missed: only guest memory can help it",
+            Self::Unmeasured => "no figures: its share stays",
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, unit) = self.figure.words();
+        let bound = if self.figure.rises() {
+            "at least"
+        } else {
+            "at most"
+        };
+        match self.measured {
+            Some(measured) => write!(f, "{name} {}{unit}", number(measured))?,
+            None => write!(f, "{name} unknown")?,
+        }
+        write!(f, ", should be {bound} {}{unit}", number(self.target))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "{trouble}: weights stay as they are")?;
+        }
+        match self.store_bytes {
+            Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,
+            None => write!(f, "no host: weights stay as they are")?,
+        }
+        match self.feasible {
+            Some(true) => writeln!(f, "; all targets can be met")?,
+            Some(false) => writeln!(f, "; NOT all targets can be met")?,
+            None => writeln!(f)?,
+        }
+        for one in &self.containers {
+            write!(f, "\n{one}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let printable = |text: &str| text.replace(char::is_control, "?");
+        writeln!(
+            f,
+            "{}  ({}, {})",
+            printable(&self.name),
+            self.class,
+            printable(&self.cgroup)
+        )?;
+        writeln!(f, "  {}", self.reason)?;
+        for goal in &self.goals {
+            writeln!(f, "  {goal}")?;
+        }
+        let known = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size);
+        writeln!(
+            f,
+            "  weight {}: {} of the store, {} used, {} needed",
+            self.weight,
+            known(self.share_bytes),
+            known(self.used_bytes),
+            known(self.need_bytes)
+        )?;
+        let mut limits = String::new();
+        for (name, limit) in [
+            ("low", self.limits.low),
+            ("high", self.limits.high),
+            ("max", self.limits.max),
+        ] {
+            if let Some(limit) = limit {
+                // Writing to a string cannot fail.
+                let _ = write!(limits, ", {name} {}", size(limit));
+            }
+        }
+        writeln!(
+            f,
+            "  {} of guest memory, {} anonymous{limits}",
+            size(self.memory_bytes),
+            size(self.anon_bytes)
+        )
+    }
+}
+
+/// A number with as many digits as matter.
+fn number(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".into(),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 1.0 => format!("{number:.1}"),
+        _ => format!("{number:.3}"),
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value < 10.0 && unit > 0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// What a container lacks, in words.
+pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: f64, need: Option<f64>) -> String {
+    let missing: Vec<&str> = goals
+        .iter()
+        .filter(|goal| goal.measured.is_none())
+        .map(|goal| goal.figure.words().0)
+        .collect();
+    let page = ddabi::PAGE_SIZE as f64;
+    let bytes = |pages: f64| size((pages * page) as u64);
+    match (verdict, need) {
+        (Verdict::Unmeasured, _) if !missing.is_empty() => {
+            format!("{}: {} unknown", verdict.words(), missing.join(", "))
+        }
+        (Verdict::Infeasible | Verdict::Ceiling | Verdict::Growing, Some(need)) => format!(
+            "{}; it has {} and would need about {}",
+            verdict.words(),
+            bytes(has),
+            bytes(need)
+        ),
+        _ => verdict.words().into(),
+    }
+}
+
+impl Figure {
+    /// Its name in metrics and JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::HitRatio => "hit_ratio",
+            Self::RefaultRate => "refault_rate",
+            Self::MemoryPressure => "memory_pressure",
+            Self::IoPressure => "io_pressure",
+        }
+    }
+}

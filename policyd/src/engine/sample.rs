@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is measured: one look at the machine and at all containers.
+
+use super::curve::Curve;
+use std::collections::BTreeMap;
+
+/// One look at everything. Counters only rise, unless what counts them was made anew.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The VM.
+    pub machine: Machine,
+    /// Containers by the paths of their cgroups; those that could not be read are missing.
+    pub containers: BTreeMap<String, Reading>,
+}
+
+/// The VM's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Machine {
+    /// Bytes there are.
+    pub total: u64,
+    /// Bytes that could be had without swapping.
+    pub available: u64,
+    /// Free bytes of swap.
+    pub swap_free: u64,
+    /// Microseconds in which some task waited for memory, counted up; absent without PSI.
+    pub memory_us: Option<u64>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Bytes charged to it.
+    pub current: u64,
+    /// Bytes of these that are anonymous.
+    pub anon: u64,
+    /// Bytes of these that cache files.
+    pub file: u64,
+    /// File pages that came back soon after they were reclaimed, counted up.
+    pub refaults_file: u64,
+    /// The same of anonymous pages.
+    pub refaults_anon: u64,
+    /// Microseconds in which some task of it waited for memory, counted up; absent without PSI.
+    pub memory_us: Option<u64>,
+    /// The same for I/O.
+    pub io_us: Option<u64>,
+    /// What the application says, in the unit of its target; absent if it says nothing, or
+    /// nothing new.
+    pub application: Option<f64>,
+    /// What the module estimates from a sample of keys, if it does.
+    pub curve: Option<Curve>,
+}

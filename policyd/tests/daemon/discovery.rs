@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runtimes' files in a tree that stands for a machine.
+
+use policyd::{
+    config::Config,
+    discovery::{Identity, Pod, Runtime, Runtimes},
+};
+use serde_json::json;
+use std::fs;
+use tempfile::TempDir;
+
+const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+struct Tree(TempDir);
+
+impl Tree {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn who(&self, cgroup: &str) -> Option<Identity> {
+        Runtimes::new(self.0.path()).identify(cgroup)
+    }
+
+    fn name(&self, cgroup: &str) -> Option<String> {
+        self.who(cgroup).map(|one| one.name)
+    }
+}
+
+#[test]
+fn docker_names_its_containers() {
+    let tree = Tree::new();
+    let cgroup = format!("/system.slice/docker-{A}.scope");
+    assert_eq!(tree.who(&cgroup), None);
+    let path = format!("/var/lib/docker/containers/{A}/config.v2.json");
+    tree.write(&path, "{\"Name\": \"/we");
+    assert_eq!(tree.who(&cgroup), None, "half written");
+    let state = json!({ "ID": A, "Name": "/web-1", "State": { "Running": true } });
+    tree.write(&path, &state.to_string());
+    assert_eq!(tree.name(&cgroup).as_deref(), Some("web-1"));
+    assert_eq!(tree.name(&format!("/docker/{A}")).as_deref(), Some("web-1"));
+    assert_eq!(tree.name(&format!("/docker/{B}")), None);
+}
+
+#[test]
+fn podman_names_its_containers() {
+    let tree = Tree::new();
+    let list = json!([{ "id": B, "names": ["other"] }, { "id": A, "names": ["db", "db2"] }]);
+    let storage = "/var/lib/containers/storage/overlay-containers";
+    tree.write(&format!("{storage}/containers.json"), &list.to_string());
+    let cgroup = format!("/machine.slice/libpod-{A}.scope");
+    assert_eq!(tree.name(&cgroup).as_deref(), Some("db"));
+    // Containers that do not outlive a reboot are listed elsewhere.
+    tree.write(&format!("{storage}/containers.json"), "[]");
+    tree.write(
+        &format!("{storage}/volatile-containers.json"),
+        &list.to_string(),
+    );
+    assert_eq!(tree.name(&cgroup).as_deref(), Some("db"));
+}
+
+/// The annotations of a container's bundle.
+fn bundle(annotations: serde_json::Value) -> String {
+    json!({ "ociVersion": "1.1.0", "process": {}, "annotations": annotations }).to_string()
+}
+
+fn pod() -> Option<Pod> {
+    Some(Pod {
+        namespace: "shop".into(),
+        name: "web-0".into(),
+        container: "nginx".into(),
+    })
+}
+
+#[test]
+fn kubernetes_names_pods_and_containers() {
+    let tree = Tree::new();
+    let tasks = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
+    let of = |kind: &str| {
+        bundle(json!({
+            "io.kubernetes.cri.container-type": kind,
+            "io.kubernetes.cri.container-name": "nginx",
+            "io.kubernetes.cri.sandbox-name": "web-0",
+            "io.kubernetes.cri.sandbox-namespace": "shop",
+        }))
+    };
+    tree.write(&format!("{tasks}/{A}/config.json"), &of("container"));
+    tree.write(&format!("{tasks}/{B}/config.json"), &of("sandbox"));
+    let slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice";
+    let who = tree.who(&format!("{slice}/cri-containerd-{A}.scope"));
+    let who = who.unwrap();
+    assert_eq!((who.runtime, who.pod.clone()), (Runtime::Containerd, pod()));
+    assert_eq!(who.title(), "web-0/nginx");
+    // The pause container is no container of the pod.
+    let pause = tree.who(&format!("{slice}/cri-containerd-{B}.scope"));
+    assert_eq!(pause.unwrap().pod, None);
+
+    let storage = "/run/containers/storage/overlay-containers";
+    let crio = bundle(json!({
+        "io.kubernetes.cri-o.ContainerType": "container",
+        "io.kubernetes.container.name": "nginx",
+        "io.kubernetes.pod.name": "web-0",
+        "io.kubernetes.pod.namespace": "shop",
+    }));
+    tree.write(&format!("{storage}/{A}/userdata/config.json"), &crio);
+    let who = tree.who(&format!("{slice}/crio-{A}.scope")).unwrap();
+    assert_eq!((who.runtime, who.pod), (Runtime::Crio, pod()));
+}
+
+#[test]
+fn nerdctl_and_lxc_name_theirs() {
+    let tree = Tree::new();
+    let tasks = "/run/containerd/io.containerd.runtime.v2.task/default";
+    let named = bundle(json!({ "nerdctl/name": "cache" }));
+    tree.write(&format!("{tasks}/{A}/config.json"), &named);
+    tree.write(&format!("{tasks}/{B}/config.json"), "{}");
+    let name = |id: &str| tree.name(&format!("/default/{id}"));
+    assert_eq!(name(A).as_deref(), Some("cache"));
+    assert_eq!(name(B).as_deref(), Some(B));
+    assert_eq!(tree.name("/lxc.payload.mail").as_deref(), Some("mail"));
+}
+
+#[test]
+fn what_is_no_file_is_not_read() {
+    let tree = Tree::new();
+    let path = format!("/var/lib/docker/containers/{A}/config.v2.json/x");
+    tree.write(&path, "");
+    assert_eq!(tree.who(&format!("/docker/{A}")), None);
+}
+
+#[test]
+fn files_speak_of_names() {
+    let config = Config::parse(
+        "[[container]]\nname = \"{}\"\ndocker = \"web-*\"\n\
+         [[container]]\nname = \"shop\"\npod = \"shop/web-*\"\nweight = 7\n",
+    )
+    .unwrap();
+    assert!(config.asks_names());
+    let mut who = Identity {
+        runtime: Runtime::Docker,
+        id: A.into(),
+        name: "web-1".into(),
+        pod: None,
+    };
+    let of = |who: &Identity| {
+        let container = config.container_of("/x", Some(who))?;
+        Some(container.pool_name_of("/x", Some(who)))
+    };
+    assert_eq!(of(&who).as_deref(), Some("web-1"));
+    who.name = "db".into();
+    assert_eq!(of(&who), None);
+    who.pod = pod();
+    assert_eq!(of(&who).as_deref(), Some("shop-web-0/nginx"));
+}

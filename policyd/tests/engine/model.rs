@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Containers with workloads, in a VM with a share of the store: what weights do to figures.
+
+use crate::world::World;
+use ddabi::pool::PoolStats;
+use policyd::engine::{Machine, Reading, Time};
+
+/// Pages of 4 KiB in a GiB.
+pub(crate) const GIB: f64 = 262_144.0;
+
+/// How a container's figure depends on its store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Throughput `top * (1 - exp(-x / scale))`: concave.
+    Exponential,
+    /// Throughput `top * x / (x + scale)`: concave, with a long tail.
+    Hyperbolic,
+    /// A closed loop of requests: time `1 + 9 * exp(-x / scale)`, throughput its inverse.
+    ClosedLoop,
+}
+
+/// A container at work.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) cgroup: String,
+    pub(crate) shape: Shape,
+    /// Operations a second with an infinite store.
+    pub(crate) top: f64,
+    /// Pages that matter.
+    pub(crate) scale: f64,
+    /// Operations a second that are asked for.
+    pub(crate) target: f64,
+    /// Figures of so many intervals ago are told.
+    pub(crate) delay: usize,
+    used: f64,
+    told: Vec<f64>,
+    stats: PoolStats,
+}
+
+impl Workload {
+    pub(crate) fn new(cgroup: &str, shape: Shape, top: f64, scale: f64, target: f64) -> Self {
+        Self {
+            cgroup: cgroup.into(),
+            shape,
+            top,
+            scale,
+            target,
+            delay: 0,
+            used: 0.0,
+            told: Vec::new(),
+            stats: PoolStats::default(),
+        }
+    }
+
+    /// Operations a second with a store of this many pages.
+    pub(crate) fn throughput(&self, pages: f64) -> f64 {
+        let x = pages / self.scale;
+        match self.shape {
+            Shape::Exponential => self.top * (1.0 - (-x).exp()),
+            Shape::Hyperbolic => self.top * x / (x + 1.0),
+            Shape::ClosedLoop => self.top / (1.0 + 9.0 * (-x).exp()),
+        }
+    }
+
+    /// Pages that reach a throughput.
+    pub(crate) fn need(&self, throughput: f64) -> f64 {
+        let part = throughput / self.top;
+        let x = match self.shape {
+            Shape::Exponential => -(1.0 - part).ln(),
+            Shape::Hyperbolic => part / (1.0 - part),
+            Shape::ClosedLoop => (9.0 / (1.0 / part - 1.0)).ln().max(0.0),
+        };
+        x * self.scale
+    }
+
+    /// Pages it holds.
+    pub(crate) const fn used(&self) -> f64 {
+        self.used
+    }
+
+    /// Whether the target is met by the store it holds, apart from noise.
+    pub(crate) fn is_met(&self) -> bool {
+        self.throughput(self.used) >= self.target * 0.995
+    }
+}
+
+/// A VM at work.
+pub(crate) struct Vm {
+    pub(crate) world: World,
+    pub(crate) workloads: Vec<Workload>,
+    /// The VM's share of the store in pages.
+    pub(crate) pages: f64,
+    /// Figures differ from the truth by up to this part.
+    pub(crate) noise: f64,
+    random: u64,
+}
+
+/// The interval of the files here.
+pub(crate) const INTERVAL: Time = Time::from_secs(5);
+
+impl Vm {
+    /// A VM with these workloads, whose pools have these weights at first.
+    pub(crate) fn new(file: &str, workloads: Vec<Workload>, pages: f64, seed: u64) -> Self {
+        let mut world = World::new(file);
+        for workload in &workloads {
+            world.make(&workload.cgroup, true);
+        }
+        world.sample.machine = Machine {
+            total: 8 << 30,
+            available: 4 << 30,
+            ..Machine::default()
+        };
+        Self {
+            world,
+            workloads,
+            pages,
+            noise: 0.02,
+            random: seed | 1,
+        }
+    }
+
+    /// Stores are filled as the weights want it.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..8 {
+            self.fill();
+        }
+    }
+
+    /// One interval: stores follow the weights, figures follow the stores, the engine acts.
+    pub(crate) fn interval(&mut self) {
+        self.fill();
+        for at in 0..self.workloads.len() {
+            let noise = 1.0 + self.noise * (self.next_random() * 2.0 - 1.0);
+            let one = &mut self.workloads[at];
+            let truth = one.throughput(one.used);
+            one.told.push(truth * noise);
+            let before = one.told.len().saturating_sub(1 + one.delay);
+            let reading = Reading {
+                current: 1 << 30,
+                anon: 100 << 20,
+                file: 900 << 20,
+                refaults_file: one.stats.gets / 2,
+                memory_us: Some(0),
+                application: Some(one.told[before]),
+                ..Reading::default()
+            };
+            let sample = &mut self.world.sample.containers;
+            sample.insert(one.cgroup.clone(), reading);
+        }
+        self.world.pass(INTERVAL);
+    }
+
+    /// Moves what is in the stores towards what the weights say.
+    fn fill(&mut self) {
+        let pages = self.pages;
+        let workloads = &mut self.workloads;
+        self.world.guest.with(|state| {
+            let sum: u32 = state.pools.iter().map(|pool| pool.weight).sum();
+            for pool in &mut state.pools {
+                let entitled = pages * f64::from(pool.weight) / f64::from(sum.max(1));
+                let found = workloads
+                    .iter_mut()
+                    .find(|one| Some(one.cgroup.as_str()) == pool.cgroup.as_deref());
+                let mut stats = PoolStats::default();
+                if let Some(one) = found {
+                    // Seven tenths of the way in an interval.
+                    one.used += (entitled - one.used) * 0.7;
+                    one.stats.used = one.used as u64;
+                    // A thousand gets a second; those that miss are what the curve says.
+                    let miss = 1.0 - one.throughput(one.used) / one.top;
+                    one.stats.gets += 5000;
+                    one.stats.misses += (5000.0 * miss) as u64;
+                    stats = one.stats;
+                }
+                stats.entitlement = entitled as u64;
+                stats.weight = pool.weight.into();
+                pool.stats = Some(stats);
+            }
+        });
+    }
+
+    pub(crate) fn weights(&self) -> Vec<(String, u32)> {
+        self.world.guest.with(|state| {
+            let weight = |pool: &ddnl::Pool| (pool.name.clone(), pool.weight);
+            state.pools.iter().map(weight).collect()
+        })
+    }
+
+    pub(crate) fn all_met(&self) -> bool {
+        self.workloads.iter().all(Workload::is_met)
+    }
+
+    fn next_random(&mut self) -> f64 {
+        // xorshift: good enough for noise, the same every time.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A file with these containers: class and target of each.
+pub(crate) fn file(workloads: &[Workload], classes: &[&str]) -> String {
+    let mut file = String::from("interval_s = 5\ndefault_pool_weight = 1\n");
+    for (at, one) in workloads.iter().enumerate() {
+        let class = classes.get(at).copied().unwrap_or("silver");
+        file.push_str(&format!(
+            "[[container]]\nname = \"c{at}\"\ncgroup = \"{}\"\nclass = \"{class}\"\n\
+             [container.target]\nthroughput = {}\nsource = {{ file = \"/figure\" }}\n",
+            one.cgroup, one.target
+        ));
+    }
+    file
+}
