@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The policy daemon of a guest: keeps the guest module's pools as a file describes them.
+//! The policy daemon of a guest: gives containers what a file promises them.
 //!
 //! - [`config`]: the file;
 //! - [`engine`]: decides, without I/O and without a clock;
 //! - [`runtime`]: performs what the engine decides, and tells it what happened;
-//! - [`tree`], [`module`], [`service`]: the cgroups, the kernel module, the service manager.
+//! - [`tree`], [`discovery`]: the cgroups, and who they are;
+//! - [`measure`], [`hands`]: reading figures, writing limits;
+//! - [`module`], [`service`]: the kernel module, the service manager;
+//! - [`status`], [`metrics`]: telling how things stand.
 //!
 //! See `docs/policyd.md`.
 
@@ -14,8 +17,11 @@
 pub mod config;
 pub mod discovery;
 pub mod engine;
+pub mod hands;
 pub mod measure;
+pub mod metrics;
 pub mod module;
 pub mod runtime;
 pub mod service;
+pub mod status;
 pub mod tree;

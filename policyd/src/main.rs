@@ -4,16 +4,19 @@
 
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use policyd::{
+    config::Config,
+    hands::Hands,
     module::Kernel,
-    runtime::{self, Request, Runtime},
+    runtime::{self, Places, Request, Runtime},
     service::Systemd,
+    status,
 };
 use std::{
-    io::{IsTerminal, stderr},
-    path::PathBuf,
+    io::{self, IsTerminal, Write, stderr, stdout},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 use tokio::{
@@ -22,7 +25,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// Keep a guest's containers enrolled with DoubleDecker as a file describes them
+/// Give a guest's containers the cache and the memory that a file promises them
 #[derive(Debug, Parser)]
 #[command(
     name = "policyd",
@@ -49,17 +52,68 @@ enum Command {
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
     },
+    /// Say why each container has what it has, what it would need, and what cannot be met
+    Explain {
+        /// Only containers whose name or cgroup contains this
+        #[arg(value_name = "CONTAINER")]
+        container: Option<String>,
+        /// Status socket of the running daemon
+        #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure, decide and say what would be done, and do nothing
+    DryRun {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// How many times to measure
+        #[arg(long, value_name = "COUNT", default_value_t = 3)]
+        rounds: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Undo limits of guest memory that a daemon which crashed left behind
+    Restore {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// The daemon's runtime directory
+        #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_STATE)]
+        state: PathBuf,
+    },
 }
 
 const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
+const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
+const DEFAULT_STATE: &str = "/run/doubledecker";
+
+/// Threads for what waits for the kernel: reclaim, and files of applications.
+const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check { file } => check(&file),
+        Command::DryRun {
+            config,
+            rounds,
+            json,
+        } => dry_run(&config, rounds, json),
+        Command::Explain {
+            container,
+            socket,
+            json,
+        } => explain(container.as_deref(), &socket, json),
+        Command::Restore { config, state } => restore(&config, &state),
         Command::Run { config } => run(&config),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Nobody reads our output any more.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
@@ -67,15 +121,94 @@ fn main() -> ExitCode {
     }
 }
 
-fn check(file: &std::path::Path) -> Result<()> {
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn check(file: &Path) -> Result<()> {
     let config = runtime::load(file)?;
     let containers = config.containers.len();
-    println!("{}: right, {containers} containers", file.display());
+    writeln!(
+        stdout(),
+        "{}: right, {containers} containers",
+        file.display()
+    )?;
     Ok(())
 }
 
-fn run(config: &std::path::Path) -> Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
+    let mut report = status::read(socket)?;
+    if let Some(part) = container {
+        report
+            .containers
+            .retain(|one| one.name.contains(part) || one.cgroup.contains(part));
+        if report.containers.is_empty() {
+            bail!("no container of the file is called `{part}`");
+        }
+    }
+    if json {
+        writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(stdout(), "{report}")?;
+    }
+    Ok(())
+}
+
+fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
+    log("warn");
+    let places = Places {
+        state: None,
+        ..Places::default()
+    };
+    let (changes, report) = event_loop()?.block_on(async {
+        let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
+        anyhow::Ok(runtime.rehearse(rounds).await)
+    })?;
+    let mut out = stdout();
+    if json {
+        let all = serde_json::json!({ "changes": changes, "report": report });
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        return Ok(());
+    }
+    match changes.len() {
+        0 => writeln!(out, "nothing would be changed")?,
+        _ => writeln!(out, "would be done:")?,
+    }
+    for change in changes {
+        writeln!(out, "  {change}")?;
+    }
+    write!(out, "\n{report}")?;
+    Ok(())
+}
+
+fn restore(config: &Path, state: &Path) -> Result<()> {
+    log("info");
+    // A file that is wrong by now must not keep limits in force.
+    let root = match runtime::load(config) {
+        Ok(config) => config.cgroup_root,
+        Err(_) => Config::default().cgroup_root,
+    };
+    let places = Places {
+        state: Some(state.into()),
+        ..Places::default()
+    };
+    Hands::new(&root, places.journal().as_deref());
+    Ok(())
+}
+
+fn run(config: &Path) -> Result<()> {
+    log("info");
+    event_loop()?.block_on(async {
+        let requests = listen()?;
+        let (module, service) = (Kernel::open().await, Systemd::default());
+        let runtime = Runtime::new(config, module, service, Places::default())?;
+        runtime.run(requests).await
+    })
+}
+
+fn log(level: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(stderr)
@@ -84,15 +217,14 @@ fn run(config: &std::path::Path) -> Result<()> {
         .without_time()
         .with_target(false)
         .init();
+}
+
+fn event_loop() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .context("cannot start the event loop")?
-        .block_on(async {
-            let requests = listen()?;
-            let runtime = Runtime::new(config, Kernel::open().await, Systemd::default())?;
-            runtime.run(requests).await
-        })
+        .context("cannot start the event loop")
 }
 
 /// Turns signals into requests.

@@ -1,7 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Measuring: cgroups, the machine, and what applications say.
+//!
+//! The kernel's files are read when the engine asks; they answer at once. Applications are asked
+//! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
+//! nobody: the engine gets what was heard last, as long as it is fresh.
 
+mod cgroup;
 mod exposition;
+mod figure;
+mod machine;
+mod origin;
+mod poller;
 
 pub use exposition::{Found, Metric};
+pub use figure::Figures;
+pub use origin::{Ask, Origins};
+
+use crate::{
+    config::Container,
+    engine::{Reading, Sample},
+};
+use poller::Pollers;
+use std::{path::Path, path::PathBuf, time::Duration};
+
+/// Takes looks at everything.
+pub struct Meter<A: Ask> {
+    proc: PathBuf,
+    pollers: Pollers<A>,
+}
+
+impl<A: Ask> Meter<A> {
+    /// A meter for a `/proc` and something that asks applications.
+    pub fn new(proc: &Path, ask: A) -> Self {
+        Self {
+            proc: proc.into(),
+            pollers: Pollers::new(ask),
+        }
+    }
+
+    /// Takes a look at the machine and at containers below a cgroup root. `subjects` are their
+    /// cgroups, pools' names and places in the file.
+    pub fn measure<'a>(
+        &mut self,
+        root: &Path,
+        interval: Duration,
+        subjects: impl Iterator<Item = (&'a str, &'a str, &'a Container)> + Clone,
+    ) -> Sample {
+        let source = |(cgroup, name, container): (&'a str, &'a str, &'a Container)| {
+            let target = container.target.as_ref()?;
+            Some((cgroup, name, target.source.as_ref()?, target.percentile))
+        };
+        self.pollers
+            .follow(interval, subjects.clone().filter_map(source));
+        let look = |(cgroup, ..): (&'a str, &'a str, &'a Container)| {
+            let reading = Reading {
+                application: self.pollers.latest(cgroup),
+                ..cgroup::read(root, cgroup)?
+            };
+            Some((cgroup.to_owned(), reading))
+        };
+        Sample {
+            machine: machine::read(&self.proc),
+            containers: subjects.filter_map(look).collect(),
+        }
+    }
+}

@@ -2,16 +2,25 @@
 
 //! Performs what the engine decides, and tells it what happened.
 
+mod jobs;
+mod show;
+
 use crate::{
     config::Config,
-    engine::{Action, Cgroups, Engine, Event, Failure, Outcome, Time},
+    discovery::Runtimes,
+    engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
+    hands::Hands,
+    measure::{Meter, Origins},
     module::{self, Module},
     service::{self, Service},
     tree::{self, Tree},
 };
 use anyhow::{Context, Result, bail};
 use ddnl::AsyncGuestControl;
+use jobs::Jobs;
+use show::Show;
 use std::{
+    collections::BTreeSet,
     future::pending,
     path::{Path, PathBuf},
     time::Duration,
@@ -47,6 +56,36 @@ pub fn load(path: &Path) -> Result<Config> {
     }
 }
 
+/// Where the daemon finds the machine; tests put directories in its place.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// What the files of container runtimes lie below.
+    pub root: PathBuf,
+    /// What must outlive a crash; nowhere if absent.
+    pub state: Option<PathBuf>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        // The manager names the directory it made for us.
+        let state = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+        Self {
+            proc: "/proc".into(),
+            root: "/".into(),
+            state,
+        }
+    }
+}
+
+impl Places {
+    /// The journal of what limits were before us.
+    pub fn journal(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("limits.json"))
+    }
+}
+
 /// The daemon at work.
 pub struct Runtime<M: Module, S: Service> {
     path: PathBuf,
@@ -55,26 +94,66 @@ pub struct Runtime<M: Module, S: Service> {
     control: Option<M::Control>,
     service: S,
     tree: Option<Tree>,
+    runtimes: Runtimes,
+    meter: Meter<Origins>,
+    jobs: Jobs,
+    show: Show,
+    /// Only say what would be done; end after so many looks.
+    rehearsal: Option<Rehearsal>,
     start: Instant,
+}
+
+/// What a rehearsal found.
+#[derive(Debug, Default)]
+struct Rehearsal {
+    rounds: u32,
+    changes: BTreeSet<String>,
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
     /// A daemon for a configuration file that must be right.
-    pub fn new(path: &Path, module: M, service: S) -> Result<Self> {
+    pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
+        let config = load(path)?;
+        let hands = Hands::new(&config.cgroup_root, places.journal().as_deref());
         Ok(Self {
             path: path.into(),
-            engine: Engine::new(load(path)?),
+            engine: Engine::new(config),
             module,
             control: None,
             service,
             tree: None,
+            runtimes: Runtimes::new(&places.root),
+            meter: Meter::new(&places.proc, Origins),
+            jobs: Jobs::new(hands),
+            show: Show::default(),
+            rehearsal: None,
             start: Instant::now(),
         })
+    }
+
+    /// Finds out what [`Self::run`] would do, and does nothing; answers changes and a report.
+    pub async fn rehearse(mut self, rounds: u32) -> (Vec<String>, Report) {
+        self.rehearsal = Some(Rehearsal {
+            rounds,
+            ..Rehearsal::default()
+        });
+        self.open_tree();
+        loop {
+            self.act().await;
+            let rehearsal = self.rehearsal.take().unwrap_or_default();
+            if rehearsal.rounds == 0 || !self.engine.config().measures() {
+                let changes = rehearsal.changes.into_iter().collect();
+                return (changes, self.engine.report());
+            }
+            self.rehearsal = Some(rehearsal);
+            sleep(self.start, self.engine.poll_timeout()).await;
+        }
     }
 
     /// Runs until asked to stop.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
         self.open_tree();
+        self.show.open(self.engine.config()).await;
         let mut alive = self.service.alive_every().map(alive_timer);
         let mut ready = false;
         loop {
@@ -88,12 +167,17 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 () = sleep(self.start, self.engine.poll_timeout()) => None,
                 change = next_change(&mut self.tree) => Some(cgroup_event(change)),
                 change = self.module.changed() => Some(module_event(change)),
+                (job, result) = self.jobs.ended() => Some(Event::Ended(job, result)),
+                stream = self.show.reader() => {
+                    self.show.serve(stream, || self.engine.report());
+                    None
+                }
                 () = next_sign(&mut alive) => {
                     self.service.alive();
                     None
                 }
                 request = requests.recv() => match request {
-                    Some(Request::Reload) => self.reload(),
+                    Some(Request::Reload) => self.reload().await,
                     Some(Request::Stop) | None => break,
                 },
             };
@@ -103,6 +187,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         info!("stopping; the containers stay enrolled");
         self.service.stopping();
+        self.jobs.undo().await;
         Ok(())
     }
 
@@ -113,8 +198,15 @@ impl<M: Module, S: Service> Runtime<M, S> {
     /// Does what there is to do.
     async fn act(&mut self) {
         while let Some(action) = self.engine.poll_action(self.now()) {
+            let looked = matches!(action, Action::Measure(_));
             let outcome = self.perform(action).await;
             self.engine.handle(self.now(), Event::Outcome(outcome));
+            if looked {
+                self.show.publish(|| self.engine.report());
+                if let Some(rehearsal) = &mut self.rehearsal {
+                    rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
+                }
+            }
         }
     }
 
@@ -135,7 +227,21 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 None => Err(Failure::Gone),
             }),
             Action::Scan => Outcome::Scanned(self.scan()),
-            Action::Identify(_) | Action::Measure(_) | Action::Begin(_) => Outcome::Begun,
+            Action::Identify(cgroups) => {
+                let answer = |cgroup: String| {
+                    let identity = self.runtimes.identify(&cgroup);
+                    (cgroup, identity)
+                };
+                Outcome::Identified(cgroups.into_iter().map(answer).collect())
+            }
+            Action::Measure(_) => Outcome::Measured(self.measure()),
+            Action::Begin(job) => {
+                match &mut self.rehearsal {
+                    Some(rehearsal) => drop(rehearsal.changes.insert(in_words(&job))),
+                    None => self.jobs.begin(job),
+                }
+                Outcome::Begun
+            }
             Action::Add(_) | Action::Remove(_) | Action::Set(..) => {
                 let result = self.change(&action).await;
                 Outcome::Changed { action, result }
@@ -144,6 +250,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 
     async fn change(&mut self, action: &Action) -> Result<Option<u32>, Failure> {
+        if let Some(rehearsal) = &mut self.rehearsal {
+            if let Some(words) = change_in_words(action) {
+                rehearsal.changes.insert(words);
+            }
+            // Any number that no pool has.
+            return Ok(matches!(action, Action::Add(_)).then_some(u32::MAX));
+        }
         let Some(control) = &mut self.control else {
             return Err(Failure::Gone);
         };
@@ -154,6 +267,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
             _ => {}
         }
         Ok(None)
+    }
+
+    fn measure(&mut self) -> Sample {
+        let config = self.engine.config();
+        self.meter
+            .measure(&config.cgroup_root, config.interval, self.engine.subjects())
     }
 
     fn scan(&mut self) -> Cgroups {
@@ -181,7 +300,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 
     /// Reads the file anew. If it is wrong, everything stays as it is.
-    fn reload(&mut self) -> Option<Event> {
+    async fn reload(&mut self) -> Option<Event> {
         self.service.reloading();
         let loaded = load(&self.path);
         self.service.ready();
@@ -194,7 +313,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     .is_some_and(|tree| tree.root() != config.cgroup_root);
                 if moved {
                     self.tree = None;
+                    // What was set below the old root is undone before it is forgotten.
+                    self.jobs.move_to(&config.cgroup_root).await;
                 }
+                self.show.open(&config).await;
                 Some(Event::ConfigLoaded(config))
             }
             Err(error) => {
@@ -247,5 +369,40 @@ fn module_event(change: module::Change) -> Event {
         module::Change::Came => Event::ModuleCame,
         module::Change::Session => Event::SessionChanged,
         module::Change::Went => Event::ModuleWent,
+    }
+}
+
+/// A change as `dry-run` tells it.
+fn change_in_words(action: &Action) -> Option<String> {
+    match action {
+        Action::Add(pool) => Some(format!(
+            "enrol {} as `{}` with weight {}",
+            pool.cgroup, pool.name, pool.weight
+        )),
+        Action::Remove(pool) => Some(format!("remove container {pool}")),
+        Action::Set(pool, change) => {
+            let weight = change.weight.map(|weight| format!(" weight {weight}"));
+            let store = change.store.map(|store| format!(" store {store:?}"));
+            let parts = [weight, store].into_iter().flatten().collect::<String>();
+            Some(format!("set container {pool}:{parts}"))
+        }
+        _ => None,
+    }
+}
+
+/// A job as `dry-run` tells it.
+fn in_words(job: &Job) -> String {
+    match job {
+        Job::Limit { cgroup, limits, .. } => {
+            let word = |name: &str, limit: Option<u64>| limit.map(|it| format!(" {name} {it}"));
+            let parts = [
+                word("low", limits.low),
+                word("high", limits.high),
+                word("max", limits.max),
+            ];
+            let parts: String = parts.into_iter().flatten().collect();
+            format!("limit the memory of {cgroup}:{parts}")
+        }
+        Job::Reclaim { cgroup, bytes, .. } => format!("reclaim {bytes} bytes from {cgroup}"),
     }
 }

@@ -56,7 +56,7 @@ fn usage_errors_exit_with_2() {
 
 #[test]
 fn help() {
-    for verb in ["", "run", "check"] {
+    for verb in ["", "run", "check", "explain", "dry-run", "restore"] {
         let mut command = cargo_bin_cmd!("policyd");
         let output = command.args(verb.split_whitespace()).arg("--help").output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -75,7 +75,13 @@ impl Manager {
         let file = directory.join("policyd.toml");
         let root = directory.join("cgroup");
         fs::create_dir(&root).unwrap();
-        fs::write(&file, format!("cgroup_root = \"{}\"\n", root.display())).unwrap();
+        let socket = directory.join("policyd.sock");
+        let text = format!(
+            "cgroup_root = \"{}\"\nstatus_socket = \"{}\"\n",
+            root.display(),
+            socket.display()
+        );
+        fs::write(&file, text).unwrap();
         let address = directory.join("notify");
         let socket = UnixDatagram::bind(&address).unwrap();
         socket
@@ -144,7 +150,7 @@ fn the_unit_is_sound() {
         "Type=notify",
         "WatchdogSec=",
         "CapabilityBoundingSet=CAP_NET_ADMIN",
-        "RestrictAddressFamilies=AF_NETLINK AF_UNIX",
+        "RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6",
         "ExecReload=",
     ] {
         assert!(text.contains(line), "{line}");

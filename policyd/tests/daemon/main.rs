@@ -6,3 +6,4 @@ mod binary;
 mod config;
 mod discovery;
 mod runtime;
+mod source;

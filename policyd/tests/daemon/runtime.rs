@@ -7,8 +7,9 @@ use ddnl::{
     fake::{FakeGuest, GuestState, Mood},
 };
 use policyd::{
+    engine::{Report, Verdict},
     module::{Change, Module},
-    runtime::{Request, Runtime},
+    runtime::{Places, Request, Runtime},
     service::Service,
 };
 use std::{
@@ -21,6 +22,8 @@ use std::{
 };
 use tempfile::TempDir;
 use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::UnixStream,
     sync::mpsc,
     time::{sleep, timeout},
 };
@@ -121,7 +124,7 @@ impl Bench {
             .build()
             .unwrap();
         tokio.block_on(async {
-            let daemon = Runtime::new(&bench.file(), module, service).unwrap();
+            let daemon = Runtime::new(&bench.file(), module, service, bench.places()).unwrap();
             let stop = bench.requests.clone();
             let acting = async {
                 timeout(Duration::from_secs(15), act(Arc::clone(&bench)))
@@ -139,6 +142,23 @@ impl Bench {
         self.directory.path().join("policyd.toml")
     }
 
+    fn places(&self) -> Places {
+        let state = self.directory.path().join("state");
+        let proc = self.directory.path().join("proc");
+        for directory in [&state, &proc] {
+            fs::create_dir(directory).unwrap();
+        }
+        Places {
+            proc,
+            root: self.directory.path().into(),
+            state: Some(state),
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("policyd.sock")
+    }
+
     fn cgroup(&self, path: &str) -> PathBuf {
         self.directory.path().join(format!("cgroup{path}"))
     }
@@ -147,8 +167,9 @@ impl Bench {
     fn write(&self, containers: &str) {
         let root = self.cgroup("");
         let text = format!(
-            "interval_s = 0.1\ncgroup_root = \"{}\"\n{containers}",
-            root.display()
+            "interval_s = 0.1\ncgroup_root = \"{}\"\nstatus_socket = \"{}\"\n{containers}",
+            root.display(),
+            self.socket().display()
         );
         fs::write(self.file(), text).unwrap();
     }
@@ -280,4 +301,75 @@ fn signs_of_life_are_given() {
         bench.until_said("0 of 0 containers enrolled").await;
     });
     assert!(bench.said.lock().unwrap().contains(&"ready".to_owned()));
+}
+
+/// Makes a cgroup's files as the kernel would.
+fn fill(bench: &Bench, path: &str, current: &str) {
+    let directory = bench.cgroup(path);
+    for (name, text) in [
+        ("memory.current", current),
+        ("memory.stat", "anon 1000\nfile 1000000000\n"),
+        ("memory.pressure", "some avg10=0 avg60=0 avg300=0 total=0\n"),
+        ("memory.low", "0\n"),
+        ("memory.high", "max\n"),
+        ("memory.max", "max\n"),
+    ] {
+        fs::write(directory.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn memory_is_limited_and_the_limit_is_undone() {
+    let file = format!("{WEB}manage_memory = true\nmemory_ceiling = \"1G\"\n");
+    let bench = Bench::run(&file, async |bench| {
+        bench.make("/a");
+        bench.make("/a/web");
+        fill(&bench, "/a/web", "1000000000");
+        let read = || fs::read_to_string(bench.cgroup("/a/web/memory.max")).unwrap();
+        while read() != "1073741824" {
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert!(bench.directory.path().join("state/limits.json").exists());
+    });
+    let read = |name: &str| fs::read_to_string(bench.cgroup(&format!("/a/web/{name}"))).unwrap();
+    assert_eq!(
+        (read("memory.max"), read("memory.low")),
+        ("max".into(), "0".into())
+    );
+    assert!(!bench.directory.path().join("state/limits.json").exists());
+}
+
+#[test]
+fn the_state_is_told() {
+    let file = format!(
+        "metrics = \"127.0.0.1:0\"\n{WEB}class = \"gold\"\n[container.target]\nthroughput = 5\n\
+         source = {{ command = [\"/bin/sleep\", \"60\"] }}\n"
+    );
+    let bench = Bench::run(&file, async |bench| {
+        bench.make("/a");
+        bench.make("/a/web");
+        fill(&bench, "/a/web", "4096");
+        let stream = loop {
+            match UnixStream::connect(bench.socket()).await {
+                Ok(stream) => break stream,
+                Err(_) => sleep(Duration::from_millis(5)).await,
+            }
+        };
+        let mut lines = BufReader::new(stream).lines();
+        loop {
+            // Another line comes with every look.
+            let line = lines.next_line().await.unwrap().unwrap();
+            let report: Report = serde_json::from_str(&line).unwrap();
+            let [web] = &report.containers[..] else {
+                continue;
+            };
+            assert_eq!((web.name.as_str(), web.class.as_str()), ("web", "gold"));
+            if web.memory_bytes == 4096 {
+                // The command hangs; nothing else does.
+                assert_eq!(web.verdict, Verdict::Unmeasured);
+                break;
+            }
+        }
+    });
+    assert!(!bench.socket().exists());
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The files of a cgroup.
+
+use crate::engine::Reading;
+use std::{fs, path::Path};
+
+/// Reads a cgroup; `None` if it is gone, or has no memory controller.
+pub(super) fn read(root: &Path, cgroup: &str) -> Option<Reading> {
+    let directory = root.join(cgroup.trim_start_matches('/'));
+    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let current = file("memory.current")?.trim().parse().ok()?;
+    let mut reading = Reading {
+        current,
+        memory_us: file("memory.pressure").as_deref().and_then(pressure),
+        io_us: file("io.pressure").as_deref().and_then(pressure),
+        ..Reading::default()
+    };
+    let mut shared = 0;
+    for line in file("memory.stat")?.lines() {
+        let Some((key, value)) = line.split_once(' ') else {
+            continue;
+        };
+        let Ok(value) = value.trim().parse() else {
+            continue;
+        };
+        match key {
+            "anon" => reading.anon = value,
+            "file" => reading.file = value,
+            "shmem" => shared = value,
+            "workingset_refault_anon" => reading.refaults_anon = value,
+            "workingset_refault_file" => reading.refaults_file = value,
+            _ => {}
+        }
+    }
+    // Shared memory is counted among files, and is none: databases keep their caches there.
+    reading.anon = reading.anon.saturating_add(shared);
+    reading.file = reading.file.saturating_sub(shared);
+    Some(reading)
+}
+
+/// Microseconds in which some task waited, of a pressure file.
+pub(super) fn pressure(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let total = some
+        .split_whitespace()
+        .find_map(|part| part.strip_prefix("total="))?;
+    total.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir, write};
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_cgroup_is_read() {
+        let root = TempDir::new().unwrap();
+        let web = root.path().join("web");
+        create_dir(&web).unwrap();
+        assert_eq!(read(root.path(), "/web"), None);
+        write(web.join("memory.current"), "4096000\n").unwrap();
+        let stat = "anon 1000\nfile 3000\nkernel 5\nshmem 500\nworkingset_refault_anon 7\n\
+                    workingset_refault_file 9\nnonsense\nslab x\n";
+        write(web.join("memory.stat"), stat).unwrap();
+        let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\n\
+                        full avg10=0.00 avg60=0.00 avg300=0.00 total=99\n";
+        write(web.join("memory.pressure"), pressure).unwrap();
+        let reading = read(root.path(), "/web").unwrap();
+        assert_eq!(
+            (reading.current, reading.anon, reading.file),
+            (4_096_000, 1500, 2500)
+        );
+        assert_eq!((reading.refaults_anon, reading.refaults_file), (7, 9));
+        assert_eq!((reading.memory_us, reading.io_us), (Some(1234), None));
+    }
+
+    #[test]
+    fn garbage_is_no_pressure() {
+        for text in ["", "some", "some avg10=1", "some total=x", "full total=1"] {
+            assert_eq!(pressure(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The report as a page for Prometheus.
+
+use crate::{
+    config::Figure,
+    engine::{Explanation, Report},
+    status::Reports,
+};
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+use std::{
+    convert::Infallible,
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+
+type Labels = Vec<(&'static str, String)>;
+type Values = Family<Labels, Gauge<f64, AtomicU64>>;
+
+/// How long a scrape may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most scrapes at once.
+const MOST_SCRAPES: usize = 4;
+
+/// Serves the page until dropped.
+pub async fn serve(listener: TcpListener, reports: Reports) {
+    let free = Arc::new(Semaphore::new(MOST_SCRAPES));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, for example: it may get better.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
+            let reports = reports.clone();
+            tokio::spawn(async move {
+                // Those who take too long are hung up on.
+                let _ = timeout(PATIENCE, answer(stream, reports)).await;
+                drop(permit);
+            });
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, reports: Reports) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let report = Arc::clone(&reports.borrow());
+        async move { Ok::<_, Infallible>(respond(&request, &report)) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // What goes wrong is the scraper's affair.
+    let _ = connection.await;
+}
+
+fn respond(request: &Request<Incoming>, report: &Report) -> Response<Full<Bytes>> {
+    let mut response = Response::default();
+    if request.method() != Method::GET || request.uri().path() != "/metrics" {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    }
+    match page(report) {
+        Ok(page) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            let kind = header::HeaderValue::from_static(kind);
+            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+            *response.body_mut() = Full::new(page.into());
+        }
+        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+    }
+    response
+}
+
+/// The report as text.
+pub fn page(report: &Report) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("policyd");
+    machine(&mut registry, report);
+    type Of = fn(&Explanation) -> Option<f64>;
+    let metrics: [(&str, &str, Option<Unit>, Of); 8] = [
+        ("weight", "Weight in the memory tier", None, |one| {
+            Some(one.weight.into())
+        }),
+        ("share", "Share of the store", Some(Unit::Bytes), |one| {
+            one.share_bytes.map(|bytes| bytes as f64)
+        }),
+        (
+            "used",
+            "Part of the store in use",
+            Some(Unit::Bytes),
+            |one| one.used_bytes.map(|bytes| bytes as f64),
+        ),
+        (
+            "need",
+            "Part of the store that would meet the target",
+            Some(Unit::Bytes),
+            |one| one.need_bytes.map(|bytes| bytes as f64),
+        ),
+        ("memory", "Guest memory in use", Some(Unit::Bytes), |one| {
+            Some(one.memory_bytes as f64)
+        }),
+        (
+            "memory_high",
+            "Limit of guest memory",
+            Some(Unit::Bytes),
+            |one| one.limits.high.map(|bytes| bytes as f64),
+        ),
+        ("enrolled", "Whether it has a pool", None, |one| {
+            Some(f64::from(u8::from(one.enrolled)))
+        }),
+        (
+            "met",
+            "Whether its target is met; absent without figures",
+            None,
+            |one| {
+                let measured =
+                    !one.goals.is_empty() && one.goals.iter().all(|it| it.cost().is_some());
+                let met = one
+                    .goals
+                    .iter()
+                    .all(|it| it.cost().is_some_and(|cost| cost <= 0.0));
+                measured.then(|| f64::from(u8::from(met)))
+            },
+        ),
+    ];
+    for (name, help, unit, of) in metrics {
+        let values = Values::default();
+        for one in &report.containers {
+            if let Some(value) = of(one) {
+                values.get_or_create(&labels(one)).set(value);
+            }
+        }
+        let name = format!("container_{name}");
+        match unit {
+            Some(unit) => registry.register_with_unit(name, help, unit, values),
+            None => registry.register(name, help, values),
+        }
+    }
+    goals(&mut registry, report);
+    let mut page = String::new();
+    encode(&mut page, &registry)?;
+    Ok(page)
+}
+
+fn machine(registry: &mut Registry, report: &Report) {
+    let memory = &report.memory;
+    let metrics = [
+        (
+            "module",
+            "Whether the guest module is there",
+            Some(f64::from(u8::from(report.module))),
+        ),
+        (
+            "store_bytes",
+            "What the host gives this VM",
+            report.store_bytes.map(|it| it as f64),
+        ),
+        (
+            "feasible",
+            "Whether all targets can be met",
+            report.feasible.map(|it| f64::from(u8::from(it))),
+        ),
+        (
+            "memory_pressure_percent",
+            "Time in which some task of this VM waited for memory",
+            memory.pressure_percent,
+        ),
+        (
+            "reclaimed_bytes",
+            "Asked for under pressure since the start",
+            Some(memory.reclaimed_bytes as f64),
+        ),
+        (
+            "offloaded_bytes",
+            "Pushed out since the start",
+            Some(memory.offloaded_bytes as f64),
+        ),
+    ];
+    for (name, help, value) in metrics {
+        if let Some(value) = value {
+            let gauge = Gauge::<f64, AtomicU64>::default();
+            gauge.set(value);
+            registry.register(name, help, gauge);
+        }
+    }
+}
+
+fn goals(registry: &mut Registry, report: &Report) {
+    let (targets, measured) = (Values::default(), Values::default());
+    for one in &report.containers {
+        for goal in &one.goals {
+            let mut labels = labels(one);
+            labels.push(("figure", Figure::key(goal.figure).into()));
+            targets.get_or_create(&labels).set(goal.target);
+            if let Some(value) = goal.measured {
+                measured.get_or_create(&labels).set(value);
+            }
+        }
+    }
+    registry.register("container_target", "What a figure should be", targets);
+    registry.register("container_measured", "What a figure is", measured);
+}
+
+fn labels(one: &Explanation) -> Labels {
+    vec![
+        ("container", one.name.clone()),
+        ("cgroup", one.cgroup.clone()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_report_is_a_page() {
+        let page = page(&Report::default()).unwrap();
+        assert!(page.contains("policyd_module 0.0\n"), "{page}");
+        assert!(page.ends_with("# EOF\n"), "{page}");
+        assert!(!page.contains("store_bytes"), "{page}");
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Telling the daemon's state: JSON lines on a unix socket.
+//!
+//! Whoever connects gets the present report as one line, and another one whenever it was looked
+//! anew, until they hang up. Nothing is read: there is nothing to ask, and nothing to change.
+
+use crate::engine::Report;
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    io::{self, BufRead, BufReader},
+    os::unix::{fs::FileTypeExt, fs::PermissionsExt, net},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
+    sync::watch,
+    time::timeout,
+};
+
+/// The present report, for whoever shows it.
+pub type Reports = watch::Receiver<Arc<Report>>;
+
+/// A socket that tells reports. It vanishes with this.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Readers that are too slow for so long are hung up on.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most readers at once: the watch receivers of the sockets and of the metrics page.
+const MOST_READERS: usize = 16;
+
+impl Socket {
+    /// Listens at a path; what a daemon that crashed left there is removed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(Self {
+            listener,
+            path: path.into(),
+        })
+    }
+
+    /// Waits for a reader. Nobody is lost if the future is dropped.
+    pub async fn reader(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // There is nothing to do if it is gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Serves a reader in a task of its own, unless there are too many.
+pub fn serve(stream: UnixStream, reports: &watch::Sender<Arc<Report>>) {
+    if reports.receiver_count() < MOST_READERS {
+        tokio::spawn(tell(stream, reports.subscribe()));
+    }
+}
+
+async fn tell(mut stream: UnixStream, mut reports: Reports) {
+    loop {
+        let report = Arc::clone(&reports.borrow_and_update());
+        let Ok(mut line) = serde_json::to_vec(&*report) else {
+            return;
+        };
+        line.push(b'\n');
+        match timeout(PATIENCE, stream.write_all(&line)).await {
+            Ok(Ok(())) => {}
+            _ => return,
+        }
+        if reports.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one report of a daemon.
+pub fn read(path: &Path) -> Result<Report> {
+    let line = read_line(path)?;
+    serde_json::from_str(&line)
+        .with_context(|| format!("{}: no report of this version of policyd", path.display()))
+}
+
+/// Reads one report of a daemon as it is.
+pub fn read_line(path: &Path) -> Result<String> {
+    let stream = net::UnixStream::connect(path)
+        .with_context(|| format!("cannot ask {}; does policyd run?", path.display()))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    if line.is_empty() {
+        bail!("{} says nothing", path.display());
+    }
+    Ok(line)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Applications that answer, lie, hang, and die.
+
+use policyd::{
+    config::Config,
+    measure::{Meter, Origins},
+};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// A server that does `act` with everyone who connects.
+fn server(act: impl Fn(std::net::TcpStream) + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            act(stream.unwrap());
+        }
+    });
+    address
+}
+
+fn answer(mut stream: std::net::TcpStream, page: &[u8]) {
+    let mut request = [0; 1024];
+    let _ = stream.read(&mut request);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+    let _ = stream.write_all(head.as_bytes());
+    let _ = stream.write_all(page);
+}
+
+/// What a container's application says, after it was given some time.
+fn figure(source: &str) -> Option<f64> {
+    let root = TempDir::new().unwrap();
+    let web = root.path().join("web");
+    fs::create_dir(&web).unwrap();
+    fs::write(web.join("memory.current"), "1").unwrap();
+    fs::write(web.join("memory.stat"), "").unwrap();
+    let config = Config::parse(&format!(
+        "[[container]]\nname = \"web\"\ncgroup = \"/web\"\n\
+         [container.target]\nthroughput = 9\nsource = {{ {source} }}\n"
+    ));
+    let config = config.unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    tokio.block_on(async {
+        let mut meter = Meter::new(Path::new("/nowhere"), Origins);
+        let interval = Duration::from_millis(50);
+        let end = Instant::now() + Duration::from_millis(400);
+        while Instant::now() < end {
+            let before = Instant::now();
+            let subjects = [("/web", "web", &config.containers[0])];
+            let sample = meter.measure(root.path(), interval, subjects.into_iter());
+            // Whatever the application does, a look takes no time.
+            assert!(before.elapsed() < Duration::from_millis(100));
+            let figure = sample.containers["/web"].application;
+            if figure.is_some() {
+                return figure;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        None
+    })
+}
+
+#[test]
+fn pages_are_asked_for() {
+    let address = server(|stream| answer(stream, b"# TYPE up gauge\nup{a=\"b\"} 12\n"));
+    let source = format!("http = \"http://{address}/metrics\", metric = \"up\"");
+    assert_eq!(figure(&source), Some(12.0));
+}
+
+#[test]
+fn programs_and_files_are_asked() {
+    assert_eq!(
+        figure("command = [\"/bin/echo\", \"7.5\", \"{}\"]"),
+        Some(7.5)
+    );
+    assert_eq!(figure("command = [\"/bin/false\"]"), None);
+    assert_eq!(figure("command = [\"/does/not/exist\"]"), None);
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("web.prom");
+    fs::write(&path, "ops 3\n").unwrap();
+    let name = directory.path().display();
+    let source = format!("file = \"{name}/{{}}.prom\", metric = \"ops\"");
+    assert_eq!(figure(&source), Some(3.0));
+    assert_eq!(figure(&format!("file = \"{name}\"")), None);
+}
+
+#[test]
+fn nobody_who_hangs_holds_us_up() {
+    let hangs = server(|stream| {
+        thread::sleep(Duration::from_secs(5));
+        drop(stream);
+    });
+    let slow = "timeout_s = 0.05";
+    let source = format!("http = \"http://{hangs}/\", metric = \"up\", {slow}");
+    assert_eq!(figure(&source), None);
+    let source = format!("command = [\"/bin/sleep\", \"60\"], {slow}");
+    assert_eq!(figure(&source), None);
+}
+
+#[test]
+fn garbage_survives() {
+    for page in [
+        &b"\xff\xfe\x00up 1"[..],
+        b"",
+        b"up\nup{\nup{a=\"\nup x\nup NaN\nup -1\n",
+        b"<html>up 3</html>",
+    ] {
+        let address = server(move |stream| answer(stream, page));
+        let source = format!("http = \"http://{address}/\", metric = \"up\"");
+        assert_eq!(figure(&source), None, "{page:?}");
+    }
+    let lies = server(|mut stream| drop(stream.write_all(b"SSH-2.0-OpenSSH\r\n")));
+    let source = format!("http = \"http://{lies}/\", metric = \"up\"");
+    assert_eq!(figure(&source), None);
+    let nobody = "http = \"http://127.0.0.1:1/\", metric = \"up\"";
+    assert_eq!(figure(nobody), None);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Guest memory: who is limited, who is reclaimed from, and that it is undone.
+
+use crate::world::{World, parse};
+use policyd::{
+    discovery::{Identity, Runtime},
+    engine::{Event, Failure, Job, Limits, Machine, Reading, Time},
+};
+
+const MIB: u64 = 1 << 20;
+const INTERVAL: Time = Time::from_secs(5);
+
+const MANAGED: &str = r#"
+[[container]]
+name = "redis"
+cgroup = "/redis"
+manage_memory = true
+memory_weight = 1
+[container.target]
+memory_pressure = 1
+[[container]]
+name = "web"
+cgroup = "/web"
+manage_memory = true
+class = "bronze"
+[[container]]
+name = "other"
+cgroup = "/other"
+class = "bronze"
+"#;
+
+/// A VM of 4 GiB in which little is left: Redis swaps, the others read files.
+fn crowded(file: &str) -> World {
+    let mut world = World::new(file);
+    for cgroup in ["/redis", "/web", "/other"] {
+        world.make(cgroup, true);
+    }
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 200 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+    };
+    let reader = Reading {
+        current: 1400 * MIB,
+        anon: 100 * MIB,
+        file: 1300 * MIB,
+        memory_us: Some(0),
+        io_us: Some(0),
+        ..Reading::default()
+    };
+    let redis = Reading {
+        current: 1000 * MIB,
+        anon: 990 * MIB,
+        file: 10 * MIB,
+        memory_us: Some(0),
+        ..Reading::default()
+    };
+    let containers = &mut world.sample.containers;
+    containers.insert("/redis".into(), redis);
+    containers.insert("/web".into(), reader.clone());
+    containers.insert("/other".into(), reader);
+    world
+}
+
+/// Lets intervals pass: Redis' pages come and go, the others' files too.
+fn pass(world: &mut World, intervals: u32) {
+    for _ in 0..intervals {
+        for (cgroup, reading) in &mut world.sample.containers {
+            match cgroup.as_str() {
+                "/redis" => {
+                    reading.refaults_anon += 5000;
+                    reading.memory_us = reading.memory_us.map(|us| us + 500_000);
+                }
+                _ => reading.refaults_file += 5000,
+            }
+        }
+        world.pass(INTERVAL);
+    }
+}
+
+/// The limits a container was given last.
+fn limits(world: &World, of: &str) -> Option<Limits> {
+    world.jobs.iter().rev().find_map(|job| match job {
+        Job::Limit { cgroup, limits, .. } if cgroup == of => Some(*limits),
+        _ => None,
+    })
+}
+
+#[test]
+fn anonymous_memory_gets_room_from_readers_of_files() {
+    let mut world = crowded(MANAGED);
+    pass(&mut world, 8);
+    let redis = limits(&world, "/redis").unwrap();
+    assert!(redis.low.unwrap() > 990 * MIB && redis.high.is_none());
+    let web = limits(&world, "/web").unwrap();
+    assert!(web.high.unwrap() < 1300 * MIB, "{web:?}");
+    assert!(web.high.unwrap() >= 132 * MIB, "{web:?}");
+    assert_eq!(limits(&world, "/other"), None, "not managed");
+    let report = world.engine.report();
+    let redis = report.containers.iter().find(|one| one.name == "redis");
+    let reason = &redis.unwrap().reason;
+    assert!(reason.contains("only guest memory"), "{reason}");
+    // Out of the file: everything is as before.
+    world.tell(Event::ConfigLoaded(parse(
+        &MANAGED.replace("manage_memory = true", "manage_memory = false"),
+    )));
+    pass(&mut world, 1);
+    assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+    assert_eq!(limits(&world, "/redis"), Some(Limits::default()));
+}
+
+#[test]
+fn refused_limits_are_tried_again_now_and_then() {
+    let mut world = crowded(MANAGED);
+    let mut tries = 0;
+    for _ in 0..30 {
+        pass(&mut world, 1);
+        for job in std::mem::take(&mut world.jobs) {
+            tries += 1;
+            let refused = Err(Failure::Other("Read-only file system".into()));
+            world.tell(Event::Ended(job, refused));
+        }
+    }
+    assert!((4..30).contains(&tries), "{tries}");
+}
+
+const RECLAIM: &str = r#"
+[reclaim]
+[[container]]
+name = "low"
+cgroup = "/web"
+memory_weight = 1
+[[container]]
+name = "high"
+cgroup = "/other"
+memory_weight = 2
+[[container]]
+name = "gold"
+cgroup = "/redis"
+class = "gold"
+"#;
+
+#[test]
+fn memory_is_reclaimed_in_proportion_while_it_is_short() {
+    let mut world = crowded(RECLAIM);
+    world.sample.machine.available = 0;
+    for _ in 0..8 {
+        // Whatever is taken comes free, and somebody else takes it.
+        world.pass(Time::from_secs(1));
+        for job in std::mem::take(&mut world.jobs) {
+            let Job::Reclaim { cgroup, bytes, .. } = &job else {
+                panic!("{job:?}");
+            };
+            let reading = world.sample.containers.get_mut(cgroup).unwrap();
+            reading.current -= bytes;
+            world.tell(Event::Ended(job, Ok(())));
+        }
+    }
+    let usage = |cgroup: &str| world.sample.containers[cgroup].current;
+    let ratio = usage("/other") as f64 / usage("/web") as f64;
+    assert!((1.7..2.3).contains(&ratio), "{ratio}");
+    assert_eq!(usage("/redis"), 1000 * MIB, "gold is spared");
+    // Enough is available: nothing more is taken.
+    world.sample.machine.available = 2048 * MIB;
+    world.pass(Time::from_secs(60));
+    assert_eq!(world.jobs, []);
+}
+
+#[test]
+fn who_gives_nothing_is_left_in_peace() {
+    let mut world = crowded(RECLAIM);
+    world.pass(Time::from_secs(1));
+    let jobs = std::mem::take(&mut world.jobs);
+    assert!(!jobs.is_empty());
+    // While it is under way nobody else is asked.
+    world.pass(Time::from_secs(5));
+    assert_eq!(world.jobs, []);
+    for job in jobs.clone() {
+        world.tell(Event::Ended(job, Err(Failure::Other("EAGAIN".into()))));
+    }
+    world.pass(Time::from_secs(5));
+    assert!(!world.jobs.is_empty());
+    assert!(
+        world.jobs.iter().all(|job| !jobs.contains(job)),
+        "{:?}",
+        world.jobs
+    );
+}
+
+#[test]
+fn cold_pages_are_pushed_out_until_it_hurts() {
+    let mut world = crowded("[offload]\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
+    for _ in 0..10 {
+        world.pass(INTERVAL);
+        for job in world.jobs.clone() {
+            world.tell(Event::Ended(job, Ok(())));
+        }
+    }
+    let calm = std::mem::take(&mut world.jobs);
+    assert!((3..10).contains(&calm.len()), "{calm:?}");
+    let gentle = |job: &Job| matches!(job, Job::Reclaim { bytes, files_only: true, .. } if *bytes <= 8 * MIB);
+    assert!(calm.iter().all(gentle), "{calm:?}");
+    pass(&mut world, 10);
+    assert_eq!(world.jobs, [], "it reads back what it lost");
+}
+
+#[test]
+fn names_are_asked_until_they_are_known() {
+    let file = "[[container]]\nname = \"{}\"\ndocker = \"web\"\nweight = 7\n";
+    let mut world = World::new(file);
+    let cgroup = format!("/docker/{}", "3f".repeat(32));
+    world.make(&cgroup, true);
+    world.make("/other", true);
+    world.pass(Time::from_secs(2));
+    assert_eq!(world.changes(), []);
+    let identity = Identity {
+        runtime: Runtime::Docker,
+        id: "3f".repeat(32),
+        name: "web".into(),
+        pod: None,
+    };
+    world.identities.insert(cgroup.clone(), identity);
+    world.pass(Time::from_secs(10));
+    assert_eq!(world.enrolled()[&cgroup], ("web".into(), 7));
+    // Another container in its place has another name.
+    world.remove(&cgroup, true, false);
+    world.identities.clear();
+    world.make(&cgroup, true);
+    world.pass(Time::from_secs(10));
+    assert!(world.enrolled().is_empty());
+}
+
+/// A thousand containers come and go.
+#[test]
+fn churn_is_survived() {
+    let file = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\nclass = \"silver\"\n";
+    let mut world = World::new(file);
+    for round in 0..3 {
+        for at in 0..1000 {
+            world.make(&format!("/c/{round}-{at}"), at % 2 == 0);
+        }
+        world.tell(Event::CgroupsLost);
+        world.pass(INTERVAL);
+        assert_eq!(world.enrolled().len(), 1000);
+        let sum = world.guest.with(|state| {
+            let weights = state.pools.iter().map(|pool| pool.weight);
+            weights.sum::<u32>()
+        });
+        assert_eq!(sum, 10_000);
+        for at in 0..1000 {
+            world.remove(&format!("/c/{round}-{at}"), at % 3 == 0, false);
+        }
+    }
+    world.pass(Time::from_secs(60));
+    assert!(world.enrolled().is_empty());
+}
