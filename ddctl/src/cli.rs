@@ -59,6 +59,7 @@ pub(crate) enum Command {
     Flush(commands::flush::Arguments),
     Events(commands::events::Arguments),
     Doctor(commands::doctor::Arguments),
+    Policy(commands::policy::Arguments),
     /// List, enrol and remove containers (guest)
     #[command(subcommand)]
     Container(commands::container::Verb),

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod flush;
 pub(crate) mod mode;
+pub(crate) mod policy;
 pub(crate) mod set_capacity;
 pub(crate) mod set_weight;
 pub(crate) mod stats;
@@ -23,6 +24,7 @@ pub(crate) fn run(session: &mut Session<'_>, command: &Command) -> Result<u8> {
         Command::Events(arguments) => events::run(session, arguments)?,
         Command::Flush(arguments) => flush::run(session, arguments)?,
         Command::Mode(arguments) => mode::run(session, arguments)?,
+        Command::Policy(arguments) => policy::run(session, arguments)?,
         Command::SetCapacity(arguments) => set_capacity::run(session, arguments)?,
         Command::SetWeight(arguments) => set_weight::run(session, arguments)?,
         Command::Stats(arguments) => stats::run(session, arguments)?,

@@ -17,6 +17,7 @@ fn help_of_every_verb() {
         "flush",
         "events",
         "doctor",
+        "policy",
         "container",
         "container list",
         "container add",

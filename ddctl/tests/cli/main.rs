@@ -8,5 +8,6 @@ mod doctor;
 mod guest;
 mod help;
 mod host;
+mod policy;
 mod watch;
 mod world;

@@ -78,6 +78,11 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
+    /// Where a file of this machine is.
+    pub(crate) fn file_path(&self, path: &str) -> PathBuf {
+        System::file(self, path)
+    }
+
     /// Runs a command line; what it printed and how it ended, for people.
     pub(crate) fn run(&self, line: &str) -> String {
         let outcome = self.outcome(line);

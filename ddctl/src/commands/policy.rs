@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl policy`.
+
+use crate::{
+    cli::Watch,
+    error::{Error, Kind, Result},
+    output::{Frame, Table, printable},
+    session::Session,
+    size::show_bytes,
+    watch,
+};
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Show what policyd promises containers and what they get (guest)
+///
+/// Asks the running daemon. `policyd explain` says more about each container.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Status socket of policyd
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        default_value = "/run/doubledecker/policyd.sock"
+    )]
+    socket: PathBuf,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// What of a report is shown; `docs/policyd.md` describes all of it.
+#[derive(Deserialize)]
+struct Report {
+    trouble: Option<String>,
+    store_bytes: Option<u64>,
+    feasible: Option<bool>,
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    name: String,
+    class: String,
+    verdict: String,
+    weight: u32,
+    share_bytes: Option<u64>,
+    used_bytes: Option<u64>,
+    need_bytes: Option<u64>,
+    goals: Vec<Goal>,
+}
+
+#[derive(Deserialize)]
+struct Goal {
+    figure: String,
+    target: f64,
+    measured: Option<f64>,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(session, &arguments.watch, |session, _| {
+        let path = session.system.file(&arguments.socket.to_string_lossy());
+        draw(&path)
+    })
+}
+
+fn draw(path: &Path) -> Result<Frame> {
+    let line = read(path).map_err(|error| {
+        let kind = match error.kind() {
+            io::ErrorKind::PermissionDenied => Kind::Permission,
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Kind::NotFound,
+            _ => Kind::Failed,
+        };
+        Error::new(kind, format!("cannot ask policyd: {error}"))
+            .hint("`systemctl status doubledecker-policyd` says whether it runs")
+    })?;
+    let other = |error: serde_json::Error| {
+        let message = format!("policyd tells what this version does not understand: {error}");
+        Error::new(Kind::Version, message)
+    };
+    let json: Value = serde_json::from_str(&line).map_err(other)?;
+    let report: Report = serde_json::from_str(&line).map_err(other)?;
+    let text = text(&report);
+    Ok(Frame { json, text })
+}
+
+/// Asks for one report.
+fn read(path: &Path) -> io::Result<String> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    /// More than a report of 1024 containers has.
+    const LONGEST: u64 = 16 << 20;
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(trouble) = &report.trouble {
+        text.push_str(&printable(trouble));
+        text.push('\n');
+    }
+    text.push_str(&match report.store_bytes {
+        Some(bytes) => format!("The host gives this VM {}", show_bytes(bytes)),
+        None => "No host: weights stay as they are".into(),
+    });
+    text.push_str(match report.feasible {
+        Some(true) => "; all targets can be met\n",
+        Some(false) => "; not all targets can be met\n",
+        None => "\n",
+    });
+    let mut table = Table::new(
+        4,
+        &[
+            "NAME", "CLASS", "VERDICT", "FIGURE", "NOW", "TARGET", "WEIGHT", "SHARE", "USED",
+            "NEED",
+        ],
+    );
+    for one in &report.containers {
+        let size = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), show_bytes);
+        let goal = one.goals.first();
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
+        table.row([
+            printable(&one.name),
+            printable(&one.class),
+            printable(&one.verdict.replace('_', " ")),
+            goal.map_or_else(
+                || "-".into(),
+                |goal| printable(&goal.figure.replace('_', " ")),
+            ),
+            figure(goal.and_then(|goal| goal.measured)),
+            figure(goal.map(|goal| goal.target)),
+            one.weight.to_string(),
+            size(one.share_bytes),
+            size(one.used_bytes),
+            size(one.need_bytes),
+        ]);
+        // Further goals have lines of their own.
+        for goal in one.goals.iter().skip(1) {
+            let mut cells = vec![String::new(); 10];
+            cells[3] = printable(&goal.figure.replace('_', " "));
+            cells[4] = figure(goal.measured);
+            cells[5] = figure(Some(goal.target));
+            table.row(cells);
+        }
+    }
+    text.push_str(&table.text());
+    text
+}
+
+/// A number with as many digits as matter.
+fn number(number: f64) -> String {
+    match number.abs() {
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 1.0 => format!("{number:.1}"),
+        _ => format!("{number:.3}"),
+    }
+}
