@@ -40,6 +40,10 @@ const MOST_READERS: usize = 16;
 impl Socket {
     /// Listens at a path; what a daemon that crashed left there is removed.
     pub fn open(path: &Path) -> io::Result<Self> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+            // The service manager makes it; by hand we do.
+            fs::create_dir_all(directory)?;
+        }
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
             fs::remove_file(path)?;
         }

@@ -61,7 +61,7 @@ impl Observer {
 }
 
 fn look(reading: &Reading, rates: &Rates) -> Character {
-    let memory = (reading.anon + reading.file).max(1) as f64;
+    let memory = reading.anon.saturating_add(reading.file).max(1) as f64;
     let anon = reading.anon as f64 / memory;
     let reads = rates.refaults_file.max(rates.gets);
     if anon >= MOST && reads <= rates.refaults_anon.max(SOME) {

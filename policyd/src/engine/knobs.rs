@@ -144,7 +144,7 @@ impl Knobs {
             })
         };
         let candidates = round.containers().filter_map(candidate).collect();
-        let amount = shortage.min(config.chunk * MOST_CHUNKS);
+        let amount = shortage.min(config.chunk.saturating_mul(MOST_CHUNKS));
         for (cgroup, bytes) in reclaim::victims(candidates, amount, config.chunk) {
             info!(
                 cgroup,
@@ -152,7 +152,7 @@ impl Knobs {
                 pressure = self.pressure.unwrap_or(0.0),
                 "memory is short: reclaiming"
             );
-            self.reclaimed += bytes;
+            self.reclaimed = self.reclaimed.saturating_add(bytes);
             self.begin_reclaim(cgroup, bytes, false);
         }
     }
@@ -184,7 +184,7 @@ impl Knobs {
                 debug!(cgroup, bytes, "pushing cold pages out");
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
-                self.offloaded += bytes;
+                self.offloaded = self.offloaded.saturating_add(bytes);
                 self.begin_reclaim(cgroup.clone(), bytes, true);
             }
         }

@@ -80,7 +80,7 @@ impl Memory {
             .filter(|one| one.needy && one.character == Character::Anonymous)
             .count() as u64
             * HELP;
-        let wanted = (machine.total as f64 * SHORT) as u64 + help;
+        let wanted = ((machine.total as f64 * SHORT) as u64).saturating_add(help);
         let shortage = wanted.saturating_sub(machine.available);
         self.calm = if part > ROOM && help == 0 {
             self.calm + 1
@@ -102,7 +102,7 @@ impl Memory {
                     steady(high, Some(now.saturating_sub(*gives).max(least)))
                 }
                 (None, Some(high)) if self.calm >= CALM => {
-                    let higher = high + (high as f64 * STEP) as u64;
+                    let higher = high.saturating_add((high as f64 * STEP) as u64);
                     // Far above what is used a limit is none.
                     (higher < one.current.saturating_mul(3) / 2).then_some(higher.max(least))
                 }
@@ -117,7 +117,7 @@ impl Managed {
     /// The least it may be squeezed to.
     fn least(&self) -> u64 {
         let margin = (self.anon / 10).max(LEAST_MARGIN);
-        (self.anon + margin).max(self.floor.unwrap_or(0))
+        self.anon.saturating_add(margin).max(self.floor.unwrap_or(0))
     }
 }
 

@@ -3,6 +3,7 @@
 //! The engine in a simulated world with a simulated clock.
 
 mod examples;
+mod garbage;
 mod knobs;
 mod model;
 mod properties;
