@@ -117,7 +117,9 @@ impl Managed {
     /// The least it may be squeezed to.
     fn least(&self) -> u64 {
         let margin = (self.anon / 10).max(LEAST_MARGIN);
-        self.anon.saturating_add(margin).max(self.floor.unwrap_or(0))
+        self.anon
+            .saturating_add(margin)
+            .max(self.floor.unwrap_or(0))
     }
 }
 
