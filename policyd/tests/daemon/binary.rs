@@ -156,3 +156,61 @@ fn the_unit_is_sound() {
         assert!(text.contains(line), "{line}");
     }
 }
+
+/// How much the unit exposes, by the manager's own measure; not told where that is not installed.
+#[test]
+fn the_unit_is_tight() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-policyd.service");
+    let asked = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager", "--threshold=25"])
+        .arg(unit)
+        .output();
+    let Ok(output) = asked else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+}
+
+#[test]
+fn a_rehearsal_changes_nothing() {
+    let directory = TempDir::new().unwrap();
+    let web = directory.path().join("cgroup/web");
+    fs::create_dir_all(&web).unwrap();
+    for (name, text) in [
+        ("memory.current", "1048576"),
+        ("memory.stat", "anon 4096\nfile 8192\n"),
+        ("memory.low", "0"),
+        ("memory.high", "max"),
+        ("memory.max", "max"),
+    ] {
+        fs::write(web.join(name), text).unwrap();
+    }
+    let file = directory.path().join("policyd.toml");
+    let text = format!(
+        "interval_s = 0.1\ncgroup_root = \"{}\"\n[[container]]\nname = \"web\"\n\
+         cgroup = \"/web\"\nclass = \"gold\"\nmanage_memory = true\nmemory_ceiling = \"1G\"\n\
+         target = {{ hit_ratio = 0.5 }}\n",
+        directory.path().join("cgroup").display()
+    );
+    fs::write(&file, text).unwrap();
+    let mut command = cargo_bin_cmd!("policyd");
+    command.args(["dry-run", "--config"]).arg(&file);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_snapshot!(String::from_utf8(output.stdout).unwrap());
+    assert_eq!(fs::read_to_string(web.join("memory.max")).unwrap(), "max");
+}
+
+#[test]
+fn nobody_to_explain_is_told() {
+    let mut command = cargo_bin_cmd!("policyd");
+    let output = command
+        .args(["explain", "--socket", "/does/not/exist"])
+        .output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("cannot ask /does/not/exist; does policyd run?"),
+        "{text}"
+    );
+}
