@@ -18,6 +18,7 @@ use std::{
     io::{self, IsTerminal, Write, stderr, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -161,7 +162,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         state: None,
         ..Places::default()
     };
-    let (changes, report) = event_loop()?.block_on(async {
+    let (changes, report) = in_loop(async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
         anyhow::Ok(runtime.rehearse(rounds).await)
     })?;
@@ -199,7 +200,7 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
 
 fn run(config: &Path) -> Result<()> {
     log("info");
-    event_loop()?.block_on(async {
+    in_loop(async {
         let requests = listen()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
         let runtime = Runtime::new(config, module, service, Places::default())?;
@@ -219,12 +220,17 @@ fn log(level: &str) {
         .init();
 }
 
-fn event_loop() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
+fn in_loop<T>(task: impl Future<Output = Result<T>>) -> Result<T> {
+    /// How long the end waits for threads: the kernel may reclaim for one of them.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .context("cannot start the event loop")
+        .context("cannot start the event loop")?;
+    let result = tokio.block_on(task);
+    tokio.shutdown_timeout(PATIENCE);
+    result
 }
 
 /// Turns signals into requests.

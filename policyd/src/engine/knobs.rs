@@ -24,6 +24,9 @@ pub(super) struct Knobs {
     /// Limits that were asked for and not refused.
     applied: BTreeMap<String, Limits>,
     waiting: VecDeque<Job>,
+    /// Containers whose limits are being set: the kernel may reclaim for long, and the next ones
+    /// must not overtake.
+    limiting: BTreeSet<String>,
     /// Containers that are being reclaimed from.
     reclaiming: BTreeSet<String>,
     /// When containers that gave nothing may be asked again.
@@ -239,7 +242,10 @@ impl Knobs {
             let Some(id) = round.cgroups.get(&cgroup).copied() else {
                 continue;
             };
-            if limits == self.limits(&cgroup) || !self.retries.may(round.now, &cgroup) {
+            if limits == self.limits(&cgroup)
+                || self.limiting.contains(&cgroup)
+                || !self.retries.may(round.now, &cgroup)
+            {
                 continue;
             }
             info!(
@@ -254,6 +260,7 @@ impl Knobs {
             } else {
                 self.applied.insert(cgroup.clone(), limits);
             }
+            self.limiting.insert(cgroup.clone());
             self.waiting.push_back(Job::Limit { cgroup, id, limits });
         }
     }
@@ -269,8 +276,12 @@ impl Knobs {
                     self.resting.insert(cgroup, now.saturating_add(REST));
                 }
             }
-            (Job::Limit { cgroup, .. }, Ok(())) => self.retries.forget(&cgroup),
+            (Job::Limit { cgroup, .. }, Ok(())) => {
+                self.limiting.remove(&cgroup);
+                self.retries.forget(&cgroup);
+            }
             (Job::Limit { cgroup, .. }, Err(failure)) => {
+                self.limiting.remove(&cgroup);
                 self.applied.remove(&cgroup);
                 if self.retries.failed(now, &cgroup, failure.text()) {
                     warn!(cgroup, "{}; will try again", failure.text());
