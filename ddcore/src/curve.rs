@@ -258,7 +258,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
 
     fn bucket(&self, hash: u64) -> usize {
         // The upper bits are zero for sampled keys.
-        (hash as u32 as usize) % self.capacity()
+        let bucket = (hash as u32 as usize).checked_rem(self.capacity());
+        bucket.unwrap_or(0)
     }
 
     /// Removes a key and says how many groups are younger than its own.

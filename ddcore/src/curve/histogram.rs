@@ -44,7 +44,9 @@ impl Histogram {
         let below = if last == 0 { 0 } else { limit(last - 1) };
         let width = limit(last) - below;
         let inside = (pages - below.min(pages)).min(width);
-        whole + (u128::from(self.buckets[last]) * u128::from(inside) / u128::from(width)) as u64
+        // count * inside / width; nothing divides 128 bits in the kernel.
+        let count = self.buckets[last];
+        whole + count / width * inside + (count % width).saturating_mul(inside) / width
     }
 
     pub(super) fn halve(&mut self) {

@@ -32,23 +32,43 @@ pub const fn is_full(used: u64, capacity: u64, batch: u64) -> bool {
 /// Takes time in proportion to the entities: the host computes it when it evicts, not for each
 /// answer.
 pub fn capacity(entities: &[Entity], at: usize, eviction: u64) -> u64 {
-    let Some(own) = entities.get(at) else {
-        return 0;
+    capacities(entities, eviction).nth(at).unwrap_or(0)
+}
+
+/// [`capacity`] of each of the entities, in the same time as of one.
+pub fn capacities(entities: &[Entity], eviction: u64) -> impl Iterator<Item = u64> + '_ {
+    let is_over =
+        move |one: &Entity| one.used > 0 && one.entitlement < one.used.saturating_add(eviction);
+    let lent = move |one: &Entity| {
+        let free = one.entitlement.saturating_sub(one.used);
+        if free > eviction.saturating_mul(2) {
+            free
+        } else {
+            0
+        }
     };
     let (mut weights, mut spare) = (0u64, 0u64);
-    for (other, entity) in entities.iter().enumerate() {
-        let wanted = entity.used.saturating_add(eviction);
-        let over = entity.used > 0 && entity.entitlement < wanted;
-        if over || other == at {
-            weights += u64::from(entity.weight);
+    for one in entities {
+        if is_over(one) {
+            weights += u64::from(one.weight);
         }
-        let free = entity.entitlement.saturating_sub(entity.used);
-        if other != at && free > eviction.saturating_mul(2) {
-            spare = spare.saturating_add(free);
-        }
+        spare = spare.saturating_add(lent(one));
     }
-    let part = u128::from(spare) * u128::from(own.weight);
-    let part = part.checked_div(u128::from(weights)).unwrap_or(0);
-    // At most `spare`, for its own weight is among the weights.
-    own.entitlement.saturating_add(part as u64)
+    entities.iter().map(move |own| {
+        let own_weight = u64::from(own.weight);
+        let weights = if is_over(own) {
+            weights
+        } else {
+            weights + own_weight
+        };
+        if weights == 0 {
+            return own.entitlement;
+        }
+        // spare * weight / weights, without leaving 64 bits.
+        let spare = spare - lent(own);
+        let whole = (spare / weights).saturating_mul(own_weight);
+        let rest = (spare % weights).saturating_mul(own_weight) / weights;
+        let part = whole.saturating_add(rest);
+        own.entitlement.saturating_add(part)
+    })
 }

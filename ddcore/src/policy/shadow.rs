@@ -303,7 +303,7 @@ impl Mini {
 }
 
 fn bucket(cells: &[Cell], key: u32) -> usize {
-    key as usize % cells.len()
+    (key as usize).checked_rem(cells.len()).unwrap_or(0)
 }
 
 fn cell(cells: &[Cell], at: u16) -> Option<Cell> {
