@@ -13,16 +13,17 @@ use anyhow::{Context as _, Result, bail};
 use crate::{cache, progress, tree::Kernel, workspace};
 
 /// Folders Kbuild needs.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "ddabi",
     "ddcore",
     "guest-module",
     "host-module",
     "scripts",
     "shim",
+    "tests/hostile-module",
 ];
 /// Folders with a module each.
-const MODULES: [&str; 2] = ["host-module", "guest-module"];
+const MODULES: [&str; 3] = ["host-module", "guest-module", "tests/hostile-module"];
 
 /// What the kernel itself formats its Rust code as.
 const EDITION: &str = "2021";
@@ -36,7 +37,7 @@ enum Mode {
     Lint,
 }
 
-/// Builds both modules for a kernel; returns the directory they are in.
+/// Builds all modules for a kernel; returns the directory they are in.
 pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
     let name = &kernel.release.name;
     let work = work_dir(kernel, "")?;
@@ -106,10 +107,11 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
         Mode::Plain => "",
         Mode::Lint => "CLIPPY=1 W=1",
     };
-    let sources = SOURCES.map(|dir| format!("/repo/{dir}")).join(" ");
+    // With the part of the path behind the dot.
+    let sources = SOURCES.map(|dir| format!("/repo/./{dir}")).join(" ");
     let modules = MODULES.join(" ");
     let script = format!(
-        "rsync -a --delete --exclude target \
+        "rsync -aR --delete --exclude target \
              --filter 'P *.o' --filter 'P *.ko' --filter 'P *.mod' --filter 'P *.mod.c' \
              --filter 'P *.cmd' --filter 'P *.d' --filter 'P *.rmeta' \
              --filter 'P modules.order' --filter 'P Module.symvers' \

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What requests are made of: mostly what is right, sometimes what is at a limit or beyond it.
+
+use crate::dice::Dice;
+use crate::draft::Draft;
+use crate::plan::{self, Frames};
+use ddabi::hypercall::Operation;
+use ddabi::key::{mix, FileKey, MAX_INDEX};
+use ddabi::pool::{MAX_POOLS, MAX_WEIGHT};
+use ddabi::request::{FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS};
+use ddabi::{NAME_LEN, PAGE_SIZE};
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// Bytes without any sense.
+    Noise,
+    /// What a good guest sends: its pages are checked when they come back.
+    Orders,
+    /// The same with a few bytes changed.
+    Mutants,
+    /// Sessions and sequences: replayed, jumping, at their ends.
+    Numbers,
+    /// Registering and leaving.
+    Storms,
+    /// Pools, weights, names, migration.
+    Pools,
+    /// All processors write one block while each sends it.
+    Crowd,
+    /// As many as possible: short ones, and wild addresses and registers.
+    Floods,
+}
+
+const KINDS: [(Kind, u64); 8] = [
+    (Kind::Noise, 5),
+    (Kind::Orders, 42),
+    (Kind::Mutants, 15),
+    (Kind::Numbers, 5),
+    (Kind::Storms, 3),
+    (Kind::Pools, 10),
+    (Kind::Crowd, 10),
+    (Kind::Floods, 10),
+];
+
+impl Kind {
+    /// The kind that the module's parameter names, or any.
+    pub(crate) fn next(dice: &mut Dice) -> Self {
+        if let Some((kind, _)) = KINDS.get((plan::mode() as usize).wrapping_sub(1)) {
+            return *kind;
+        }
+        let mut rest = dice.below(100);
+        for (kind, weight) in KINDS {
+            if rest < weight {
+                return kind;
+            }
+            rest -= weight;
+        }
+        Self::Orders
+    }
+
+    /// How many of it follow each other.
+    pub(crate) fn burst(self) -> i64 {
+        match self {
+            Self::Orders => 512,
+            Self::Storms | Self::Numbers => 8,
+            _ => 64,
+        }
+    }
+}
+
+/// Files below this filesystem number hold pages of our own alone.
+const OWN_FILESYSTEMS: u64 = 4;
+
+/// Filesystem number of what was put from anywhere in the guest's memory.
+const WILD_FILESYSTEM: u32 = 0x1000;
+
+fn file(dice: &mut Dice) -> FileKey {
+    FileKey {
+        inode: dice.below(64),
+        filesystem: dice.below(OWN_FILESYSTEMS) as u32,
+        generation: 0,
+    }
+}
+
+/// A file no filesystem has, or any number of them.
+fn odd_file(dice: &mut Dice) -> FileKey {
+    FileKey {
+        inode: match dice.below(3) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => dice.next(),
+        },
+        filesystem: WILD_FILESYSTEM,
+        generation: dice.next() as u32,
+    }
+}
+
+/// A run of one's own frames, as a good guest makes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    /// Page of the arena it begins with.
+    pub(crate) first: u64,
+    /// What the host knows it by.
+    pub(crate) run: Run,
+}
+
+impl Order {
+    /// The pages of the arena, each with what is in it.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (u64, [u64; 2])> {
+        let Self { first, run } = *self;
+        (0..u64::from(run.pages)).map(move |at| {
+            let key = run.file.hash() ^ mix(run.index + at);
+            (first + at, [MARK ^ plan::seed(), key])
+        })
+    }
+}
+
+const MARK: u64 = u64::from_le_bytes(*b"hostile!");
+
+/// Composes a put or a get.
+pub(crate) fn order(
+    draft: &mut Draft,
+    dice: &mut Dice,
+    operation: Operation,
+    own: Frames,
+) -> Order {
+    let file = file(dice);
+    // Keys are few enough to be met again.
+    let index = dice.below(256) * 16;
+    let pages = match dice.below(16) {
+        0 => 64,
+        1..4 => 16,
+        _ => 1 + dice.below(4),
+    };
+    let first = own.first + dice.below(own.count.saturating_sub(pages));
+    let run = Run {
+        file,
+        index,
+        gfn: frame(first),
+        pool: 0,
+        pages: pages as u32,
+    };
+    draft.begin(operation);
+    draft.push(&run);
+    Order { first, run }
+}
+
+/// Anything a good guest may send, with limits touched now and then; not to be checked.
+pub(crate) fn sentence(draft: &mut Draft, dice: &mut Dice, frames: Frames) {
+    match dice.below(8) {
+        0..3 => runs(draft, dice, Operation::Put, frames),
+        3..5 => runs(draft, dice, Operation::Get, frames),
+        5 => flush(draft, dice),
+        6 => pool(draft, dice),
+        _ => draft.begin(Operation::Ping),
+    }
+}
+
+/// Runs at and beyond the limits.
+pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, frames: Frames) {
+    let count = match dice.below(8) {
+        0 => MAX_RUNS as u64,
+        1 => 0,
+        _ => 1 + dice.below(4),
+    };
+    draft.begin(operation);
+    for _ in 0..count {
+        let run = Run {
+            file: odd_file(dice),
+            index: index(dice),
+            gfn: frame(frames.first + dice.below(frames.count)),
+            pool: number_of_pool(dice),
+            pages: pages(dice),
+        };
+        draft.push(&run);
+    }
+}
+
+/// A put from anywhere: memory, devices, nothing at all. The host only reads it.
+pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
+    draft.begin(Operation::Put);
+    for _ in 0..1 + dice.below(4) {
+        let gfn = address(dice) / PAGE_SIZE as u64;
+        let run = Run {
+            file: odd_file(dice),
+            index: dice.below(MAX_INDEX),
+            gfn,
+            pool: 0,
+            pages: 1 + dice.below(64) as u32,
+        };
+        draft.push(&run);
+    }
+}
+
+/// A get into no memory at all, which the host must not even try to write.
+pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
+    draft.begin(Operation::Get);
+    let run = Run {
+        file: file(dice),
+        index: dice.below(256) * 16,
+        gfn: dice.one_of(&[1 << 30, 1 << 36, (1 << 40) - 1, 1 << 40, u64::MAX]),
+        pool: 0,
+        pages: 1 + dice.below(4) as u32,
+    };
+    draft.push(&run);
+}
+
+/// Ranges of all scopes, turned round, endless, overlapping.
+pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
+    draft.begin(Operation::Flush);
+    let many = dice.once_in(16);
+    for _ in 0..if many { MAX_RUNS as u64 } else { 1 } {
+        let first = index(dice);
+        let range = FlushRange {
+            file: if dice.once_in(2) {
+                file(dice)
+            } else {
+                odd_file(dice)
+            },
+            first,
+            last: match dice.below(4) {
+                0 => u64::MAX,
+                1 => index(dice),
+                _ => first.wrapping_add(dice.below(2048)),
+            },
+            // All of the VM is flushed rarely: little would ever be there.
+            scope: if dice.once_in(64) {
+                dice.below(5) as u32
+            } else {
+                dice.below(2) as u32
+            },
+            reserved: 0,
+        };
+        draft.push(&range);
+    }
+}
+
+/// Anything about pools.
+pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
+    let operation = match dice.below(8) {
+        0..3 => Operation::PoolCreate,
+        3 => Operation::PoolSet,
+        4 | 5 => Operation::PoolDestroy,
+        6 => Operation::Migrate,
+        _ => Operation::PoolStats,
+    };
+    draft.begin(operation);
+    if operation == Operation::Migrate {
+        draft.push(&MigrateBody {
+            file: file(dice),
+            pool: number_of_pool(dice),
+            reserved: u32::from(dice.once_in(16)),
+        });
+        return;
+    }
+    let limit = u64::from(MAX_WEIGHT);
+    let mut name = [0; NAME_LEN];
+    for byte in &mut name {
+        *byte = dice.next() as u8;
+    }
+    draft.push(&PoolBody {
+        pool: number_of_pool(dice),
+        weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
+        store: dice.one_of(&[1, 1, 1, 0, 2, u64::from(u32::MAX)]) as u32,
+        name_len: dice.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
+        name,
+    });
+}
+
+/// A registration; once in a while a wrong one.
+pub(crate) fn hello(draft: &mut Draft, dice: &mut Dice) {
+    draft.begin_as(Operation::Hello, 0, dice.next());
+    let odd = dice.once_in(8);
+    draft.push(&Hello {
+        features: dice.next(),
+        page_size: if odd {
+            dice.next() as u32
+        } else {
+            PAGE_SIZE as u32
+        },
+        reserved: u32::from(odd && dice.once_in(2)),
+    });
+}
+
+/// A request that comes too late, too early, twice, or from nowhere.
+pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) {
+    let now = plan::sequence();
+    let sequence = match dice.below(6) {
+        0 => 0,
+        1 => now.saturating_sub(dice.below(2048)),
+        2 => now + dice.below(4096),
+        3 => u64::MAX,
+        4 => now,
+        _ => dice.next(),
+    };
+    let session = match dice.below(6) {
+        0 => dice.next(),
+        1 => plan::session().wrapping_add(1),
+        _ => plan::session(),
+    };
+    draft.begin_as(Operation::Ping, session, sequence);
+}
+
+/// Changes a few bytes anywhere in header and body.
+pub(crate) fn mutate(draft: &mut Draft, dice: &mut Dice) {
+    for _ in 0..1 + dice.below(3) {
+        let at = dice.below(draft.as_bytes().len() as u64) as usize;
+        let bits = dice.next() as u8;
+        let flip = dice.once_in(2);
+        draft.change(at, |byte| {
+            if flip {
+                byte ^ 1u8.wrapping_shl(u32::from(bits))
+            } else {
+                bits
+            }
+        });
+    }
+    if dice.once_in(4) {
+        draft.set_count(dice.one_of(&[0, 1, 2, 100, 101, 1 << 16, u64::from(u32::MAX)]) as u32);
+    }
+}
+
+/// Bytes without sense; mostly with the right magic, for there is nothing to see without.
+pub(crate) fn noise(draft: &mut Draft, dice: &mut Dice) {
+    let operation = Operation::from_raw(1 + dice.below(11) as u16).unwrap_or(Operation::Put);
+    let end = dice.below(PAGE_SIZE as u64) as usize;
+    draft.fill(end, || dice.next());
+    if !dice.once_in(4) {
+        draft.begin(operation);
+        draft.set_count(dice.below(3) as u32);
+        draft.stretch(end);
+    }
+}
+
+/// A guest-physical address of anything.
+pub(crate) fn address(dice: &mut Dice) -> u64 {
+    let page = dice.below(plan::pages());
+    dice.one_of(&[
+        0,
+        0xa_0000,
+        0xf_f000,
+        // The interrupt controllers, the firmware, the end of what 32 bits reach.
+        0xfec0_0000,
+        0xfee0_0000,
+        0xffff_f000,
+        1 << 32,
+        1 << 46,
+        1 << 51,
+        (1 << 52) - PAGE_SIZE as u64,
+        1 << 63,
+        u64::MAX - (PAGE_SIZE as u64 - 1),
+        plan::address(page),
+        plan::address(plan::pages()) - PAGE_SIZE as u64,
+        plan::address(plan::pages()),
+    ])
+}
+
+fn frame(page: u64) -> u64 {
+    plan::address(page) / PAGE_SIZE as u64
+}
+
+fn index(dice: &mut Dice) -> u64 {
+    match dice.below(12) {
+        0 => MAX_INDEX,
+        1 => MAX_INDEX - dice.below(64),
+        2 => MAX_INDEX + 1,
+        3 => u64::MAX,
+        _ => dice.below(4096),
+    }
+}
+
+fn pages(dice: &mut Dice) -> u32 {
+    match dice.below(24) {
+        0 => 0,
+        1 => MAX_PAGES,
+        2 => MAX_PAGES + 1,
+        3 => u32::MAX,
+        4 => 512,
+        _ => 1 + dice.below(8) as u32,
+    }
+}
+
+fn number_of_pool(dice: &mut Dice) -> u32 {
+    match dice.below(12) {
+        0 => MAX_POOLS - 1,
+        1 => MAX_POOLS,
+        2 => u32::MAX,
+        3 => dice.below(u64::from(MAX_POOLS)) as u32,
+        _ => dice.below(8) as u32,
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A guest's kernel gone mad: it sends the host whatever a guest can send.
+//!
+//! Each processor has a [`worker`] that composes requests ([`draft`], [`grammar`]) by rolling
+//! [`dice`] and sends them. Nothing is expected of the answers but that each is a documented
+//! status, that pages which come back are what was put, and that the guest itself is not hit: all memory the host is asked to write lies in an arena that this kernel leaves alone
+//! (`memmap=` on its command line).
+//!
+//! Results are module parameters (`shim/crew.c`): `running` falls to zero at the end.
+
+#![crate_name = "doubledecker_hostile"]
+
+mod dice;
+mod draft;
+mod ffi;
+mod grammar;
+mod plan;
+mod tally;
+mod worker;
+
+use core::borrow::Borrow;
+use kernel::prelude::*;
+
+module! {
+    type: Module,
+    name: "doubledecker_hostile",
+    authors: ["DoubleDecker developers"],
+    description: "Sends a DoubleDecker host whatever a guest can send",
+    license: "GPL",
+    params: {
+        base: u64 {
+            default: 0,
+            description: "Guest-physical address of memory that the kernel leaves alone",
+        },
+        size: u64 {
+            default: 0,
+            description: "Its size in bytes, at least 16 MiB",
+        },
+        seed: u64 {
+            default: 1,
+            description: "What all randomness follows from",
+        },
+        requests: u64 {
+            default: 1000000,
+            description: "Requests to send, over all processors",
+        },
+        mode: u64 {
+            default: 0,
+            description: "Kind of requests, 1 to 8; 0 mixes all (src/grammar.rs)",
+        },
+    },
+}
+
+/// The module; the workers end before what they work on.
+struct Module {
+    _crew: ffi::Crew,
+    _arena: ffi::Arena,
+}
+
+impl kernel::Module for Module {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let (base, size) = (
+            number(module_parameters::base.value()),
+            number(module_parameters::size.value()),
+        );
+        plan::set(
+            base,
+            size,
+            number(module_parameters::seed.value()),
+            number(module_parameters::requests.value()),
+            number(module_parameters::mode.value()),
+        )?;
+        let arena = ffi::Arena::map(base, size)?;
+        Ok(Self {
+            _crew: ffi::Crew::start()?,
+            _arena: arena,
+        })
+    }
+}
+
+/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+fn number(value: impl Borrow<u64>) -> u64 {
+    *value.borrow()
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One processor's part: composes, sends, judges.
+
+use crate::dice::Dice;
+use crate::draft::Draft;
+use crate::ffi;
+use crate::grammar::{self, Kind, Order};
+use crate::plan::{self, Frames};
+use crate::tally::{self, Count};
+use ddabi::answer::{AnswerHeader, HelloAnswer, RESULTS};
+use ddabi::hypercall::{Operation, Outcome, Status};
+use ddabi::PAGE_SIZE;
+use kernel::prelude::*;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Composes and sends until nothing is left, or the module goes.
+pub(crate) fn work(number: u32) {
+    let Ok(draft) = KBox::<Draft>::zeroed(GFP_KERNEL) else {
+        return;
+    };
+    let mut worker = Worker {
+        draft,
+        dice: Dice::new(plan::seed(), number),
+        block: plan::block(number),
+        own: Frames::of(number),
+    };
+    while !ffi::leaves() {
+        let kind = Kind::next(&mut worker.dice);
+        let count = plan::take(kind.burst());
+        if count == 0 {
+            break;
+        }
+        for _ in 0..count {
+            worker.send(kind);
+        }
+    }
+}
+
+struct Worker {
+    draft: KBox<Draft>,
+    dice: Dice,
+    block: u64,
+    own: Frames,
+}
+
+impl Worker {
+    fn send(&mut self, kind: Kind) {
+        if plan::session() == 0 {
+            return self.register();
+        }
+        let (draft, dice) = (&mut *self.draft, &mut self.dice);
+        match kind {
+            Kind::Orders => return self.order(),
+            Kind::Storms => return self.storm(),
+            Kind::Crowd => return self.crowd(),
+            Kind::Floods => return self.flood(),
+            Kind::Noise => grammar::noise(draft, dice),
+            Kind::Numbers => grammar::numbers(draft, dice),
+            Kind::Pools => grammar::pool(draft, dice),
+            Kind::Mutants => {
+                grammar::sentence(draft, dice, Frames::shared());
+                grammar::mutate(draft, dice);
+            }
+        }
+        self.call(self.block);
+    }
+
+    /// Sends the draft from a block, and from nowhere else than it is safe.
+    fn call(&mut self, block: u64) -> Option<Outcome> {
+        if !self.draft.is_safe() {
+            self.draft.begin(Operation::Ping);
+        }
+        ffi::write(block, 0, self.draft.as_bytes());
+        self.call_at(plan::address(block), [0; 3])
+    }
+
+    fn call_at(&mut self, gpa: u64, more: [u64; 3]) -> Option<Outcome> {
+        let session = plan::session();
+        let outcome = ffi::hypercall(gpa, more);
+        tally::answer(outcome);
+        if outcome.is_some_and(|outcome| outcome.status == Status::Stale)
+            && plan::session() == session
+        {
+            // Whoever comes next registers.
+            plan::set_session(0);
+        }
+        outcome
+    }
+
+    fn register(&mut self) {
+        grammar::hello(&mut self.draft, &mut self.dice);
+        let outcome = self.call(self.block);
+        if outcome.is_some_and(|outcome| outcome.status == Status::Ok && outcome.answered) {
+            let mut body = HelloAnswer::new_zeroed();
+            ffi::read(self.block + 1, RESULTS, body.as_mut_bytes());
+            plan::set_session(body.session);
+        }
+    }
+
+    /// A put or a get of own pages. What is given back must be what was put.
+    fn order(&mut self) {
+        let put = self.dice.once_in(2);
+        let operation = if put { Operation::Put } else { Operation::Get };
+        let order = grammar::order(&mut self.draft, &mut self.dice, operation, self.own);
+        if put {
+            self.write(&order);
+        }
+        let sequence = self.draft.sequence();
+        let outcome = self.call(self.block);
+        let done = outcome.map_or(0, |outcome| u64::from(outcome.pages));
+        if put {
+            tally::add(Count::Stored, done);
+        } else if outcome.is_some_and(|outcome| outcome.answered) && self.is_given(sequence) {
+            tally::add(Count::Given, done);
+            self.judge(&order);
+        }
+    }
+
+    fn write(&self, order: &Order) {
+        for (page, content) in order.pages() {
+            ffi::write(page, 0, content.as_bytes());
+        }
+    }
+
+    fn judge(&self, order: &Order) {
+        for (page, content) in order.pages() {
+            let mut found = [0u64; 2];
+            ffi::read(page, 0, found.as_mut_bytes());
+            if found != content {
+                tally::add(Count::Foreign, 1);
+            }
+        }
+    }
+
+    /// Whether the answer page answers this request, and says that its only run was given.
+    fn is_given(&self, sequence: u64) -> bool {
+        let mut header = AnswerHeader::new_zeroed();
+        ffi::read(self.block + 1, 0, header.as_mut_bytes());
+        let mut given = [0];
+        ffi::read(self.block + 1, RESULTS, &mut given);
+        header.sequence == sequence && given == [1]
+    }
+
+    /// Comes and goes, with or without a word.
+    fn storm(&mut self) {
+        if self.dice.once_in(3) {
+            self.draft.begin(Operation::Goodbye);
+            self.call(self.block);
+        } else {
+            self.register();
+        }
+    }
+
+    /// The block belongs to all: what is sent may be of several, byte by byte. Only runs are
+    /// written there, with frames that are harmless in any mixture.
+    fn crowd(&mut self) {
+        let operation = if self.dice.once_in(2) {
+            Operation::Put
+        } else {
+            Operation::Get
+        };
+        grammar::runs(&mut self.draft, &mut self.dice, operation, Frames::shared());
+        self.call(plan::shared_block());
+    }
+
+    fn flood(&mut self) {
+        let wild = grammar::address(&mut self.dice);
+        match self.dice.below(8) {
+            // The request itself somewhere: there is no request of ours anywhere else.
+            0 => {
+                let gpa = wild | self.dice.one_of(&[0, 0, 1, 8, PAGE_SIZE as u64 - 1]);
+                self.call_at(gpa, [0; 3]);
+            }
+            1 => {
+                let more = [self.dice.below(2), self.dice.below(2), self.dice.next()];
+                self.draft.begin(Operation::Ping);
+                ffi::write(self.block, 0, self.draft.as_bytes());
+                self.call_at(plan::address(self.block), more);
+            }
+            2 => {
+                grammar::wild_put(&mut self.draft, &mut self.dice);
+                self.call(self.block);
+            }
+            3 => {
+                grammar::wild_get(&mut self.draft, &mut self.dice);
+                self.call(self.block);
+            }
+            // Behind it is no memory for the answer.
+            4 => {
+                grammar::order(&mut self.draft, &mut self.dice, Operation::Get, self.own);
+                self.call(plan::last_page());
+            }
+            5 => {
+                grammar::flush(&mut self.draft, &mut self.dice);
+                self.call(self.block);
+            }
+            6 => {
+                let order =
+                    grammar::order(&mut self.draft, &mut self.dice, Operation::Put, self.own);
+                self.write(&order);
+                self.call(self.block);
+                // Once more, with the same number.
+                self.call(self.block);
+            }
+            _ => {
+                self.draft.begin(Operation::Ping);
+                self.call(self.block);
+            }
+        }
+    }
+}
