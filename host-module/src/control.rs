@@ -164,7 +164,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             if session.pool(pool).is_none() {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
-            session.evict(pool as u16, u64::MAX);
+            session.evict_pool(pool);
         }
     }
     Ok(())

@@ -19,6 +19,9 @@ use kernel::sync::atomic::ordering::Relaxed;
 /// Rounds of eviction for one reservation: others may take the room that was made.
 const ROUNDS: usize = 64;
 
+/// Pages between two looks whether somebody still waits.
+const ROUND: u64 = 4096;
+
 /// Pages of one shard in a turn of the round.
 const TURN: u64 = Fresh::SIZE as u64;
 
@@ -130,7 +133,20 @@ impl Session {
     /// Evicts everything; the guest is told, as far as there is room for notices.
     pub(crate) fn evict_all(&self) {
         for pool in 0..self.pool_count() {
-            self.evict(pool as u16, u64::MAX);
+            self.evict_pool(pool);
+        }
+    }
+
+    /// Evicts what a pool holds now. What comes meanwhile may stay: a guest that puts as fast as we
+    /// evict must not keep us here. Who is killed stops early.
+    pub(crate) fn evict_pool(&self, pool: u32) {
+        let mut left = self.list(pool).used;
+        while left > 0 && !crate::ffi::is_dying() {
+            let got = self.evict(pool as u16, left.min(ROUND));
+            if got == 0 {
+                break;
+            }
+            left -= got;
         }
     }
 

@@ -48,7 +48,7 @@ impl Session {
         let _control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.set(settings);
         if !settings.is_on() {
-            while self.evict(number as u16, u64::MAX) > 0 {}
+            self.evict_pool(number);
         }
         Ok(())
     }
