@@ -201,6 +201,15 @@ impl Settings {
         self.weight > 0 && self.store == Store::Memory
     }
 
+    /// Its weight when pages are divided: none if it keeps none.
+    pub fn share(&self) -> u32 {
+        if self.is_on() {
+            self.weight
+        } else {
+            0
+        }
+    }
+
     fn parse(body: &PoolBody) -> Result<Self, Status> {
         if body.weight > MAX_WEIGHT {
             return Err(Status::Invalid);

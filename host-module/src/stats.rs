@@ -3,11 +3,9 @@
 //! What is told about VMs and pools, put together from where it is counted.
 
 use crate::host::Host;
-use crate::registry::Roster;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
-use ddcore::partition::entitle;
 use ddcore::request::Name;
 use kernel::sync::Arc;
 
@@ -103,21 +101,18 @@ impl Host {
     /// Statistics of a pool.
     pub(crate) fn pool_stats(&self, vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
         let counted = session.pool(pool)?;
-        let entitlement = self.pool_entitlement(&mut self.vms.lock(), vm, session, pool);
+        let entitlement = session.entitlement(pool, self.entitlement(vm));
         Some(counted.stats(&session.list(pool), entitlement))
     }
 
-    fn pool_entitlement(&self, roster: &mut Roster, vm: &Vm, session: &Session, pool: u32) -> u64 {
+    /// Pages a VM is entitled to. Guests ask for this: the list of VMs, for which everybody's
+    /// evictions wait, is held for no more than a look at each VM.
+    fn entitlement(&self, vm: &Vm) -> u64 {
+        let mut roster = self.vms.lock();
         roster.entitle(self.tier.capacity());
-        let at = roster
-            .vms()
-            .iter()
-            .position(|other| other.number == vm.number);
-        let share = at.map_or(0, |at| roster.entities()[at].entitlement);
-        let pools = roster.scratch();
-        session.entities(pools);
-        entitle(pools, share);
-        pools.get(pool as usize).map_or(0, |pool| pool.entitlement)
+        let mut numbers = roster.vms().iter().map(|other| other.number);
+        let at = numbers.position(|number| number == vm.number);
+        at.map_or(0, |at| roster.entities()[at].entitlement)
     }
 }
 

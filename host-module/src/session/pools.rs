@@ -7,6 +7,7 @@ use crate::page::Bin;
 use crate::pool::Pool;
 use ddabi::hypercall::Status;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddcore::partition::Shares;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Reason, Walk};
 use kernel::prelude::*;
@@ -26,6 +27,18 @@ impl Session {
     /// Numbers of pools are below this.
     pub(crate) fn pool_count(&self) -> u32 {
         self.pool_count.load(Relaxed)
+    }
+
+    /// A pool's part of the pages that the VM is entitled to. Pools may change meanwhile.
+    pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
+        let weight = |number| self.pool(number).map_or(0, |pool| pool.settings().share());
+        let total =
+            (0..self.pool_count()).fold(0u32, |sum, number| sum.saturating_add(weight(number)));
+        let mut shares = Shares::new(pages, total);
+        for number in 0..pool {
+            shares.take(weight(number));
+        }
+        shares.take(weight(pool))
     }
 
     /// Creates a pool.
