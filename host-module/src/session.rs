@@ -5,9 +5,10 @@
 //! When a guest registers anew, its session is replaced as a whole. A call that was under way in
 //! the old one ends there: what it stores goes with the session.
 
-use crate::notice::Notices;
 mod pools;
 
+use crate::ffi::for_guest;
+use crate::notice::Notices;
 use crate::page::Bin;
 use crate::pool::Pool;
 use crate::shard::{Shard, SHARDS, SHARD_BITS};
@@ -52,10 +53,10 @@ impl Session {
     /// A session with an empty default pool.
     pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
         let hasher = Hasher::new(crate::ffi::random());
-        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, GFP_KERNEL)?;
-        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, GFP_KERNEL)?;
+        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, for_guest())?;
+        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, for_guest())?;
         for _ in 0..MAX_POOLS {
-            pools.push(SetOnce::new(), GFP_KERNEL)?;
+            pools.push(SetOnce::new(), for_guest())?;
         }
         let notices = Notices::new()?;
         let session = Arc::pin_init(
@@ -71,7 +72,7 @@ impl Session {
                 notices <- new_spinlock!(notices, "Session::notices"),
                 control <- new_mutex!((), "Session::control"),
             }),
-            GFP_KERNEL,
+            for_guest(),
         )?;
         session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
         Ok(session)

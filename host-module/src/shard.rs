@@ -2,10 +2,11 @@
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
+use crate::ffi::for_guest;
 use crate::tier::Tier;
 use ddabi::PAGE_SIZE;
 use ddcore::store::{Hasher, List, Segment, Storage, Store, SEGMENT_SLOTS};
-use kernel::alloc::flags::{__GFP_NOWARN, GFP_KERNEL, GFP_NOWAIT};
+use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
@@ -125,7 +126,11 @@ impl Shard {
 
     /// Makes lists for the pools below `pools`, if there are none yet.
     pub(crate) fn extend_lists(&self, pools: usize) -> Result<(), AllocError> {
-        let mut lists = KVVec::from_elem(List::default(), pools, GFP_KERNEL)?;
+        // A guest may create and destroy a pool as often as it likes.
+        if self.store.lock().storage().lists.len() >= pools {
+            return Ok(());
+        }
+        let mut lists = KVVec::from_elem(List::default(), pools, for_guest())?;
         let mut store = self.store.lock();
         let current = &mut store.storage_mut().lists;
         if current.len() < lists.len() {
@@ -169,7 +174,7 @@ impl Spare {
         }
         if let Some(full) = full {
             let capacity = full + full / 2 + 8;
-            self.directory = Some(KVVec::with_capacity(capacity, GFP_KERNEL | __GFP_NOWARN)?);
+            self.directory = Some(KVVec::with_capacity(capacity, for_guest())?);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! A VM that has registered: who it is, and its session.
 
 use crate::desk::Desks;
+use crate::ffi::for_guest;
 use crate::genl::send_event;
 use crate::session::Session;
 use ddabi::genl::{Attribute, Event};
@@ -79,7 +80,7 @@ impl Vm {
                 desks <- Desks::new(),
                 end <- new_work!("Vm::end"),
             }),
-            GFP_KERNEL,
+            for_guest(),
         )
     }
 

@@ -3,6 +3,7 @@
 //! The pools of a session: they begin, change and end.
 
 use super::Session;
+use crate::ffi::for_guest;
 use crate::page::Bin;
 use crate::pool::Pool;
 use ddabi::hypercall::Status;
@@ -82,7 +83,7 @@ impl Session {
             shard.extend_lists(lists)?;
         }
         if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(Pool::new(), GFP_KERNEL)?);
+            place.populate(KBox::pin_init(Pool::new(), for_guest())?);
         }
         if let Some(pool) = place.as_ref() {
             pool.begin(settings, name);
