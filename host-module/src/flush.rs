@@ -43,7 +43,7 @@ impl Session {
         let mut freed = 0;
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
-            freed += self.walk(shard, |store, bin| {
+            freed += self.walk_unless_dying(shard, |store, bin| {
                 store.remove_range(file, range, &mut cursor, STEP, |page| bin.add(page))
             });
         }
@@ -54,7 +54,7 @@ impl Session {
         let mut freed = 0;
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
-            freed += self.walk(shard, |store, bin| {
+            freed += self.walk_unless_dying(shard, |store, bin| {
                 let condemned = |key: &ddabi::key::PageKey| condemned(&key.file);
                 store.sweep(&mut cursor, STEP, Reason::Flush, condemned, |page| {
                     bin.add(page)
@@ -70,7 +70,7 @@ impl Session {
         let target = (pool as u16, self.tier.now());
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
-            self.walk(shard, |store, _| {
+            self.walk_unless_dying(shard, |store, _| {
                 store.migrate(file, target, &mut cursor, STEP, |_| moved += 1)
             });
         }

@@ -120,7 +120,7 @@ impl Caller<'_> {
         notices: &mut NoticeRoom,
     ) -> Outcome {
         // A hundred ranges that hit nothing are a hundred sweeps of the index: whoever kills the VMM
-        // waits for one at most. What is not flushed goes with the VM.
+        // waits for a step at most. What is not flushed goes with the VM.
         let ranges = ranges.iter().take_while(|_| !crate::ffi::is_dying());
         let pages = ranges.map(|range| self.session.flush(&range)).sum();
         self.finish(pages, answer, notices)

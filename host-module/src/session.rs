@@ -11,14 +11,14 @@ use crate::ffi::for_guest;
 use crate::notice::Notices;
 use crate::page::Bin;
 use crate::pool::Pool;
-use crate::shard::{Shard, SHARDS, SHARD_BITS};
+use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
 use core::ops::Range;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
-use ddcore::store::{Cursor, Hasher, List, Reason, Walk};
+use ddcore::store::{Cursor, Hasher, List, Reason, Store, Walk};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
@@ -156,11 +156,26 @@ impl Session {
         }
     }
 
+    /// Like [`Self::walk`], but given up when the caller is killed: for what goes with the VM anyway.
+    pub(crate) fn walk_unless_dying(
+        &self,
+        shard: &Shard,
+        mut step: impl FnMut(&mut Store<Memory>, &mut Bin) -> Walk,
+    ) -> u64 {
+        self.walk(shard, |store, bin| {
+            if crate::ffi::is_dying() {
+                Walk::Done
+            } else {
+                step(store, bin)
+            }
+        })
+    }
+
     /// Repeats a step on a shard's index until it is done; each gets the lock anew, and a bin.
     pub(crate) fn walk(
         &self,
         shard: &Shard,
-        mut step: impl FnMut(&mut ddcore::store::Store<crate::shard::Memory>, &mut Bin) -> Walk,
+        mut step: impl FnMut(&mut Store<Memory>, &mut Bin) -> Walk,
     ) -> u64 {
         let mut freed = 0;
         // A walk begins anew when its place vanishes: it is given up when it took much longer
