@@ -39,7 +39,13 @@ impl Host {
             if self.tier.reserve(pages) {
                 return true;
             }
-            if self.evict_batch(&mut roster) == 0 {
+            let evicted = self.evict_batch(&mut roster);
+            // Before others may look: they could take the room time and again. And if the victim
+            // had just emptied itself, there is room all the same.
+            if self.tier.reserve(pages) {
+                return true;
+            }
+            if evicted == 0 {
                 return false;
             }
         }
