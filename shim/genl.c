@@ -195,7 +195,9 @@ void dd_genl_event(const u32 *pairs, size_t count, const char *name, size_t name
 	size_t i;
 	void *head;
 
-	message.skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!genl_has_listeners(&dd_family, &init_net, 0))
+		return;
+	message.skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL | __GFP_NOWARN);
 	if (!message.skb)
 		return;
 	head = genlmsg_put(message.skb, 0, 0, &dd_family, 0, DD_EVENT);

@@ -15,7 +15,7 @@
 //! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Pool::name`, `Desks::free` (spin): innermost.
+//! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_destroy_vm`, which runs with
 //! preemption off, takes none. Page data is copied, and memory allocated and freed, without
@@ -24,6 +24,7 @@
 
 #![crate_name = "doubledecker_host"]
 
+mod allowance;
 mod answer;
 mod control;
 mod counters;

@@ -2,6 +2,7 @@
 
 //! A VM that has registered: who it is, and its session.
 
+use crate::allowance::Allowance;
 use crate::desk::Desks;
 use crate::ffi::for_guest;
 use crate::genl::send_event;
@@ -26,6 +27,8 @@ pub(crate) struct Vm {
     gate: SpinLock<Gate>,
     #[pin]
     desks: Desks,
+    #[pin]
+    events: SpinLock<Allowance>,
     #[pin]
     end: Work<Vm>,
 }
@@ -78,6 +81,7 @@ impl Vm {
                     "Vm::gate"
                 ),
                 desks <- Desks::new(),
+                events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
             }),
             for_guest(),
@@ -161,8 +165,11 @@ impl Vm {
         self.send(event, None, &[]);
     }
 
-    /// Sends an event about this VM.
+    /// Sends an event about this VM, unless there were too many of it.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
+        if !self.events.lock().take() {
+            return;
+        }
         let known = [
             (Attribute::Event, event as u32),
             (Attribute::VmId, self.number),

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many events a VM may cause. Listeners have small buffers: without a bound a guest that
+//! registers and leaves all the time would make them lose what others have to tell.
+
+use kernel::time::{Instant, Monotonic};
+
+/// Events in a second.
+const EVENTS: u32 = 64;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// What is left of a second's events.
+pub(crate) struct Allowance {
+    since: Instant<Monotonic>,
+    left: u32,
+}
+
+impl Allowance {
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            left: EVENTS,
+        }
+    }
+
+    /// Takes one; `false` if none is left.
+    pub(crate) fn take(&mut self) -> bool {
+        if self.since.elapsed().as_nanos() >= SECOND_NS {
+            *self = Self::new();
+        }
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
