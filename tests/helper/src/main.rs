@@ -10,7 +10,7 @@ mod vmcall;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use ddhelper::churn::Plan;
 
@@ -31,6 +31,9 @@ enum Verb {
     Vmcall {
         /// Its number
         number: u64,
+        /// How often; what it returned must be the same each time
+        #[arg(long, default_value_t = 1)]
+        times: u32,
     },
 }
 
@@ -68,8 +71,13 @@ fn main() -> Result<()> {
             println!("{answer}");
             Ok(())
         }
-        Verb::Vmcall { number } => {
-            println!("{}", vmcall::vmcall(number));
+        Verb::Vmcall { number, times } => {
+            let answer = vmcall::vmcall(number);
+            for _ in 1..times {
+                let other = vmcall::vmcall(number);
+                ensure!(other == answer, "first it returned {answer}, then {other}");
+            }
+            println!("{answer}");
             Ok(())
         }
     }

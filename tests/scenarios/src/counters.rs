@@ -37,8 +37,9 @@ counters! {
 counters! {
     /// Of the host module.
     HostCounters {
-        calls refused_invalid refused_user refused_session vms_came vms_went
-        eviction_batches evicted shrunk index_bytes
+        calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
+        retries refused_fault refused_memory vms_came vms_went eviction_batches evicted shrunk
+        notices_lost index_bytes
     }
 }
 

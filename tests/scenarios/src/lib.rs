@@ -12,6 +12,7 @@ mod coherence;
 mod counters;
 mod ddctl;
 mod deaths;
+mod hostile;
 mod memory;
 mod meter;
 mod modules;
@@ -40,6 +41,7 @@ pub fn all() -> &'static [Scenario] {
         coherence::COHERENCE,
         small_files::SMALL_FILES,
         deaths::DEATHS,
+        hostile::HOSTILE,
     ]
 }
 

@@ -123,7 +123,13 @@ impl<'a> Baseline<'a> {
         })
     }
 
-    /// KiB held more than then, beyond noise.
+    /// KiB held more than then, in the middle of whatever goes on.
+    pub(crate) fn grown_kib(&self) -> Result<u64> {
+        let held = Memory::now(self.machine)?.held()?;
+        Ok(held.saturating_sub(self.memory.held()?))
+    }
+
+    /// KiB held more than then, beyond noise, when all is over.
     pub(crate) fn growth_kib(&self) -> Result<u64> {
         // What was freed late (by RCU, by work queues) is given some time.
         let before = self.memory.held()?;

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A guest whose kernel sends the host whatever a guest can send, beside one that
+//! works: the host stays well, the other guest's data right and its share what its
+//! weight says.
+
+mod fuzzer;
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow, ensure};
+use ddlab::{
+    Context, FileSpec, Guest, GuestConfig, Machine, ReadSpec, Scenario, Target, Throttle, wait,
+};
+
+use crate::{
+    books,
+    counters::HostCounters,
+    ddctl,
+    memory::Baseline,
+    stage::{self, GUEST, HOST, Stage, percent},
+};
+use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
+
+/// A million requests, first such as good guests send, to press the victim, then
+/// all kinds.
+pub(crate) const HOSTILE: Scenario = Scenario {
+    name: "hostile",
+    about: "whatever a guest sends, the host stays well and other guests get what is theirs",
+    quick: false,
+    run,
+};
+
+/// Requests of both parts together.
+const REQUESTS: u64 = 1_000_000;
+/// Those of the first part.
+const PRESSING: u64 = 200_000;
+/// Longest time for a part; what is not sent by then is not sent.
+const LIMIT: Duration = Duration::from_secs(280);
+
+const CAPACITY_MIB: u64 = 48;
+/// What the victim wants: more than the whole tier.
+const WANTED: u64 = 64 << 20;
+/// Weights of the victim and of its peer.
+const WEIGHTS: [u32; 2] = [300, 100];
+const READER: &str = "reader";
+
+/// Memory that a VM's sessions, pools and calls may take beside the tier.
+const BESIDE_KIB: u64 = 3 << 10;
+
+/// Calls from user mode.
+const USER_CALLS: u64 = 20_000;
+
+/// `-KVM_EPERM`
+const REFUSED: &str = "-1";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let short = context.quick();
+    let lab = context.lab()?;
+    let stage = Stage { lab };
+    let host = stage.host();
+    let file = FileSpec::new("large", WANTED, 1);
+    let disk = stage.disk("victim", vec![file.clone()])?;
+    let config = GuestConfig::new("victim").disk(&disk, Throttle::NONE);
+    let victim = lab.start_guest(&config)?;
+    victim.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
+    let hostile = lab.start_guest(&fuzzer::guest("hostile"))?;
+    // Once for what a kernel never gives back, such as a first module's symbols.
+    stage.load_host(CAPACITY_MIB)?;
+    host.unload_module(HOST)?;
+    let before = Baseline::take(host)?;
+
+    stage.load_host(CAPACITY_MIB)?;
+    // A batch of the default size is a large part of a tier this small.
+    ddctl::run(host, "set-capacity --batch 128K")?;
+    stage::attach(&victim)?;
+    stage::container(&victim, READER, "16M", 100)?;
+    let attack = Attack {
+        stage,
+        before: &before,
+        victim: Victim {
+            guest: &victim,
+            digest: file.digest(),
+        },
+        hostile: &hostile,
+        scale: if short { 20 } else { 1 },
+    };
+    let targets = attack.run()?;
+    user_mode(host, &hostile)?;
+    unload(&stage, &victim, &hostile)?;
+    before.check("a guest had attacked")?;
+    die(&stage, hostile)?;
+    Ok(targets)
+}
+
+/// What is under attack, and by whom.
+struct Attack<'a> {
+    stage: Stage<'a>,
+    before: &'a Baseline<'a>,
+    victim: Victim<'a>,
+    hostile: &'a Machine,
+    /// By how much less is sent.
+    scale: u64,
+}
+
+/// Most of what was seen while there was an attack.
+#[derive(Default)]
+struct Peak {
+    used: u64,
+    index_bytes: u64,
+    held_kib: u64,
+}
+
+impl Attack<'_> {
+    fn run(&self) -> Result<Vec<Target>> {
+        let host = self.stage.host();
+        let start = Instant::now();
+        let counters = ddctl::host(host)?.counters;
+        let mut peak = Peak::default();
+        let mut shares = Vec::new();
+        let (tallies, passes) = self.victim.beside(|| {
+            let pressing = PRESSING / self.scale;
+            let first = self.send(ORDERS, 1, pressing, &mut peak, &mut || {
+                shares.extend(share(host)?);
+                Ok(())
+            })?;
+            let rest = REQUESTS / self.scale - pressing;
+            let second = self.send(EVERYTHING, 2, rest, &mut peak, &mut || Ok(()))?;
+            Ok([first, second])
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        let counted = ddctl::host(host)?.counters - counters;
+        self.victim.check()?;
+        books::balance(host)?;
+        let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
+        eprintln!("    {tallies:?}\n    {counted:?}\n    {seconds:.0} s, {passes} passes");
+        let mut targets = vec![
+            Target::at_least(
+                "hostile: requests answered",
+                (REQUESTS / self.scale) as f64,
+                sum(|tally| tally.sent) as f64,
+                "",
+            ),
+            Target::at_most(
+                "hostile: answers that are no documented status",
+                0.0,
+                sum(|tally| tally.unknown) as f64,
+                "",
+            ),
+            Target::at_most(
+                format!(
+                    "hostile: pages of {} given that are not what was put",
+                    sum(|tally| tally.given)
+                ),
+                0.0,
+                sum(|tally| tally.foreign) as f64,
+                "",
+            ),
+            Target::at_least(
+                "hostile: times the victim read its file, all of it right",
+                2.0,
+                passes as f64,
+                "",
+            ),
+            Target::at_least(
+                "hostile: least part of its entitlement that the victim had",
+                95.0,
+                shares.iter().copied().fold(f64::INFINITY, f64::min),
+                "%",
+            ),
+        ];
+        targets.extend(self.caps(&peak)?);
+        targets.extend(refusals(&counted));
+        Ok(targets)
+    }
+
+    /// Sends requests; looks at the host all the while.
+    fn send(
+        &self,
+        mode: u64,
+        seed: u64,
+        requests: u64,
+        peak: &mut Peak,
+        look: &mut impl FnMut() -> Result<()>,
+    ) -> Result<Tally> {
+        let host = self.stage.host();
+        let fuzzer = Fuzzer::start(self.hostile, mode, seed, requests)?;
+        if mode == ORDERS {
+            weigh(host)?;
+        }
+        let start = Instant::now();
+        let tally = wait::until("the requests are sent", || {
+            let status = ddctl::host(host)?;
+            peak.used = peak.used.max(status.used_pages);
+            peak.index_bytes = peak.index_bytes.max(status.counters.index_bytes);
+            peak.held_kib = peak.held_kib.max(self.before.grown_kib()?);
+            look()?;
+            let tally = fuzzer.tally()?;
+            let over = tally.running == 0 || start.elapsed() > LIMIT;
+            Ok(over.then_some(tally))
+        })?;
+        let end = fuzzer.tally()?;
+        fuzzer.stop()?;
+        ensure!(end.sent >= tally.sent);
+        Ok(end)
+    }
+
+    /// What the host may hold.
+    fn caps(&self, peak: &Peak) -> Result<Vec<Target>> {
+        let capacity = ddctl::host(self.stage.host())?.capacity_pages;
+        // A slot in sixteen may be unused, and each shard of a VM may have some.
+        let index = capacity * 64 * 17 / 16 + (1 << 20);
+        let held = capacity * 4 + (index >> 10) + 2 * BESIDE_KIB;
+        Ok(vec![
+            Target::at_most(
+                "hostile: most pages in the tier",
+                capacity as f64,
+                peak.used as f64,
+                "",
+            ),
+            Target::at_most(
+                "hostile: most memory of the index",
+                index as f64 / 1024.0,
+                peak.index_bytes as f64 / 1024.0,
+                "KiB",
+            ),
+            Target::at_most(
+                "hostile: most memory the host held more than before",
+                held as f64 / 1024.0,
+                peak.held_kib as f64 / 1024.0,
+                "MiB",
+            ),
+        ])
+    }
+}
+
+/// Gives the VMs their weights as soon as the host knows both.
+fn weigh(host: &Machine) -> Result<()> {
+    wait::until("the hostile guest is registered", || {
+        Ok(ddctl::vm(&ddctl::vms(host)?, "hostile").ok().map(drop))
+    })?;
+    let [victim, hostile] = WEIGHTS;
+    ddctl::run(host, &format!("set-weight victim {victim}"))?;
+    ddctl::run(host, &format!("set-weight hostile {hostile}")).map(drop)
+}
+
+/// The victim's part of its entitlement in percent, once it has come to it and
+/// the tier is full.
+fn share(host: &Machine) -> Result<Option<f64>> {
+    let status = ddctl::host(host)?;
+    let vms = ddctl::vms(host)?;
+    let (victim, hostile) = (ddctl::vm(&vms, "victim")?, ddctl::vm(&vms, "hostile")?);
+    let full = status.used_pages * 100 >= status.capacity_pages * 98;
+    // Until its peer had to give way the victim has not had time to take its share.
+    let settled = full && hostile.used_pages <= hostile.entitlement_pages * 105 / 100;
+    Ok(settled.then(|| percent(victim.used_pages, victim.entitlement_pages)))
+}
+
+/// Whatever is refused is counted by its reason.
+fn refusals(counted: &HostCounters) -> Vec<Target> {
+    let reasons = [
+        ("malformed", counted.refused_invalid),
+        (
+            "of another version, or unknown",
+            counted.refused_unsupported,
+        ),
+        ("of an unknown session", counted.refused_session),
+        ("as rolled back", counted.refused_rollback),
+        ("as overtaken", counted.retries),
+        ("unreadable", counted.refused_fault),
+    ];
+    let target = |(reason, count): (&str, u64)| {
+        Target::at_least(format!("hostile: refused: {reason}"), 1.0, count as f64, "")
+    };
+    reasons.into_iter().map(target).collect()
+}
+
+/// A guest that works.
+struct Victim<'a> {
+    guest: &'a Machine,
+    digest: String,
+}
+
+impl Victim<'_> {
+    /// Reads the file and compares.
+    fn check(&self) -> Result<()> {
+        let spec = ReadSpec::new("/mnt/large").cgroup(READER);
+        let sum = self.guest.read(&spec)?;
+        ensure!(
+            sum.digest.as_deref() == Some(self.digest.as_str()),
+            "the victim read something else than what is on its disk: {sum:?}"
+        );
+        Ok(())
+    }
+
+    /// Reads again and again while something else is done; says how often.
+    fn beside<T>(&self, something: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let mut passes = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    self.check()?;
+                    passes += 1;
+                }
+                Ok(passes)
+            });
+            let done = something();
+            stop.store(true, Ordering::Relaxed);
+            let passes: Result<u64> = reading.join().map_err(|_| anyhow!("the reader died"))?;
+            Ok((done?, passes?))
+        })
+    }
+}
+
+/// Programs in the guest make our hypercall, again and again. KVM's answer is
+/// what they get, whether we are there or not, and nothing else happens.
+fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
+    let before = ddctl::host(host)?.counters;
+    call_from_user_mode(guest)?;
+    let counted = ddctl::host(host)?.counters - before;
+    ensure!(
+        counted.refused_user == USER_CALLS
+            && counted.refused_invalid == 0
+            && counted.refused_session == 0,
+        "{counted:?}"
+    );
+    Ok(())
+}
+
+fn call_from_user_mode(guest: &Machine) -> Result<()> {
+    let number = ddabi::hypercall::NUMBER.to_string();
+    let times = USER_CALLS.to_string();
+    let answer = guest.exec_ok(["ddhelper", "vmcall", &number, "--times", &times])?;
+    ensure!(answer.trim() == REFUSED, "user mode was answered {answer}");
+    Ok(())
+}
+
+/// The host module goes while it is attacked; nothing answers afterwards.
+fn unload(stage: &Stage<'_>, victim: &Machine, hostile: &Machine) -> Result<()> {
+    let fuzzer = Fuzzer::start(hostile, EVERYTHING, 3, u64::MAX)?;
+    fuzzer.sends()?;
+    stage.host().unload_module(HOST)?;
+    wait::until("nobody answers the hostile guest", || {
+        Ok((fuzzer.tally()?.unknown > 0).then_some(()))
+    })?;
+    fuzzer.stop()?;
+    call_from_user_mode(hostile)?;
+    victim.unload_module(GUEST)
+}
+
+/// The attacker is killed while it attacks, and is forgotten.
+fn die(stage: &Stage<'_>, hostile: Guest) -> Result<()> {
+    stage.load_host(CAPACITY_MIB)?;
+    let fuzzer = Fuzzer::start(&hostile, EVERYTHING, 4, u64::MAX)?;
+    fuzzer.sends()?;
+    hostile.kill(9)?;
+    wait::until("the host has forgotten the dead VM", || {
+        let status = ddctl::host(stage.host())?;
+        Ok((status.vms == 0 && status.used_pages == 0).then_some(()))
+    })
+}

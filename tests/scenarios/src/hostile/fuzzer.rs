@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module that sends requests (`tests/hostile-module`), as it is used here.
+
+use anyhow::{Context as _, Result};
+use ddlab::{GuestConfig, Machine, wait};
+
+const MODULE: &str = "doubledecker_hostile";
+
+/// Kinds of requests, as the module's parameter names them.
+pub(super) const EVERYTHING: u64 = 0;
+/// What a good guest sends.
+pub(super) const ORDERS: u64 = 2;
+
+const MEMORY_MIB: u64 = 512;
+/// Memory at the end that the guest's kernel leaves alone.
+const ARENA_MIB: u64 = 64;
+
+/// A guest that can carry it.
+pub(super) fn guest(name: &str) -> GuestConfig {
+    let base = MEMORY_MIB - ARENA_MIB;
+    GuestConfig::new(name)
+        .vcpus(2)
+        .memory_mib(MEMORY_MIB)
+        .kernel_arg(format!("memmap={ARENA_MIB}M${base}M"))
+}
+
+/// The module while it is loaded.
+pub(super) struct Fuzzer<'a>(&'a Machine);
+
+/// What it counted; see the module's parameters.
+#[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "all of it is printed")]
+pub(super) struct Tally {
+    pub(super) sent: u64,
+    pub(super) running: u64,
+    pub(super) unknown: u64,
+    pub(super) given: u64,
+    pub(super) foreign: u64,
+    ok: u64,
+    stale: u64,
+    retry: u64,
+    invalid: u64,
+    unsupported: u64,
+    no_memory: u64,
+    no_pool: u64,
+    limit: u64,
+    stored: u64,
+}
+
+impl<'a> Fuzzer<'a> {
+    /// Begins to send.
+    pub(super) fn start(guest: &'a Machine, mode: u64, seed: u64, requests: u64) -> Result<Self> {
+        let base = (MEMORY_MIB - ARENA_MIB) << 20;
+        let parameters = [
+            format!("base={base}"),
+            format!("size={}", ARENA_MIB << 20),
+            format!("seed={seed}"),
+            format!("requests={requests}"),
+            format!("mode={mode}"),
+        ];
+        let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+        guest.load_module(MODULE, &parameters)?;
+        Ok(Self(guest))
+    }
+
+    /// What it counted so far.
+    pub(super) fn tally(&self) -> Result<Tally> {
+        let path = format!("/sys/module/{MODULE}/parameters");
+        let text = self.0.shell(format!("cd {path}; grep . *"))?;
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            let value = lines
+                .find(|(found, _)| *found == name)
+                .map(|(_, text)| text);
+            value
+                .with_context(|| format!("{MODULE} does not tell {name}: {text}"))?
+                .parse::<u64>()
+                .with_context(|| format!("{name} is no number: {text}"))
+        };
+        Ok(Tally {
+            sent: value("sent")?,
+            running: value("running")?,
+            unknown: value("unknown")?,
+            given: value("given")?,
+            foreign: value("foreign")?,
+            ok: value("ok")?,
+            stale: value("stale")?,
+            retry: value("retry")?,
+            invalid: value("invalid")?,
+            unsupported: value("unsupported")?,
+            no_memory: value("no_memory")?,
+            no_pool: value("no_pool")?,
+            limit: value("limit")?,
+            stored: value("stored")?,
+        })
+    }
+
+    /// Waits until it has sent some.
+    pub(super) fn sends(&self) -> Result<()> {
+        wait::until("there were some requests", || {
+            Ok((self.tally()?.sent > 1000).then_some(()))
+        })
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Result<()> {
+        self.0.unload_module(MODULE)
+    }
+}
