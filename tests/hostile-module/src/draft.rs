@@ -3,6 +3,8 @@
 //! A request page while it is composed, in memory of the worker's own.
 
 use crate::plan::{self, Frames};
+use core::mem::offset_of;
+use core::ops::Range;
 use ddabi::hypercall::Operation;
 use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
@@ -10,7 +12,13 @@ use kernel::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Where frame numbers are in a run.
-const GFN: core::ops::Range<usize> = 24..32;
+const GFN: Range<usize> = {
+    let at = offset_of!(Run, gfn);
+    at..at + 8
+};
+
+/// Where the number of elements is in a header.
+const COUNT: usize = offset_of!(RequestHeader, count);
 
 /// Frame numbers from here on are of no memory that guests of these tests have, nor is there any
 /// of theirs within reach of a request.
@@ -57,7 +65,7 @@ impl Draft {
 
     /// Makes it claim to have this many elements.
     pub(crate) fn set_count(&mut self, count: u32) {
-        if let Some(place) = self.bytes.get_mut(32..36) {
+        if let Some(place) = self.bytes.get_mut(COUNT..COUNT + 4) {
             place.copy_from_slice(&count.to_le_bytes());
         }
     }

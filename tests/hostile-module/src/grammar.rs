@@ -70,14 +70,14 @@ impl Kind {
 }
 
 /// Files below this filesystem number hold pages of our own alone.
-const OWN_FILESYSTEMS: u64 = 4;
+const OWN_FILESYSTEMS: u64 = 2;
 
 /// Filesystem number of what was put from anywhere in the guest's memory.
 const WILD_FILESYSTEM: u32 = 0x1000;
 
 fn file(dice: &mut Dice) -> FileKey {
     FileKey {
-        inode: dice.below(64),
+        inode: dice.below(8),
         filesystem: dice.below(OWN_FILESYSTEMS) as u32,
         generation: 0,
     }
@@ -127,11 +127,11 @@ pub(crate) fn order(
 ) -> Order {
     let file = file(dice);
     // Keys are few enough to be met again.
-    let index = dice.below(256) * 16;
-    let pages = match dice.below(16) {
+    let index = dice.below(64) * 16;
+    let pages = match dice.below(64) {
         0 => 64,
         1..4 => 16,
-        _ => 1 + dice.below(4),
+        _ => 1 + dice.below(2),
     };
     let first = own.first + dice.below(own.count.saturating_sub(pages));
     let run = Run {
@@ -371,13 +371,15 @@ fn index(dice: &mut Dice) -> u64 {
 }
 
 fn pages(dice: &mut Dice) -> u32 {
-    match dice.below(24) {
+    // Large ones are rare: they take as long as a hundred others.
+    match dice.below(128) {
         0 => 0,
         1 => MAX_PAGES,
         2 => MAX_PAGES + 1,
         3 => u32::MAX,
         4 => 512,
-        _ => 1 + dice.below(8) as u32,
+        5..8 => 64,
+        _ => 1 + dice.below(2) as u32,
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use ddlab::{
     Context, FileSpec, Guest, GuestConfig, Machine, ReadSpec, Scenario, Target, Throttle, wait,
 };
@@ -42,6 +42,12 @@ const PRESSING: u64 = 200_000;
 /// Longest time for a part; what is not sent by then is not sent.
 const LIMIT: Duration = Duration::from_secs(280);
 
+/// Time between two looks at the host.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+/// Looks at the victim's share.
+const LOOKS: usize = 8;
+
 const CAPACITY_MIB: u64 = 48;
 /// What the victim wants: more than the whole tier.
 const WANTED: u64 = 64 << 20;
@@ -65,7 +71,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let host = stage.host();
     let file = FileSpec::new("large", WANTED, 1);
     let disk = stage.disk("victim", vec![file.clone()])?;
-    let config = GuestConfig::new("victim").disk(&disk, Throttle::NONE);
+    // A disk that takes its time leaves some to the attacker.
+    let config = GuestConfig::new("victim").disk(&disk, Throttle::CLOUD);
     let victim = lab.start_guest(&config)?;
     victim.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     let hostile = lab.start_guest(&fuzzer::guest("hostile"))?;
@@ -126,10 +133,10 @@ impl Attack<'_> {
             let pressing = PRESSING / self.scale;
             let first = self.send(ORDERS, 1, pressing, &mut peak, &mut || {
                 shares.extend(share(host)?);
-                Ok(())
+                Ok(shares.len() >= LOOKS)
             })?;
             let rest = REQUESTS / self.scale - pressing;
-            let second = self.send(EVERYTHING, 2, rest, &mut peak, &mut || Ok(()))?;
+            let second = self.send(EVERYTHING, 2, rest, &mut peak, &mut || Ok(true))?;
             Ok([first, second])
         })?;
         let seconds = start.elapsed().as_secs_f64();
@@ -137,7 +144,7 @@ impl Attack<'_> {
         self.victim.check()?;
         books::balance(host)?;
         let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
-        eprintln!("    {tallies:?}\n    {counted:?}\n    {seconds:.0} s, {passes} passes");
+        eprintln!("    {seconds:.0} s, {passes} passes: {counted:?}");
         let mut targets = vec![
             Target::at_least(
                 "hostile: requests answered",
@@ -167,6 +174,12 @@ impl Attack<'_> {
                 "",
             ),
             Target::at_least(
+                "hostile: looks at the victim's share under pressure",
+                LOOKS as f64,
+                shares.len() as f64,
+                "",
+            ),
+            Target::at_least(
                 "hostile: least part of its entitlement that the victim had",
                 95.0,
                 shares.iter().copied().fold(f64::INFINITY, f64::min),
@@ -178,35 +191,40 @@ impl Attack<'_> {
         Ok(targets)
     }
 
-    /// Sends requests; looks at the host all the while.
+    /// Sends at least so many requests, and until enough was seen; looks at the
+    /// host all the while.
     fn send(
         &self,
         mode: u64,
         seed: u64,
         requests: u64,
         peak: &mut Peak,
-        look: &mut impl FnMut() -> Result<()>,
+        look: &mut impl FnMut() -> Result<bool>,
     ) -> Result<Tally> {
         let host = self.stage.host();
-        let fuzzer = Fuzzer::start(self.hostile, mode, seed, requests)?;
+        let fuzzer = Fuzzer::start(self.hostile, mode, seed)?;
         if mode == ORDERS {
-            weigh(host)?;
+            weigh(host).with_context(|| format!("{:?}", fuzzer.tally()))?;
         }
         let start = Instant::now();
-        let tally = wait::until("the requests are sent", || {
-            let status = ddctl::host(host)?;
-            peak.used = peak.used.max(status.used_pages);
-            peak.index_bytes = peak.index_bytes.max(status.counters.index_bytes);
-            peak.held_kib = peak.held_kib.max(self.before.grown_kib()?);
-            look()?;
-            let tally = fuzzer.tally()?;
-            let over = tally.running == 0 || start.elapsed() > LIMIT;
-            Ok(over.then_some(tally))
+        let (mut last, mut enough) = (None::<Instant>, false);
+        wait::until("the requests are sent", || {
+            // Looking takes processor time from those who are looked at.
+            if last.is_none_or(|last| last.elapsed() > BETWEEN_LOOKS) {
+                let status = ddctl::host(host)?;
+                peak.used = peak.used.max(status.used_pages);
+                peak.index_bytes = peak.index_bytes.max(status.counters.index_bytes);
+                peak.held_kib = peak.held_kib.max(self.before.grown_kib()?);
+                enough = look()?;
+                last = Some(Instant::now());
+            }
+            let over = (enough && fuzzer.sent()? >= requests) || start.elapsed() > LIMIT;
+            Ok(over.then_some(()))
         })?;
-        let end = fuzzer.tally()?;
+        let tally = fuzzer.tally()?;
+        eprintln!("    {:.0} s: {tally:?}", start.elapsed().as_secs_f64());
         fuzzer.stop()?;
-        ensure!(end.sent >= tally.sent);
-        Ok(end)
+        Ok(tally)
     }
 
     /// What the host may hold.
@@ -342,7 +360,7 @@ fn call_from_user_mode(guest: &Machine) -> Result<()> {
 
 /// The host module goes while it is attacked; nothing answers afterwards.
 fn unload(stage: &Stage<'_>, victim: &Machine, hostile: &Machine) -> Result<()> {
-    let fuzzer = Fuzzer::start(hostile, EVERYTHING, 3, u64::MAX)?;
+    let fuzzer = Fuzzer::start(hostile, EVERYTHING, 3)?;
     fuzzer.sends()?;
     stage.host().unload_module(HOST)?;
     wait::until("nobody answers the hostile guest", || {
@@ -356,7 +374,7 @@ fn unload(stage: &Stage<'_>, victim: &Machine, hostile: &Machine) -> Result<()> 
 /// The attacker is killed while it attacks, and is forgotten.
 fn die(stage: &Stage<'_>, hostile: Guest) -> Result<()> {
     stage.load_host(CAPACITY_MIB)?;
-    let fuzzer = Fuzzer::start(&hostile, EVERYTHING, 4, u64::MAX)?;
+    let fuzzer = Fuzzer::start(&hostile, EVERYTHING, 4)?;
     fuzzer.sends()?;
     hostile.kill(9)?;
     wait::until("the host has forgotten the dead VM", || {
