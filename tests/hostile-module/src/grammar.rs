@@ -34,13 +34,13 @@ pub(crate) enum Kind {
 
 const KINDS: [(Kind, u64); 8] = [
     (Kind::Noise, 5),
-    (Kind::Orders, 42),
+    (Kind::Orders, 30),
     (Kind::Mutants, 15),
     (Kind::Numbers, 5),
     (Kind::Storms, 3),
     (Kind::Pools, 10),
     (Kind::Crowd, 10),
-    (Kind::Floods, 10),
+    (Kind::Floods, 22),
 ];
 
 impl Kind {

@@ -26,8 +26,8 @@ use crate::{
 };
 use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
 
-/// A million requests, first such as good guests send, to press the victim, then
-/// all kinds.
+/// Up to a million requests, first such as good guests send, to press the victim,
+/// then all kinds.
 pub(crate) const HOSTILE: Scenario = Scenario {
     name: "hostile",
     about: "whatever a guest sends, the host stays well and other guests get what is theirs",
@@ -35,11 +35,16 @@ pub(crate) const HOSTILE: Scenario = Scenario {
     run,
 };
 
-/// Requests of both parts together.
-const REQUESTS: u64 = 1_000_000;
-/// Those of the first part.
-const PRESSING: u64 = 200_000;
-/// Longest time for a part; what is not sent by then is not sent.
+/// Requests of a round: the first is such as good guests send.
+const ROUND: u64 = 50_000;
+/// Rounds that follow it: a million requests in all, where the machine is fast
+/// enough.
+const ROUNDS: u64 = 19;
+/// Rounds that must be done whatever the machine.
+const LEAST_ROUNDS: u64 = 2;
+/// No round is begun after this.
+const TIME: Duration = Duration::from_secs(240);
+/// Longest time for a round.
 const LIMIT: Duration = Duration::from_secs(280);
 
 /// Time between two looks at the host.
@@ -94,7 +99,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             digest: file.digest(),
         },
         hostile: &hostile,
-        scale: if short { 20 } else { 1 },
+        rounds: if short { 1 } else { ROUNDS },
     };
     let targets = attack.run()?;
     user_mode(host, &hostile)?;
@@ -110,8 +115,8 @@ struct Attack<'a> {
     before: &'a Baseline<'a>,
     victim: Victim<'a>,
     hostile: &'a Machine,
-    /// By how much less is sent.
-    scale: u64,
+    /// Rounds of requests of all kinds, each of another seed.
+    rounds: u64,
 }
 
 /// Most of what was seen while there was an attack.
@@ -130,14 +135,18 @@ impl Attack<'_> {
         let mut peak = Peak::default();
         let mut shares = Vec::new();
         let (tallies, passes) = self.victim.beside(|| {
-            let pressing = PRESSING / self.scale;
-            let first = self.send(ORDERS, 1, pressing, &mut peak, &mut || {
+            let mut tallies = vec![self.send(ORDERS, 1, ROUND, &mut peak, &mut || {
                 shares.extend(share(host)?);
                 Ok(shares.len() >= LOOKS)
-            })?;
-            let rest = REQUESTS / self.scale - pressing;
-            let second = self.send(EVERYTHING, 2, rest, &mut peak, &mut || Ok(true))?;
-            Ok([first, second])
+            })?];
+            let begun = Instant::now();
+            for seed in 2..2 + self.rounds {
+                if seed >= 2 + LEAST_ROUNDS && begun.elapsed() > TIME {
+                    break;
+                }
+                tallies.push(self.send(EVERYTHING, seed, ROUND, &mut peak, &mut || Ok(true))?);
+            }
+            Ok(tallies)
         })?;
         let seconds = start.elapsed().as_secs_f64();
         let counted = ddctl::host(host)?.counters - counters;
@@ -148,7 +157,7 @@ impl Attack<'_> {
         let mut targets = vec![
             Target::at_least(
                 "hostile: requests answered",
-                (REQUESTS / self.scale) as f64,
+                (ROUND * (1 + self.rounds.min(LEAST_ROUNDS))) as f64,
                 sum(|tally| tally.sent) as f64,
                 "",
             ),
@@ -379,6 +388,7 @@ fn die(stage: &Stage<'_>, hostile: Guest) -> Result<()> {
     hostile.kill(9)?;
     wait::until("the host has forgotten the dead VM", || {
         let status = ddctl::host(stage.host())?;
-        Ok((status.vms == 0 && status.used_pages == 0).then_some(()))
+        let held = status.used_pages + status.counters.index_bytes;
+        Ok((status.vms == 0 && held == 0).then_some(()))
     })
 }

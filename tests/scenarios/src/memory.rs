@@ -105,6 +105,14 @@ impl Memory {
     }
 }
 
+/// Has a kernel give back what it keeps in stock: caches, and the free objects of
+/// those slabs that allocations of any size come from.
+fn settle(machine: &Machine) -> Result<()> {
+    machine.drop_caches(true)?;
+    let shrink = "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 > $cache/shrink; done";
+    machine.shell(shrink).map(drop)
+}
+
 /// What a kernel held at one moment, to be compared with later.
 pub(crate) struct Baseline<'a> {
     machine: &'a Machine,
@@ -115,7 +123,7 @@ pub(crate) struct Baseline<'a> {
 impl<'a> Baseline<'a> {
     /// Takes it now.
     pub(crate) fn take(machine: &'a Machine) -> Result<Self> {
-        machine.drop_caches(true)?;
+        settle(machine)?;
         Ok(Self {
             machine,
             memory: Memory::now(machine)?,
@@ -135,7 +143,7 @@ impl<'a> Baseline<'a> {
         let before = self.memory.held()?;
         let mut least = u64::MAX;
         for _ in 0..20 {
-            self.machine.drop_caches(true)?;
+            settle(self.machine)?;
             let held = Memory::now(self.machine)?.held()?;
             least = least.min(held.saturating_sub(before));
             if least <= NOISE_KIB {
