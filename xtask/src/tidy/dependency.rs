@@ -5,10 +5,11 @@
 use super::Source;
 
 /// Our crates, each with those of ours it may depend on.
-const OURS: [(&str, &[&str]); 13] = [
+const OURS: [(&str, &[&str]); 14] = [
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
+    ("ddfuzz", &["ddabi", "ddcore"]),
     ("ddctl", &["ddabi", "ddnl"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
