@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Events(commands::events::Arguments),
     Doctor(commands::doctor::Arguments),
     Policy(commands::policy::Arguments),
+    Simulate(commands::simulate::Arguments),
     /// List, enrol and remove containers (guest)
     #[command(subcommand)]
     Container(commands::container::Verb),

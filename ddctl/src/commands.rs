@@ -10,6 +10,7 @@ pub(crate) mod mode;
 pub(crate) mod policy;
 pub(crate) mod set_capacity;
 pub(crate) mod set_weight;
+pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod vm;
@@ -27,6 +28,7 @@ pub(crate) fn run(session: &mut Session<'_>, command: &Command) -> Result<u8> {
         Command::Policy(arguments) => policy::run(session, arguments)?,
         Command::SetCapacity(arguments) => set_capacity::run(session, arguments)?,
         Command::SetWeight(arguments) => set_weight::run(session, arguments)?,
+        Command::Simulate(arguments) => simulate::run(session, arguments)?,
         Command::Stats(arguments) => stats::run(session, arguments)?,
         Command::Status(arguments) => status::run(session, arguments)?,
         Command::Vm(verb) => vm::run(session, verb)?,

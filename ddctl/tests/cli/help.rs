@@ -18,6 +18,7 @@ fn help_of_every_verb() {
         "events",
         "doctor",
         "policy",
+        "simulate",
         "container",
         "container list",
         "container add",

@@ -9,5 +9,6 @@ mod guest;
 mod help;
 mod host;
 mod policy;
+mod simulate;
 mod watch;
 mod world;

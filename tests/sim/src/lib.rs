@@ -9,10 +9,12 @@
 //! - [`replay`] runs one stream of page accesses through one container, for hit ratios;
 //! - [`bound`] is what no policy can beat, and what an inclusive cache would do;
 //! - [`table`] sets all policies side by side, [`goal`] judges the default;
+//! - [`advice`] says what would have been best for recorded traces;
 //! - [`machine`] runs threads of workloads on shared devices, for throughput over time.
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod bound;
 #[cfg(feature = "figures")]
 pub mod figure;

@@ -3,8 +3,8 @@
 //! VMs with containers on one host with one disk, in simulated time.
 //!
 //! Threads run one operation after the other and wait for each of its steps. Processors of a
-//! container and the disk serve one request after the other, in the order they were asked; what
-//! each costs is in [`crate::parameters`].
+//! container serve one request after the other, in the order they were asked; the disk is divided
+//! among those that wait for it. What each costs is in [`crate::parameters`].
 
 use crate::host::{Host, Mode, PoolId};
 use crate::page::Page;
@@ -70,13 +70,20 @@ struct Thread {
     began: u64,
 }
 
+/// What a container asked of the disk.
+#[derive(Default)]
+struct Queue {
+    /// When all of it will be done.
+    free: u64,
+    /// The unit after the last one read.
+    head: Option<Page>,
+}
+
 /// All of it.
 pub struct Machine {
     host: Host,
     containers: Vec<Running>,
-    disk_free: u64,
-    /// Where the disk's head is: the unit after the last one read.
-    head: Option<Page>,
+    disk: Vec<Queue>,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
@@ -91,8 +98,7 @@ impl Machine {
         Self {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
             containers: Vec::new(),
-            disk_free: 0,
-            head: None,
+            disk: Vec::new(),
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
@@ -126,6 +132,7 @@ impl Machine {
             work: Work::default(),
             threads: (0..container.threads).map(|_| Thread::default()).collect(),
         });
+        self.disk.push(Queue::default());
         for thread in 0..container.threads {
             let entry = (container.start_s * SECOND, number, thread);
             self.queue.push(Reverse(entry));
@@ -186,7 +193,7 @@ impl Machine {
         match step {
             Step::Work(time) => running.compute(now, time),
             Step::Wait(time) => now + time,
-            Step::Sync => self.seek(now),
+            Step::Sync => self.seek(now, container),
             Step::Delete { file, units } => {
                 for index in 0..units {
                     let page = page_of(running.pool, file, index);
@@ -220,7 +227,7 @@ impl Machine {
                 time += GET;
             } else {
                 running.work.disk_units += 1;
-                done = self.load(done, page);
+                done = self.load(done, container, page);
             }
             time += self.admit(now, container, page, anonymous);
         }
@@ -242,7 +249,7 @@ impl Machine {
         }
         // Pages are clean as soon as they are written: they get the disk's time at once, and the
         // writer waits if too much is queued.
-        let wait = self.store(now, u64::from(units));
+        let wait = self.store(now, container, u64::from(units));
         let running = &mut self.containers[container];
         running.work.bytes += u64::from(units) * UNIT;
         running.compute(wait, time)
@@ -254,7 +261,7 @@ impl Machine {
         self.containers[container].cache.insert(page, dirty);
         while let Some(reclaimed) = self.containers[container].cache.reclaim() {
             if reclaimed.dirty {
-                self.store(now, 1);
+                self.store(now, container, 1);
                 continue;
             }
             let running = &mut self.containers[container];
@@ -277,27 +284,35 @@ impl Machine {
     }
 
     /// Reads a unit from disk; a run of units seeks once.
-    fn load(&mut self, now: u64, page: Page) -> u64 {
-        let begin = self.disk_free.max(now);
-        let seek = if self.head == Some(page) { 0 } else { SEEK };
-        self.head = Some(page.next());
-        self.disk_free = begin + seek + TRANSFER;
-        self.disk_free
+    fn load(&mut self, now: u64, container: usize, page: Page) -> u64 {
+        let seek = match self.disk[container].head.replace(page.next()) {
+            Some(head) if head == page => 0,
+            _ => SEEK,
+        };
+        self.use_disk(now, container, seek + TRANSFER)
     }
 
     /// Writes units some time later; says when the writer may go on.
-    fn store(&mut self, now: u64, units: u64) -> u64 {
-        let begin = self.disk_free.max(now);
-        self.head = None;
-        self.disk_free = begin + SEEK / WRITE_MERGE + units * TRANSFER;
-        self.disk_free.saturating_sub(QUEUE_LIMIT).max(now)
+    fn store(&mut self, now: u64, container: usize, units: u64) -> u64 {
+        self.disk[container].head = None;
+        let done = self.use_disk(now, container, SEEK / WRITE_MERGE + units * TRANSFER);
+        done.saturating_sub(QUEUE_LIMIT).max(now)
     }
 
-    fn seek(&mut self, now: u64) -> u64 {
-        let begin = self.disk_free.max(now);
-        self.head = None;
-        self.disk_free = begin + SEEK + TRANSFER;
-        self.disk_free
+    fn seek(&mut self, now: u64, container: usize) -> u64 {
+        self.disk[container].head = None;
+        self.use_disk(now, container, SEEK + TRANSFER)
+    }
+
+    /// Containers that wait for the disk have equal parts of it, as Linux' fair schedulers of the
+    /// paper's time did it; the requests of one are served in their order.
+    fn use_disk(&mut self, now: u64, container: usize, time: u64) -> u64 {
+        let others = self.disk.iter().enumerate();
+        let others = others.filter(|(at, queue)| *at != container && queue.free > now);
+        let parts = 1 + others.count() as u64;
+        let queue = &mut self.disk[container];
+        queue.free = queue.free.max(now) + time * parts;
+        queue.free
     }
 }
 

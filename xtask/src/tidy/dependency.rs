@@ -10,7 +10,7 @@ const OURS: [(&str, &[&str]); 14] = [
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
     ("ddfuzz", &["ddabi", "ddcore"]),
-    ("ddctl", &["ddabi", "ddnl"]),
+    ("ddctl", &["ddabi", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
     // What runs in the test machines knows nothing of what is tested.

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddctl simulate`.
+
+use crate::{
+    cli,
+    error::{Error, Kind, Result},
+    output::{Frame, Table},
+    session::Session,
+    size::{Size, show_pages},
+};
+use clap::Args;
+use ddabi::PAGE_SIZE;
+use ddsim::{
+    advice::{Advice, Recorded, advise},
+    replay::Outcome,
+    trace,
+};
+use serde_json::{Value, json};
+
+/// Say which weights and policies would have been best for recorded traces
+///
+/// Replays block traces (CSV with the columns op, size and lbn; packed by gzip or not) through
+/// the cache's own decisions. No module is needed. Each trace stands for a container.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Recorded traces
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<String>,
+    /// Size of the host's cache; % is of the pages of all traces
+    #[arg(long, value_name = "SIZE", value_parser = cli::size, default_value = "20%")]
+    cache: Size,
+    /// Size of each guest's own page cache; % is of the pages of its trace
+    #[arg(long, value_name = "SIZE", value_parser = cli::size, default_value = "5%")]
+    page_cache: Size,
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+    let mut recorded = Vec::new();
+    let mut all = 0;
+    for path in &arguments.traces {
+        let stream = trace::read(&session.system.file(path)).map_err(|error| unread(&error))?;
+        let mut trace = Recorded { stream, guest: 0 };
+        let pages = trace.pages() as u64;
+        all += pages;
+        trace.guest = in_pages(arguments.page_cache, pages);
+        recorded.push(trace);
+    }
+    let cache = in_pages(arguments.cache, all);
+    let advice = advise(&recorded, cache);
+    draw(&arguments.traces, cache, &advice).print(session)
+}
+
+/// At least one page, so that there is something to simulate.
+fn in_pages(size: Size, whole: u64) -> usize {
+    let pages = size.pages(whole.saturating_mul(PAGE_SIZE as u64)).max(1);
+    usize::try_from(pages).unwrap_or(usize::MAX)
+}
+
+fn unread(error: &impl std::fmt::Display) -> Error {
+    Error::new(Kind::Failed, format!("{error:#}"))
+        .hint("a trace is CSV with a line of column names, among them op, size and lbn")
+}
+
+fn draw(names: &[String], cache: usize, advice: &[Advice]) -> Frame {
+    let mut weights = Table::new(
+        1,
+        &["TRACE", "WEIGHT", "SHARE", "POLICY", "HIT", "PUTS/HIT"],
+    );
+    let mut policies = Table::new(2, &["TRACE", "POLICY", "HIT", "PUTS/HIT"]);
+    for (name, advice) in names.iter().zip(advice) {
+        for (policy, outcome) in &advice.outcomes {
+            let [hits, puts] = cells(outcome);
+            if *policy == advice.policy {
+                weights.row([
+                    name.clone(),
+                    advice.weight.to_string(),
+                    show_pages(advice.share as u64),
+                    policy.name().into(),
+                    hits.clone(),
+                    puts.clone(),
+                ]);
+            }
+            policies.row([name.clone(), policy.name().into(), hits, puts]);
+        }
+    }
+    let mut sizes = Table::new(1, &["TRACE", "CACHE", "HIT"]);
+    for (name, advice) in names.iter().zip(advice) {
+        let accesses = accesses(advice);
+        for (pages, hits) in &advice.sizes {
+            let ratio = *hits as f64 / accesses.max(1) as f64;
+            sizes.row([name.clone(), show_pages(*pages), percent(ratio)]);
+        }
+    }
+    let text = format!(
+        "Best division of {} (hits of all accesses):\n{}\nPolicies at these shares:\n{}\nOther \
+         sizes, with fifo:\n{}",
+        show_pages(cache as u64),
+        weights.text(),
+        policies.text(),
+        sizes.text()
+    );
+    let traces: Vec<Value> = names
+        .iter()
+        .zip(advice)
+        .map(|(name, advice)| as_json(name, advice))
+        .collect();
+    Frame {
+        json: json!({ "cache_pages": cache, "traces": traces }),
+        text,
+    }
+}
+
+fn as_json(name: &str, advice: &Advice) -> Value {
+    let policies = advice.outcomes.iter().map(|(policy, outcome)| {
+        let puts = outcome.puts_per_hit();
+        json!({
+            "policy": policy.name(),
+            "hit_ratio": outcome.hit_ratio(),
+            "hits": outcome.hits,
+            "puts": outcome.puts,
+            "puts_per_hit": puts,
+        })
+    });
+    let sizes = advice.sizes.iter();
+    let sizes = sizes.map(|(pages, hits)| json!({ "cache_pages": pages, "hits": hits }));
+    json!({
+        "trace": name,
+        "weight": advice.weight,
+        "share_pages": advice.share,
+        "policy": advice.policy.name(),
+        "accesses": accesses(advice),
+        "policies": policies.collect::<Vec<_>>(),
+        "sizes": sizes.collect::<Vec<_>>(),
+    })
+}
+
+fn accesses(advice: &Advice) -> u64 {
+    let first = advice.outcomes.first();
+    first.map_or(0, |(_, outcome)| outcome.accesses)
+}
+
+fn cells(outcome: &Outcome) -> [String; 2] {
+    let puts = outcome.puts_per_hit();
+    [
+        percent(outcome.hit_ratio()),
+        puts.map_or("-".into(), |puts| format!("{puts:.1}")),
+    ]
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.1} %", ratio * 100.0)
+}

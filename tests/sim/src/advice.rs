@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which weights, sizes and policies would have been best for recorded traces.
+//!
+//! Weights come from the sampled curves: the cache is given away in steps to whoever gains most by
+//! the next ones (UCP's lookahead, Qureshi and Patt, MICRO '06), so that a trace that needs much
+//! before it gains anything is not passed over. Then every policy is replayed at the share that
+//! its trace got.
+
+use crate::parallel;
+use crate::replay::{Outcome, Sizes, curve, replay};
+use crate::stream::{Access, distinct};
+use ddcore::curve::{Curve, Slot};
+use ddcore::policy::Policy;
+
+/// Parts in which the cache is given away; weights are percent.
+const STEPS: usize = 100;
+
+/// Shares of the whole cache of which a curve is told, in percent.
+const TOLD: [u64; 6] = [10, 25, 50, 75, 100, 200];
+
+/// Of two policies whose hits differ by less than this part the one with fewer puts is better.
+const LITTLE: f64 = 0.02;
+
+/// A recorded trace, as a container would have it.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// What it accesses.
+    pub stream: Vec<Access>,
+    /// Pages that its guest's page cache has.
+    pub guest: usize,
+}
+
+impl Recorded {
+    /// Different pages of the trace.
+    pub fn pages(&self) -> usize {
+        distinct(&self.stream)
+    }
+}
+
+/// What a trace should have had.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// Its weight, in percent of the sum.
+    pub weight: u32,
+    /// The pages which that is.
+    pub share: usize,
+    /// The best policy at that share.
+    pub policy: Policy,
+    /// What each policy would have done at that share, in the order of [`Policy::ALL`].
+    pub outcomes: Vec<(Policy, Outcome)>,
+    /// Pages, and the hits that the paper's policy would have had with them.
+    pub sizes: Vec<(u64, u64)>,
+}
+
+/// Divides a cache of `cache` pages among the traces.
+pub fn advise(traces: &[Recorded], cache: usize) -> Vec<Advice> {
+    let curves = parallel::map(traces, |trace| curve(&trace.stream, trace.guest));
+    let weights = divide(&curves, cache as u64);
+    let traces: Vec<(&Recorded, &Curve<Vec<Slot>>, u32)> = traces
+        .iter()
+        .zip(&curves)
+        .zip(weights)
+        .map(|((trace, curve), weight)| (trace, curve, weight))
+        .collect();
+    parallel::map(&traces, |(trace, curve, weight)| {
+        let share = cache * *weight as usize / STEPS;
+        let outcomes: Vec<(Policy, Outcome)> = Policy::ALL
+            .into_iter()
+            .map(|policy| {
+                let sizes = Sizes::new(trace.guest, share);
+                (policy, replay(&trace.stream, sizes, policy))
+            })
+            .collect();
+        let sizes = TOLD.map(|percent| {
+            let pages = cache as u64 * percent / 100;
+            (pages, curve.hits(pages))
+        });
+        Advice {
+            weight: *weight,
+            share,
+            policy: best(&outcomes),
+            outcomes,
+            sizes: sizes.to_vec(),
+        }
+    })
+}
+
+/// The policy with the most hits, or one with hardly fewer and the least puts.
+fn best(outcomes: &[(Policy, Outcome)]) -> Policy {
+    let most = outcomes.iter().map(|(_, outcome)| outcome.hits).max();
+    let enough = most.unwrap_or(0) as f64 * (1.0 - LITTLE);
+    outcomes
+        .iter()
+        .filter(|(_, outcome)| outcome.hits as f64 >= enough)
+        .min_by_key(|(_, outcome)| outcome.puts)
+        .map_or(Policy::default(), |(policy, _)| *policy)
+}
+
+/// Percent for each curve; 100 in all, divided evenly where nobody gains.
+fn divide(curves: &[Curve<Vec<Slot>>], cache: u64) -> Vec<u32> {
+    let hits = |at: usize, steps: usize| curves[at].hits(cache * steps as u64 / STEPS as u64);
+    let mut given = vec![0usize; curves.len()];
+    let mut left = STEPS;
+    while left > 0 {
+        // The most hits for a step, over any number of steps from where each is now.
+        let mut found: Option<(f64, usize, usize)> = None;
+        for (at, have) in given.iter().enumerate() {
+            let base = hits(at, *have);
+            for more in 1..=left {
+                let gain = hits(at, have + more).saturating_sub(base) as f64 / more as f64;
+                if gain > found.map_or(0.0, |(most, ..)| most) {
+                    found = Some((gain, at, more));
+                }
+            }
+        }
+        let Some((_, at, more)) = found else {
+            break;
+        };
+        given[at] += more;
+        left -= more;
+    }
+    let traces = given.len();
+    for (at, steps) in given.iter_mut().enumerate() {
+        *steps += left * (at + 1) / traces - left * at / traces;
+    }
+    given.into_iter().map(|steps| steps as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Page;
+    use crate::random::Random;
+
+    fn looping(pages: u32) -> Recorded {
+        let access = |at: u32| Access::read(Page::new(1, at % pages));
+        Recorded {
+            stream: (0..60_000).map(access).collect(),
+            guest: 100,
+        }
+    }
+
+    fn uniform(pages: u64) -> Recorded {
+        let mut random = Random::new(1);
+        let mut access = |_| Access::read(Page::new(2, random.below(pages) as u32));
+        Recorded {
+            stream: (0..60_000).map(&mut access).collect(),
+            guest: 100,
+        }
+    }
+
+    #[test]
+    fn who_gains_gets_the_cache() {
+        let never = Recorded {
+            stream: (0..60_000)
+                .map(|at| Access::read(Page::new(3, at)))
+                .collect(),
+            guest: 100,
+        };
+        let advice = advise(&[never, looping(1000), uniform(2000)], 2000);
+        let weights: Vec<u32> = advice.iter().map(|advice| advice.weight).collect();
+        assert_eq!(weights.iter().sum::<u32>(), 100);
+        assert!(weights[0] <= 10, "{weights:?}");
+        // A loop gains nothing before all of it fits.
+        assert!((42..=60).contains(&weights[1]), "{weights:?}");
+        assert!(advice[1].outcomes.iter().any(|(_, o)| o.hits > 50_000));
+    }
+
+    #[test]
+    fn a_loop_that_does_not_fit_gets_a_policy_for_it() {
+        let advice = advise(&[looping(4000)], 1000);
+        assert_eq!(advice[0].weight, 100);
+        assert_ne!(advice[0].policy, Policy::Fifo);
+        assert!(advice[0].sizes.is_sorted());
+        assert!(advise(&[], 1000).is_empty());
+    }
+}
