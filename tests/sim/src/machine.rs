@@ -46,7 +46,7 @@ pub struct Work {
     pub operations: u64,
     /// Bytes read and written by the application.
     pub bytes: u64,
-    /// Nanoseconds that operations took, summed up.
+    /// Nanoseconds that operations took, summed up, without what they waited on purpose.
     pub latency: u64,
     /// Units read from disk.
     pub disk_units: u64,
@@ -192,7 +192,11 @@ impl Machine {
         };
         match step {
             Step::Work(time) => running.compute(now, time),
-            Step::Wait(time) => now + time,
+            Step::Wait(time) => {
+                // Nobody waits for that: it is no part of the operation's latency.
+                running.threads[thread].began += time;
+                now + time
+            }
             Step::Sync => self.seek(now, container),
             Step::Delete { file, units } => {
                 for index in 0..units {

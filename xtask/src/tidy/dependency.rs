@@ -18,6 +18,7 @@ const OURS: [(&str, &[&str]); 14] = [
     ("ddhelper", &["ddabi"]),
     ("ddload", &[]),
     ("ddlab", &["ddagent"]),
+    ("ddfuzz", &["ddabi", "ddcore", "ddsim"]),
     ("dddemo", &["ddabi", "ddlab", "ddload"]),
     (
         "ddscenarios",

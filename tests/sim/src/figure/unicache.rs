@@ -98,9 +98,9 @@ fn six() -> Figure {
         title: "Replacement, for a key-value load and for videos",
         parts,
         compared,
-        note: "UniCache compares scores that we do not have, so only our own policies are shown: \
-               as there, what is best for one load is not for the other (its best is 10 % ahead of \
-               LRU for Wikipedia, and for videos random eviction beats LRU).",
+        note: "UniCache compares scores by recovery time and size, which pages do not have, so only \
+               our own policies are shown. Its best is 10 % ahead of LRU for Wikipedia, and for \
+               videos nothing beats random eviction.",
     }
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The guest's half of every policy against a plain model: random reads, reclaims, pressures and
+//! changes of policy. After each step both give the same verdict and admit in the same way.
+
+mod model;
+
+use ddabi::key::{FileKey, PageKey};
+use ddcore::policy::shadow::Cell;
+use ddcore::policy::{Admission, Class, Name, Policy, Pressure};
+use model::Model;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A run of reads; whether the host had them.
+    Missed(u64, u64, bool),
+    /// A run of reclaims.
+    Offered(u64, u64, bool),
+    Pressure(Pressure),
+    Policy(Policy),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pressure = (1u64..400, prop::bool::weighted(0.8), 0u8..4);
+    let pressure = pressure.prop_map(|(capacity, full, floor)| Pressure {
+        capacity,
+        full,
+        floor: Class::new(floor),
+    });
+    prop_oneof![
+        8 => (0u64..300, 1u64..64, any::<bool>())
+            .prop_map(|(first, pages, hit)| Step::Missed(first, pages, hit)),
+        8 => (0u64..300, 1u64..64, any::<bool>())
+            .prop_map(|(first, pages, refaulted)| Step::Offered(first, pages, refaulted)),
+        2 => pressure.prop_map(Step::Pressure),
+        1 => prop::sample::select(&Policy::ALL[..]).prop_map(Step::Policy),
+    ]
+}
+
+fn name(index: u64) -> Name {
+    Name::of(&PageKey {
+        file: FileKey {
+            inode: 7,
+            filesystem: 1,
+            generation: 2,
+        },
+        index,
+    })
+}
+
+/// Runs both and says how often the way to admit changed; pages are taken modulo `pages`, so that
+/// they come again.
+fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step]) -> u32 {
+    let mut changes = 0;
+    let mut ours = Admission::new(policy, vec![0u64; words], vec![Cell::default(); cells]);
+    let mut model = Model::new(policy, words, cells);
+    let mut pressure = Pressure {
+        capacity: 100,
+        full: true,
+        floor: Class::LOWEST,
+    };
+    for step in steps {
+        let before = ours.way();
+        match step {
+            Step::Missed(first, count, hit) => {
+                for index in *first..first + count {
+                    let name = name(index % pages);
+                    ours.missed(&name, *hit);
+                    model.missed(&name, *hit);
+                }
+            }
+            Step::Offered(first, count, refaulted) => {
+                for index in *first..first + count {
+                    let name = name(index % pages);
+                    let verdict = ours.offered(&name, *refaulted, &pressure);
+                    assert_eq!(verdict, model.offered(&name, *refaulted, &pressure));
+                }
+            }
+            Step::Pressure(new) => pressure = *new,
+            Step::Policy(policy) => {
+                ours.set_policy(*policy);
+                model.set_policy(*policy);
+            }
+        }
+        assert_eq!(ours.way(), model.way());
+        assert_eq!(ours.throttle().level(), model.level());
+        changes += u32::from(ours.way() != before);
+    }
+    changes
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(
+        policy in prop::sample::select(&Policy::ALL[..]),
+        words in prop_oneof![Just(0usize), 1usize..64],
+        cells in prop_oneof![Just(0usize), 1usize..600],
+        pages in 16u64..400,
+        steps in prop::collection::vec(step(), 1..250),
+    ) {
+        agree(policy, words, cells, pages, &steps);
+    }
+}
+
+/// Long enough for the small caches to choose and to change their minds.
+#[test]
+fn agrees_with_the_model_over_loops_and_windows() {
+    let mut steps = Vec::new();
+    for turn in 0..3_000u64 {
+        // A loop at first, then a window that wanders.
+        let first = match turn / 1_000 {
+            1 => turn * 16 + turn * 7 % 64,
+            _ => turn * 16 % 320,
+        };
+        steps.push(Step::Missed(first, 16, turn % 3 == 0));
+        steps.push(Step::Offered(first, 16, turn % 2 == 0));
+    }
+    for policy in Policy::ALL {
+        let changes = agree(policy, 64, 300, 100_000, &steps);
+        assert!(policy != Policy::Adaptive || changes >= 2, "{changes}");
+    }
+}

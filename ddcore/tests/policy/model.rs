@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the documentation of `ddcore::policy` says, in lists that are searched from end to end.
+
+use ddcore::policy::shadow::Way;
+use ddcore::policy::{Class, Name, Policy, Pressure, Refusal, Verdict};
+
+const WAYS: [Way; 3] = [Way::All, Way::Equal, Way::Better];
+
+/// Counters of four bits or fingerprints of sixteen, in the same memory.
+struct History {
+    /// Sixteen counters a word.
+    counters: Vec<[u8; 16]>,
+    additions: u64,
+    cursor: usize,
+}
+
+impl History {
+    fn new(words: usize) -> Self {
+        let words = if words == 0 { 0 } else { 1 << words.ilog2() };
+        Self {
+            counters: vec![[0; 16]; words],
+            additions: 0,
+            cursor: 0,
+        }
+    }
+
+    fn places(&self, hash: u64) -> Vec<(usize, usize)> {
+        let (start, step) = (hash as usize, (hash >> 32) as usize | 1);
+        let place = |row: usize| {
+            let word = start.wrapping_add(step.wrapping_mul(row)) % self.counters.len();
+            (word, (hash >> (48 + 4 * row)) as usize % 16)
+        };
+        (0..4).map(place).collect()
+    }
+
+    fn estimate(&self, hash: u64) -> u8 {
+        if self.counters.is_empty() {
+            return 0;
+        }
+        let places = self.places(hash);
+        let counts = places.iter().map(|(word, at)| self.counters[*word][*at]);
+        counts.min().unwrap_or(0)
+    }
+
+    fn add(&mut self, hash: u64, capacity: u64) {
+        if self.counters.is_empty() {
+            return;
+        }
+        let least = self.estimate(hash);
+        if least < 15 {
+            for (word, at) in self.places(hash) {
+                if self.counters[word][at] == least {
+                    self.counters[word][at] += 1;
+                }
+            }
+        }
+        self.additions += 1;
+        let words = self.counters.len();
+        // Each word is halved once in ten additions for each page of the cache.
+        if self.additions * words as u64 >= capacity.max(1) * 10 {
+            self.additions = 0;
+            for counter in &mut self.counters[self.cursor % words] {
+                *counter /= 2;
+            }
+            self.cursor += 1;
+        }
+    }
+
+    /// Fingerprints, newest first, as the counters of a word: four for each.
+    fn seen(&mut self, hash: u64) -> bool {
+        if self.counters.is_empty() {
+            return false;
+        }
+        let at = hash as usize % self.counters.len();
+        let print = ((hash >> 48) as u16).max(1);
+        let word = &mut self.counters[at];
+        let mut prints: Vec<u16> = word
+            .chunks(4)
+            .map(|part| {
+                part.iter()
+                    .rev()
+                    .fold(0, |sum, four| sum << 4 | u16::from(*four))
+            })
+            .collect();
+        let known = prints.iter().position(|other| *other == print);
+        prints.remove(known.unwrap_or(3));
+        prints.insert(0, print);
+        for (part, print) in word.chunks_mut(4).zip(prints) {
+            for (n, four) in part.iter_mut().enumerate() {
+                *four = (print >> (4 * n)) as u8 & 15;
+            }
+        }
+        known.is_some()
+    }
+}
+
+/// One of the small caches: key, class and when it came.
+#[derive(Default)]
+struct Small {
+    held: Vec<(u32, Class, u32)>,
+    now: u32,
+    turn: u32,
+    hits: i64,
+    puts: i64,
+}
+
+impl Small {
+    fn take(&mut self, key: u32) -> bool {
+        let before = self.held.len();
+        self.held.retain(|(held, ..)| *held != key);
+        self.held.len() < before
+    }
+
+    fn offer(&mut self, key: u32, way: Way, class: Class, limit: usize) {
+        self.take(key);
+        if self.held.len() >= limit {
+            // The oldest of the class that counts as oldest; a class is four times as young as
+            // the one below it.
+            let mut leaves: Option<(u32, usize)> = None;
+            for class in 0..4 {
+                let oldest = self
+                    .held
+                    .iter()
+                    .position(|(_, held, _)| held.number() == class);
+                let Some(at) = oldest else {
+                    continue;
+                };
+                let age = (self.now - self.held[at].2) / 4u32.pow(class as u32);
+                if leaves.is_none_or(|(most, _)| age > most) {
+                    leaves = Some((age, at));
+                }
+            }
+            let Some((_, at)) = leaves else {
+                return;
+            };
+            self.turn += 1;
+            let floor = self.held[at].1;
+            if !admits(way, class, floor, self.turn) {
+                return;
+            }
+            self.held.remove(at);
+        }
+        self.now += 1;
+        self.held.push((key, way.class(class), self.now));
+        self.puts += 1024;
+    }
+}
+
+fn admits(way: Way, class: Class, floor: Class, turn: u32) -> bool {
+    match way {
+        Way::All => true,
+        Way::Equal => class > Class::LOWEST && class >= floor,
+        Way::Better => class > floor || turn % 32 == 0,
+    }
+}
+
+pub(super) struct Model {
+    policy: Policy,
+    history: History,
+    smalls: [Small; 3],
+    /// Cells of each small cache.
+    cells: u64,
+    way: Way,
+    reads: u32,
+    throttle: (u64, u64, u32),
+    group: u64,
+    turn: u32,
+    capacity: u64,
+}
+
+impl Model {
+    pub(super) fn new(policy: Policy, words: usize, cells: usize) -> Self {
+        Self {
+            policy,
+            history: History::new(words),
+            smalls: Default::default(),
+            cells: cells as u64 / 3,
+            way: Way::All,
+            reads: 0,
+            throttle: (0, 0, 0),
+            group: 0,
+            turn: 0,
+            capacity: 0,
+        }
+    }
+
+    pub(super) fn way(&self) -> Way {
+        self.way
+    }
+
+    pub(super) fn level(&self) -> u32 {
+        self.throttle.2
+    }
+
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        if (policy == Policy::S3) != (self.policy == Policy::S3) {
+            for word in &mut self.history.counters {
+                *word = [0; 16];
+            }
+        }
+        self.policy = policy;
+        self.throttle = (0, 0, 0);
+    }
+
+    pub(super) fn missed(&mut self, name: &Name, hit: bool) {
+        self.throttle.1 += u64::from(hit);
+        let counts = matches!(self.policy, Policy::Adaptive | Policy::Tinylfu);
+        if counts && name.group != self.group {
+            self.group = name.group;
+            self.history.add(name.group, self.capacity);
+        }
+        if self.policy == Policy::Adaptive && self.is_sampled(name.page) {
+            for small in &mut self.smalls {
+                if small.take(name.page as u32) {
+                    small.hits += 1024;
+                }
+            }
+            self.reads += 1;
+            if self.reads % 256 == 0 {
+                self.choose();
+            }
+        }
+    }
+
+    pub(super) fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
+        self.capacity = pressure.capacity;
+        let class = match self.policy {
+            Policy::S3 => Class::new(self.history.seen(name.page).into()),
+            Policy::Adaptive | Policy::Tinylfu => match self.history.estimate(name.group) {
+                0..=1 => Class::new(0),
+                2 => Class::new(1),
+                3..=4 => Class::new(2),
+                _ => Class::new(3),
+            },
+            _ => Class::LOWEST,
+        };
+        if self.policy == Policy::Adaptive && self.is_sampled(name.page) {
+            let limit = self.cells.min(self.capacity) as usize;
+            for (small, way) in self.smalls.iter_mut().zip(WAYS) {
+                small.offer(name.page as u32, way, class, limit);
+            }
+        }
+        let kept = match self.policy {
+            Policy::Adaptive => self.way.class(class),
+            _ => class,
+        };
+        if !pressure.full {
+            return Verdict::Put(kept);
+        }
+        self.turn += 1;
+        let admitted = match self.policy {
+            Policy::Adaptive => admits(self.way, class, pressure.floor, self.turn),
+            Policy::Tinylfu => admits(Way::Better, class, pressure.floor, self.turn),
+            Policy::Fifo | Policy::S3 => true,
+            Policy::Workingset => refaulted,
+            Policy::Mru => self.turn % 32 == 0,
+        };
+        if !admitted {
+            return Verdict::Refuse(Refusal::Policy);
+        }
+        if self.policy != Policy::Fifo && !self.allows(name.page) {
+            return Verdict::Refuse(Refusal::Throttle);
+        }
+        Verdict::Put(kept)
+    }
+
+    fn allows(&mut self, page: u64) -> bool {
+        let (puts, hits, level) = &mut self.throttle;
+        if (page >> 20) % (1 << *level) != 0 {
+            return false;
+        }
+        *puts += 1;
+        // A window is twice the content, or the same part of it that is let in.
+        if *puts >= (2 * self.capacity).max(1024) >> *level {
+            if *hits * 64 < *puts {
+                *level = (*level + 1).min(5);
+            } else if *hits * 32 > *puts {
+                *level = level.saturating_sub(1);
+            }
+            (*puts, *hits) = (0, 0);
+        }
+        true
+    }
+
+    fn is_sampled(&self, page: u64) -> bool {
+        self.capacity > 0 && self.cells > 0 && (page >> 40) * self.capacity < self.cells << 24
+    }
+
+    fn choose(&mut self) {
+        let [all, equal, better] = &self.smalls;
+        let hits = |way: Way| match way {
+            Way::All => all.hits,
+            Way::Equal => equal.hits,
+            Way::Better => better.hits,
+        };
+        let worth = |way: Way| {
+            let puts = match way {
+                Way::All => all.puts,
+                Way::Equal => equal.puts,
+                Way::Better => better.puts,
+            };
+            hits(way) - puts / 50
+        };
+        let mut best = self.way;
+        for way in WAYS {
+            if worth(way) > worth(best) {
+                best = way;
+            }
+        }
+        // Ahead by more than so many standard errors of a difference of counts.
+        let ahead = |by: i64, one: Way, other: Way, errors: f64| {
+            let error = ((hits(one) + hits(other)) as f64 * 1024.0).sqrt();
+            by > 0 && by as f64 > errors * error
+        };
+        if ahead(worth(best) - worth(self.way), best, self.way, 2.0) {
+            self.way = best;
+        }
+        if ahead(hits(Way::All) - hits(self.way), Way::All, self.way, 0.2) {
+            self.way = Way::All;
+        }
+        for small in &mut self.smalls {
+            small.hits -= small.hits / 16;
+            small.puts -= small.puts / 16;
+        }
+    }
+}
