@@ -5,7 +5,7 @@
 use super::Source;
 
 /// Our crates, each with those of ours it may depend on.
-const OURS: [(&str, &[&str]); 14] = [
+const OURS: &[(&str, &[&str])] = &[
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
