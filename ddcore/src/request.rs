@@ -109,6 +109,15 @@ impl<'a> Runs<'a> {
         self.0.iter()
     }
 
+    /// The runs, each with the place of its first page among all pages.
+    pub fn placed(&self) -> impl Iterator<Item = (Run, usize)> + 'a {
+        self.0.iter().scan(0, |next, run| {
+            let place = *next;
+            *next += run.pages as usize;
+            Some((*run, place))
+        })
+    }
+
     /// The first run.
     pub fn first(&self) -> Option<&'a Run> {
         self.0.first()

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::shard::{Memory, Shard, SHARDS};
 use ddabi::genl::Mode;
 use ddcore::partition::{entitle, victim};
-use ddcore::store::{Reason, Storage, Store};
+use ddcore::store::{age, Reason, Storage, Store, BLOCK_PAGES};
 use kernel::sync::atomic::ordering::Relaxed;
 
 /// Rounds of eviction for one reservation: others may take the room that was made.
@@ -204,13 +204,19 @@ impl Session {
     ) -> u64 {
         let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
         shard.with(&self.tier, |store| {
-            while (bin.count() as u64) < pages.min(TURN) {
+            let mut left = pages.min(TURN) as u32;
+            while left > 0 {
                 let Some(pool) = choose(store) else { break };
-                let Some(page) = store.remove_oldest(pool, Reason::Eviction) else {
+                // No more than a block at a time, for the next may be younger.
+                let step = left.min(BLOCK_PAGES as u32);
+                let got = store.remove_oldest(pool, step, Reason::Eviction, |page| {
+                    fresh.add(&page);
+                    bin.add(page);
+                });
+                if got == 0 {
                     break;
-                };
-                fresh.add(&page);
-                bin.add(page);
+                }
+                left -= got;
             }
         });
         self.went(bin.count());
@@ -230,15 +236,5 @@ impl Session {
         if lost > 0 {
             self.tier.totals.notices_lost.add(lost);
         }
-    }
-}
-
-/// How old a stamp is. One that is newer than `now` came while we looked.
-fn age(now: u32, stamp: u32) -> u32 {
-    let age = now.wrapping_sub(stamp);
-    if age > u32::MAX / 2 {
-        0
-    } else {
-        age
     }
 }

@@ -7,14 +7,14 @@ use crate::session::Session;
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 use ddcore::request::Range;
-use ddcore::store::{Cursor, Reason};
+use ddcore::store::{Batch, Cursor, Reason};
 
-/// Pages or slots visited in one step under a shard's lock.
+/// Pages removed in one step under a shard's lock, at most.
 const STEP: u32 = Bin::SIZE as u32;
 
 impl Session {
     /// Frees what is held of a range; says how many pages.
-    pub(crate) fn flush(&self, range: &Range) -> u64 {
+    pub(crate) fn flush(&self, range: &Range, batch: &mut Batch) -> u64 {
         if self.used() == 0 {
             return 0;
         }
@@ -23,12 +23,13 @@ impl Session {
                 let pages = last - first + 1;
                 if pages <= u64::from(MAX_PAGES) {
                     // Few: each is looked up.
-                    self.discard(&Run {
+                    let run = Run {
                         file,
                         index: first,
                         pages: pages as u32,
                         ..Run::default()
-                    }) as u64
+                    };
+                    self.discard(&run, batch) as u64
                 } else {
                     self.flush_file(&file, (first, last))
                 }
@@ -55,8 +56,7 @@ impl Session {
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
             freed += self.walk_unless_dying(shard, |store, bin| {
-                let condemned = |key: &ddabi::key::PageKey| condemned(&key.file);
-                store.sweep(&mut cursor, STEP, Reason::Flush, condemned, |page| {
+                store.sweep(&mut cursor, STEP, Reason::Flush, &condemned, |page| {
                     bin.add(page)
                 })
             });
@@ -71,7 +71,9 @@ impl Session {
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
             self.walk_unless_dying(shard, |store, _| {
-                store.migrate(file, target, &mut cursor, STEP, |_| moved += 1)
+                store.migrate(file, target, &mut cursor, STEP, |_, pages| {
+                    moved += u64::from(pages);
+                })
             });
         }
         moved

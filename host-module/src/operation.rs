@@ -16,6 +16,7 @@ use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
+use ddabi::request::MAX_RUNS;
 use ddcore::request::{Name, Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
 
@@ -45,7 +46,7 @@ impl Caller<'_> {
             }
             Request::Put(runs) => Ok(self.put(runs, answer, hands, notices)),
             Request::Get(runs) => Ok(self.get(runs, answer, hands, notices)),
-            Request::Flush(ranges) => Ok(self.flush(ranges, answer, notices)),
+            Request::Flush(ranges) => Ok(self.flush(ranges, answer, hands, notices)),
             Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
             Request::PoolSet(pool, settings) => {
                 self.session.set_pool(*pool, *settings)?;
@@ -87,21 +88,30 @@ impl Caller<'_> {
     ) -> Outcome {
         let mut pages = 0;
         let mut tracked = answer.is_none();
-        for run in runs.iter() {
+        let mut writable = [false; MAX_RUNS];
+        for (writable, run) in writable.iter_mut().zip(runs.iter()) {
             // Without the answer page the guest could not know which runs were given.
-            let writable =
-                answer.is_some() && self.guest.is_writable(run.gfn, u64::from(run.pages));
-            let given = writable && self.session.get(self.guest, run, hands);
+            *writable = answer.is_some() && self.guest.is_writable(run.gfn, u64::from(run.pages));
+        }
+        let wanted = runs.placed().zip(writable);
+        let wanted = wanted.filter_map(|(run, writable)| writable.then_some(run));
+        let found = self.session.take(wanted, hands);
+        let mut total = 0;
+        for ((run, place), writable) in runs.placed().zip(writable) {
+            total = place + run.pages as usize;
+            let given = writable && self.session.give(self.guest, (&run, place), hands);
             if given {
                 pages += u64::from(run.pages);
             } else if !writable {
                 tracked = true;
-                self.session.miss(run);
+                self.session.miss(&run);
             }
             if let Some(answer) = &mut answer {
                 answer.add(given);
             }
         }
+        hands.empty(total);
+        self.session.went(found);
         if tracked {
             self.host.tier.totals.dirty_tracked.add(1);
         }
@@ -117,12 +127,14 @@ impl Caller<'_> {
         &self,
         ranges: &Ranges<'_>,
         answer: Option<Answer>,
+        hands: &mut Hands,
         notices: &mut NoticeRoom,
     ) -> Outcome {
         // A hundred ranges that hit nothing are a hundred sweeps of the index: whoever kills the VMM
         // waits for a step at most. What is not flushed goes with the VM.
         let ranges = ranges.iter().take_while(|_| !crate::ffi::is_dying());
-        let pages = ranges.map(|range| self.session.flush(&range)).sum();
+        let flush = |range| self.session.flush(&range, &mut hands.batch);
+        let pages = ranges.map(flush).sum();
         self.finish(pages, answer, notices)
     }
 

@@ -6,7 +6,7 @@ use crate::ffi::{self, Fault, Guest};
 use core::num::NonZeroU64;
 use ddabi::request::MAX_PAGES;
 use ddabi::PAGE_SIZE;
-use ddcore::store::{Removed, MAX_HANDLE};
+use ddcore::store::{Batch, Removed, MAX_HANDLE};
 use kernel::prelude::*;
 
 /// A page of host memory.
@@ -84,11 +84,16 @@ const PAGE_SHIFT: u32 = PAGE_SIZE.ilog2();
 /// The pages of a call, on their way in or out, by their place in it.
 pub(crate) struct Hands {
     pub(crate) pages: [Option<Page>; MAX_PAGES as usize],
+    /// What the index is to know the pages of a put by.
+    pub(crate) handles: [u64; MAX_PAGES as usize],
+    /// Where they belong in the index.
+    pub(crate) batch: Batch,
     /// Who owned the pages of a get.
     pub(crate) owners: [u16; MAX_PAGES as usize],
 }
 
-// SAFETY: All zeroes are empty hands: `Option<Page>` is `None`, for a page's number is not zero.
+// SAFETY: All zeroes are empty hands: `Option<Page>` is `None`, for a page's number is not zero;
+// an empty batch and the rest are integers.
 unsafe impl Zeroable for Hands {}
 
 impl Hands {

@@ -8,11 +8,10 @@ use crate::host::Host;
 use crate::operation::Caller;
 use crate::page::{Bin, Hands, Page};
 use crate::pool::Refusal;
-use crate::session::{groups, keys, Session};
-use ddabi::key::PageKey;
-use ddabi::request::Run;
+use crate::session::Session;
+use ddabi::request::{Run, MAX_RUNS};
 use ddcore::request::Runs;
-use ddcore::store::{Entry, Reason};
+use ddcore::store::{Batch, Part, Reason};
 
 /// Room reserved in the tier; what is not used is given back.
 struct Room<'a> {
@@ -50,32 +49,41 @@ impl Caller<'_> {
         let reserved = room.pages as usize;
         let got = Page::allocate(&mut hands.pages[..reserved]);
         let stamp = self.session.tier.stamp(wanted);
-        let (mut next, mut stored) = (0, 0);
-        for run in runs.iter() {
+        let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
+        let mut next = 0;
+        for (result, run) in results.iter_mut().zip(runs.iter()) {
             let part = next..next + run.pages as usize;
-            let result = if !self.is_welcome(run) {
-                Err(Refusal::Off)
-            } else if part.end > got {
+            if !self.is_welcome(run) {
+                continue;
+            }
+            *result = if part.end > got {
                 Err(Refusal::Memory)
             } else {
                 next = part.end;
-                let pages = &mut hands.pages[part];
-                fill(self.guest, run, pages)
-                    .and_then(|()| self.session.insert(run, pages, &mut room.pages, stamp))
+                fill(self.guest, run, &mut hands.pages[part.clone()]).map(|()| part.start as u16)
             };
-            match result {
-                Ok(()) => stored += u64::from(run.pages),
-                Err(refusal) => {
-                    if let Some(pool) = self.session.pool(run.pool) {
-                        pool.refuse(refusal, u64::from(run.pages));
-                    }
-                    self.session.discard(run);
+        }
+        let filled = runs.iter().zip(results);
+        let filled = filled.filter_map(|(run, result)| Some((*run, usize::from(result.ok()?))));
+        let stored = self.session.insert(filled, hands, stamp);
+        room.pages -= stored as u64;
+        for (result, run) in results.into_iter().zip(runs.iter()) {
+            let result = result.and_then(|place| {
+                let place = usize::from(place);
+                let rest = &hands.pages[place..place + run.pages as usize];
+                let is_stored = rest.iter().all(Option::is_none);
+                is_stored.then_some(()).ok_or(Refusal::Memory)
+            });
+            if let Err(refusal) = result {
+                if let Some(pool) = self.session.pool(run.pool) {
+                    pool.refuse(refusal, u64::from(run.pages));
                 }
+                self.session.discard(run, &mut hands.batch);
             }
             told(result.is_ok());
         }
         hands.empty(reserved);
-        stored
+        stored as u64
     }
 
     /// Whether the run's pool keeps pages.
@@ -86,76 +94,60 @@ impl Caller<'_> {
 }
 
 impl Session {
-    /// Puts a run's pages into the index. What is stored uses up room.
+    /// Puts the pages in the hands that belong to runs into the index; those it keeps leave the
+    /// hands. Says how many.
     #[inline(never)]
     fn insert(
         &self,
-        run: &Run,
-        pages: &mut [Option<Page>],
-        room: &mut u64,
+        runs: impl Iterator<Item = (Run, usize)>,
+        hands: &mut Hands,
         stamp: u32,
-    ) -> Result<(), Refusal> {
-        for (index, part) in groups(run.index, pages.len()) {
-            let first = PageKey {
-                file: run.file,
-                index,
-            };
+    ) -> usize {
+        let mut total = 0;
+        let Hands {
+            pages,
+            handles,
+            batch,
+            ..
+        } = hands;
+        for (handle, page) in handles.iter_mut().zip(pages.iter()) {
+            let Some(page) = page else { break };
+            *handle = page.handle();
+        }
+        self.by_shard(batch, runs, |shard, group| {
             let mut bin = Bin::new();
-            let pages = &mut pages[part];
-            let count = pages.len();
-            let stored = self.shard(&first).with_room(&self.tier, count, |store| {
-                let mut stored = 0;
-                for (key, place) in keys(first).zip(pages) {
-                    let Some(page) = place.take() else { break };
-                    let entry = Entry {
-                        pool: run.pool as u16,
-                        handle: page.handle(),
-                        stamp,
-                    };
-                    let inserted = store.insert(&key, entry);
-                    if let Some(older) = inserted.replaced {
-                        bin.add(older);
+            let mut stored = 0;
+            // Without memory for the index the pages stay in the hands.
+            let _ = shard.with_room(&self.tier, group.len(), |store| {
+                let keep = |part: &Part| {
+                    for page in &mut pages[part.place()..part.place() + part.pages()] {
+                        page.take().map(Page::keep);
                     }
-                    if inserted.stored {
-                        page.keep();
-                        stored += 1;
-                    }
-                }
+                    stored += part.pages();
+                };
+                store.insert(group, stamp, &handles[..], |_, older| bin.add(older), keep);
                 // Before anybody can take them out again: what a session uses must not fall below
                 // zero, however its guest's calls race.
                 self.came(stored);
-                stored
             });
-            let stored = stored.map_err(|_| Refusal::Memory)?;
-            *room -= stored as u64;
+            total += stored;
             self.went(bin.count());
-            if stored < count {
-                return Err(Refusal::Memory);
-            }
-        }
-        Ok(())
+        });
+        total
     }
 
     /// Frees what is held of a run.
     #[inline(never)]
-    pub(crate) fn discard(&self, run: &Run) -> usize {
+    pub(crate) fn discard(&self, run: &Run, batch: &mut Batch) -> usize {
         let mut freed = 0;
-        for (index, part) in groups(run.index, run.pages as usize) {
-            let first = PageKey {
-                file: run.file,
-                index,
-            };
+        self.by_shard(batch, core::iter::once((*run, 0)), |shard, group| {
             let mut bin = Bin::new();
-            self.shard(&first).with(&self.tier, |store| {
-                for key in keys(first).take(part.len()) {
-                    if let Some(page) = store.remove(&key, Reason::Flush) {
-                        bin.add(page);
-                    }
-                }
+            shard.with(&self.tier, |store| {
+                store.take(group, Reason::Flush, |_, page| bin.add(page));
             });
             self.went(bin.count());
             freed += bin.count();
-        }
+        });
         freed
     }
 }

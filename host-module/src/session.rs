@@ -13,18 +13,15 @@ use crate::page::Bin;
 use crate::pool::Pool;
 use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
-use core::ops::Range;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddabi::request::Run;
 use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
-use ddcore::store::{Cursor, Hasher, List, Reason, Store, Walk};
+use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
-
-/// Pages of a file with indices in the same group share a shard.
-const GROUP: u64 = 1 << ddcore::store::hash::GROUP_BITS;
 
 /// One registration of a guest.
 #[pin_data(PinnedDrop)]
@@ -97,9 +94,35 @@ impl Session {
         }
     }
 
-    /// The shard of a page.
-    pub(crate) fn shard(&self, key: &PageKey) -> &Shard {
-        &self.shards[self.hasher.shard(key, SHARD_BITS)]
+    /// Sorts the pages of runs by shard, a batch at a time, and works on the parts of each shard.
+    /// With each run comes the place of its first page. The batch is empty, before and after; it is
+    /// too large for the stack.
+    pub(crate) fn by_shard(
+        &self,
+        batch: &mut Batch,
+        runs: impl Iterator<Item = (Run, usize)>,
+        mut work: impl FnMut(&Shard, &Group<'_>),
+    ) {
+        let mut work = |batch: &mut Batch| {
+            batch.by_shard(SHARD_BITS, |shard, group| work(&self.shards[shard], &group));
+        };
+        for (run, place) in runs {
+            let pages = run.pages as usize;
+            let mut done = 0;
+            loop {
+                let first = PageKey {
+                    file: run.file,
+                    index: run.index + done as u64,
+                };
+                let at = (place + done, run.pool as u16);
+                done += batch.add(&self.hasher, &first, pages - done, at);
+                if done == pages {
+                    break;
+                }
+                work(batch);
+            }
+        }
+        work(batch);
     }
 
     /// Weight and use of each place, for those who divide. An ended pool has no weight, but may
@@ -205,23 +228,3 @@ impl PinnedDrop for Session {
         }
     }
 }
-
-/// Splits a run where the shard may change: the index of the first page of each part, and the
-/// places of its pages in the run.
-pub(crate) fn groups(first: u64, pages: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
-    let mut done = 0;
-    core::iter::from_fn(move || {
-        let index = first + done as u64;
-        let until_border = (GROUP - index % GROUP) as usize;
-        let part = done..pages.min(done + until_border);
-        done = part.end;
-        (!part.is_empty()).then_some((index, part))
-    })
-}
-
-/// The pages of a file from one on.
-pub(crate) fn keys(first: PageKey) -> impl Iterator<Item = PageKey> {
-    (first.index..).map(move |index| PageKey { index, ..first })
-}
-
-const _: () = assert!(GROUP as usize <= Bin::SIZE);

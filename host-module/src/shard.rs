@@ -5,23 +5,23 @@
 use crate::ffi::for_guest;
 use crate::tier::Tier;
 use ddabi::PAGE_SIZE;
-use ddcore::store::{Hasher, List, Segment, Storage, Store, SEGMENT_SLOTS};
+use ddcore::store::{Hasher, Kind, List, Segment, Storage, Store};
 use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
 
 /// Binary logarithm of the number of shards of a session.
-pub(crate) const SHARD_BITS: u32 = 4;
+pub(crate) const SHARD_BITS: u32 = 3;
 
 /// Shards of a session.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Slots that one operation may put out of use, which bounds its time under the lock.
+/// Places that one operation may put out of use, which bounds its time under the lock.
 const TRIM_STEPS: u32 = 128;
 
-/// Segments that become free by that.
-const TRIM_SEGMENTS: usize = TRIM_STEPS as usize / SEGMENT_SLOTS + 1;
+/// Segments that one operation may free: places are in segments of at least 64.
+const TRIM_SEGMENTS: usize = 8;
 
 /// A segment in a page of memory of its own.
 #[repr(transparent)]
@@ -34,27 +34,32 @@ type Directory = KVVec<KBox<Block>>;
 
 /// The memory of a shard's index.
 pub(crate) struct Memory {
-    segments: Directory,
+    segments: [Directory; Kind::ALL.len()],
     lists: KVVec<List>,
 }
 
 impl Storage for Memory {
-    fn segments(&self) -> usize {
-        self.segments.len()
+    #[inline]
+    fn segments(&self, kind: Kind) -> usize {
+        self.segments[kind as usize].len()
     }
 
-    fn segment(&self, number: usize) -> &Segment {
-        &self.segments[number].0
+    #[inline]
+    fn segment(&self, kind: Kind, number: usize) -> &Segment {
+        &self.segments[kind as usize][number].0
     }
 
-    fn segment_mut(&mut self, number: usize) -> &mut Segment {
-        &mut self.segments[number].0
+    #[inline]
+    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
+        &mut self.segments[kind as usize][number].0
     }
 
+    #[inline]
     fn lists(&self) -> &[List] {
         &self.lists
     }
 
+    #[inline]
     fn lists_mut(&mut self) -> &mut [List] {
         &mut self.lists
     }
@@ -70,7 +75,7 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(hasher: Hasher) -> impl PinInit<Self, Error> {
         let memory = Memory {
-            segments: KVVec::new(),
+            segments: [const { KVVec::new() }; Kind::ALL.len()],
             lists: KVVec::new(),
         };
         try_pin_init!(Self {
@@ -85,11 +90,14 @@ impl Shard {
         let mut store = self.store.lock();
         let result = work(&mut store);
         if store.is_slack() {
-            let needed = store.trim(TRIM_STEPS);
-            let segments = &mut store.storage_mut().segments;
-            while segments.len() > needed && count < TRIM_SEGMENTS {
-                trimmed[count] = segments.pop();
-                count += 1;
+            store.trim(TRIM_STEPS);
+            for kind in Kind::ALL {
+                let needed = store.needed(kind);
+                let segments = &mut store.storage_mut().segments[kind as usize];
+                while segments.len() > needed && count < TRIM_SEGMENTS {
+                    trimmed[count] = segments.pop();
+                    count += 1;
+                }
             }
         }
         drop(store);
@@ -97,29 +105,32 @@ impl Shard {
         result
     }
 
-    /// Works on the index with room for `pages` more.
+    /// Works on the index with room for `parts` more.
     pub(crate) fn with_room<R>(
         &self,
         tier: &Tier,
-        pages: usize,
+        parts: usize,
         work: impl FnOnce(&mut Store<Memory>) -> R,
     ) -> Result<R, AllocError> {
         let mut spare = Spare {
+            kind: Kind::Blocks,
             block: None,
             directory: None,
         };
         loop {
             let mut store = self.store.lock();
             spare.attach(store.storage_mut(), tier);
-            if store.room() >= pages {
+            let Some(kind) = store.lack(parts) else {
                 let result = work(&mut store);
                 // The lock goes first: what is left of `spare` is freed without it.
                 drop(store);
                 return Ok(result);
-            }
-            let full = store.storage().segments.len();
-            let has_place = full < store.storage().segments.capacity();
+            };
+            let segments = &store.storage().segments[kind as usize];
+            let full = segments.len();
+            let has_place = full < segments.capacity();
             drop(store);
+            spare.kind = kind;
             spare.replenish(if has_place { None } else { Some(full) })?;
         }
     }
@@ -153,16 +164,17 @@ impl Shard {
     /// Frees all memory of an index without pages that nobody uses any more.
     pub(crate) fn dismantle(&self, tier: &Tier) {
         let mut store = self.store.lock();
-        let segments = core::mem::take(&mut store.storage_mut().segments);
+        let empty = [const { KVVec::new() }; Kind::ALL.len()];
+        let segments = core::mem::replace(&mut store.storage_mut().segments, empty);
         drop(store);
-        tier.totals
-            .index_bytes
-            .subtract((segments.len() * PAGE_SIZE) as u64);
+        let count: usize = segments.iter().map(|segments| segments.len()).sum();
+        tier.totals.index_bytes.subtract((count * PAGE_SIZE) as u64);
     }
 }
 
 /// Memory on its way into a shard: allocated without the lock, attached under it.
 struct Spare {
+    kind: Kind,
     block: Option<KBox<Block>>,
     directory: Option<Directory>,
 }
@@ -181,19 +193,20 @@ impl Spare {
 
     /// Under the lock: allocates and frees nothing.
     fn attach(&mut self, memory: &mut Memory, tier: &Tier) {
+        let segments = &mut memory.segments[self.kind as usize];
         if let Some(mut larger) = self.directory.take() {
-            if larger.capacity() > memory.segments.len() {
-                core::mem::swap(&mut larger, &mut memory.segments);
+            if larger.capacity() > segments.len() {
+                core::mem::swap(&mut larger, segments);
                 for segment in larger.drain_all() {
                     // It has the room: compared above.
-                    let _ = memory.segments.push_within_capacity(segment);
+                    let _ = segments.push_within_capacity(segment);
                 }
             }
             self.directory = Some(larger);
         }
-        if memory.segments.len() < memory.segments.capacity() {
+        if segments.len() < segments.capacity() {
             if let Some(block) = self.block.take() {
-                let _ = memory.segments.push_within_capacity(block);
+                let _ = segments.push_within_capacity(block);
                 tier.totals.index_bytes.add(PAGE_SIZE as u64);
             }
         }

@@ -15,7 +15,9 @@ const DEFAULT_BATCH: u32 = 512;
 pub(crate) const MAX_BATCH: u32 = 1 << 14;
 
 /// Puts between two ticks of the clock that tells how old a page is.
-const TICK: u64 = 64;
+///
+/// Stamps have 20 bits: they tell ages apart up to a TiB of puts.
+const TICK: u64 = 512;
 
 /// The memory tier.
 pub(crate) struct Tier {
@@ -119,6 +121,6 @@ impl Tier {
 
     /// Ticks in an eviction batch.
     pub(crate) fn batch_ticks(&self) -> u32 {
-        self.batch() / TICK as u32
+        (self.batch() / TICK as u32).max(1)
     }
 }

@@ -1,185 +1,215 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hash tables: linear hashing, one bucket for each slot ever used and one bucket of files for
-//! four. A table grows by splitting one bucket and shrinks by joining two, so that no operation
-//! ever rehashes more than a chain.
+//! The hash tables of blocks and of files: linear hashing, one bucket for each number ever used. A
+//! table grows by splitting one bucket and shrinks by joining two, so that no operation ever
+//! rehashes more than a chain.
+//!
+//! The head of a bucket says beside the first number of the chain what spares a look at it: some
+//! bits of its hash, and whether it is the only one.
 
-use super::slot::{place, SEGMENT_FILES};
+use super::batch::Part;
+use super::block::{Name, NUMBER_BITS};
+use super::hash::block_hash;
+use super::segment::Kind;
 use super::{Storage, Store, NONE};
-use ddabi::key::PageKey;
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Slots for each bucket of files.
-const FILE_SHARE: u32 = 4;
+/// The head of a bucket: a number, whether its chain ends there, and a tag. Zero is an empty
+/// bucket.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(transparent)]
+pub(super) struct Head(u32);
 
-/// The bucket of a hash in a table of `count` buckets.
-const fn bucket(hash: u32, count: u32) -> u32 {
-    let mask = count.next_power_of_two() - 1;
-    let bucket = hash & mask;
-    if bucket < count {
-        bucket
-    } else {
-        bucket & mask >> 1
+impl Head {
+    const LAST: u32 = 1 << NUMBER_BITS;
+    const TAG_SHIFT: u32 = NUMBER_BITS + 1;
+    /// The tag of a number whose hash was not at hand.
+    const ANY: u32 = 0;
+
+    const fn new(first: u32, tag: u32, last: bool) -> Self {
+        Self(first | (last as u32) << NUMBER_BITS | tag << Self::TAG_SHIFT)
+    }
+
+    /// The tag of a hash: bits that do not choose the bucket; never [`Self::ANY`].
+    const fn tag(hash: u32) -> u32 {
+        hash >> Self::TAG_SHIFT | 1
+    }
+
+    pub(super) const fn first(self) -> u32 {
+        self.0 & (Self::LAST - 1)
+    }
+
+    /// The first number of the chain, if something with this hash may be there or behind it.
+    ///
+    /// Without branches: a wrong guess would wait for the head, and everything behind it too.
+    #[inline]
+    pub(super) const fn candidate(self, hash: u32) -> u32 {
+        let tag = self.0 >> Self::TAG_SHIFT;
+        let other = (tag != Self::ANY) as u32 & (tag != Self::tag(hash)) as u32;
+        let excluded = other & self.0 >> NUMBER_BITS;
+        self.first() & excluded.wrapping_sub(1)
     }
 }
 
-/// The bucket that is split to make bucket `number`, which is not 0.
-const fn parent(number: u32) -> u32 {
-    let mask = number.wrapping_add(1).next_power_of_two() - 1;
-    number & mask >> 1
+/// The operations of a table.
+macro_rules! table {
+    (
+        $arena:ident $buckets:ident $item:ident $item_mut:ident;
+        $head:ident $head_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
+        $raise:ident $lower:ident; $hash:expr
+    ) => {
+        impl<S: Storage> Store<S> {
+            fn $head(&self, hash: u32) -> Head {
+                *self.item(Kind::$buckets, self.$arena.bucket(hash))
+            }
+
+            fn $head_mut(&mut self, hash: u32) -> &mut Head {
+                let number = self.$arena.bucket(hash);
+                self.item_mut(Kind::$buckets, number)
+            }
+
+            /// Puts an item into its bucket.
+            pub(super) fn $link(&mut self, number: u32) {
+                let hash: u32 = ($hash)(self, number);
+                let head = self.$head_mut(hash);
+                let next = head.first();
+                *head = Head::new(number, Head::tag(hash), next == NONE);
+                self.$item_mut(number).set_chain(next);
+            }
+
+            /// Takes an item out of its bucket, whose hash and successor are known.
+            #[inline]
+            pub(super) fn $unlink(&mut self, number: u32, next: u32, hash: u32) {
+                let head = self.$head_mut(hash);
+                let first = head.first();
+                if first == number {
+                    // With the tag for any, and perhaps not the last; or empty.
+                    *head = Head(next);
+                    return;
+                }
+                let mut at = first;
+                while at != NONE {
+                    let after = self.$item(at).chain();
+                    if after == number {
+                        self.$item_mut(at).set_chain(next);
+                        break;
+                    }
+                    at = after;
+                }
+                if at == first && next == NONE {
+                    self.$head_mut(hash).0 |= Head::LAST;
+                }
+            }
+
+            /// Whoever points to `from` in its bucket points to `to` afterwards.
+            pub(super) fn $redirect(&mut self, from: u32, to: u32) {
+                let hash: u32 = ($hash)(self, from);
+                let head = self.$head_mut(hash);
+                let mut at = head.first();
+                if at == from {
+                    head.0 ^= from ^ to;
+                    return;
+                }
+                while at != NONE {
+                    let next = self.$item(at).chain();
+                    if next == from {
+                        self.$item_mut(at).set_chain(to);
+                        return;
+                    }
+                    at = next;
+                }
+            }
+
+            /// Empties a bucket; its items go where they belong now.
+            fn $rehash(&mut self, bucket: u32) {
+                let head = self.item_mut::<Head>(Kind::$buckets, bucket);
+                let mut at = core::mem::take(head).first();
+                while at != NONE {
+                    let next = self.$item(at).chain();
+                    self.$link(at);
+                    at = next;
+                }
+            }
+
+            /// One number more, and one bucket.
+            pub(super) fn $raise(&mut self) {
+                self.$arena.set_high(self.$arena.high + 1);
+                self.$rehash(self.$arena.parent());
+            }
+
+            /// One number less, and one bucket.
+            pub(super) fn $lower(&mut self) {
+                self.$arena.set_high(self.$arena.high - 1);
+                self.$rehash(self.$arena.high);
+            }
+        }
+    };
 }
 
-/// How many buckets of files a store with `high` buckets has.
-const fn file_buckets(high: u32) -> u32 {
-    high.div_ceil(FILE_SHARE)
+table! {
+    blocks Buckets block block_mut;
+    block_head_of block_head_mut link_block unlink_block redirect_bucket rehash_blocks
+    raise_blocks lower_blocks;
+    |store: &Self, number| {
+        let block = store.block(number);
+        block_hash(store.file(block.file()).hash(), block.index())
+    }
+}
+
+table! {
+    files FileBuckets file file_mut;
+    file_head_of file_head_mut link_file unlink_file redirect_file rehash_files
+    raise_files lower_files;
+    |store: &Self, number| store.file(number).hash() as u32
 }
 
 impl<S: Storage> Store<S> {
-    pub(super) fn find(&self, key: &PageKey) -> u32 {
-        if self.used == 0 {
+    /// The bucket of a file.
+    #[inline]
+    pub(super) fn file_head(&self, hash: u64) -> Head {
+        self.file_head_of(hash as u32)
+    }
+
+    /// The bucket of a part's block.
+    #[inline]
+    pub(super) fn block_head(&self, part: &Part) -> Head {
+        self.block_head_of(part.hash)
+    }
+
+    /// The first block with this name in a chain from `number` on.
+    #[inline]
+    pub(super) fn find_block_from(&self, mut number: u32, name: Name) -> u32 {
+        while number != NONE {
+            let block = self.block(number);
+            if block.name() == name {
+                break;
+            }
+            number = block.chain();
+        }
+        number
+    }
+
+    /// The first block of a part: there may be others in the chain behind it.
+    pub(super) fn find_block(&self, part: &Part, file: u32) -> u32 {
+        if file == NONE {
             return NONE;
         }
-        let mut slot = *self.head(bucket(self.hasher.page(key), self.high));
-        while slot != NONE && self.slot(slot).key() != *key {
-            slot = self.slot(slot).chain;
-        }
-        slot
+        self.first_block(part.hash, Name::new(file, part.block))
     }
 
-    pub(super) fn link_bucket(&mut self, slot: u32) {
-        let number = self.bucket_of(slot, self.high);
-        let head = self.head_mut(number);
-        let next = *head;
-        *head = slot;
-        self.slot_mut(slot).chain = next;
+    /// The first block with a name.
+    #[inline]
+    pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
+        self.find_block_from(self.block_head_of(hash).candidate(hash), name)
     }
 
-    pub(super) fn unlink_bucket(&mut self, slot: u32) {
-        let next = self.slot(slot).chain;
-        self.redirect_bucket(slot, next);
-    }
-
-    /// Whoever points to `from` in its bucket points to `to` afterwards.
-    pub(super) fn redirect_bucket(&mut self, from: u32, to: u32) {
-        let number = self.bucket_of(from, self.high);
-        let mut at = *self.head(number);
-        if at == from {
-            *self.head_mut(number) = to;
-            return;
-        }
-        while at != NONE {
-            let next = self.slot(at).chain;
-            if next == from {
-                self.slot_mut(at).chain = to;
-                return;
-            }
-            at = next;
-        }
-    }
-
-    /// The first leader in the bucket of files of a hash.
-    pub(super) fn first_leader(&self, hash: u32) -> u32 {
-        *self.file_head(bucket(hash, file_buckets(self.high)))
-    }
-
-    pub(super) fn link_leader(&mut self, slot: u32) {
-        let number = self.file_bucket_of(slot, file_buckets(self.high));
-        let head = self.file_head_mut(number);
-        let next = *head;
-        *head = slot;
-        let slot = self.slot_mut(slot);
-        slot.file_chain = next;
-        slot.set_leader(true);
-    }
-
-    /// Whoever points to the leader `from` in its bucket of files points to `to` afterwards.
-    pub(super) fn redirect_leader(&mut self, from: u32, to: u32) {
-        let number = self.file_bucket_of(from, file_buckets(self.high));
-        let mut at = *self.file_head(number);
-        if at == from {
-            *self.file_head_mut(number) = to;
-            return;
-        }
-        while at != NONE {
-            let next = self.slot(at).file_chain;
-            if next == from {
-                self.slot_mut(at).file_chain = to;
-                return;
-            }
-            at = next;
-        }
-    }
-
-    /// Raises `high` by one: splits a bucket, and for every fourth slot a bucket of files.
-    pub(super) fn add_buckets(&mut self) {
-        let number = self.high;
-        self.high += 1;
-        let mut at = core::mem::replace(self.head_mut(parent(number)), NONE);
-        while at != NONE {
-            let next = self.slot(at).chain;
-            self.link_bucket(at);
-            at = next;
-        }
-        let (before, after) = (file_buckets(number), file_buckets(self.high));
-        if before == after {
-            return;
-        }
-        let mut at = core::mem::replace(self.file_head_mut(parent(before)), NONE);
-        while at != NONE {
-            let next = self.slot(at).file_chain;
-            self.link_leader(at);
-            at = next;
-        }
-    }
-
-    /// Lowers `high` by one: joins the last bucket with the one it was split from.
-    pub(super) fn drop_buckets(&mut self) {
-        let number = self.high - 1;
-        let mut pages = core::mem::replace(self.head_mut(number), NONE);
-        let (before, after) = (file_buckets(self.high), file_buckets(number));
-        let mut files = if before == after {
-            NONE
-        } else {
-            core::mem::replace(self.file_head_mut(after), NONE)
-        };
-        self.high = number;
-        while pages != NONE {
-            let next = self.slot(pages).chain;
-            self.link_bucket(pages);
-            pages = next;
-        }
-        while files != NONE {
-            let next = self.slot(files).file_chain;
-            self.link_leader(files);
-            files = next;
-        }
-    }
-
-    fn bucket_of(&self, slot: u32, count: u32) -> u32 {
-        bucket(self.hasher.page(&self.slot(slot).key()), count)
-    }
-
-    fn file_bucket_of(&self, slot: u32, count: u32) -> u32 {
-        bucket(self.hasher.file(&self.slot(slot).file()), count)
-    }
-
-    fn head(&self, number: u32) -> &u32 {
-        let (segment, at) = place(number);
-        &self.storage.segment(segment).buckets[at]
-    }
-
-    fn head_mut(&mut self, number: u32) -> &mut u32 {
-        let (segment, at) = place(number);
-        &mut self.storage.segment_mut(segment).buckets[at]
-    }
-
-    fn file_head(&self, number: u32) -> &u32 {
-        let number = number as usize;
-        &self.storage.segment(number / SEGMENT_FILES).files[number % SEGMENT_FILES]
-    }
-
-    fn file_head_mut(&mut self, number: u32) -> &mut u32 {
-        let number = number as usize;
-        &mut self.storage.segment_mut(number / SEGMENT_FILES).files[number % SEGMENT_FILES]
+    /// Makes a block the first of its bucket; says which one was.
+    #[inline]
+    pub(super) fn chain_block(&mut self, number: u32, hash: u32) -> u32 {
+        let head = self.block_head_mut(hash);
+        let next = head.first();
+        *head = Head::new(number, Head::tag(hash), next == NONE);
+        next
     }
 }
 
@@ -188,13 +218,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splitting_moves_hashes_only_between_parent_and_child() {
-        for count in 1u32..200 {
-            for hash in 0u32..5000 {
-                let (before, after) = (bucket(hash, count), bucket(hash, count + 1));
-                assert!(before < count && after <= count);
-                assert!(before == after || (before == parent(count) && after == count));
-            }
-        }
+    fn a_head_excludes_only_a_lone_stranger() {
+        let hash = 0xabcd_1234;
+        let other = !hash;
+        let head = |tag, last| Head::new(7, tag, last);
+        assert_eq!(Head::default().candidate(hash), NONE);
+        assert_eq!(head(Head::tag(hash), true).candidate(hash), 7);
+        assert_eq!(head(Head::tag(other), true).candidate(hash), NONE);
+        assert_eq!(head(Head::tag(other), false).candidate(hash), 7);
+        assert_eq!(head(Head::ANY, true).candidate(hash), 7);
     }
 }

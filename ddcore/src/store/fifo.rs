@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The order of a pool's pages, oldest first, and what happened to them.
+//! The order of a pool's blocks, oldest first, and what happened to its pages. A block is as old as
+//! the last put of one of its pages.
 
+use super::block::Block;
 use super::{Storage, Store, NONE};
 
 /// Why a page left the store.
@@ -76,64 +78,72 @@ impl List {
 }
 
 impl<S: Storage> Store<S> {
+    #[inline]
     pub(super) fn list_mut(&mut self, pool: u16) -> &mut List {
         &mut self.storage.lists_mut()[usize::from(pool)]
     }
 
-    pub(super) fn push_newest(&mut self, slot: u32) {
-        let pool = self.slot(slot).pool();
+    /// Makes a block the newest of a pool; says which one was. What the block itself knows of its
+    /// place is the caller's business.
+    #[inline]
+    pub(super) fn push_newest(&mut self, pool: u16, number: u32) -> u32 {
         let list = self.list_mut(pool);
-        let before = list.newest;
-        list.newest = slot;
-        list.used += 1;
-        if before == NONE {
-            list.oldest = slot;
+        let older = core::mem::replace(&mut list.newest, number);
+        if older == NONE {
+            list.oldest = number;
         } else {
-            self.slot_mut(before).newer = slot;
+            self.block_mut(older).set_newer(number);
         }
-        let slot = self.slot_mut(slot);
-        slot.older = before;
-        slot.newer = NONE;
+        older
     }
 
-    pub(super) fn unlink_fifo(&mut self, slot: u32) {
-        let entry = self.slot(slot);
-        let (pool, older, newer) = (entry.pool(), entry.older, entry.newer);
-        self.set_newer(pool, older, newer);
-        self.set_older(pool, newer, older);
-        self.list_mut(pool).used -= 1;
-    }
-
-    pub(super) fn redirect_fifo(&mut self, from: u32, to: u32) {
-        let entry = self.slot(from);
-        let (pool, older, newer) = (entry.pool(), entry.older, entry.newer);
-        self.set_newer(pool, older, to);
-        self.set_older(pool, newer, to);
-    }
-
-    /// Moves a page to the newest end of another pool.
-    pub(super) fn move_to(&mut self, slot: u32, pool: u16, stamp: u32) {
-        let from = self.slot(slot).pool();
-        self.unlink_fifo(slot);
-        self.list_mut(from).moved_out += 1;
-        let entry = self.slot_mut(slot);
-        entry.set_pool(pool);
-        entry.stamp = stamp;
-        self.push_newest(slot);
-        self.list_mut(pool).moved_in += 1;
-    }
-
-    fn set_newer(&mut self, pool: u16, slot: u32, newer: u32) {
-        match slot {
+    /// Takes a block out of its pool.
+    #[inline]
+    pub(super) fn unlink_fifo(&mut self, block: &Block) {
+        let (pool, older, newer) = (block.pool(), block.older(), block.newer());
+        match older {
             NONE => self.list_mut(pool).oldest = newer,
-            slot => self.slot_mut(slot).newer = newer,
+            older => self.block_mut(older).set_newer(newer),
+        }
+        match newer {
+            NONE => self.list_mut(pool).newest = older,
+            newer => self.block_mut(newer).set_older(older),
         }
     }
 
-    fn set_older(&mut self, pool: u16, slot: u32, older: u32) {
-        match slot {
-            NONE => self.list_mut(pool).newest = older,
-            slot => self.slot_mut(slot).older = older,
+    /// Tells a block's neighbours that it has moved.
+    pub(super) fn redirect_fifo(&mut self, block: &Block, to: u32) {
+        match block.older() {
+            NONE => self.list_mut(block.pool()).oldest = to,
+            older => self.block_mut(older).set_newer(to),
         }
+        match block.newer() {
+            NONE => self.list_mut(block.pool()).newest = to,
+            newer => self.block_mut(newer).set_older(to),
+        }
+    }
+
+    /// Moves a block to the newest end of a pool, which may be its own.
+    pub(super) fn renew(&mut self, number: u32, owner: (u16, u32)) {
+        let block = *self.block(number);
+        self.unlink_fifo(&block);
+        let older = self.push_newest(owner.0, number);
+        let block = self.block_mut(number);
+        block.set_owner(owner);
+        block.set_older(older);
+        block.set_newer(NONE);
+    }
+
+    /// Moves a block with its pages to another pool.
+    pub(super) fn move_to(&mut self, number: u32, owner: (u16, u32)) {
+        let block = self.block(number);
+        let (from, pages) = (block.pool(), u64::from(block.pages()));
+        self.renew(number, owner);
+        let list = self.list_mut(from);
+        list.used -= pages;
+        list.moved_out += pages;
+        let list = self.list_mut(owner.0);
+        list.used += pages;
+        list.moved_in += pages;
     }
 }

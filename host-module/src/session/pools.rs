@@ -105,13 +105,15 @@ impl Session {
     fn remove_pool_pages(&self, number: u32) {
         for shard in self.shards.iter() {
             self.walk(shard, |store, bin| {
-                for _ in 0..Bin::SIZE {
-                    match store.remove_oldest(number as u16, Reason::Flush) {
-                        Some(page) => bin.add(page),
-                        None => return Walk::Done,
-                    }
+                let pages = Bin::SIZE as u32;
+                let removed = store.remove_oldest(number as u16, pages, Reason::Flush, |page| {
+                    bin.add(page);
+                });
+                if removed < pages {
+                    Walk::Done
+                } else {
+                    Walk::More
                 }
-                Walk::More
             });
         }
     }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The unit in which the caller supplies memory, and what is kept in it: items of a size that is a
+//! power of two, found by number.
+
+use super::block::Block;
+use super::bucket::Head;
+use super::file::File;
+use super::leaf::{Leaf, Owner};
+use super::{Storage, Store};
+use zerocopy::{transmute_mut, transmute_ref};
+
+/// Memory for items of one kind.
+///
+/// An empty segment is all zeroes, and zeroed memory of this size is an empty segment.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Segment([u64; 512]);
+
+impl Segment {
+    /// An empty segment.
+    pub const EMPTY: Self = Self([0; 512]);
+}
+
+/// What a segment holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Blocks.
+    Blocks,
+    /// Heads of the buckets of blocks.
+    Buckets,
+    /// Files.
+    Files,
+    /// Heads of the buckets of files.
+    FileBuckets,
+    /// Handles of blocks with more than one page.
+    Leaves,
+    /// Who owns a leaf.
+    Owners,
+}
+
+impl Kind {
+    /// All of them, by their number.
+    pub const ALL: [Self; 6] = [
+        Self::Blocks,
+        Self::Buckets,
+        Self::Files,
+        Self::FileBuckets,
+        Self::Leaves,
+        Self::Owners,
+    ];
+}
+
+/// What segments are made of.
+pub(super) trait Item: Sized + 'static {
+    /// Items in a segment: a power of two.
+    const EACH: u32;
+
+    fn items(segment: &Segment) -> &[Self];
+
+    fn items_mut(segment: &mut Segment) -> &mut [Self];
+}
+
+macro_rules! item {
+    ($($item:ty: $each:literal)*) => {
+        $(
+            impl Item for $item {
+                const EACH: u32 = $each;
+
+                #[inline]
+                fn items(segment: &Segment) -> &[Self] {
+                    let items: &[Self; $each] = transmute_ref!(&segment.0);
+                    items
+                }
+
+                #[inline]
+                fn items_mut(segment: &mut Segment) -> &mut [Self] {
+                    let items: &mut [Self; $each] = transmute_mut!(&mut segment.0);
+                    items
+                }
+            }
+        )*
+    };
+}
+
+item! {
+    Block: 128
+    File: 128
+    Head: 1024
+    Leaf: 64
+    Owner: 1024
+}
+
+impl<S: Storage> Store<S> {
+    #[inline]
+    pub(super) fn item<T: Item>(&self, kind: Kind, number: u32) -> &T {
+        let segment = self.storage.segment(kind, (number / T::EACH) as usize);
+        &T::items(segment)[(number % T::EACH) as usize]
+    }
+
+    #[inline]
+    pub(super) fn item_mut<T: Item>(&mut self, kind: Kind, number: u32) -> &mut T {
+        let segment = self.storage.segment_mut(kind, (number / T::EACH) as usize);
+        &mut T::items_mut(segment)[(number % T::EACH) as usize]
+    }
+
+    /// How many items of a kind there is memory for.
+    pub(super) fn capacity<T: Item>(&self, kind: Kind) -> usize {
+        self.storage.segments(kind) * T::EACH as usize
+    }
+}
+
+const _: () = assert!(size_of::<Segment>() == ddabi::PAGE_SIZE);

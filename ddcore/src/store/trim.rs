@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is no longer needed: what is in the last segments moves to free places before.
+
+use super::block::Block;
+use super::bucket::Head;
+use super::file::File;
+use super::leaf::{Leaf, Owner};
+use super::segment::{Item, Kind};
+use super::{Storage, Store};
+
+impl<S: Storage> Store<S> {
+    /// Whether [`Store::trim`] would find something to do.
+    pub const fn is_slack(&self) -> bool {
+        self.blocks.is_slack() || self.leaves.is_slack() || self.files_slack()
+    }
+
+    /// Takes up to `steps` unused places at the ends out of use. The caller may free the segments
+    /// behind those that are still [needed](Store::needed); they are as zeroed as they came.
+    pub fn trim(&mut self, steps: u32) {
+        self.settle::<Block>();
+        self.settle::<Leaf>();
+        self.settle::<File>();
+        for _ in 0..steps {
+            if self.blocks.is_slack() {
+                self.drop_block();
+            } else if self.leaves.is_slack() {
+                self.drop_leaf();
+            } else if self.files_slack() {
+                self.files_stuck = !self.drop_file();
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// How many segments of a kind are needed.
+    pub fn needed(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Blocks => self.blocks.segments(Block::EACH),
+            Kind::Buckets => self.blocks.segments(Head::EACH),
+            Kind::Files => self.files.segments(File::EACH),
+            Kind::FileBuckets => self.files.segments(Head::EACH),
+            Kind::Leaves => self.leaves.segments(Leaf::EACH),
+            Kind::Owners => self.leaves.segments(Owner::EACH),
+        }
+    }
+
+    /// A file with many blocks cannot move; those below it wait until it goes.
+    const fn files_slack(&self) -> bool {
+        !self.files_stuck && self.files.is_slack()
+    }
+
+    /// Takes the highest place for a block out of use: a block there moves to a free one.
+    fn drop_block(&mut self) {
+        let highest = self.blocks.high - 1;
+        if self.block(highest).is_used() {
+            let target = self.vacancy::<Block>();
+            self.redirect_bucket(highest, target);
+            self.redirect_block(highest, target);
+            *self.block_mut(target) = *self.block(highest);
+        } else {
+            self.withdraw::<Block>(highest);
+        }
+        *self.block_mut(highest) = Block::default();
+        self.lower_blocks();
+    }
+}
