@@ -2,10 +2,11 @@
 
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
-//! One file per verb (`build`, `demo`, `figures`, `kernel`, `lint`, `test`, `vm`); the
+//! One file per verb (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `test`, `vm`); the
 //! others are what verbs work on.
 
 // Verbs.
+mod bench;
 mod build;
 mod demo;
 mod figures;
@@ -46,6 +47,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Bench(bench::Args),
     Build(build::Args),
     Demo(demo::Args),
     Figures(figures::Args),
@@ -57,6 +59,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
+        Verb::Bench(args) => bench::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Figures(args) => figures::run(&args),

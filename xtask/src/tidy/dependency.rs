@@ -19,6 +19,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddload", &[]),
     ("ddlab", &["ddagent"]),
     ("ddfuzz", &["ddabi", "ddcore", "ddsim"]),
+    ("ddbench", &["ddabi", "ddcore", "ddlab"]),
     ("dddemo", &["ddabi", "ddlab", "ddload"]),
     (
         "ddscenarios",

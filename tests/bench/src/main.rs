@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine beside its peers, by the clock: `cargo xtask bench engine`.
+//!
+//! - [`mix`]: what is asked; [`cache`]: of whom; [`engine`], [`peer`]: the caches;
+//! - [`contest`]: which cases there are; [`measure`]: one of them, with [`frames`] if data is copied;
+//! - [`victims`]: how long it takes to choose a victim;
+//! - [`verdict`]: the promises; [`outcome`]: the report.
+
+mod cache;
+mod contest;
+mod engine;
+mod frames;
+mod measure;
+mod mix;
+mod outcome;
+mod peer;
+mod verdict;
+mod victims;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Measures the engine beside its peers
+#[derive(Debug, Parser)]
+struct Args {
+    /// Leave the largest size out
+    #[arg(long)]
+    quick: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Only these mixes
+    #[arg(long = "mix", value_enum)]
+    mixes: Vec<mix::Mix>,
+    /// Only the engine, without its peers
+    #[arg(long)]
+    only: bool,
+    /// Folder for result.json
+    #[arg(long, default_value = "target/bench-engine")]
+    out: PathBuf,
+}
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let outcome = contest::run(args.quick, args.only, &args.mixes);
+    ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        println!("{}", outcome.summary());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The peers: caches in general use, and the structure the paper describes.
+//!
+//! All hash with the same fast hasher, and none copies data. A get takes the page out, as in an
+//! exclusive cache.
+
+mod foyer;
+mod lru;
+mod moka;
+mod objects;
+mod quick;
+
+pub(crate) use self::{foyer::Foyer, lru::Lru, moka::Moka, objects::Objects, quick::Quick};
+
+use foldhash::fast::FixedState;
+
+/// The hasher of all peers.
+fn hasher() -> FixedState {
+    FixedState::with_seed(7)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The promises. Each compares figures of one run, for only these were taken alike.
+
+use ddlab::report::Target;
+
+use crate::{
+    contest::{ENGINE, NOTHING, PEERS, SIZES},
+    measure::Sample,
+    mix::Mix,
+};
+
+/// All promises for which there are figures.
+pub(crate) fn targets(samples: &[Sample], victim_ns: f64) -> Vec<Target> {
+    let figures = Figures(samples);
+    let mut targets = Vec::new();
+    for (mix, share) in [(Mix::Random, 3.0), (Mix::Runs, 8.0)] {
+        for pages in SIZES {
+            targets.extend(figures.beside_peers(mix, pages, share));
+        }
+    }
+    for (mix, growth) in [(Mix::Random, 3.5), (Mix::Runs, 2.0)] {
+        targets.extend(figures.growth(mix, growth));
+    }
+    for mix in Mix::ALL {
+        for pages in SIZES {
+            targets.extend(figures.copying(mix, pages));
+        }
+    }
+    for mix in [Mix::Random, Mix::Runs] {
+        for pages in SIZES {
+            targets.extend(figures.threads(mix, pages));
+        }
+    }
+    let bytes = samples.iter().filter_map(|sample| sample.index_bytes);
+    if let Some(most) = bytes.reduce(f64::max) {
+        let name = "index of a page, worst mix";
+        targets.push(Target::at_most(name, 64.0, most, "bytes"));
+    }
+    let name = "victim among 1000 VMs and 100 containers";
+    targets.push(Target::at_most(name, 10.0, victim_ns / 1000.0, "us"));
+    targets
+}
+
+struct Figures<'a>(&'a [Sample]);
+
+impl Figures<'_> {
+    fn ns(&self, cache: &str, mix: Mix, pages: u64, (threads, copies): (u64, bool)) -> Option<f64> {
+        let is_it = |sample: &&Sample| {
+            let case = &sample.case;
+            (case.cache, case.mix, case.pages) == (cache, mix, pages)
+                && (case.threads, case.copies) == (threads, copies)
+        };
+        Some(self.0.iter().find(is_it)?.median_ns)
+    }
+
+    fn engine(&self, mix: Mix, pages: u64) -> Option<f64> {
+        self.ns(ENGINE, mix, pages, (1, false))
+    }
+
+    fn beside_peers(&self, mix: Mix, pages: u64, share: f64) -> Option<Target> {
+        let peers = PEERS.iter();
+        let peers = peers.filter_map(|peer| self.ns(peer, mix, pages, (1, false)));
+        let fastest = peers.reduce(f64::min)?;
+        let name = format!("{}, {}: the fastest peer takes", mix.name(), size(pages));
+        let times = fastest / self.engine(mix, pages)?;
+        Some(Target::at_least(name, share, times, "times as long"))
+    }
+
+    fn growth(&self, mix: Mix, most: f64) -> Option<Target> {
+        let [small, .., large] = SIZES;
+        let times = self.engine(mix, large)? / self.engine(mix, small)?;
+        let name = format!("{}: {} beside {}", mix.name(), size(large), size(small));
+        Some(Target::at_most(name, most, times, "times"))
+    }
+
+    fn copying(&self, mix: Mix, pages: u64) -> Option<Target> {
+        let engine = self.ns(ENGINE, mix, pages, (1, true))?;
+        let copies = self.ns(NOTHING, mix, pages, (1, true))?;
+        if mix.overflows() {
+            // Misses copy nothing: the two have not done the same.
+            return None;
+        }
+        let name = format!(
+            "{}, {}: copies and all beside the copies",
+            mix.name(),
+            size(pages)
+        );
+        Some(Target::at_most(name, 1.3, engine / copies, "times"))
+    }
+
+    fn threads(&self, mix: Mix, pages: u64) -> Option<Target> {
+        let two = self.ns(ENGINE, mix, pages, (2, false))?;
+        let name = format!("{}, {}: two guests beside one", mix.name(), size(pages));
+        let times = self.engine(mix, pages)? / two;
+        Some(Target::at_least(name, 1.8, times, "times"))
+    }
+}
+
+fn size(pages: u64) -> String {
+    match pages {
+        0..0x10_0000 => format!("{} Ki pages", pages >> 10),
+        _ => format!("{} Mi pages", pages >> 20),
+    }
+}
