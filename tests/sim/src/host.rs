@@ -9,7 +9,9 @@ use crate::page::Page;
 use ddcore::partition::{Entity, entitle, victim};
 use ddcore::policy::order::Queue;
 use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full, pressure};
-use ddcore::store::{Entry, Hasher, List, Reason, Segment, Storage, Store};
+use ddcore::store::{
+    Batch, Group, Hasher, Kind, List, Reason, Removed, Segment, Storage, Store, age,
+};
 
 /// How the tier is divided.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,19 +48,19 @@ pub struct Counts {
 
 #[derive(Debug, Default)]
 struct Memory {
-    segments: Vec<Segment>,
+    segments: [Vec<Segment>; Kind::ALL.len()],
     lists: Vec<List>,
 }
 
 impl Storage for Memory {
-    fn segments(&self) -> usize {
-        self.segments.len()
+    fn segments(&self, kind: Kind) -> usize {
+        self.segments[kind as usize].len()
     }
-    fn segment(&self, number: usize) -> &Segment {
-        &self.segments[number]
+    fn segment(&self, kind: Kind, number: usize) -> &Segment {
+        &self.segments[kind as usize][number]
     }
-    fn segment_mut(&mut self, number: usize) -> &mut Segment {
-        &mut self.segments[number]
+    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
+        &mut self.segments[kind as usize][number]
     }
     fn lists(&self) -> &[List] {
         &self.lists
@@ -74,12 +76,35 @@ struct Pool {
     order: Order,
 }
 
+/// A VM with a store of one shard.
 #[derive(Debug)]
 struct Vm {
     weight: u32,
     store: Store<Memory>,
+    batch: Batch,
     pools: Vec<Pool>,
 }
+
+impl Vm {
+    /// Looks for a page in the store, which belongs to `list` if it is put.
+    fn visit(&mut self, page: Page, list: u16, visit: impl FnOnce(&mut Store<Memory>, &Group<'_>)) {
+        let Self { store, batch, .. } = self;
+        batch.add(&HASHER, &page.key(), 1, (0, list));
+        let mut visit = Some(visit);
+        batch.by_shard(0, |_, group| {
+            if let Some(visit) = visit.take() {
+                visit(store, &group);
+            }
+        });
+    }
+}
+
+/// Of all stores: nobody here chooses keys that collide.
+const HASHER: Hasher = Hasher::new(0);
+
+/// Steps of a stamp in which as many pages are put as the tier holds. The store cuts stamps off at
+/// a million steps.
+const STEPS: u64 = 1 << 12;
 
 /// The memory tier of a host.
 #[derive(Debug)]
@@ -89,8 +114,10 @@ pub struct Host {
     mode: Mode,
     vms: Vec<Vm>,
     used: u64,
-    /// Puts so far: the age of a page.
-    now: u32,
+    /// Puts so far: what ages pages.
+    puts: u64,
+    /// Puts in a step of a stamp.
+    step: u64,
 }
 
 impl Host {
@@ -102,7 +129,12 @@ impl Host {
             mode,
             vms: Vec::new(),
             used: 0,
-            now: 0,
+            puts: 0,
+            step: if capacity < STEPS {
+                1
+            } else {
+                capacity / STEPS
+            },
         }
     }
 
@@ -110,7 +142,8 @@ impl Host {
     pub fn add_vm(&mut self, weight: u32) -> usize {
         self.vms.push(Vm {
             weight,
-            store: Store::new(Memory::default(), Hasher::new(0)),
+            store: Store::new(Memory::default(), HASHER),
+            batch: Batch::new(),
             pools: Vec::new(),
         });
         self.vms.len() - 1
@@ -185,23 +218,26 @@ impl Host {
                 return false;
             }
         }
-        self.now += 1;
-        let store = &mut self.vms[id.vm].store;
-        if store.room() == 0 {
-            store.storage_mut().segments.push(Segment::EMPTY);
-        }
-        let entry = Entry {
-            pool: list(id.pool, class.number()),
-            handle: 0,
-            stamp: self.now,
-        };
-        let inserted = store.insert(&page.key(), entry);
-        if let Some(replaced) = inserted.replaced {
-            replaced.into_handle();
-            self.used -= 1;
-        }
-        self.used += u64::from(inserted.stored);
-        inserted.stored
+        self.puts += 1;
+        let now = self.now();
+        let (mut stored, mut replaced) = (0, 0);
+        self.vms[id.vm].visit(page, list(id.pool, class.number()), |store, group| {
+            while let Some(kind) = store.lack(group.len()) {
+                store.storage_mut().segments[kind as usize].push(Segment::EMPTY);
+            }
+            let drop = |_, page: Removed| {
+                page.into_handle();
+                replaced += 1;
+            };
+            store.insert(group, now, &[0], drop, |part| stored += part.pages() as u64);
+        });
+        self.used = self.used + stored - replaced;
+        stored > 0
+    }
+
+    /// The stamp of what is put now.
+    fn now(&self) -> u32 {
+        (self.puts / self.step) as u32
     }
 
     /// What the guest is told about a pool.
@@ -248,8 +284,13 @@ impl Host {
     }
 
     fn remove(&mut self, vm: usize, page: Page, reason: Reason) -> bool {
-        let removed = self.vms[vm].store.remove(&page.key(), reason);
-        let found = removed.is_some();
+        let mut found = false;
+        self.vms[vm].visit(page, 0, |store, group| {
+            store.take(group, reason, |_, page| {
+                page.into_handle();
+                found = true;
+            });
+        });
         self.used -= u64::from(found);
         found
     }
@@ -302,11 +343,11 @@ impl Host {
                 break;
             };
             let list = list(id.pool, class);
-            let Some(removed) = self.vms[id.vm].store.remove_oldest(list, Reason::Eviction) else {
+            let removed = remove_oldest(&mut self.vms[id.vm].store, list);
+            if removed == 0 {
                 break;
-            };
-            removed.into_handle();
-            evicted += 1;
+            }
+            evicted += removed;
         }
         evicted
     }
@@ -320,16 +361,16 @@ impl Host {
                     let Some(stamp) = vm.store.oldest_stamp(list) else {
                         continue;
                     };
-                    if oldest.is_none_or(|(least, ..)| stamp < least) {
-                        oldest = Some((stamp, at, list));
+                    let its = age(self.now(), stamp);
+                    if oldest.is_none_or(|(age, ..)| its > age) {
+                        oldest = Some((its, at, list));
                     }
                 }
             }
             let Some((_, vm, list)) = oldest else {
                 break;
             };
-            let removed = self.vms[vm].store.remove_oldest(list, Reason::Eviction);
-            evicted += u64::from(removed.is_some());
+            evicted += remove_oldest(&mut self.vms[vm].store, list);
         }
         evicted
     }
@@ -341,11 +382,19 @@ impl Host {
             let list = list(id.pool, class);
             queue.used = vm.store.storage().lists[usize::from(list)].used;
             if let Some(stamp) = vm.store.oldest_stamp(list) {
-                queue.oldest = self.now.wrapping_sub(stamp);
+                queue.oldest = age(self.now(), stamp);
             }
         }
         vm.pools[id.pool].order.victim(&queues)
     }
+}
+
+/// Frees the oldest page of a list; says how many that were.
+fn remove_oldest(store: &mut Store<Memory>, list: u16) -> u64 {
+    let free = |page: Removed| {
+        page.into_handle();
+    };
+    store.remove_oldest(list, 1, Reason::Eviction, free).into()
 }
 
 fn list(pool: usize, class: usize) -> u16 {
