@@ -28,6 +28,7 @@ mod arena;
 pub mod batch;
 pub mod block;
 mod bucket;
+mod cohort;
 mod fifo;
 mod file;
 pub mod hash;
@@ -49,7 +50,6 @@ pub use segment::{Kind, Segment};
 pub use walk::{Cursor, Walk};
 
 use arena::Arena;
-use block::Name;
 use ddabi::key::PageKey;
 
 /// No block, no file, no leaf. Number 0 is never used, so that zeroed memory is an empty segment.
@@ -80,10 +80,13 @@ pub struct Store<S> {
     blocks: Arena,
     files: Arena,
     leaves: Arena,
+    cohorts: Arena,
     /// Whether the last file is too large to be moved; until another one goes.
     files_stuck: bool,
     /// Pages in all blocks.
     pages: u64,
+    /// Pieces that can be inserted for certain; perhaps more.
+    room: u32,
 }
 
 impl<S: Storage> Store<S> {
@@ -95,8 +98,10 @@ impl<S: Storage> Store<S> {
             blocks: Arena::new(),
             files: Arena::new(),
             leaves: Arena::new(),
+            cohorts: Arena::new(),
             files_stuck: false,
             pages: 0,
+            room: 0,
         }
     }
 
@@ -107,6 +112,7 @@ impl<S: Storage> Store<S> {
 
     /// The storage, to be extended or cut as [`Storage`] says.
     pub fn storage_mut(&mut self) -> &mut S {
+        self.room = 0;
         &mut self.storage
     }
 
@@ -128,14 +134,14 @@ impl<S: Storage> Store<S> {
             if block.present() & part.mask != 0 {
                 return Some(block.pool());
             }
-            number = self.find_block_from(block.chain(), Name::new(file, part.block));
+            number = self.next_block(number, part.hash);
         }
         None
     }
 
     /// When the oldest pages of a pool came: the lower 20 bits of their stamp.
     pub fn oldest_stamp(&self, pool: u16) -> Option<u32> {
-        match self.storage.lists().get(usize::from(pool))?.oldest {
+        match self.oldest(pool) {
             NONE => None,
             number => Some(self.block(number).stamp()),
         }

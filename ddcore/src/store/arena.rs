@@ -14,12 +14,17 @@ pub(super) struct Arena {
     pub(super) used: u32,
     /// First free number below `high`.
     free: u32,
-    /// One less than the power of two that is not below `high`.
+    /// Buckets in the table of these items, if they have one.
+    buckets: u32,
+    /// One less than the power of two that is not below `buckets`.
     mask: u32,
     /// Numbers that became free last, to be used first: they are not in the list.
     fresh: [u32; FRESH],
     fresh_count: usize,
 }
+
+/// Numbers for which there is a bucket.
+pub(super) const NUMBERS: u32 = 4;
 
 /// So many numbers go and come without touching the list of free ones.
 const FRESH: usize = 64;
@@ -30,6 +35,7 @@ impl Arena {
             high: 1,
             used: 0,
             free: NONE,
+            buckets: 1,
             mask: 0,
             fresh: [NONE; FRESH],
             fresh_count: 0,
@@ -39,14 +45,20 @@ impl Arena {
     /// Sets how many numbers have been used.
     pub(super) fn set_high(&mut self, high: u32) {
         self.high = high;
-        self.mask = high.next_power_of_two() - 1;
+        self.buckets = high.div_ceil(NUMBERS);
+        self.mask = self.buckets.next_power_of_two() - 1;
     }
 
-    /// The bucket of a hash, in a table with a bucket for each number below `high`.
+    /// How many buckets there are.
+    pub(super) const fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// The bucket of a hash.
     #[inline]
     pub(super) const fn bucket(&self, hash: u32) -> u32 {
         let bucket = hash & self.mask;
-        if bucket < self.high {
+        if bucket < self.buckets {
             bucket
         } else {
             bucket & self.mask >> 1
@@ -55,8 +67,7 @@ impl Arena {
 
     /// The bucket that was split to make the last one, of which there are at least two.
     pub(super) const fn parent(&self) -> u32 {
-        let mask = self.high.next_power_of_two() - 1;
-        (self.high - 1) & mask >> 1
+        (self.buckets - 1) & self.mask >> 1
     }
 
     /// Whether there are so many unused numbers that memory should be given back.
@@ -75,10 +86,19 @@ impl Arena {
 
     /// How many segments with `each` items are needed.
     pub(super) const fn segments(&self, each: u32) -> usize {
+        self.segments_of(self.high, each)
+    }
+
+    /// How many segments with `each` buckets are needed.
+    pub(super) const fn bucket_segments(&self, each: u32) -> usize {
+        self.segments_of(self.buckets, each)
+    }
+
+    const fn segments_of(&self, items: u32, each: u32) -> usize {
         if self.high == 1 {
             0
         } else {
-            self.high.div_ceil(each) as usize
+            items.div_ceil(each) as usize
         }
     }
 }
@@ -189,9 +209,9 @@ mod tests {
     fn splitting_moves_hashes_only_between_parent_and_child() {
         let mut arena = Arena::new();
         for high in 1u32..200 {
-            arena.set_high(high);
+            arena.set_high(high * NUMBERS);
             let mut next = arena;
-            next.set_high(high + 1);
+            next.set_high((high + 1) * NUMBERS);
             for hash in 0u32..5000 {
                 let (before, after) = (arena.bucket(hash), next.bucket(hash));
                 assert!(before < high && after <= high);

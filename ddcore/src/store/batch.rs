@@ -4,7 +4,7 @@
 //! before any lock is taken.
 
 use super::block::{BLOCK_PAGES, MAX_KEPT_INDEX};
-use super::hash::{block_hash, group_hash, in_group, Hasher, BLOCK_BITS};
+use super::hash::{in_group, Hasher, BLOCK_BITS};
 use ddabi::key::{FileKey, PageKey};
 
 /// Most parts in a batch: more misses than that no processor overlaps.
@@ -53,7 +53,7 @@ impl Part {
             file: key.file,
             file_hash,
             block,
-            hash: block_hash(file_hash, block),
+            hash: hasher.block(file_hash, block),
             mask: u16::from(known) << (key.index % BLOCK_PAGES as u64),
             ..Self::default()
         }
@@ -128,7 +128,7 @@ impl Batch {
             let count = (BLOCK_PAGES - page).min(pages - done);
             let mask = (u16::MAX >> (BLOCK_PAGES - count)) << page;
             let block = (index >> BLOCK_BITS) as u32;
-            let group = group_hash(file, block);
+            let group = hasher.group(file, block);
             self.parts[self.count] = Part {
                 file: first.file,
                 file_hash: file,
@@ -138,7 +138,7 @@ impl Batch {
                 pool,
                 pages: count as u16,
                 place: (place + done) as u16,
-                shard: (group >> 48) as u16,
+                shard: (group >> 56) as u16,
             };
             self.count += 1;
             done += count;

@@ -3,9 +3,10 @@
 //! A block: pages among 16 neighbours of a file that have one owner, in 32 bytes.
 
 use super::arena::{Arena, Piece};
+use super::cohort::{Seat, SEAT_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Storage, Store};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Pages in a block.
@@ -15,7 +16,7 @@ pub const BLOCK_PAGES: usize = 1 << BLOCK_BITS;
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
 
 /// Largest pool number.
-pub const MAX_POOL: u16 = (1 << POOL.bits) - 1;
+pub const MAX_POOL: u16 = u16::MAX;
 
 /// Largest index of a page that is kept: that of files up to 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
@@ -23,18 +24,18 @@ pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
 /// Bits of a stamp; others are cut off.
 pub const STAMP_BITS: u32 = 20;
 
-/// Bits of the number of a block or a file: 128 MiB of blocks in a shard.
-pub(super) const NUMBER_BITS: u32 = 22;
+/// Bits of the number of a block or a file: 256 MiB of blocks in a shard.
+pub(super) const NUMBER_BITS: u32 = 23;
 
 /// Some bits of a word.
 #[derive(Clone, Copy)]
-struct Field {
+pub(super) struct Field {
     shift: u32,
     bits: u32,
 }
 
 impl Field {
-    const fn new(shift: u32, bits: u32) -> Self {
+    pub(super) const fn new(shift: u32, bits: u32) -> Self {
         Self { shift, bits }
     }
 
@@ -42,68 +43,65 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    const fn get(self, word: u64) -> u32 {
+    #[inline]
+    pub(super) const fn get(self, word: u64) -> u32 {
         (word >> self.shift & self.mask()) as u32
     }
 
-    const fn put(self, value: u32) -> u64 {
+    #[inline]
+    pub(super) const fn put(self, value: u32) -> u64 {
         (value as u64 & self.mask()) << self.shift
     }
 
-    fn set(self, word: &mut u64, value: u32) {
+    #[inline]
+    pub(super) fn set(self, word: &mut u64, value: u32) {
         *word = *word & !(self.mask() << self.shift) | self.put(value);
     }
 }
 
-const OLDER: Field = Field::new(0, NUMBER_BITS);
-const NEWER: Field = Field::new(22, NUMBER_BITS);
-const PRESENT: Field = Field::new(44, 16);
+const SEAT: Field = Field::new(0, SEAT_BITS);
+const PRESENT: Field = Field::new(SEAT_BITS, 16);
+const STAMP: Field = Field::new(44, STAMP_BITS);
 
-const BEFORE: Field = Field::new(0, NUMBER_BITS);
-const AFTER: Field = Field::new(22, NUMBER_BITS);
-const POOL: Field = Field::new(44, 10);
-const STAMP_LOW: Field = Field::new(54, 10);
-
-const FILE: Field = Field::new(0, NUMBER_BITS);
-const INDEX: Field = Field::new(22, 32);
-const STAMP_HIGH: Field = Field::new(54, 10);
+const FILE: Field = Field::new(0, 32);
+const INDEX: Field = Field::new(32, 32);
 
 const BODY: Field = Field::new(0, 32);
 const CHAIN: Field = Field::new(32, NUMBER_BITS);
-const HIGH: Field = Field::new(54, 8);
+const HIGH: Field = Field::new(56, 8);
 
 /// What the words hold. There are two kinds:
 ///
 /// | field | used | free |
 /// |---|---|---|
 /// | `present` | the pages it has, a bit each; never zero | zero |
-/// | file, index, pool, stamp | of all its pages | zero |
+/// | `seat`, `stamp` | where it stands in the order of its pool, when its last page came | zero |
+/// | file, index, pool | of all its pages | zero |
 /// | `high` | upper eight bits of all its handles | zero |
-/// | `body` | one page: lower bits of its handle; more: number of the leaf with the lower bits | zero |
-/// | `chain` | next in the bucket | zero |
-/// | `older`, `newer` | neighbours in the pool's FIFO | neighbours in the list of free blocks |
-/// | `before`, `after` | neighbours in the list of the file's blocks | zero |
+/// | `body` | one page: lower bits of its handle; more: number of the leaf with the lower bits | neighbour in the list of free blocks |
+/// | `chain` | next in the bucket, if it has more than fit | the other neighbour |
+/// | `hash` | of file and index | zero |
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
-    /// Neighbours in the FIFO, present pages.
+    /// Seat, present pages, stamp.
     age: u64,
-    /// Neighbours in the file, pool, lower bits of the stamp.
-    kin: u64,
-    /// File, index in it, upper bits of the stamp.
+    /// File, index in it.
     name: u64,
     /// Body, chain, upper bits of the handles.
     content: u64,
+    /// Spares a look at the file when a bucket is split, and when a block is evicted.
+    hash: u32,
+    pool: u16,
+    reserved: u16,
 }
 
 /// Where a block stands on its lists.
 pub(super) struct Position {
     /// Next in the bucket.
     pub(super) chain: u32,
-    /// Neighbour in the pool's FIFO: it is the newest itself.
-    pub(super) older: u32,
-    /// Neighbour in the file's list: it is the first itself.
-    pub(super) after: u32,
+    /// In the order of its pool.
+    pub(super) seat: Seat,
 }
 
 /// What a block has.
@@ -131,33 +129,46 @@ macro_rules! fields {
 
 impl Block {
     fields! {
-        age OLDER older set_older
-        age NEWER newer set_newer
-        kin BEFORE before set_before
-        kin AFTER after set_after
         content BODY body set_body
         content CHAIN chain set_chain
     }
 
-    /// A block at the newest end of its pool and at the beginning of its file.
+    /// A block that was not there before.
     #[inline]
     pub(super) fn new(
-        name: Name,
+        (name, hash): (Name, u32),
         (pool, stamp): (u16, u32),
         at: &Position,
         content: &Content,
     ) -> Self {
         Self {
-            age: OLDER.put(at.older) | PRESENT.put(content.mask.into()),
-            kin: AFTER.put(at.after) | POOL.put(pool.into()) | STAMP_LOW.put(stamp),
-            name: name.0 | STAMP_HIGH.put(stamp >> STAMP_LOW.bits),
+            age: SEAT.put(at.seat.0) | PRESENT.put(content.mask.into()) | STAMP.put(stamp),
+            name: name.0,
             content: BODY.put(content.body) | CHAIN.put(at.chain) | HIGH.put(content.high),
+            hash,
+            pool,
+            reserved: 0,
         }
     }
 
     #[inline]
     pub(super) const fn name(&self) -> Name {
-        Name(self.name & ((1 << STAMP_HIGH.shift) - 1))
+        Name(self.name)
+    }
+
+    #[inline]
+    pub(super) const fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    #[inline]
+    pub(super) const fn seat(&self) -> Seat {
+        Seat(SEAT.get(self.age))
+    }
+
+    #[inline]
+    pub(super) fn set_seat(&mut self, seat: Seat) {
+        SEAT.set(&mut self.age, seat.0);
     }
 
     /// The number of its file.
@@ -205,7 +216,7 @@ impl Block {
 
     #[inline]
     pub(super) const fn pool(&self) -> u16 {
-        POOL.get(self.kin) as u16
+        self.pool
     }
 
     /// The upper bits of its handles.
@@ -215,13 +226,12 @@ impl Block {
     }
 
     pub(super) const fn stamp(&self) -> u32 {
-        STAMP_HIGH.get(self.name) << STAMP_LOW.bits | STAMP_LOW.get(self.kin)
+        STAMP.get(self.age)
     }
 
     pub(super) fn set_owner(&mut self, (pool, stamp): (u16, u32)) {
-        POOL.set(&mut self.kin, pool.into());
-        STAMP_LOW.set(&mut self.kin, stamp);
-        STAMP_HIGH.set(&mut self.name, stamp >> STAMP_LOW.bits);
+        self.pool = pool;
+        STAMP.set(&mut self.age, stamp);
     }
 }
 
@@ -252,13 +262,13 @@ impl Piece for Block {
 
     #[inline]
     fn free_links(&self) -> (u32, u32) {
-        (self.older(), self.newer())
+        (self.body(), self.chain())
     }
 
     #[inline]
     fn set_free(&mut self, before: u32, after: u32) {
         *self = Self {
-            age: OLDER.put(before) | NEWER.put(after),
+            content: BODY.put(before) | CHAIN.put(after),
             ..Self::default()
         };
     }
@@ -275,36 +285,48 @@ impl<S: Storage> Store<S> {
         self.item_mut(Kind::Blocks, number)
     }
 
-    /// Whether there are so many blocks that a processor's cache next to it cannot hold them: half
-    /// a MiB.
+    /// Whether there are so many blocks that a processor's cache next to it cannot hold them:
+    /// 128 KiB.
     #[inline]
     pub(super) const fn is_far(&self) -> bool {
-        self.blocks.high > 1 << 14
+        self.blocks.high > 1 << 12
     }
 
     /// Reads blocks, so that they are near when they are needed. The processor waits for all of
     /// them at a time, for nothing here depends on what is read.
+    #[inline]
     pub(super) fn touch(&self, numbers: &[u32]) {
-        let sum = numbers.iter().map(|number| self.block(*number).kin);
+        let sum = numbers.iter().map(|number| self.block(*number).hash);
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// After the block in `from` was copied to `to`, its neighbours learn of it.
+    /// Reads what will be changed if blocks go.
+    #[inline]
+    pub(super) fn touch_behind(&self, numbers: &[u32]) {
+        let sum = numbers.iter().map(|number| {
+            let block = self.block(*number);
+            let leaf = if block.has_leaf() {
+                self.leaf(block.body())[0]
+            } else {
+                0
+            };
+            let file = self.file(block.file()).chain();
+            leaf ^ file ^ self.cohort(block.seat().cohort()).older()
+        });
+        core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
+    }
+
+    /// After the block in `from` was copied to `to`, those who know it learn of it.
     pub(super) fn redirect_block(&mut self, from: u32, to: u32) {
         let block = *self.block(from);
-        match block.before() {
-            NONE => self.file_mut(block.file()).set_first(to),
-            before => self.block_mut(before).set_after(to),
-        }
-        if block.after() != NONE {
-            self.block_mut(block.after()).set_before(to);
-        }
         if block.has_leaf() {
             self.set_leaf_owner(block.body(), to);
         }
-        self.redirect_fifo(&block, to);
+        self.redirect_member(&block, to);
     }
 }
 
+const _: () = assert!(PRESENT.shift + PRESENT.bits <= STAMP.shift);
+const _: () = assert!(STAMP.shift + STAMP.bits <= 64 && CHAIN.shift + CHAIN.bits <= HIGH.shift);
 const _: () = assert!(size_of::<Block>() == 32);
 const _: () = assert!(ddabi::pool::MAX_POOLS <= MAX_POOL as u32 + 1);

@@ -1,53 +1,114 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hash tables of blocks and of files: linear hashing, one bucket for each number ever used. A
+//! The hash tables of blocks and of files: linear hashing, one bucket for four numbers ever used. A
 //! table grows by splitting one bucket and shrinks by joining two, so that no operation ever
-//! rehashes more than a chain.
+//! rehashes more than a bucket.
 //!
-//! The head of a bucket says beside the first number of the chain what spares a look at it: some
-//! bits of its hash, and whether it is the only one.
+//! A bucket has slots for eight numbers, each with some bits of its hash: what is looked for is
+//! found, or not found, without a look at anything else. If there are more than eight, the last slot
+//! has the first of a chain.
 
+use super::arena::NUMBERS;
 use super::batch::Part;
 use super::block::{Name, NUMBER_BITS};
-use super::hash::block_hash;
 use super::segment::Kind;
 use super::{Storage, Store, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The head of a bucket: a number, whether its chain ends there, and a tag. Zero is an empty
-/// bucket.
+/// Slots of a bucket.
+const SLOTS: usize = 8;
+
+/// The slot that may have a chain.
+const LAST: usize = SLOTS - 1;
+
+/// The slots of a bucket: numbers with tags. Zero is an empty slot; a chain has no tag.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
-pub(super) struct Head(u32);
+pub(super) struct Bucket([u32; SLOTS]);
 
-impl Head {
-    const LAST: u32 = 1 << NUMBER_BITS;
-    const TAG_SHIFT: u32 = NUMBER_BITS + 1;
-    /// The tag of a number whose hash was not at hand.
-    const ANY: u32 = 0;
+impl Bucket {
+    const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 
-    const fn new(first: u32, tag: u32, last: bool) -> Self {
-        Self(first | (last as u32) << NUMBER_BITS | tag << Self::TAG_SHIFT)
-    }
-
-    /// The tag of a hash: bits that do not choose the bucket; never [`Self::ANY`].
-    const fn tag(hash: u32) -> u32 {
-        hash >> Self::TAG_SHIFT | 1
-    }
-
-    pub(super) const fn first(self) -> u32 {
-        self.0 & (Self::LAST - 1)
-    }
-
-    /// The first number of the chain, if something with this hash may be there or behind it.
-    ///
-    /// Without branches: a wrong guess would wait for the head, and everything behind it too.
+    /// The tag of a hash, where a slot has it: bits that do not choose the bucket; never zero.
     #[inline]
-    pub(super) const fn candidate(self, hash: u32) -> u32 {
-        let tag = self.0 >> Self::TAG_SHIFT;
-        let other = (tag != Self::ANY) as u32 & (tag != Self::tag(hash)) as u32;
-        let excluded = other & self.0 >> NUMBER_BITS;
-        self.first() & excluded.wrapping_sub(1)
+    const fn tag(hash: u32) -> u32 {
+        hash & !Self::NUMBER | 1 << NUMBER_BITS
+    }
+
+    #[inline]
+    const fn number(slot: u32) -> u32 {
+        slot & Self::NUMBER
+    }
+
+    /// The first number of the chain.
+    #[inline]
+    const fn chain(&self) -> u32 {
+        let last = self.0[LAST];
+        if last > Self::NUMBER {
+            NONE
+        } else {
+            last
+        }
+    }
+
+    /// The number that has this hash, as far as can be told from here; or the first of the chain.
+    ///
+    /// Without branches: a wrong guess would wait for the bucket, and everything behind it too.
+    #[inline]
+    pub(super) fn candidate(&self, hash: u32) -> u32 {
+        let tag = Self::tag(hash);
+        let mut hits = 0;
+        for (at, slot) in self.0.iter().enumerate() {
+            hits |= u32::from(slot & !Self::NUMBER == tag) << at;
+        }
+        let slot = self.0[hits.trailing_zeros() as usize % SLOTS];
+        if hits == 0 {
+            self.chain()
+        } else {
+            Self::number(slot)
+        }
+    }
+
+    /// The candidate that comes after `number`, if that is in a slot.
+    fn after(&self, number: u32, hash: u32) -> Option<u32> {
+        let tag = Self::tag(hash);
+        let mut slots = self.0.iter();
+        slots.find(|slot| Self::number(**slot) == number && **slot > Self::NUMBER)?;
+        let next = slots.find(|slot| **slot & !Self::NUMBER == tag);
+        Some(next.map_or(self.chain(), |slot| Self::number(*slot)))
+    }
+
+    /// Adds a number; says which one comes behind it in the chain.
+    #[inline]
+    pub(super) fn add(&mut self, number: u32, hash: u32) -> u32 {
+        for slot in &mut self.0 {
+            if *slot == 0 {
+                *slot = number | Self::tag(hash);
+                return NONE;
+            }
+        }
+        let last = &mut self.0[LAST];
+        let next = Self::number(*last);
+        *last = number;
+        next
+    }
+
+    /// Puts `to` in the place of `from`, if that is in a slot; nothing if `to` is [`NONE`], unless
+    /// it is the end of a chain. Says whether it was there.
+    #[inline]
+    fn replace(&mut self, from: u32, to: u32) -> bool {
+        for slot in &mut self.0 {
+            if Self::number(*slot) == from {
+                *slot = if to == NONE { 0 } else { *slot ^ from ^ to };
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The numbers in slots other than that of the chain, then the first of the chain.
+    fn into_numbers(self) -> [u32; SLOTS] {
+        self.0.map(Self::number)
     }
 }
 
@@ -55,59 +116,42 @@ impl Head {
 macro_rules! table {
     (
         $arena:ident $buckets:ident $item:ident $item_mut:ident;
-        $head:ident $head_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
+        $bucket:ident $bucket_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
         $raise:ident $lower:ident; $hash:expr
     ) => {
         impl<S: Storage> Store<S> {
-            fn $head(&self, hash: u32) -> Head {
-                *self.item(Kind::$buckets, self.$arena.bucket(hash))
+            #[inline]
+            fn $bucket(&self, hash: u32) -> &Bucket {
+                self.item(Kind::$buckets, self.$arena.bucket(hash))
             }
 
-            fn $head_mut(&mut self, hash: u32) -> &mut Head {
+            #[inline]
+            fn $bucket_mut(&mut self, hash: u32) -> &mut Bucket {
                 let number = self.$arena.bucket(hash);
                 self.item_mut(Kind::$buckets, number)
             }
 
-            /// Puts an item into its bucket.
-            pub(super) fn $link(&mut self, number: u32) {
-                let hash: u32 = ($hash)(self, number);
-                let head = self.$head_mut(hash);
-                let next = head.first();
-                *head = Head::new(number, Head::tag(hash), next == NONE);
-                self.$item_mut(number).set_chain(next);
+            /// Puts an item into its bucket; says which one comes behind it. The caller tells the
+            /// item.
+            #[inline]
+            pub(super) fn $link(&mut self, number: u32, hash: u32) -> u32 {
+                self.$bucket_mut(hash).add(number, hash)
             }
 
             /// Takes an item out of its bucket, whose hash and successor are known.
             #[inline]
             pub(super) fn $unlink(&mut self, number: u32, next: u32, hash: u32) {
-                let head = self.$head_mut(hash);
-                let first = head.first();
-                if first == number {
-                    // With the tag for any, and perhaps not the last; or empty.
-                    *head = Head(next);
-                    return;
-                }
-                let mut at = first;
-                while at != NONE {
-                    let after = self.$item(at).chain();
-                    if after == number {
-                        self.$item_mut(at).set_chain(next);
-                        break;
-                    }
-                    at = after;
-                }
-                if at == first && next == NONE {
-                    self.$head_mut(hash).0 |= Head::LAST;
+                if !self.$bucket_mut(hash).replace(number, next) {
+                    self.$redirect(number, next, hash);
                 }
             }
 
             /// Whoever points to `from` in its bucket points to `to` afterwards.
-            pub(super) fn $redirect(&mut self, from: u32, to: u32) {
-                let hash: u32 = ($hash)(self, from);
-                let head = self.$head_mut(hash);
-                let mut at = head.first();
-                if at == from {
-                    head.0 ^= from ^ to;
+            #[inline(never)]
+            pub(super) fn $redirect(&mut self, from: u32, to: u32, hash: u32) {
+                let bucket = self.$bucket_mut(hash);
+                let mut at = bucket.chain();
+                if bucket.replace(from, to) {
                     return;
                 }
                 while at != NONE {
@@ -122,25 +166,34 @@ macro_rules! table {
 
             /// Empties a bucket; its items go where they belong now.
             fn $rehash(&mut self, bucket: u32) {
-                let head = self.item_mut::<Head>(Kind::$buckets, bucket);
-                let mut at = core::mem::take(head).first();
-                while at != NONE {
-                    let next = self.$item(at).chain();
-                    self.$link(at);
-                    at = next;
+                let bucket = core::mem::take(self.item_mut::<Bucket>(Kind::$buckets, bucket));
+                for mut at in bucket.into_numbers() {
+                    while at != NONE {
+                        let next = self.$item(at).chain();
+                        let hash: u32 = ($hash)(self, at);
+                        let chain = self.$link(at, hash);
+                        self.$item_mut(at).set_chain(chain);
+                        at = next;
+                    }
                 }
             }
 
-            /// One number more, and one bucket.
+            /// One number more, and perhaps a bucket.
             pub(super) fn $raise(&mut self) {
+                let before = self.$arena.buckets();
                 self.$arena.set_high(self.$arena.high + 1);
-                self.$rehash(self.$arena.parent());
+                if self.$arena.buckets() > before {
+                    self.$rehash(self.$arena.parent());
+                }
             }
 
-            /// One number less, and one bucket.
+            /// One number less, and perhaps a bucket.
             pub(super) fn $lower(&mut self) {
+                let before = self.$arena.buckets();
                 self.$arena.set_high(self.$arena.high - 1);
-                self.$rehash(self.$arena.high);
+                if self.$arena.buckets() < before {
+                    self.$rehash(before - 1);
+                }
             }
         }
     };
@@ -148,48 +201,74 @@ macro_rules! table {
 
 table! {
     blocks Buckets block block_mut;
-    block_head_of block_head_mut link_block unlink_block redirect_bucket rehash_blocks
+    block_bucket block_bucket_mut link_block unlink_block redirect_bucket rehash_blocks
     raise_blocks lower_blocks;
-    |store: &Self, number| {
-        let block = store.block(number);
-        block_hash(store.file(block.file()).hash(), block.index())
-    }
+    |store: &Self, number| store.block(number).hash()
 }
 
 table! {
     files FileBuckets file file_mut;
-    file_head_of file_head_mut link_file unlink_file redirect_file rehash_files
+    file_bucket file_bucket_mut link_file unlink_file redirect_file rehash_files
     raise_files lower_files;
-    |store: &Self, number| store.file(number).hash() as u32
+    |store: &Self, number| store.hasher.file(store.file(number).key()) as u32
 }
 
 impl<S: Storage> Store<S> {
-    /// The bucket of a file.
+    /// Where a file may be.
     #[inline]
-    pub(super) fn file_head(&self, hash: u64) -> Head {
-        self.file_head_of(hash as u32)
+    pub(super) fn file_candidate(&self, hash: u32) -> u32 {
+        if self.files.used == 0 {
+            return NONE;
+        }
+        self.file_bucket(hash).candidate(hash)
     }
 
-    /// The bucket of a part's block.
+    /// Where a block may be.
     #[inline]
-    pub(super) fn block_head(&self, part: &Part) -> Head {
-        self.block_head_of(part.hash)
+    pub(super) fn block_candidate(&self, hash: u32) -> u32 {
+        if self.blocks.used == 0 {
+            return NONE;
+        }
+        self.block_bucket(hash).candidate(hash)
     }
 
-    /// The first block with this name in a chain from `number` on.
+    /// Reads a bucket of blocks, so that it is near when it is needed.
     #[inline]
-    pub(super) fn find_block_from(&self, mut number: u32, name: Name) -> u32 {
-        while number != NONE {
-            let block = self.block(number);
-            if block.name() == name {
-                break;
-            }
-            number = block.chain();
+    pub(super) fn touch_bucket(&self, hash: u32) {
+        core::hint::black_box(self.block_bucket(hash).0[0]);
+    }
+
+    /// The file that may be behind another one in its bucket.
+    #[inline(never)]
+    pub(super) fn next_file(&self, number: u32, hash: u32) -> u32 {
+        let next = self.file_bucket(hash).after(number, hash);
+        next.unwrap_or_else(|| self.file(number).chain())
+    }
+
+    /// The first block with this name among a candidate and those behind it.
+    #[inline]
+    pub(super) fn find_block_from(&self, mut number: u32, hash: u32, name: Name) -> u32 {
+        while number != NONE && self.block(number).name() != name {
+            number = self.behind(number, hash);
         }
         number
     }
 
-    /// The first block of a part: there may be others in the chain behind it.
+    /// The block that may be behind another one in its bucket.
+    #[inline(never)]
+    fn behind(&self, number: u32, hash: u32) -> u32 {
+        let next = self.block_bucket(hash).after(number, hash);
+        next.unwrap_or_else(|| self.block(number).chain())
+    }
+
+    /// The next block with the same name.
+    pub(super) fn next_block(&self, number: u32, hash: u32) -> u32 {
+        let name = self.block(number).name();
+        self.find_block_from(self.behind(number, hash), hash, name)
+    }
+
+    /// The first block of a part: there may be others behind it.
+    #[inline]
     pub(super) fn find_block(&self, part: &Part, file: u32) -> u32 {
         if file == NONE {
             return NONE;
@@ -200,32 +279,53 @@ impl<S: Storage> Store<S> {
     /// The first block with a name.
     #[inline]
     pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
-        self.find_block_from(self.block_head_of(hash).candidate(hash), name)
-    }
-
-    /// Makes a block the first of its bucket; says which one was.
-    #[inline]
-    pub(super) fn chain_block(&mut self, number: u32, hash: u32) -> u32 {
-        let head = self.block_head_mut(hash);
-        let next = head.first();
-        *head = Head::new(number, Head::tag(hash), next == NONE);
-        next
+        self.find_block_from(self.block_candidate(hash), hash, name)
     }
 }
+
+/// A bucket has room for the numbers of two buckets like it.
+const _: () = assert!(NUMBERS as usize * 2 <= SLOTS && size_of::<Bucket>() == 32);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_head_excludes_only_a_lone_stranger() {
-        let hash = 0xabcd_1234;
-        let other = !hash;
-        let head = |tag, last| Head::new(7, tag, last);
-        assert_eq!(Head::default().candidate(hash), NONE);
-        assert_eq!(head(Head::tag(hash), true).candidate(hash), 7);
-        assert_eq!(head(Head::tag(other), true).candidate(hash), NONE);
-        assert_eq!(head(Head::tag(other), false).candidate(hash), 7);
-        assert_eq!(head(Head::ANY, true).candidate(hash), 7);
+    fn a_bucket_finds_what_it_has() {
+        const SLOTS: u32 = super::SLOTS as u32;
+        const LAST: u32 = SLOTS;
+        let hash = |number: u32| number << 24;
+        let mut bucket = Bucket::default();
+        assert_eq!(bucket.candidate(0), NONE);
+        for number in 1..=SLOTS {
+            assert_eq!(bucket.add(number, hash(number)), NONE);
+        }
+        for number in 1..=SLOTS {
+            assert_eq!(bucket.candidate(hash(number)), number);
+        }
+        let (more, other) = (SLOTS + 1, SLOTS + 2);
+        assert_eq!(bucket.candidate(hash(more)), NONE);
+        assert_eq!(bucket.add(more, hash(more)), LAST);
+        assert_eq!(bucket.candidate(hash(LAST)), more);
+        assert_eq!(bucket.candidate(hash(20)), more);
+        assert_eq!(bucket.candidate(hash(2)), 2);
+        assert!(bucket.replace(2, NONE) && bucket.replace(more, LAST));
+        assert!(!bucket.replace(more, LAST));
+        assert_eq!(bucket.add(other, hash(2)), NONE);
+        assert_eq!(bucket.candidate(hash(2)), other);
+    }
+
+    #[test]
+    fn numbers_with_the_same_tag_follow_each_other() {
+        const LAST: u32 = super::SLOTS as u32;
+        let mut bucket = Bucket::default();
+        for number in 1..=LAST + 1 {
+            bucket.add(number, 0);
+        }
+        assert_eq!(bucket.candidate(0), 1);
+        assert_eq!(bucket.after(1, 0), Some(2));
+        assert_eq!(bucket.after(LAST - 1, 0), Some(LAST + 1));
+        assert_eq!(bucket.after(LAST + 1, 0), None);
+        assert_eq!(bucket.after(LAST, 0), None);
     }
 }

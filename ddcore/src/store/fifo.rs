@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The order of a pool's blocks, oldest first, and what happened to its pages. A block is as old as
-//! the last put of one of its pages.
+//! The ends of a pool's list of cohorts, and what happened to its pages. A block is as old as the
+//! last put of one of its pages.
 
-use super::block::Block;
-use super::{Storage, Store, NONE};
+use super::{Storage, Store};
 
 /// Why a page left the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,6 +21,7 @@ pub enum Reason {
 /// After each operation `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct List {
+    /// Numbers of cohorts.
     pub(super) oldest: u32,
     pub(super) newest: u32,
     /// Pages held now.
@@ -83,55 +83,15 @@ impl<S: Storage> Store<S> {
         &mut self.storage.lists_mut()[usize::from(pool)]
     }
 
-    /// Makes a block the newest of a pool; says which one was. What the block itself knows of its
-    /// place is the caller's business.
-    #[inline]
-    pub(super) fn push_newest(&mut self, pool: u16, number: u32) -> u32 {
-        let list = self.list_mut(pool);
-        let older = core::mem::replace(&mut list.newest, number);
-        if older == NONE {
-            list.oldest = number;
-        } else {
-            self.block_mut(older).set_newer(number);
-        }
-        older
-    }
-
-    /// Takes a block out of its pool.
-    #[inline]
-    pub(super) fn unlink_fifo(&mut self, block: &Block) {
-        let (pool, older, newer) = (block.pool(), block.older(), block.newer());
-        match older {
-            NONE => self.list_mut(pool).oldest = newer,
-            older => self.block_mut(older).set_newer(newer),
-        }
-        match newer {
-            NONE => self.list_mut(pool).newest = older,
-            newer => self.block_mut(newer).set_older(older),
-        }
-    }
-
-    /// Tells a block's neighbours that it has moved.
-    pub(super) fn redirect_fifo(&mut self, block: &Block, to: u32) {
-        match block.older() {
-            NONE => self.list_mut(block.pool()).oldest = to,
-            older => self.block_mut(older).set_newer(to),
-        }
-        match block.newer() {
-            NONE => self.list_mut(block.pool()).newest = to,
-            newer => self.block_mut(newer).set_older(to),
-        }
-    }
-
-    /// Moves a block to the newest end of a pool, which may be its own.
+    /// Moves a block to the newest end of a pool, which may be its own. The caller has seen that
+    /// there is room for a cohort.
     pub(super) fn renew(&mut self, number: u32, owner: (u16, u32)) {
-        let block = *self.block(number);
-        self.unlink_fifo(&block);
-        let older = self.push_newest(owner.0, number);
+        let seat = self.block(number).seat();
+        self.leave(seat);
+        let seat = self.join(owner.0, number);
         let block = self.block_mut(number);
         block.set_owner(owner);
-        block.set_older(older);
-        block.set_newer(NONE);
+        block.set_seat(seat);
     }
 
     /// Moves a block with its pages to another pool.

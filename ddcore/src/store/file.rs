@@ -4,26 +4,30 @@
 
 use super::arena::{Arena, Piece};
 use super::batch::Part;
-use super::block::NUMBER_BITS;
+use super::block::{Name, NUMBER_BITS};
 use super::segment::Kind;
 use super::{Storage, Store, NONE};
 use ddabi::key::FileKey;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Blocks of a file that may learn a new number of it at once. The number of a larger file stays.
-const MOVABLE: usize = 64;
+/// Indices of blocks that may be looked up at once to tell them a new number of their file. The
+/// number of a larger file stays.
+const MOVABLE: u32 = 64;
 
-/// A file, or a free place for one.
+/// A file, or a free place for one. It has no list of its blocks: they are looked up between the
+/// first and the last one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct File {
     key: FileKey,
-    /// The hash of its key.
-    hash: u64,
-    /// First block; [`NONE`] if the place is free.
-    first: u32,
-    /// Next in the bucket; in a free place its neighbours are in `hash`.
+    /// Blocks it has; none in a free place.
+    count: u32,
+    /// Next in the bucket.
     chain: u32,
+    /// No block had a lower index. In a free place a neighbour.
+    first: u32,
+    /// No block had a higher index. In a free place the other neighbour.
+    last: u32,
 }
 
 const _: () = assert!(size_of::<File>() == 32);
@@ -34,19 +38,21 @@ impl File {
         &self.key
     }
 
+    /// Whether it is the file with this key, and not a free place.
     #[inline]
-    pub(super) const fn hash(&self) -> u64 {
-        self.hash
+    pub(super) fn is(&self, key: &FileKey) -> bool {
+        self.key == *key && self.count > 0
     }
 
-    #[inline]
-    pub(super) const fn first(&self) -> u32 {
-        self.first
+    /// How many blocks it has.
+    #[cfg(test)]
+    pub(super) const fn count(&self) -> u32 {
+        self.count
     }
 
-    #[inline]
-    pub(super) fn set_first(&mut self, first: u32) {
-        self.first = first;
+    /// The indices between which its blocks are.
+    pub(super) const fn extent(&self) -> (u32, u32) {
+        (self.first, self.last)
     }
 
     #[inline]
@@ -56,6 +62,21 @@ impl File {
 
     pub(super) fn set_chain(&mut self, chain: u32) {
         self.chain = chain;
+    }
+
+    /// Counts a block that came.
+    #[inline]
+    pub(super) fn add(&mut self, index: u32) {
+        self.count += 1;
+        self.first = self.first.min(index);
+        self.last = self.last.max(index);
+    }
+
+    /// Counts a block that went; says whether others are left.
+    #[inline]
+    pub(super) fn remove(&mut self) -> bool {
+        self.count -= 1;
+        self.count > 0
     }
 }
 
@@ -72,12 +93,13 @@ impl Piece for File {
     }
 
     fn free_links(&self) -> (u32, u32) {
-        (self.hash as u32, (self.hash >> 32) as u32)
+        (self.first, self.last)
     }
 
     fn set_free(&mut self, before: u32, after: u32) {
         *self = Self {
-            hash: u64::from(before) | u64::from(after) << 32,
+            first: before,
+            last: after,
             ..Self::default()
         };
     }
@@ -96,17 +118,14 @@ impl<S: Storage> Store<S> {
 
     /// The number of a file, if it has blocks.
     pub(super) fn find_file(&self, key: &FileKey, hash: u64) -> u32 {
-        if self.files.used == 0 {
-            return NONE;
-        }
-        self.find_file_from(self.file_head(hash).candidate(hash as u32), key)
+        self.find_file_from(self.file_candidate(hash as u32), key, hash as u32)
     }
 
-    /// The number of a file in a chain from `number` on.
+    /// The number of a file, if it is a candidate or one behind it.
     #[inline]
-    pub(super) fn find_file_from(&self, mut number: u32, key: &FileKey) -> u32 {
+    pub(super) fn find_file_from(&self, mut number: u32, key: &FileKey, hash: u32) -> u32 {
         while number != NONE && self.file(number).key != *key {
-            number = self.file(number).chain;
+            number = self.next_file(number, hash);
         }
         number
     }
@@ -120,27 +139,31 @@ impl<S: Storage> Store<S> {
             self.files.used += 1;
             self.raise_files();
         }
+        let chain = self.link_file(number, part.file_hash as u32);
         *self.file_mut(number) = File {
             key: part.file,
-            hash: part.file_hash,
-            first: NONE,
-            chain: NONE,
+            count: 0,
+            chain,
+            first: u32::MAX,
+            last: 0,
         };
-        self.link_file(number);
         number
     }
 
     /// Forgets a file without blocks.
+    #[inline(never)]
     pub(super) fn remove_file(&mut self, number: u32) {
         let file = *self.file(number);
-        self.unlink_file(number, file.chain, file.hash as u32);
+        let hash = self.hasher.file(&file.key) as u32;
+        self.unlink_file(number, file.chain, hash);
         self.release::<File>(number);
         self.files_stuck = false;
     }
 
     /// Reads files, so that they are near when they are needed.
+    #[inline]
     pub(super) fn touch_files(&self, numbers: &[u32]) {
-        let sum = numbers.iter().map(|number| self.file(*number).first);
+        let sum = numbers.iter().map(|number| self.file(*number).count);
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
@@ -149,19 +172,18 @@ impl<S: Storage> Store<S> {
     pub(super) fn drop_file(&mut self) -> bool {
         let highest = self.files.high - 1;
         let file = *self.file(highest);
-        if file.first == NONE {
+        if file.count == 0 {
             self.withdraw::<File>(highest);
         } else {
-            if !self.is_movable(&file) {
+            if file.last - file.first >= MOVABLE {
                 return false;
             }
             let target = self.vacancy::<File>();
-            self.redirect_file(highest, target);
+            let hash = self.hasher.file(&file.key);
+            self.redirect_file(highest, target, hash as u32);
             *self.file_mut(target) = file;
-            let mut block = file.first;
-            while block != NONE {
-                self.block_mut(block).set_file(target);
-                block = self.block(block).after();
+            for index in file.first..=file.last {
+                self.redirect_blocks((hash, index), highest, target);
             }
         }
         *self.file_mut(highest) = File::default();
@@ -169,14 +191,15 @@ impl<S: Storage> Store<S> {
         true
     }
 
-    fn is_movable(&self, file: &File) -> bool {
-        let mut block = file.first;
-        for _ in 0..MOVABLE {
+    /// Tells the blocks with an index the new number of their file.
+    fn redirect_blocks(&mut self, (file_hash, index): (u64, u32), from: u32, to: u32) {
+        let hash = self.hasher.block(file_hash, index);
+        loop {
+            let block = self.first_block(hash, Name::new(from, index));
             if block == NONE {
-                return true;
+                break;
             }
-            block = self.block(block).after();
+            self.block_mut(block).set_file(to);
         }
-        false
     }
 }

@@ -2,35 +2,65 @@
 
 //! Pages that come.
 
-use super::arena::Piece;
+use super::arena::{Piece, NUMBERS};
 use super::batch::{Group, Part, MAX_PARTS};
 use super::block::{Block, Content, Name, Position, BLOCK_PAGES, MAX_HANDLE};
-use super::bucket::Head;
+use super::bucket::Bucket;
+use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
-use super::segment::Kind;
+use super::segment::{Item, Kind};
 use super::{Reason, Removed, Storage, Store, NONE};
 
 impl<S: Storage> Store<S> {
     /// Of which kind there must be another segment before `parts` parts can be inserted for
     /// certain. To be asked again after it was supplied.
-    pub fn lack(&self, parts: usize) -> Option<Kind> {
+    pub fn lack(&mut self, parts: usize) -> Option<Kind> {
+        if self.room as usize >= parts {
+            return None;
+        }
         let lacks = |kind: &Kind| {
-            let (capacity, limit, used) = match kind {
-                Kind::Blocks => (
-                    self.capacity::<Block>(*kind),
-                    Block::LIMIT,
-                    self.blocks.used,
-                ),
-                Kind::Buckets => (self.capacity::<Head>(*kind), Block::LIMIT, self.blocks.used),
-                Kind::Files => (self.capacity::<File>(*kind), File::LIMIT, self.files.used),
-                Kind::FileBuckets => (self.capacity::<Head>(*kind), File::LIMIT, self.files.used),
-                Kind::Leaves => (self.capacity::<Leaf>(*kind), Leaf::LIMIT, self.leaves.used),
-                Kind::Owners => (self.capacity::<Owner>(*kind), Leaf::LIMIT, self.leaves.used),
-            };
-            capacity < limit && capacity < 1 + used as usize + parts
+            let (capacity, limit, used) = self.stock(*kind);
+            capacity < limit && capacity < 1 + used + parts
         };
         Kind::ALL.into_iter().find(lacks)
+    }
+
+    /// How many items of a kind there is memory for, how many there can be at most, and how many
+    /// are in use.
+    fn stock(&self, kind: Kind) -> (usize, usize, usize) {
+        let (each, limit, used) = match kind {
+            Kind::Blocks => (Block::EACH, Block::LIMIT, self.blocks.used),
+            Kind::Buckets => (Bucket::EACH * NUMBERS, Block::LIMIT, self.blocks.used),
+            Kind::Files => (File::EACH, File::LIMIT, self.files.used),
+            Kind::FileBuckets => (Bucket::EACH * NUMBERS, File::LIMIT, self.files.used),
+            Kind::Leaves => (Leaf::EACH, Leaf::LIMIT, self.leaves.used),
+            Kind::Owners => (Owner::EACH, Leaf::LIMIT, self.leaves.used),
+            Kind::Cohorts => (Cohort::EACH, Cohort::LIMIT, self.cohorts.used),
+            Kind::Members => (Members::EACH, Cohort::LIMIT, self.cohorts.used),
+        };
+        let capacity = self.storage.segments(kind) * each as usize;
+        (capacity, limit, used as usize)
+    }
+
+    /// Whether so many pieces find room: each needs no more than one item of a kind.
+    #[inline]
+    fn has_room(&mut self, pieces: u32) -> bool {
+        if self.room < pieces {
+            self.look_for_room();
+        }
+        self.room >= pieces
+    }
+
+    #[inline(never)]
+    fn look_for_room(&mut self) {
+        let room = |kind| {
+            let (capacity, limit, used) = self.stock(kind);
+            capacity.min(limit).saturating_sub(1 + used)
+        };
+        let least = Kind::ALL.into_iter().map(room).min();
+        // A segment of any kind has few items: what is beyond is looked for again.
+        self.room = least.unwrap_or(0).min(1 << 16) as u32;
     }
 
     /// Keeps the pages of a group's parts, each part as a whole or not at all; `stored` is told of
@@ -47,20 +77,28 @@ impl<S: Storage> Store<S> {
         mut sink: impl FnMut(usize, Removed),
         mut stored: impl FnMut(&Part),
     ) {
-        let guesses = self.warm(group);
-        for (guess, part) in guesses.iter().zip(group.parts()) {
-            let mut file = self.find_file_from(*guess, &part.file);
-            if file == NONE {
+        let files = self.warm(group);
+        // Whether files came and went since, so that what was found then may not be so.
+        let (mut came, mut went) = (false, false);
+        for (candidate, part) in files.into_iter().zip(group.parts()) {
+            let mut file = NONE;
+            if candidate != NONE && !went {
+                file = self.find_file_from(candidate, &part.file, part.file_hash as u32);
+            }
+            if file == NONE && (came || went) {
                 file = self.find_file(&part.file, part.file_hash);
             }
-            let mut block = self.find_block(part, file);
+            let mut block = self.block_candidate(part.hash);
             if block != NONE {
                 let name = Name::new(file, part.block);
-                self.remove_found(block, name, part, Reason::Flush, &mut sink);
-                file = self.find_file(&part.file, part.file_hash);
-                block = self.find_block(part, file);
+                block = self.find_block_from(block, part.hash, name);
+                if block != NONE {
+                    (file, block) = self.replace((file, block), part, &mut sink);
+                    went = true;
+                }
             }
             if let Some(handles) = handles.get(part.place()..part.place() + part.pages()) {
+                came |= file == NONE;
                 if self.add_all(part, (file, block), stamp, handles) {
                     stored(part);
                 }
@@ -68,22 +106,43 @@ impl<S: Storage> Store<S> {
         }
     }
 
+    /// Removes older copies of a part; says what is left of its file and block.
+    #[inline(never)]
+    fn replace(
+        &mut self,
+        (file, block): (u32, u32),
+        part: &Part,
+        sink: &mut impl FnMut(usize, Removed),
+    ) -> (u32, u32) {
+        let key = *self.file(file).key();
+        self.remove_found(block, part, Reason::Flush, sink);
+        let file = self.find_file(&key, part.file_hash);
+        (file, self.find_block(part, file))
+    }
+
     /// Adds the pages of a part, none of which is kept, or refuses. `file` and `block` are what
     /// was found of them.
     #[inline]
     fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u32, handles: &[u64]) -> bool {
-        if usize::from(part.pool) >= self.storage.lists().len() {
+        let pieces = pieces(handles);
+        if usize::from(part.pool) >= self.storage.lists().len()
+            || pieces == 0
+            || !self.has_room(pieces)
+        {
             return false;
         }
-        let parts = pieces(handles);
-        let room = self.room::<Block>().min(self.leaf_room());
-        if parts == 0 || room < parts || self.room::<File>() == 0 {
-            return false;
-        }
-        if parts == 1 {
+        self.room -= pieces;
+        if pieces == 1 {
             self.add(part, at, part.mask, stamp, handles);
-            return true;
+        } else {
+            self.add_pieces(part, stamp, handles);
         }
+        true
+    }
+
+    /// Adds a part whose handles do not have the same upper bits.
+    #[inline(never)]
+    fn add_pieces(&mut self, part: &Part, stamp: u32, handles: &[u64]) {
         let mut first = part.mask.trailing_zeros();
         for handles in handles.chunk_by(|one, next| upper(*one) == upper(*next)) {
             let file = self.find_file(&part.file, part.file_hash);
@@ -92,7 +151,6 @@ impl<S: Storage> Store<S> {
             self.add(part, (file, block), mask, stamp, handles);
             first += handles.len() as u32;
         }
-        true
     }
 
     /// Adds pages whose handles have the same upper bits. There is room.
@@ -105,13 +163,13 @@ impl<S: Storage> Store<S> {
         stamp: u32,
         handles: &[u64],
     ) {
-        let high = upper(handles[0]);
+        let high = handles.first().map_or(0, |handle| upper(*handle));
         while block != NONE {
             let kept = self.block(block);
             if kept.pool() == part.pool && kept.high() == high {
                 break;
             }
-            block = self.find_block_from(kept.chain(), kept.name());
+            block = self.next_block(block, part.hash);
         }
         if block == NONE {
             if file == NONE {
@@ -129,7 +187,7 @@ impl<S: Storage> Store<S> {
         self.pages += pages;
     }
 
-    /// A block at the head of all its lists.
+    /// A block that was not there.
     #[inline]
     fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u32, handles: &[u64]) {
         let mut number = self.reuse::<Block>();
@@ -138,14 +196,9 @@ impl<S: Storage> Store<S> {
             self.blocks.used += 1;
             self.raise_blocks();
         }
-        let place = self.file_mut(file);
-        let after = place.first();
-        place.set_first(number);
-        if after != NONE {
-            self.block_mut(after).set_before(number);
-        }
-        let chain = self.chain_block(number, part.hash);
-        let older = self.push_newest(part.pool, number);
+        self.file_mut(file).add(part.block);
+        let chain = self.link_block(number, part.hash);
+        let seat = self.join(part.pool, number);
         let body = if handles.len() > 1 {
             let leaf = self.allocate_leaf(number);
             self.write_leaf(leaf, mask, handles);
@@ -154,13 +207,9 @@ impl<S: Storage> Store<S> {
             handles[0] as u32
         };
         *self.block_mut(number) = Block::new(
-            Name::new(file, part.block),
+            (Name::new(file, part.block), part.hash),
             (part.pool, stamp),
-            &Position {
-                chain,
-                older,
-                after,
-            },
+            &Position { chain, seat },
             &Content {
                 mask,
                 body,
@@ -195,27 +244,22 @@ impl<S: Storage> Store<S> {
     }
 
     /// Reads what [`Self::insert`] will touch, without waiting for one cache line after the other.
-    /// Says where each part's file may be.
+    /// Where the files may be is known then.
     #[inline]
     fn warm(&self, group: &Group<'_>) -> [u32; MAX_PARTS] {
         let mut files = [NONE; MAX_PARTS];
         if self.pages == 0 {
             return files;
         }
-        let mut blocks = [NONE; MAX_PARTS];
-        for ((file, block), part) in files.iter_mut().zip(&mut blocks).zip(group.parts()) {
-            *file = self
-                .file_head(part.file_hash)
-                .candidate(part.file_hash as u32);
-            *block = self.block_head(part).candidate(part.hash);
-        }
-        if self.is_far() {
-            let count = group.len().min(MAX_PARTS);
-            self.touch(&blocks[..count]);
-            for (block, file) in blocks[..count].iter_mut().zip(&files) {
-                *block = self.file(*file).first();
+        let far = self.is_far();
+        for (file, part) in files.iter_mut().zip(group.parts()) {
+            *file = self.file_candidate(part.file_hash as u32);
+            if far {
+                self.touch_bucket(part.hash);
             }
-            self.touch(&blocks[..count]);
+        }
+        if far {
+            self.touch_files(&files[..group.len().min(MAX_PARTS)]);
         }
         files
     }
@@ -228,7 +272,7 @@ const fn upper(handle: u64) -> u32 {
 
 /// Of how many blocks handles make parts, for their upper bits differ: none if one is too large.
 #[inline]
-fn pieces(handles: &[u64]) -> usize {
+fn pieces(handles: &[u64]) -> u32 {
     let Some(first) = handles.first() else {
         return 0;
     };
@@ -236,7 +280,7 @@ fn pieces(handles: &[u64]) -> usize {
         .iter()
         .fold(0, |bits, handle| bits | (handle ^ first));
     if upper(differences) == 0 {
-        return usize::from(*first <= MAX_HANDLE);
+        return u32::from(*first <= MAX_HANDLE);
     }
     if handles.iter().any(|handle| *handle > MAX_HANDLE) {
         return 0;
@@ -244,5 +288,5 @@ fn pieces(handles: &[u64]) -> usize {
     let changes = handles
         .windows(2)
         .filter(|pair| upper(pair[0]) != upper(pair[1]));
-    1 + changes.count()
+    1 + changes.count() as u32
 }

@@ -3,10 +3,9 @@
 //! Pages that go.
 
 use super::batch::{Group, Part, MAX_PARTS};
-use super::block::{Block, Name, BLOCK_PAGES};
-use super::hash::{block_hash, BLOCK_BITS};
+use super::block::{Block, BLOCK_PAGES};
+use super::hash::BLOCK_BITS;
 use super::{Reason, Storage, Store, NONE};
-use core::hint::black_box;
 use ddabi::key::PageKey;
 
 /// A page that is no longer kept. Only a store makes one, and only one for each page.
@@ -38,20 +37,6 @@ impl Removed {
     }
 }
 
-/// Where the parts of a group are, in its order: numbers of files and of blocks.
-pub(super) struct Found {
-    pub(super) files: [u32; MAX_PARTS],
-    /// The first block with the part's name; there may be others in the chain behind it.
-    pub(super) blocks: [u32; MAX_PARTS],
-}
-
-impl Found {
-    pub(super) const NOTHING: Self = Self {
-        files: [NONE; MAX_PARTS],
-        blocks: [NONE; MAX_PARTS],
-    };
-}
-
 impl<S: Storage> Store<S> {
     /// Removes the pages of a group. `sink` gets each with its place among the caller's pages, as
     /// told to [`super::Batch::add`].
@@ -64,54 +49,41 @@ impl<S: Storage> Store<S> {
         if self.pages == 0 {
             return;
         }
-        let found = self.locate(group);
-        if self.is_far() {
-            self.touch_neighbours(&found.blocks[..group.len().min(MAX_PARTS)]);
+        let mut blocks = [NONE; MAX_PARTS];
+        for (block, part) in blocks.iter_mut().zip(group.parts()) {
+            *block = self.block_candidate(part.hash);
         }
-        for ((file, block), part) in found.files.iter().zip(&found.blocks).zip(group.parts()) {
-            if *block == NONE {
+        if self.is_far() {
+            let count = group.len().min(MAX_PARTS);
+            self.touch(&blocks[..count]);
+            self.touch_behind(&blocks[..count]);
+        }
+        for (number, part) in blocks.into_iter().zip(group.parts()) {
+            if number == NONE {
                 continue;
             }
-            let name = Name::new(*file, part.block);
-            // A part before this one may have removed what was found.
-            let block = if self.block(*block).name() == name {
-                *block
+            // Nothing comes meanwhile: what was not found is not there now. But what was found may
+            // have gone with a part before this one.
+            let block = self.block(number);
+            if block.index() == part.block && self.file(block.file()).is(&part.file) {
+                self.remove_found(number, part, reason, &mut sink);
             } else {
-                self.find_block(part, *file)
-            };
-            self.remove_found(block, name, part, reason, &mut sink);
+                self.remove_behind(part, reason, &mut sink);
+            }
         }
     }
 
-    /// Finds the blocks of a group, without waiting for one cache line after the other.
-    #[inline]
-    pub(super) fn locate(&self, group: &Group<'_>) -> Found {
-        let mut found = Found::NOTHING;
-        for ((file, block), part) in found
-            .files
-            .iter_mut()
-            .zip(&mut found.blocks)
-            .zip(group.parts())
-        {
-            *file = self
-                .file_head(part.file_hash)
-                .candidate(part.file_hash as u32);
-            *block = self.block_head(part).candidate(part.hash);
-        }
-        if self.is_far() {
-            self.touch_files(&found.files[..group.len().min(MAX_PARTS)]);
-            self.touch(&found.blocks[..group.len().min(MAX_PARTS)]);
-        }
-        for ((file, block), part) in found
-            .files
-            .iter_mut()
-            .zip(&mut found.blocks)
-            .zip(group.parts())
-        {
-            *file = self.find_file_from(*file, &part.file);
-            *block = self.find_block_from(*block, Name::new(*file, part.block));
-        }
-        found
+    /// Removes the pages of a part whose block was not where it was looked for.
+    #[inline(never)]
+    fn remove_behind(
+        &mut self,
+        part: &Part,
+        reason: Reason,
+        sink: &mut impl FnMut(usize, Removed),
+    ) {
+        let file = self.find_file(&part.file, part.file_hash);
+        let block = self.find_block(part, file);
+        self.remove_found(block, part, reason, sink);
     }
 
     /// Removes up to `pages` of a pool's oldest pages; says how many.
@@ -122,18 +94,32 @@ impl<S: Storage> Store<S> {
         reason: Reason,
         mut sink: impl FnMut(Removed),
     ) -> u32 {
+        if self.is_far() {
+            self.touch_oldest(pool, pages as usize);
+        }
         let mut removed = 0;
         while removed < pages {
-            let list = self.storage.lists().get(usize::from(pool));
-            let number = list.map_or(NONE, |list| list.oldest);
+            let number = self.oldest(pool);
             if number == NONE {
                 break;
             }
             let mask = lowest(self.block(number).present(), pages - removed);
             removed += mask.count_ones();
-            self.remove_pages(number, mask, None, reason, |_, page| sink(page));
+            self.remove_pages(number, mask, reason, |_, page| sink(page));
         }
         removed
+    }
+
+    /// Reads the next blocks of a pool that will go if each has but one page, and what they change.
+    fn touch_oldest(&self, pool: u16, blocks: usize) {
+        let mut numbers = [NONE; MAX_PARTS];
+        let count = self.next_to_go(pool, &mut numbers[..blocks.min(MAX_PARTS)]);
+        let numbers = &numbers[..count];
+        self.touch(numbers);
+        self.touch_behind(numbers);
+        for number in numbers {
+            self.touch_bucket(self.block(*number).hash());
+        }
     }
 
     /// Removes the pages of a part from the blocks of its name, from a block on.
@@ -141,34 +127,32 @@ impl<S: Storage> Store<S> {
     pub(super) fn remove_found(
         &mut self,
         mut number: u32,
-        name: Name,
         part: &Part,
         reason: Reason,
         sink: &mut impl FnMut(usize, Removed),
     ) {
         let mut rest = part.mask;
-        while number != NONE && rest != 0 {
-            let block = self.block(number);
-            let (next, mask) = (block.chain(), block.present() & rest);
+        while number != NONE {
+            let mask = self.block(number).present() & rest;
             rest &= !mask;
-            self.remove_pages(number, mask, Some(part.hash), reason, |page, removed| {
+            let next = if rest == 0 {
+                NONE
+            } else {
+                self.next_block(number, part.hash)
+            };
+            self.remove_pages(number, mask, reason, |page, removed| {
                 sink(part.place_of(page), removed);
             });
-            if rest == 0 {
-                break;
-            }
-            number = self.find_block_from(next, name);
+            number = next;
         }
     }
 
-    /// Removes those pages of a block that are in `mask`, and the block if it has no others. `hash`
-    /// is the block's, if it is at hand.
+    /// Removes those pages of a block that are in `mask`, and the block if it has no others.
     #[inline]
     pub(super) fn remove_pages(
         &mut self,
         number: u32,
         mask: u16,
-        hash: Option<u32>,
         reason: Reason,
         mut sink: impl FnMut(u32, Removed),
     ) {
@@ -209,14 +193,14 @@ impl<S: Storage> Store<S> {
         let list = self.list_mut(pool);
         list.used -= pages;
         list.count(reason, pages);
-        self.keep(number, &block, block.present() & !mask, hash);
+        self.keep(number, &block, block.present() & !mask);
     }
 
     /// Leaves a block those in `left` of the pages it had.
     #[inline]
-    pub(super) fn keep(&mut self, number: u32, block: &Block, left: u16, hash: Option<u32>) {
+    pub(super) fn keep(&mut self, number: u32, block: &Block, left: u16) {
         if left == 0 {
-            self.remove_block(number, block, hash);
+            self.remove_block(number, block);
         } else {
             self.block_mut(number).set_present(left);
         }
@@ -230,40 +214,13 @@ impl<S: Storage> Store<S> {
     }
 
     #[inline]
-    fn remove_block(&mut self, number: u32, block: &Block, hash: Option<u32>) {
-        let hash = hash.unwrap_or_else(|| {
-            let file = self.file(block.file());
-            block_hash(file.hash(), block.index())
-        });
-        self.unlink_block(number, block.chain(), hash);
-        self.unlink_fifo(block);
-        let (before, after) = (block.before(), block.after());
-        if after != NONE {
-            self.block_mut(after).set_before(before);
-        }
-        if before != NONE {
-            self.block_mut(before).set_after(after);
-        } else if after != NONE {
-            self.file_mut(block.file()).set_first(after);
-        } else {
+    fn remove_block(&mut self, number: u32, block: &Block) {
+        self.unlink_block(number, block.chain(), block.hash());
+        self.leave(block.seat());
+        if !self.file_mut(block.file()).remove() {
             self.remove_file(block.file());
         }
         self.release::<Block>(number);
-    }
-
-    /// Reads what the removal of blocks will touch.
-    fn touch_neighbours(&self, numbers: &[u32]) {
-        let mut sum = 0;
-        for number in numbers {
-            let block = self.block(*number);
-            for neighbour in [block.older(), block.newer(), block.before(), block.after()] {
-                sum ^= self.block(neighbour).chain();
-            }
-            if block.has_leaf() {
-                sum ^= self.leaf(block.body())[0];
-            }
-        }
-        black_box(sum);
     }
 }
 

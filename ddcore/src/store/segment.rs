@@ -4,7 +4,8 @@
 //! power of two, found by number.
 
 use super::block::Block;
-use super::bucket::Head;
+use super::bucket::Bucket;
+use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::{Storage, Store};
@@ -27,27 +28,33 @@ impl Segment {
 pub enum Kind {
     /// Blocks.
     Blocks,
-    /// Heads of the buckets of blocks.
+    /// Buckets of blocks.
     Buckets,
     /// Files.
     Files,
-    /// Heads of the buckets of files.
+    /// Buckets of files.
     FileBuckets,
     /// Handles of blocks with more than one page.
     Leaves,
     /// Who owns a leaf.
     Owners,
+    /// Cohorts.
+    Cohorts,
+    /// Which blocks are in a cohort.
+    Members,
 }
 
 impl Kind {
     /// All of them, by their number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Blocks,
         Self::Buckets,
         Self::Files,
         Self::FileBuckets,
         Self::Leaves,
         Self::Owners,
+        Self::Cohorts,
+        Self::Members,
     ];
 }
 
@@ -86,9 +93,11 @@ macro_rules! item {
 item! {
     Block: 128
     File: 128
-    Head: 1024
+    Bucket: 128
     Leaf: 64
     Owner: 1024
+    Cohort: 256
+    Members: 16
 }
 
 impl<S: Storage> Store<S> {

@@ -3,7 +3,8 @@
 //! Memory that is no longer needed: what is in the last segments moves to free places before.
 
 use super::block::Block;
-use super::bucket::Head;
+use super::bucket::Bucket;
+use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
@@ -12,7 +13,10 @@ use super::{Storage, Store};
 impl<S: Storage> Store<S> {
     /// Whether [`Store::trim`] would find something to do.
     pub const fn is_slack(&self) -> bool {
-        self.blocks.is_slack() || self.leaves.is_slack() || self.files_slack()
+        self.blocks.is_slack()
+            || self.leaves.is_slack()
+            || self.cohorts.is_slack()
+            || self.files_slack()
     }
 
     /// Takes up to `steps` unused places at the ends out of use. The caller may free the segments
@@ -20,12 +24,15 @@ impl<S: Storage> Store<S> {
     pub fn trim(&mut self, steps: u32) {
         self.settle::<Block>();
         self.settle::<Leaf>();
+        self.settle::<Cohort>();
         self.settle::<File>();
         for _ in 0..steps {
             if self.blocks.is_slack() {
                 self.drop_block();
             } else if self.leaves.is_slack() {
                 self.drop_leaf();
+            } else if self.cohorts.is_slack() {
+                self.drop_cohort();
             } else if self.files_slack() {
                 self.files_stuck = !self.drop_file();
             } else {
@@ -38,11 +45,13 @@ impl<S: Storage> Store<S> {
     pub fn needed(&self, kind: Kind) -> usize {
         match kind {
             Kind::Blocks => self.blocks.segments(Block::EACH),
-            Kind::Buckets => self.blocks.segments(Head::EACH),
+            Kind::Buckets => self.blocks.bucket_segments(Bucket::EACH),
             Kind::Files => self.files.segments(File::EACH),
-            Kind::FileBuckets => self.files.segments(Head::EACH),
+            Kind::FileBuckets => self.files.bucket_segments(Bucket::EACH),
             Kind::Leaves => self.leaves.segments(Leaf::EACH),
             Kind::Owners => self.leaves.segments(Owner::EACH),
+            Kind::Cohorts => self.cohorts.segments(Cohort::EACH),
+            Kind::Members => self.cohorts.segments(Members::EACH),
         }
     }
 
@@ -56,7 +65,8 @@ impl<S: Storage> Store<S> {
         let highest = self.blocks.high - 1;
         if self.block(highest).is_used() {
             let target = self.vacancy::<Block>();
-            self.redirect_bucket(highest, target);
+            let hash = self.block(highest).hash();
+            self.redirect_bucket(highest, target, hash);
             self.redirect_block(highest, target);
             *self.block_mut(target) = *self.block(highest);
         } else {

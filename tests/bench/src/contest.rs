@@ -36,18 +36,24 @@ const CACHES: [(&str, Make); 6] = [
     ("objects", |pages| Box::new(Objects::new(pages))),
 ];
 
-/// Measures everything.
-pub(crate) fn run(quick: bool, only: bool, mixes: &[Mix]) -> Outcome {
-    let mixes = if mixes.is_empty() { &Mix::ALL } else { mixes };
-    let sizes = if quick { &SIZES[..2] } else { &SIZES[..] };
+/// What to measure.
+pub(crate) struct Choice {
+    /// These mixes.
+    pub(crate) mixes: Vec<Mix>,
+    /// At these sizes.
+    pub(crate) sizes: Vec<u64>,
+    /// Only the engine.
+    pub(crate) only: bool,
+    /// Only one guest, without copying.
+    pub(crate) lean: bool,
+}
+
+/// Measures what was chosen.
+pub(crate) fn run(choice: &Choice) -> Outcome {
     let mut samples = Vec::new();
-    for pages in sizes {
-        for mix in mixes {
-            samples.extend(at_size(
-                *mix,
-                *pages,
-                if only { &CACHES[..1] } else { &CACHES },
-            ));
+    for pages in &choice.sizes {
+        for mix in &choice.mixes {
+            samples.extend(at_size(*mix, *pages, choice));
         }
     }
     let victim_ns = victims::measure();
@@ -59,10 +65,12 @@ pub(crate) fn run(quick: bool, only: bool, mixes: &[Mix]) -> Outcome {
 }
 
 /// Everybody under one mix at one size, one after the other.
-fn at_size(mix: Mix, pages: u64, caches: &[(&'static str, Make)]) -> Vec<Sample> {
+fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     let mut samples = Vec::new();
+    let caches = if choice.only { &CACHES[..1] } else { &CACHES };
+    let guests = if choice.lean { 1..=1 } else { 1..=2 };
     for (cache, make) in caches.iter().copied() {
-        for threads in [1, 2] {
+        for threads in guests.clone() {
             // Who is not the engine is measured with two guests only where that is quick.
             if threads == 2 && cache != ENGINE && pages > SIZES[1] {
                 continue;
@@ -76,6 +84,9 @@ fn at_size(mix: Mix, pages: u64, caches: &[(&'static str, Make)]) -> Vec<Sample>
             };
             samples.push(one(case, make));
         }
+    }
+    if choice.lean {
+        return samples;
     }
     for (cache, make) in [CACHES[0], (NOTHING, |_| Box::new(Nothing::default()))] {
         let case = Case {
@@ -109,10 +120,11 @@ fn one(case: Case, make: Make) -> Sample {
         copies,
     } = &sample.case;
     eprintln!(
-        "{:10} {pages:>8} pages, {threads} threads{}: {cache:11} {:7.1} ns",
+        "{:10} {pages:>8} pages, {threads} threads{}: {cache:11} {:7.1} ns, fastest {:.1}",
         mix.name(),
         if *copies { ", copies" } else { "" },
         sample.median_ns,
+        sample.fastest_ns,
     );
     sample
 }

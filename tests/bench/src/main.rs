@@ -38,14 +38,42 @@ struct Args {
     /// Only the engine, without its peers
     #[arg(long)]
     only: bool,
+    /// Only these sizes, in pages
+    #[arg(long = "pages")]
+    pages: Vec<u64>,
+    /// Only one guest, and nothing copied
+    #[arg(long)]
+    lean: bool,
     /// Folder for result.json
     #[arg(long, default_value = "target/bench-engine")]
     out: PathBuf,
 }
 
+impl Args {
+    fn choice(&self) -> contest::Choice {
+        let mut mixes = self.mixes.clone();
+        if mixes.is_empty() {
+            mixes.extend(mix::Mix::ALL);
+        }
+        let mut sizes = contest::SIZES.to_vec();
+        if self.quick {
+            sizes.pop();
+        }
+        if !self.pages.is_empty() {
+            sizes.retain(|pages| self.pages.contains(pages));
+        }
+        contest::Choice {
+            mixes,
+            sizes,
+            only: self.only,
+            lean: self.lean,
+        }
+    }
+}
+
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
-    let outcome = contest::run(args.quick, args.only, &args.mixes);
+    let outcome = contest::run(&args.choice());
     ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcome)?);
