@@ -3,11 +3,11 @@
 //! The index of one shard of one VM: which page of which file is kept where.
 //!
 //! Pages of a file come and go with their neighbours, so what the index knows is a block: up to 16
-//! pages of an aligned stretch of a file that have one owner. A block is on three lists at once:
-//! the chain of its hash bucket (found by key), the FIFO of its pool (found by age) and the list of
-//! its file (found by file). The handle of a block's only page is in the block; more of them are
-//! in a leaf, a cache line of its own. A page alone costs 36 bytes, one of a full block less than
-//! 7; a file costs 36.
+//! pages of an aligned stretch of a file that have one owner. A block is found by key, in a bucket of
+//! a hash table, and by age, in a cohort of the FIFO of its pool. The blocks of a file are looked up
+//! between the first and the last index it had. The handle of a block's only page is in the block; more of them are
+//! in a leaf, a cache line of its own. A page alone costs 48 bytes, one of a full block less than
+//! 7; a file costs 40.
 //!
 //! What costs time is memory that is far away. Operations take a [`Batch`]: all keys are hashed
 //! first, then everything the operation will touch is read once, one kind after the other, so that
@@ -20,7 +20,8 @@
 //!
 //! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: where a key belongs;
 //! - [`block`], [`file`], [`leaf`]: what is kept; [`bucket`]: how it is found, by hash tables that
-//!   grow and shrink by one bucket at a time; [`fifo`]: the order and the counters of a pool;
+//!   grow and shrink by one bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a
+//!   pool;
 //! - [`insert`], [`remove`], [`walk`]: the operations;
 //! - [`segment`], [`arena`], [`trim`]: memory, and giving it back.
 

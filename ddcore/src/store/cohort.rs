@@ -17,8 +17,7 @@ pub(super) const MEMBERS: usize = 1 << PLACE_BITS;
 
 const PLACE_BITS: u32 = 6;
 
-/// Bits of a cohort's number: on average a cohort has more than eight members, unless somebody
-/// chooses with care what leaves.
+/// Bits of a cohort's number: cohorts have 17 members on average, however blocks leave.
 const COHORT_BITS: u32 = 20;
 
 /// Bits of a [`Seat`].
@@ -26,7 +25,7 @@ pub(super) const SEAT_BITS: u32 = COHORT_BITS + PLACE_BITS;
 
 /// A cohort with no more members is small: it becomes one with a neighbour. Moving a member costs
 /// about as much as its leaving, so that this must be rare.
-const SMALL: u32 = MEMBERS as u32 / 8;
+const SMALL: u32 = MEMBERS as u32 / 4;
 
 /// Two neighbours with no more members become one.
 const FEW: u32 = MEMBERS as u32 * 3 / 4;

@@ -562,7 +562,7 @@ fn memory_goes_back_when_pages_go() {
             .sum::<usize>()
     };
     let full = segments(&pair);
-    // A block, its head and owner, a leaf of 64 bytes: for 2 pages less than 64 each.
+    // A block, its slots and owner, a leaf of 64 bytes: for 2 pages less than 64 each.
     assert!(full * size_of::<Segment>() < 20_000 * 64, "{full}");
     for _ in 0..20 {
         (0..POOLS).for_each(|pool| pair.evict(pool, 300));

@@ -2,7 +2,7 @@
 
 //! Operations on many blocks, in steps: the caller holds a lock and lets it go between the steps.
 
-use super::block::{Name, BLOCK_PAGES, MAX_POOL};
+use super::block::{Name, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
 use super::{Reason, Removed, Storage, Store, NONE};
 use ddabi::key::FileKey;
@@ -27,6 +27,9 @@ enum At {
 /// Looks that cost as much as a page that is removed.
 const LOOKS: u32 = 8;
 
+/// Blocks that are seen in passing while one is looked up.
+const GLANCES: u32 = 8;
+
 /// How far a step of a walk came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Walk {
@@ -41,7 +44,7 @@ impl<S: Storage> Store<S> {
     /// file until it may have removed `pages` pages, which is at least 16, or has found nothing
     /// for as long as that would take.
     ///
-    /// Blocks are looked up by index, or among all blocks if these are fewer. Pages that others
+    /// Blocks are looked up by index, or among all blocks if that is quicker. Pages that others
     /// add meanwhile may stay.
     pub fn remove_range(
         &mut self,
@@ -68,7 +71,7 @@ impl<S: Storage> Store<S> {
         pages: u32,
         mut moved: impl FnMut(u16, u32),
     ) -> Walk {
-        if owner.0 > MAX_POOL || usize::from(owner.0) >= self.storage.lists().len() {
+        if usize::from(owner.0) >= self.storage.lists().len() {
             return Walk::Done;
         }
         self.walk_file(file, (0, u64::MAX), cursor, pages, |store, number| {
@@ -197,7 +200,7 @@ impl<S: Storage> Store<S> {
         let mut index = match cursor.at {
             At::Start => {
                 let index = lowest.max(bound(first));
-                if highest.saturating_sub(index) > self.blocks.high {
+                if highest.saturating_sub(index) > self.blocks.high / GLANCES {
                     cursor.at = At::Place(u32::MAX);
                 }
                 index

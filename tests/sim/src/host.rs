@@ -183,10 +183,7 @@ impl Host {
         for class in 0..CLASSES {
             let list = list(id.pool, class);
             let store = &mut self.vms[id.vm].store;
-            while let Some(removed) = store.remove_oldest(list, Reason::Flush) {
-                removed.into_handle();
-                self.used -= 1;
-            }
+            self.used -= remove_oldest(store, list, u32::MAX, Reason::Flush);
         }
     }
 
@@ -316,7 +313,7 @@ impl Host {
     fn entities(&self) -> Vec<Entity> {
         let of = |vm: &Vm| Entity {
             weight: vm.weight,
-            used: u64::from(vm.store.used()),
+            used: vm.store.used(),
             entitlement: 0,
         };
         let mut vms: Vec<Entity> = self.vms.iter().map(of).collect();
@@ -343,7 +340,7 @@ impl Host {
                 break;
             };
             let list = list(id.pool, class);
-            let removed = remove_oldest(&mut self.vms[id.vm].store, list);
+            let removed = remove_oldest(&mut self.vms[id.vm].store, list, 1, Reason::Eviction);
             if removed == 0 {
                 break;
             }
@@ -370,7 +367,7 @@ impl Host {
             let Some((_, vm, list)) = oldest else {
                 break;
             };
-            evicted += remove_oldest(&mut self.vms[vm].store, list);
+            evicted += remove_oldest(&mut self.vms[vm].store, list, 1, Reason::Eviction);
         }
         evicted
     }
@@ -389,12 +386,12 @@ impl Host {
     }
 }
 
-/// Frees the oldest page of a list; says how many that were.
-fn remove_oldest(store: &mut Store<Memory>, list: u16) -> u64 {
+/// Frees the oldest pages of a list; says how many that were.
+fn remove_oldest(store: &mut Store<Memory>, list: u16, pages: u32, reason: Reason) -> u64 {
     let free = |page: Removed| {
         page.into_handle();
     };
-    store.remove_oldest(list, 1, Reason::Eviction, free).into()
+    store.remove_oldest(list, pages, reason, free).into()
 }
 
 fn list(pool: usize, class: usize) -> u16 {

@@ -3,6 +3,7 @@
 //! The host as the paper describes it, in lists that are searched from end to end.
 
 use ddcore::policy::{Class, Order};
+use ddcore::store::BLOCK_PAGES;
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 
@@ -10,8 +11,17 @@ struct Held {
     id: PoolId,
     page: Page,
     class: usize,
-    /// Number of its put.
+    /// Number of the last put of a page of its block: neighbours that came alike leave together.
     came: u64,
+}
+
+impl Held {
+    /// What it has in common with the others of its block.
+    fn block(&self) -> (PoolId, usize, u64, u64) {
+        let key = self.page.key();
+        let index = key.index / BLOCK_PAGES as u64;
+        (self.id, self.class, key.file.inode, index)
+    }
 }
 
 struct Pool {
@@ -37,7 +47,7 @@ pub(super) struct Model {
     batch: u64,
     mode: Mode,
     vms: Vec<Vm>,
-    /// In the order they came.
+    /// In the order their blocks came.
     held: Vec<Held>,
     puts: u64,
 }
@@ -101,12 +111,24 @@ impl Model {
         self.flush(id.vm, page);
         self.puts += 1;
         self.count(id).puts += 1;
-        self.held.push(Held {
+        let new = Held {
             id,
             page,
             class: class.number(),
             came: self.puts,
+        };
+        let block = new.block();
+        self.held.push(new);
+        // Stable: the order of all others, and of the blocks, remains.
+        self.held.sort_by_key(|held| {
+            let its = held.block() == block;
+            (its, its.then_some(held.page))
         });
+        for held in &mut self.held {
+            if held.block() == block {
+                held.came = self.puts;
+            }
+        }
         true
     }
 
