@@ -9,7 +9,6 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
     ("ddnl", &["ddabi"]),
-    ("ddfuzz", &["ddabi", "ddcore"]),
     ("ddctl", &["ddabi", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
