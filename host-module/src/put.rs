@@ -121,7 +121,9 @@ impl Session {
             let _ = shard.with_room(&self.tier, group.len(), |store| {
                 let keep = |part: &Part| {
                     for page in &mut pages[part.place()..part.place() + part.pages()] {
-                        page.take().map(Page::keep);
+                        if let Some(page) = page.take() {
+                            page.keep();
+                        }
                     }
                     stored += part.pages();
                 };
