@@ -24,7 +24,7 @@ use crate::{
     memory::Baseline,
     stage::{self, GUEST, HOST, Stage, percent},
 };
-use fuzzer::{EVERYTHING, Fuzzer, ORDERS, POOLS, Tally};
+use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
 
 /// Up to a million requests, first such as good guests send, to press the victim,
 /// then all kinds.
@@ -147,8 +147,6 @@ impl Attack<'_> {
                 let seed = 11 + round;
                 tallies.push(self.send(EVERYTHING, seed, ROUND, &mut peak, &mut || Ok(true))?);
             }
-            // As many pools as there may be, and what is asked of them then.
-            tallies.push(self.send(POOLS, 2, ROUND / 2, &mut peak, &mut || Ok(true))?);
             Ok(tallies)
         })?;
         let seconds = start.elapsed().as_secs_f64();
@@ -198,12 +196,6 @@ impl Attack<'_> {
                 "%",
             ),
         ];
-        targets.push(Target::at_least(
-            "hostile: refused: more pools than there may be",
-            1.0,
-            sum(|tally| tally.limit) as f64,
-            "",
-        ));
         targets.extend(self.caps(&peak)?);
         targets.extend(refusals(&counted));
         Ok(targets)

@@ -11,8 +11,6 @@ const MODULE: &str = "doubledecker_hostile";
 pub(super) const EVERYTHING: u64 = 0;
 /// What a good guest sends.
 pub(super) const ORDERS: u64 = 2;
-/// About pools alone.
-pub(super) const POOLS: u64 = 6;
 
 const MEMORY_MIB: u64 = 512;
 /// Memory at the end that the guest's kernel leaves alone.
@@ -45,7 +43,7 @@ pub(super) struct Tally {
     unsupported: u64,
     no_memory: u64,
     no_pool: u64,
-    pub(super) limit: u64,
+    limit: u64,
     stored: u64,
 }
 
