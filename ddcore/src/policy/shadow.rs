@@ -161,7 +161,8 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
     /// Samples as many pages as make the cells the small image of `capacity`.
     fn is_sampled(&self, page: u64, capacity: u64) -> bool {
         let each = self.each() as u64;
-        each > 0 && (page >> 40) * capacity < each << 24
+        // A host may claim any capacity.
+        each > 0 && (page >> 40).saturating_mul(capacity) < each << 24
     }
 
     fn choose(&mut self) {

@@ -77,7 +77,8 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
             }
         }
         self.additions += 1;
-        if self.additions * (mask as u64 + 1) >= capacity.max(1) * PERIOD {
+        let period = capacity.max(1).saturating_mul(PERIOD);
+        if self.additions.saturating_mul(mask as u64 + 1) >= period {
             self.additions = 0;
             let word = &mut words[self.cursor & mask];
             *word = *word >> 1 & 0x7777_7777_7777_7777;

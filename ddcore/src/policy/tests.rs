@@ -262,7 +262,10 @@ proptest! {
         policy in 0u32..6,
         words in 0usize..70,
         cells in 0usize..70,
-        ops in prop::collection::vec((0u8..4, 0u64..200, 0u64..300), 0..500),
+        ops in prop::collection::vec(
+            (0u8..4, 0u64..200, prop_oneof![8 => 0u64..300, 1 => any::<u64>()]),
+            0..500,
+        ),
     ) {
         let policy = Policy::from_raw(policy).unwrap();
         let mut pool = Admission::new(policy, vec![0; words], vec![Cell::default(); cells]);

@@ -39,7 +39,7 @@ impl Throttle {
             return false;
         }
         self.puts += 1;
-        if self.puts >= (2 * capacity).max(LEAST_WINDOW) >> self.level {
+        if self.puts >= capacity.saturating_mul(2).max(LEAST_WINDOW) >> self.level {
             if self.hits * POOR < self.puts {
                 self.level = (self.level + 1).min(STRICTEST);
             } else if self.hits * RICH > self.puts {
