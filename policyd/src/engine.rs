@@ -12,6 +12,7 @@
 //! are apart: without targets the file names the weights, with them `controller` chooses. Guest
 //! memory is `knobs`' affair.
 
+mod busy;
 mod character;
 mod controller;
 mod curve;

@@ -63,7 +63,7 @@ impl Observer {
 fn look(reading: &Reading, rates: &Rates) -> Character {
     let memory = reading.anon.saturating_add(reading.file).max(1) as f64;
     let anon = reading.anon as f64 / memory;
-    let reads = rates.refaults_file.max(rates.gets);
+    let reads = rates.wanted;
     if anon >= MOST && reads <= rates.refaults_anon.max(SOME) {
         Character::Anonymous
     } else if anon < MOST && reads > SOME {
@@ -88,13 +88,12 @@ mod tests {
     #[test]
     fn servers_are_told_apart() {
         let busy = Rates {
-            refaults_file: 500.0,
-            gets: 400.0,
+            wanted: 500.0,
             ..Rates::default()
         };
         let swapping = Rates {
             refaults_anon: 500.0,
-            gets: 3.0,
+            wanted: 3.0,
             ..Rates::default()
         };
         let idle = Rates::default();

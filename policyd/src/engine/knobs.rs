@@ -4,6 +4,7 @@
 
 use super::{
     Cgroups, Failure, Job, Time,
+    busy::Busy,
     character::Character,
     controller::Controller,
     memory::{Limits, Managed, Memory},
@@ -34,7 +35,8 @@ pub(super) struct Knobs {
     next_offload: BTreeMap<String, Time>,
     retries: Retries,
     machine: Option<(Time, Machine)>,
-    /// Percent of time in which a task of the VM waited for memory.
+    busy: Busy,
+    /// Percent of time in which a task of the VM waited for memory, other than for our jobs.
     pressure: Option<f64>,
     /// Bytes asked for so far.
     pub(super) reclaimed: u64,
@@ -87,10 +89,12 @@ impl Knobs {
 
     /// Takes in a look at the machine.
     pub(super) fn observe(&mut self, now: Time, machine: &Machine) {
+        let own = self.busy.take(now).as_secs_f64();
         self.pressure = self.machine.and_then(|(then, was)| {
             let time = now.checked_sub(then)?.as_secs_f64();
             let more = machine.memory_us?.checked_sub(was.memory_us?)?;
-            (time > 0.0).then(|| (more as f64 / 1e4 / time).min(100.0))
+            let others = (more as f64 / 1e6 - own).max(0.0);
+            (time > 0.0).then(|| (others / time * 100.0).min(100.0))
         });
         self.machine = Some((now, *machine));
     }
@@ -156,7 +160,7 @@ impl Knobs {
                 "memory is short: reclaiming"
             );
             self.reclaimed = self.reclaimed.saturating_add(bytes);
-            self.begin_reclaim(cgroup, bytes, false);
+            self.begin_reclaim(round.now, cgroup, bytes, false);
         }
     }
 
@@ -188,12 +192,13 @@ impl Knobs {
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
                 self.offloaded = self.offloaded.saturating_add(bytes);
-                self.begin_reclaim(cgroup.clone(), bytes, true);
+                self.begin_reclaim(round.now, cgroup.clone(), bytes, true);
             }
         }
     }
 
-    fn begin_reclaim(&mut self, cgroup: String, bytes: u64, files_only: bool) {
+    fn begin_reclaim(&mut self, now: Time, cgroup: String, bytes: u64, files_only: bool) {
+        self.busy.begin(now);
         self.reclaiming.insert(cgroup.clone());
         self.waiting.push_back(Job::Reclaim {
             cgroup,
@@ -260,6 +265,7 @@ impl Knobs {
             } else {
                 self.applied.insert(cgroup.clone(), limits);
             }
+            self.busy.begin(round.now);
             self.limiting.insert(cgroup.clone());
             self.waiting.push_back(Job::Limit { cgroup, id, limits });
         }
@@ -287,6 +293,9 @@ impl Knobs {
                     warn!(cgroup, "{}; will try again", failure.text());
                 }
             }
+        }
+        if self.reclaiming.is_empty() && self.limiting.is_empty() {
+            self.busy.end(now);
         }
     }
 

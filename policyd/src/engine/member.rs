@@ -36,9 +36,9 @@ pub(super) struct Member {
     /// The largest size that was seen at rest to be too small. Outlives what is known otherwise, so
     /// that a mistake is not made again and again.
     missed: Option<f64>,
-    /// Pages a second it asks for, over some looks.
-    gets: f64,
-    /// The logarithm of how many it does not get, over the size.
+    /// Pages a second that come back, over some looks.
+    wanted: f64,
+    /// The logarithm of how many the store does not give, over the size.
     misses: Response,
     pub(super) reading: Reading,
 }
@@ -89,8 +89,8 @@ impl Member {
         self.used = stats.map(|stats| (stats.used as f64).max(1.0));
         let Some(rates) = &self.rates else { return };
         self.observer.observe(reading, rates);
-        self.gets += (rates.gets - self.gets) * NEW;
-        let misses = rates.misses;
+        self.wanted += (rates.wanted - self.wanted) * NEW;
+        let misses = rates.misses();
         let (Some(before), Some(used), Some(stats)) = (before, self.used, stats) else {
             return;
         };
@@ -163,7 +163,7 @@ impl Member {
     /// Misses a second to be expected at a size.
     pub(super) fn misses_at(&self, size: f64) -> f64 {
         match &self.curve {
-            Some(curve) => self.gets * (1.0 - curve.hit_ratio(size)),
+            Some(curve) => self.wanted * (1.0 - curve.hit_ratio(size)),
             None if self.misses.is_empty() => 0.0,
             None => self.misses.cost_at(size).exp(),
         }

@@ -15,9 +15,11 @@ pub(crate) struct Rates {
     /// Percent of time in which a task waited.
     pub(crate) memory_pressure: Option<f64>,
     pub(crate) io_pressure: Option<f64>,
-    /// Pages a second asked of the store, and not given.
-    pub(crate) gets: f64,
-    pub(crate) misses: f64,
+    /// Pages a second that the page cache had before and lacks now. The guest asks the store only
+    /// for what it may hold, so what was asked says little; the kernel knows what comes back.
+    pub(crate) wanted: f64,
+    /// What the store gave of these; absent without a host.
+    pub(crate) given: Option<f64>,
     /// Gets at the host in this time.
     pub(super) get_latency: Option<Histogram>,
 }
@@ -59,9 +61,13 @@ impl Last {
             io_pressure: pressure(was.io_us, is.io_us),
             ..Rates::default()
         };
+        rates.wanted = rates.refaults_file;
         if let (Some(was), Some(is)) = (&self.stats, &next.stats) {
-            rates.gets = rate(was.gets, is.gets).unwrap_or(0.0);
-            rates.misses = rate(was.misses, is.misses).unwrap_or(0.0);
+            let given = |stats: &PoolStats| stats.gets.saturating_sub(stats.misses);
+            rates.given = rate(given(was), given(is));
+            // The kernel forgets what left long ago, and files that it has forgotten itself.
+            let asked = rate(was.gets, is.gets).unwrap_or(0.0);
+            rates.wanted = rates.wanted.max(asked);
             rates.get_latency = difference(&was.get_latency, &is.get_latency);
         }
         Some(rates)
@@ -69,10 +75,16 @@ impl Last {
 }
 
 impl Rates {
-    /// Share of the asked pages that the store gave; `None` if too few were asked to tell.
+    /// What part of the pages that came back the store gave; `None` if too few did to tell.
     pub(crate) fn hit_ratio(&self) -> Option<f64> {
         const FEWEST: f64 = 1.0;
-        (self.gets >= FEWEST).then(|| (1.0 - self.misses / self.gets).clamp(0.0, 1.0))
+        let given = self.given.filter(|_| self.wanted >= FEWEST)?;
+        Some((given / self.wanted).min(1.0))
+    }
+
+    /// Pages a second that came back and had to be read from disk.
+    pub(crate) fn misses(&self) -> f64 {
+        (self.wanted - self.given.unwrap_or(0.0)).max(0.0)
     }
 
     /// Milliseconds within which a percentile of the gets at the host were done.
@@ -98,7 +110,7 @@ mod tests {
 
     fn look(seconds: u64, counter: u64) -> Last {
         let reading = Reading {
-            refaults_file: counter,
+            refaults_file: counter / 2,
             memory_us: Some(counter * 1000),
             ..Reading::default()
         };
@@ -114,10 +126,28 @@ mod tests {
     #[test]
     fn rates_are_differences_over_time() {
         let rates = look(10, 100).rates(&look(15, 600)).unwrap();
-        assert_eq!(rates.refaults_file, 100.0);
+        assert_eq!((rates.refaults_file, rates.wanted), (50.0, 100.0));
         assert_eq!(rates.memory_pressure, Some(10.0));
-        assert_eq!(rates.hit_ratio(), Some(0.75));
+        assert_eq!((rates.hit_ratio(), rates.misses()), (Some(0.75), 25.0));
         assert!((rates.latency_ms(99.0).unwrap() - 2.097_151).abs() < 1e-9);
+    }
+
+    /// The guest asks only for what the host may have: all it asks for is given, and yet most of
+    /// what comes back is read from disk.
+    #[test]
+    fn what_is_not_asked_for_is_missed_too() {
+        let reading = |refaults_file| Reading {
+            refaults_file,
+            ..Reading::default()
+        };
+        let stats = |gets| PoolStats {
+            gets,
+            ..PoolStats::default()
+        };
+        let before = Last::new(Time::from_secs(0), reading(0), Some(stats(0)));
+        let after = Last::new(Time::from_secs(1), reading(400), Some(stats(100)));
+        let rates = before.rates(&after).unwrap();
+        assert_eq!((rates.hit_ratio(), rates.misses()), (Some(0.25), 300.0));
     }
 
     #[test]
@@ -133,7 +163,7 @@ mod tests {
         let mut after = look(15, 600);
         after.stats = Some(PoolStats::default());
         let rates = look(10, 100).rates(&after).unwrap();
-        assert_eq!((rates.gets, rates.hit_ratio()), (0.0, None));
+        assert_eq!((rates.given, rates.hit_ratio()), (None, None));
         assert_eq!(rates.latency_ms(50.0), None);
     }
 }

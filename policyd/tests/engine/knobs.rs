@@ -193,6 +193,33 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
     assert_eq!(world.jobs, []);
 }
 
+/// The kernel counts who reclaims as waiting for memory: that is no reason to reclaim more.
+#[test]
+fn reclaim_is_no_reason_to_reclaim() {
+    let mut world = crowded(RECLAIM);
+    world.sample.machine.available = 2048 * MIB;
+    let mut stall = 0;
+    let mut wait = |world: &mut World, stalled: u64, passed: u64| {
+        stall += stalled * 1000;
+        world.sample.machine.memory_us = Some(stall);
+        world.pass(Time::from_millis(passed));
+    };
+    wait(&mut world, 0, 5000);
+    assert_eq!(world.jobs, []);
+    wait(&mut world, 2000, 5000);
+    let jobs = std::mem::take(&mut world.jobs);
+    assert!(!jobs.is_empty(), "others wait");
+    for _ in 0..3 {
+        wait(&mut world, 900, 1000);
+    }
+    wait(&mut world, 800, 800);
+    for job in jobs {
+        world.tell(Event::Ended(job, Ok(())));
+    }
+    wait(&mut world, 0, 10_000);
+    assert_eq!(world.jobs, []);
+}
+
 #[test]
 fn who_gives_nothing_is_left_in_peace() {
     let mut world = crowded(RECLAIM);

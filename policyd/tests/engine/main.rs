@@ -7,5 +7,6 @@ mod garbage;
 mod knobs;
 mod model;
 mod properties;
+mod simulated;
 mod sla;
 mod world;

@@ -110,6 +110,23 @@ pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
     Ok(ask::<Stats>(machine, "--guest stats")?.containers)
 }
 
+/// What policyd tells: its whole report, and its verdict on each container.
+pub(crate) fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
+    #[derive(Deserialize)]
+    struct Report {
+        containers: Vec<Explained>,
+    }
+    #[derive(Deserialize)]
+    struct Explained {
+        verdict: String,
+    }
+    let text = run(machine, "--json policy")?;
+    let report: Report =
+        serde_json::from_str(&text).with_context(|| format!("ddctl policy printed {text}"))?;
+    let verdicts = report.containers.into_iter().map(|one| one.verdict);
+    Ok((text, verdicts.collect()))
+}
+
 impl Vm {
     /// One of its containers.
     pub(crate) fn container(&self, name: &str) -> Result<&Container> {

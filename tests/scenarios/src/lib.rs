@@ -19,8 +19,10 @@ mod modules;
 mod overhead;
 mod policy;
 mod reboot;
+mod reclaim;
 mod shares;
 mod shrinker;
+mod sla;
 mod small_files;
 mod stage;
 mod stream;
@@ -36,7 +38,9 @@ pub fn all() -> &'static [Scenario] {
         policy::POLICY,
         stream::STREAM,
         reboot::REBOOT,
+        reclaim::RECLAIM,
         shares::SHARES,
+        sla::SLA,
         shrinker::SHRINKER,
         coherence::COHERENCE,
         small_files::SMALL_FILES,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How long jobs of ours ran.
+//!
+//! Who writes to `memory.reclaim`, or lowers a limit, waits for the kernel meanwhile, and PSI counts
+//! that as pressure like any other. Pressure is therefore counted without the time of our own jobs,
+//! or reclaiming would be a reason to reclaim.
+
+use super::Time;
+
+/// Adds up the time in which at least one job runs.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    since: Option<Time>,
+    spent: Time,
+}
+
+impl Busy {
+    /// A job begins.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    /// The last job that ran has ended.
+    pub(super) fn end(&mut self, now: Time) {
+        if let Some(since) = self.since.take() {
+            self.spent += now.saturating_sub(since);
+        }
+    }
+
+    /// The time since this was last asked in which jobs ran.
+    pub(super) fn take(&mut self, now: Time) -> Time {
+        let runs = self.since.is_some();
+        self.end(now);
+        if runs {
+            self.begin(now);
+        }
+        std::mem::take(&mut self.spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_counted_once() {
+        let at = Time::from_secs;
+        let mut busy = Busy::default();
+        assert_eq!(busy.take(at(1)), Time::ZERO);
+        busy.begin(at(2));
+        busy.begin(at(3));
+        assert_eq!(busy.take(at(5)), at(3));
+        busy.end(at(6));
+        busy.end(at(7));
+        assert_eq!(busy.take(at(9)), at(1));
+        assert_eq!(busy.take(at(9)), Time::ZERO);
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Targets: policyd finds the weights that meet them, where equal ones do not.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Context, FileSpec, Guest, Running, Scenario, Target, Throttle, wait};
+use ddload::{Load, Profile};
+
+use crate::{books, ddctl, stage::Stage};
+
+/// Two containers with targets beside one that takes whatever it can get.
+pub(crate) const SLA: Scenario = Scenario {
+    name: "sla",
+    about: "policyd meets targets that equal weights miss",
+    quick: false,
+    run,
+};
+
+/// Capacity of the tier: less than half of what is read.
+const CAPACITY_MIB: u64 = 24;
+/// Memory of a container: little more than its program.
+const LIMIT: &str = "8M";
+const FILE: &str = "/run/policyd.toml";
+/// Seconds between two decisions.
+const INTERVAL_S: u64 = 3;
+/// Looks in a row that find all targets met.
+const LOOKS: u32 = 3;
+/// Pages that come back over which a figure is judged.
+const JUDGED: u64 = 20_000;
+const SIGHUP: i32 = 1;
+
+/// A container: what it reads, and how much of what comes back it shall find at
+/// the host.
+struct Service {
+    name: &'static str,
+    profile: Profile,
+    set_mib: u64,
+    hit_ratio: Option<f64>,
+}
+
+/// The shop needs half of the tier, the mail a fifth; the batch never hits.
+const SERVICES: [Service; 3] = [
+    Service {
+        name: "shop",
+        profile: Profile::Zipf,
+        set_mib: 48,
+        hit_ratio: Some(0.5),
+    },
+    Service {
+        name: "mail",
+        profile: Profile::Zipf,
+        set_mib: 24,
+        hit_ratio: Some(0.3),
+    },
+    Service {
+        name: "batch",
+        profile: Profile::Scan,
+        set_mib: 64,
+        hit_ratio: None,
+    },
+];
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let (equal, promised, seconds) = measure(&Stage::set(context, CAPACITY_MIB)?)?;
+    context.say(format!("hit ratios under equal weights: {equal:.2?}"));
+    context.say(format!("with policyd: {promised:.2?}"));
+    let goals = || SERVICES.iter().map(|service| service.hit_ratio);
+    let misses = |(goal, ratio): (Option<f64>, &f64)| goal.is_some_and(|goal| *ratio < goal);
+    ensure!(
+        goals().zip(&equal).any(misses),
+        "equal weights meet all targets: {equal:.2?}"
+    );
+    let mut targets = vec![Target::at_most(
+        "sla: intervals from the file to all targets met",
+        10.0,
+        seconds / INTERVAL_S as f64,
+        "",
+    )];
+    for (service, ratio) in SERVICES.iter().zip(&promised) {
+        if let Some(goal) = service.hit_ratio {
+            let name = format!("sla: hit ratio of the {}", service.name);
+            targets.push(Target::at_least(name, goal, *ratio, ""));
+        }
+    }
+    Ok(targets)
+}
+
+/// Hit ratios under equal weights, those with targets, and the seconds it took
+/// to meet these.
+fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
+    // A batch of the default size is a large part of a tier this small.
+    ddctl::run(stage.host(), "set-capacity --batch 128K")?;
+    let disk = stage.disk("data", SERVICES.iter().map(Service::file).collect())?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    let mut loads = Vec::new();
+    for service in &SERVICES {
+        guest.cgroup(service.name, &[("memory.max", LIMIT)])?;
+        loads.push(service.start(&guest)?);
+    }
+    guest.write_file(FILE, file(false))?;
+    let policyd = guest.spawn(&Command::new(["policyd", "run", "--config", FILE]))?;
+    wait::until("the tier is full", || {
+        let host = ddctl::host(stage.host())?;
+        Ok((host.used_pages * 100 >= host.capacity_pages * 95).then_some(()))
+    })?;
+    // What the tier holds is that of these weights only after some time.
+    hit_ratios(&guest)?;
+    let equal = hit_ratios(&guest)?;
+
+    guest.write_file(FILE, file(true))?;
+    policyd.kill(SIGHUP)?;
+    let change = Instant::now();
+    met(&guest).with_context(|| policyd.output().unwrap_or_default())?;
+    let seconds = change.elapsed().as_secs_f64();
+    let promised = hit_ratios(&guest)?;
+    for load in &mut loads {
+        let alive = load.poll()?.is_none();
+        ensure!(alive, "a load ended: {}", load.output()?);
+    }
+    drop((loads, policyd));
+    books::balance(stage.host())?;
+    Ok((equal, promised, seconds))
+}
+
+impl Service {
+    fn load(&self, dir: &str) -> Load {
+        let load = Load::new(self.profile, format!("{dir}{}", self.name));
+        load.threads(1).file_size(self.set_mib << 20)
+    }
+
+    /// Its file, as its load would make it.
+    fn file(&self) -> FileSpec {
+        let sets = self.load("").sets();
+        let file = &sets[0].files()[0];
+        FileSpec::new(file.path.display().to_string(), file.len, 1)
+    }
+
+    fn start(&self, guest: &Guest) -> Result<Running> {
+        let words = ["ddload".to_owned()].into_iter();
+        let words = words.chain(self.load("/mnt/").arguments());
+        guest.spawn(&Command::new(words).cgroup(self.name))
+    }
+}
+
+/// policyd's file, with or without the targets.
+fn file(targets: bool) -> String {
+    let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
+    for Service {
+        name, hit_ratio, ..
+    } in &SERVICES
+    {
+        file += &format!("[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\n");
+        match hit_ratio {
+            Some(goal) if targets => file += &format!("target = {{ hit_ratio = {goal} }}\n"),
+            None if targets => file += "class = \"bronze\"\n",
+            _ => file += "weight = 100\n",
+        }
+    }
+    file
+}
+
+/// Waits until policyd finds all targets met, and some more looks do so.
+fn met(guest: &Guest) -> Result<()> {
+    let mut looks = 0;
+    let mut before = String::new();
+    wait::until("all targets are met", || {
+        let (text, verdicts) = ddctl::policy(guest)?;
+        // The same report is no further look.
+        if text != before {
+            let all = verdicts.iter().filter(|verdict| *verdict != "best_effort");
+            looks = match all.clone().count() > 0 && all.clone().all(|verdict| verdict == "met") {
+                true => looks + 1,
+                false => 0,
+            };
+            before = text;
+        }
+        Ok((looks >= LOOKS).then_some(()))
+    })
+}
+
+/// What part of the pages that came back to each service the store gave, over
+/// the next so many pages of each.
+fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
+    let before = Counted::now(guest)?;
+    wait::until("enough pages came back", || {
+        let now = Counted::now(guest)?;
+        let pairs = || now.iter().zip(&before);
+        let enough = |(now, before): (&Counted, &Counted)| now.back - before.back >= JUDGED;
+        let ratio = |(now, before): (&Counted, &Counted)| {
+            (now.given - before.given) as f64 / (now.back - before.back) as f64
+        };
+        Ok(pairs().all(enough).then(|| pairs().map(ratio).collect()))
+    })
+}
+
+/// What a service counted so far, in pages.
+struct Counted {
+    /// That came back soon after they were reclaimed, by the kernel's count.
+    back: u64,
+    /// That the store gave.
+    given: u64,
+}
+
+impl Counted {
+    /// Of all services.
+    fn now(guest: &Guest) -> Result<Vec<Self>> {
+        let containers = ddctl::containers(guest)?;
+        let of = |service: &Service| {
+            let name = service.name;
+            let found = containers.iter().find(|one| one.name == name);
+            let stats = found.and_then(|one| one.stats);
+            let stats = stats.with_context(|| format!("{name} is not enrolled"))?;
+            let text = guest.read_text(&format!("/sys/fs/cgroup/{name}/memory.stat"))?;
+            let line = |line: &str| line.strip_prefix("workingset_refault_file ")?.parse().ok();
+            let back = text.lines().find_map(line);
+            Ok(Self {
+                back: back.context("the kernel counts no refaults")?,
+                given: stats.gets - stats.misses,
+            })
+        };
+        SERVICES.iter().map(of).collect()
+    }
+}
