@@ -213,3 +213,22 @@ pub(crate) fn file(workloads: &[Workload], classes: &[&str]) -> String {
     }
     file
 }
+
+/// How far any weight went to and fro, as a part of the weight; a step or two of rounding is
+/// nothing.
+pub(crate) fn oscillation(history: &[Vec<u32>]) -> f64 {
+    let (Some(first), Some(last)) = (history.first(), history.last()) else {
+        return 0.0;
+    };
+    let part = |at: usize| {
+        let steps = history.windows(2);
+        let way: u32 = steps.map(|pair| pair[0][at].abs_diff(pair[1][at])).sum();
+        // What was gone beyond the way from the first to the last was gone to and fro.
+        let fro = (way - first[at].abs_diff(last[at])) / 2;
+        match fro {
+            0..=2 => 0.0,
+            fro => f64::from(fro) / f64::from(last[at]),
+        }
+    };
+    (0..first.len()).map(part).fold(0.0, f64::max)
+}

@@ -2,7 +2,7 @@
 
 //! Closed loops: targets in, weights out, figures back, with delay and noise.
 
-use crate::model::{GIB, INTERVAL, Shape, Vm, Workload, file};
+use crate::model::{GIB, INTERVAL, Shape, Vm, Workload, file, oscillation};
 use policyd::engine::{Event, Time, Verdict};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
@@ -240,29 +240,17 @@ fn rest(vm: &mut Vm, case: usize) {
     for _ in 0..20 {
         vm.interval();
     }
-    let first = vm.weights();
-    let mut before = first.clone();
-    let mut ways = vec![0; first.len()];
+    let weights = |vm: &Vm| vm.weights().into_iter().map(|one| one.1).collect();
+    let mut history: Vec<Vec<u32>> = vec![weights(vm)];
     for _ in 0..60 {
         vm.interval();
-        let now = vm.weights();
-        for (way, (now, before)) in ways.iter_mut().zip(now.iter().zip(&before)) {
-            assert!(now.1 >= 1, "{}", now.0);
-            *way += now.1.abs_diff(before.1);
-        }
-        assert_eq!(now.iter().map(|one| one.1).sum::<u32>(), 10_000);
-        before = now;
+        let now: Vec<u32> = weights(vm);
+        assert!(now.iter().all(|weight| *weight >= 1), "{now:?}");
+        assert_eq!(now.iter().sum::<u32>(), 10_000);
+        history.push(now);
     }
-    for (way, (first, last)) in ways.iter().zip(first.iter().zip(&before)) {
-        // What was gone beyond the way from the first to the last was gone to and fro.
-        let fro = (way - first.1.abs_diff(last.1)) / 2;
-        let part = f64::from(fro) / f64::from(last.1);
-        assert!(
-            part <= 0.05 || fro <= 2,
-            "case {case}, {first:?} {last:?} {fro}: {}",
-            story(vm)
-        );
-    }
+    let most = oscillation(&history);
+    assert!(most <= 0.05, "case {case}, {most}: {}", story(vm));
 }
 
 fn story(vm: &Vm) -> String {
