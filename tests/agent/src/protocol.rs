@@ -193,6 +193,10 @@ pub struct VmSpec {
     pub console: String,
     /// Socket of its agent port.
     pub agent: String,
+    /// Cgroup (path below the mount) the VMM enters before it starts: the
+    /// memory of the VM and the VMM's page cache are charged to it.
+    #[serde(default)]
+    pub cgroup: Option<String>,
 }
 
 /// From an agent to the harness.

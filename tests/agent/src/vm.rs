@@ -63,6 +63,7 @@ impl Vms {
         }
         let command = Command {
             argv: spec.argv.clone(),
+            cgroup: spec.cgroup.clone(),
             ..Command::default()
         };
         let log = format!("{}/vmm.log", spec.dir);

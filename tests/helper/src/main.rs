@@ -3,7 +3,6 @@
 //! The program: one verb for each thing scenarios need done inside a machine.
 
 mod files;
-mod qmp;
 mod run;
 mod unrest;
 mod vmcall;
@@ -12,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
+use ddagent::qmp;
 use ddhelper::churn::Plan;
 
 /// Does what the scenarios need done inside their machines

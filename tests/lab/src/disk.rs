@@ -3,6 +3,7 @@
 //! Disks of guests: made here, handed through L1.
 
 use std::{
+    fmt,
     fs::OpenOptions,
     path::Path,
     process::Command,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
 
 use crate::content::FileSpec;
 
@@ -35,7 +37,7 @@ pub enum Format {
     Ext4,
 }
 
-/// Limits of a disk as its guest sees it; none set means none.
+/// Limits of a disk; none set means none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Throttle {
     /// Operations per second.
@@ -58,6 +60,26 @@ impl Throttle {
     };
 }
 
+/// What L1's page cache does for a guest's disk.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum HostCache {
+    /// Nothing: what is measured is the guest's cache and ours.
+    #[default]
+    None,
+    /// Keeps what is read and written, until the guest flushes.
+    Writeback,
+}
+
+impl fmt::Display for HostCache {
+    /// As the VMM spells it.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::None => "none",
+            Self::Writeback => "writeback",
+        })
+    }
+}
+
 /// A disk. Its place in the lab is free again when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -78,6 +100,28 @@ impl Disk {
     pub fn path_in_guest(&self) -> String {
         format!("/dev/dd/{}", self.name)
     }
+}
+
+/// The emulator's command that gives the disk in a slot of L1 other limits.
+pub(crate) fn throttle_command(slot: usize, throttle: Throttle) -> Value {
+    // Zero is no limit.
+    json!({
+        "execute": "block_set_io_throttle",
+        "arguments": {
+            "id": device(slot),
+            "iops": throttle.iops.unwrap_or(0),
+            "iops_rd": 0,
+            "iops_wr": 0,
+            "bps": throttle.bytes_per_s.unwrap_or(0),
+            "bps_rd": 0,
+            "bps_wr": 0,
+        },
+    })
+}
+
+/// The emulator's name for the device of a slot.
+pub(crate) fn device(slot: usize) -> String {
+    format!("disk{slot}")
 }
 
 /// Place for a disk: a virtio disk L1 has from its start, because that needs
@@ -170,6 +214,18 @@ fn make_ext4(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_throttle_without_limits_lifts_them() {
+        let arguments = throttle_command(2, Throttle::NONE)["arguments"].clone();
+        assert_eq!(arguments["id"], "disk2");
+        assert_eq!(
+            (&arguments["iops"], &arguments["bps"]),
+            (&json!(0), &json!(0))
+        );
+        let limited = throttle_command(0, Throttle::CLOUD);
+        assert_eq!(limited["arguments"]["iops"], 400);
+    }
 
     #[test]
     fn slots_come_back() {

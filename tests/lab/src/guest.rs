@@ -13,7 +13,7 @@ use anyhow::Result;
 use ddagent::protocol::{Answer, Exit, Op, PORT, VmSpec};
 
 use crate::{
-    disk::{Disk, Throttle},
+    disk::{Disk, HostCache, Throttle},
     link::Link,
     machine::{Machine, unexpected},
 };
@@ -30,8 +30,12 @@ pub struct GuestConfig {
     pub memory_mib: u64,
     /// Virtual processors.
     pub vcpus: u32,
-    /// Its disks, each as slow as its throttle says.
-    pub disks: Vec<(Disk, Throttle)>,
+    /// Its disks.
+    pub disks: Vec<GuestDisk>,
+    /// Cgroup (path below the mount) of L1 the VMM runs in; it must be there.
+    pub cgroup: Option<String>,
+    /// Whether the VMM takes all of the guest's memory at its start.
+    pub populated: bool,
     /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
     /// `terminal` of its directory in L1.
     pub terminal: bool,
@@ -39,6 +43,14 @@ pub struct GuestConfig {
     pub kernel_args: Vec<String>,
     /// Added to the VMM's arguments.
     pub vmm_args: Vec<String>,
+}
+
+/// A disk and how the VMM runs it.
+#[derive(Clone, Debug)]
+pub struct GuestDisk {
+    disk: Disk,
+    throttle: Throttle,
+    cache: HostCache,
 }
 
 impl GuestConfig {
@@ -49,6 +61,8 @@ impl GuestConfig {
             memory_mib: 512,
             vcpus: 1,
             disks: Vec::new(),
+            cgroup: None,
+            populated: false,
             terminal: false,
             kernel_args: Vec::new(),
             vmm_args: Vec::new(),
@@ -69,10 +83,35 @@ impl GuestConfig {
         self
     }
 
-    /// Gives it a disk.
+    /// Gives it a disk which L1 does not cache.
     #[must_use]
-    pub fn disk(mut self, disk: &Disk, throttle: Throttle) -> Self {
-        self.disks.push((disk.clone(), throttle));
+    pub fn disk(self, disk: &Disk, throttle: Throttle) -> Self {
+        self.cached_disk(disk, throttle, HostCache::None)
+    }
+
+    /// Gives it a disk. The VMM's throttle is above L1's cache; for one below,
+    /// see [`crate::Lab::throttle`].
+    #[must_use]
+    pub fn cached_disk(mut self, disk: &Disk, throttle: Throttle, cache: HostCache) -> Self {
+        self.disks.push(GuestDisk {
+            disk: disk.clone(),
+            throttle,
+            cache,
+        });
+        self
+    }
+
+    /// Sets the cgroup of L1 its VMM runs in.
+    #[must_use]
+    pub fn cgroup(mut self, path: impl Into<String>) -> Self {
+        self.cgroup = Some(path.into());
+        self
+    }
+
+    /// Has all of its memory taken at its start.
+    #[must_use]
+    pub fn populated(mut self) -> Self {
+        self.populated = true;
         self
     }
 
@@ -102,6 +141,7 @@ impl GuestConfig {
             argv: self.argv(&dir),
             console: format!("{dir}/console"),
             agent: format!("{dir}/agent"),
+            cgroup: self.cgroup.clone(),
             dir,
         }
     }
@@ -178,34 +218,41 @@ impl GuestConfig {
                 format!("virtio-blk-pci,drive={image},serial={image}"),
             );
         }
-        for (disk, throttle) in &self.disks {
-            pair("-drive", drive(disk, *throttle));
-            let id = &disk.name;
+        for disk in &self.disks {
+            pair("-drive", disk.drive());
+            let id = &disk.disk.name;
             pair(
                 "-device",
                 format!("virtio-blk-pci,drive=disk-{id},serial={id}"),
             );
+        }
+        if self.populated {
+            argv.push("-mem-prealloc".to_owned());
         }
         argv.extend(self.vmm_args.iter().cloned());
         argv
     }
 }
 
-/// The VMM's own cache is off: what is measured is the guest's cache and ours.
-fn drive(disk: &Disk, throttle: Throttle) -> String {
-    let mut drive = format!(
-        "if=none,id=disk-{},file={},format=raw,size={},cache=none,discard=unmap",
-        disk.name,
-        disk.path_in_host(),
-        disk.size_mib << 20
-    );
-    if let Some(iops) = throttle.iops {
-        drive.push_str(&format!(",throttling.iops-total={iops}"));
+impl GuestDisk {
+    /// The VMM's argument.
+    fn drive(&self) -> String {
+        let Self { disk, throttle, .. } = self;
+        let mut drive = format!(
+            "if=none,id=disk-{},file={},format=raw,size={},cache={},discard=unmap",
+            disk.name,
+            disk.path_in_host(),
+            disk.size_mib << 20,
+            self.cache
+        );
+        if let Some(iops) = throttle.iops {
+            drive.push_str(&format!(",throttling.iops-total={iops}"));
+        }
+        if let Some(bytes) = throttle.bytes_per_s {
+            drive.push_str(&format!(",throttling.bps-total={bytes}"));
+        }
+        drive
     }
-    if let Some(bytes) = throttle.bytes_per_s {
-        drive.push_str(&format!(",throttling.bps-total={bytes}"));
-    }
-    drive
 }
 
 /// A running guest; use it as a [`Machine`]. It is killed when dropped.
@@ -229,7 +276,7 @@ impl Guest {
             host: host.clone(),
             name: config.name.clone(),
             ended: false,
-            _disks: config.disks.iter().map(|(disk, _)| disk.clone()).collect(),
+            _disks: config.disks.iter().map(|own| own.disk.clone()).collect(),
         };
         guest.machine.ping()?;
         Ok(guest)
@@ -335,5 +382,52 @@ impl Drop for Guest {
             // Its disks may be handed on only after its end.
             let _ = self.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::disk::Slot;
+
+    fn disk() -> Disk {
+        let free = Arc::new(Mutex::new(vec![3]));
+        Disk {
+            name: "data".to_owned(),
+            size_mib: 1,
+            slot: Arc::new(Slot::take(&free).unwrap()),
+        }
+    }
+
+    #[test]
+    fn disks_are_not_cached_unless_asked_for() {
+        let throttle = Throttle {
+            iops: Some(50),
+            bytes_per_s: None,
+        };
+        let guest = GuestConfig::new("a").disk(&disk(), throttle);
+        assert_eq!(
+            guest.disks[0].drive(),
+            "if=none,id=disk-data,file=/dev/dd/slot3,format=raw,size=1048576,cache=none,\
+             discard=unmap,throttling.iops-total=50"
+        );
+        let guest =
+            GuestConfig::new("a").cached_disk(&disk(), Throttle::NONE, HostCache::Writeback);
+        assert!(
+            guest.disks[0]
+                .drive()
+                .ends_with("cache=writeback,discard=unmap")
+        );
+    }
+
+    #[test]
+    fn a_vmm_runs_in_its_cgroup() {
+        let guest = GuestConfig::new("a").cgroup("vmm").populated();
+        let spec = guest.spec();
+        assert_eq!(spec.cgroup.as_deref(), Some("vmm"));
+        assert!(spec.argv.iter().any(|word| word == "-mem-prealloc"));
+        assert_eq!(GuestConfig::new("a").spec().cgroup, None);
     }
 }

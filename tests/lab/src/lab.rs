@@ -11,13 +11,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use ddagent::protocol::{Op, PORT};
+use ddagent::{
+    protocol::{Op, PORT},
+    qmp,
+};
 use regex::Regex;
 
 use crate::{
     accel::Accel,
     artifacts::Artifacts,
-    disk::{self, Disk, DiskConfig, Slot},
+    disk::{self, Disk, DiskConfig, Slot, Throttle},
     guest::{Guest, GuestConfig},
     link::Link,
     machine::Machine,
@@ -103,6 +106,7 @@ impl LabConfig {
             "-device",
             format!("virtserialport,chardev=agent,name={PORT}"),
         );
+        pair("-qmp", format!("unix:{work}/qmp,server=on,wait=off"));
         if self.terminal {
             pair(
                 "-chardev",
@@ -133,7 +137,10 @@ impl LabConfig {
             );
             pair(
                 "-device",
-                format!("virtio-blk-pci,drive=slot{slot},serial=slot{slot}"),
+                format!(
+                    "virtio-blk-pci,id={},drive=slot{slot},serial=slot{slot}",
+                    disk::device(slot)
+                ),
             );
         }
         argv
@@ -287,11 +294,27 @@ impl Lab {
             "--flushbufs",
             &format!("/dev/dd/slot{}", slot.number),
         ])?;
-        Ok(Disk {
+        let disk = Disk {
             name: config.name.clone(),
             size_mib: config.size_mib,
             slot: Arc::new(slot),
-        })
+        };
+        // Nor the emulator how slow it was.
+        self.throttle(&disk, Throttle::NONE)?;
+        Ok(disk)
+    }
+
+    /// Gives a disk other limits, from now on and below L1: what L1 caches of it
+    /// is not slowed down. A disk begins without limits.
+    ///
+    /// # Errors
+    ///
+    /// When the emulator refuses.
+    pub fn throttle(&self, disk: &Disk, throttle: Throttle) -> Result<()> {
+        let command = disk::throttle_command(disk.slot.number, throttle);
+        qmp::command(&self.work.path().join("qmp"), &command.to_string())
+            .with_context(|| format!("cannot throttle disk {}", disk.name))
+            .map(drop)
     }
 
     /// Starts a guest and waits for its agent.

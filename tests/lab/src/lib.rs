@@ -38,8 +38,8 @@ pub use ddagent::{
     protocol::{Exit, How, Output, Sum},
     terminal,
 };
-pub use disk::{Disk, DiskConfig, Format, Throttle};
-pub use guest::{Guest, GuestConfig};
+pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
+pub use guest::{Guest, GuestConfig, GuestDisk};
 pub use lab::{Lab, LabConfig};
 pub use machine::{GUEST_MODULE, HOST_MODULE, Machine};
 pub use read::ReadSpec;

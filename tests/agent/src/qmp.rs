@@ -11,8 +11,12 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Gives one command; its answer.
-pub(crate) fn command(socket: &Path, command: &str) -> Result<Value> {
+/// Gives one command (JSON); its answer.
+///
+/// # Errors
+///
+/// When there is no VMM, or it refuses.
+pub fn command(socket: &Path, command: &str) -> Result<Value> {
     let stream = UnixStream::connect(socket)?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let mut ask = |text: &str| -> Result<Value> {
