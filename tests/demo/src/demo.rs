@@ -17,7 +17,7 @@ use crate::{
     ddctl, figures,
     live::Live,
     outcome::Outcome,
-    plan::{ContainerPlan, DISK, VmPlan},
+    plan::{ContainerPlan, DISK, Hosting, VmPlan},
     policy::Policyd,
     recorder::Recorder,
     recording::Recording,
@@ -210,6 +210,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
             memory_mib: 512,
             vcpus: 2,
             disk: DISK,
+            hosting: Hosting::default(),
             containers: servers(),
         },
         VmPlan {
@@ -217,6 +218,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
             memory_mib: 320,
             vcpus: 1,
             disk: DISK,
+            hosting: Hosting::default(),
             containers: vec![ContainerPlan {
                 name: "db",
                 memory_mib: 8,

@@ -7,11 +7,14 @@
 //! experiments with weights that change, scaled down, for the test suite; each
 //! leaves its curves beside its logs.
 //!
+//! [`bench`] compares the ways to spend a host's memory on its guests' files.
+//!
 //! - [`plan`]: what runs where; [`site`]: VMs brought up by a plan;
 //! - [`policy`], [`ddctl`]: changing and reading the two modules;
 //! - [`recorder`], [`sampler`], [`recording`]: curves and figures of a run;
 //! - [`live`], [`outcome`], [`report`], [`chart`]: showing them.
 
+pub mod bench;
 mod chart;
 mod ddctl;
 mod demo;

@@ -2,7 +2,7 @@
 
 //! What runs where: VMs, their containers, and what these do.
 
-use ddlab::{DiskConfig, FileSpec, Format, GuestConfig, Throttle};
+use ddlab::{DiskConfig, FileSpec, Format, GuestConfig, HostCache, Throttle};
 use ddload::Load;
 
 /// Where the disk is mounted in a VM. A container's files are in the directory
@@ -23,7 +23,19 @@ pub(crate) struct VmPlan {
     pub(crate) memory_mib: u64,
     pub(crate) vcpus: u32,
     pub(crate) disk: Throttle,
+    pub(crate) hosting: Hosting,
     pub(crate) containers: Vec<ContainerPlan>,
+}
+
+/// How the host runs a VM.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hosting {
+    /// What the host's own page cache does for the disk.
+    pub(crate) cache: HostCache,
+    /// The host's cgroup for its VMM.
+    pub(crate) cgroup: Option<&'static str>,
+    /// Whether it takes all its memory at its start.
+    pub(crate) populated: bool,
 }
 
 /// A container and the load in it.
@@ -39,9 +51,13 @@ pub(crate) struct ContainerPlan {
 impl VmPlan {
     /// The guest, without its disk.
     pub(crate) fn guest(&self) -> GuestConfig {
-        GuestConfig::new(self.name)
-            .memory_mib(self.memory_mib)
-            .vcpus(self.vcpus)
+        GuestConfig {
+            cgroup: self.hosting.cgroup.map(str::to_owned),
+            populated: self.hosting.populated,
+            ..GuestConfig::new(self.name)
+                .memory_mib(self.memory_mib)
+                .vcpus(self.vcpus)
+        }
     }
 
     /// The disk, with all containers' files on it.
@@ -115,6 +131,7 @@ mod tests {
             memory_mib: 256,
             vcpus: 1,
             disk: DISK,
+            hosting: Hosting::default(),
             containers: vec![container("a"), container("b")],
         };
         let disk = vm.disk();

@@ -155,6 +155,14 @@ impl Recorder {
         }
     }
 
+    /// Bytes all loads have read so far.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        let state = self.shared.lock();
+        let tracks = state.recording.containers.iter();
+        let work = tracks.flat_map(|track| &track.work);
+        work.map(|work| work.interval.bytes_read).sum()
+    }
+
     /// Ends it.
     pub(crate) fn finish(mut self) -> Result<Recording> {
         let now = self.now();
@@ -171,7 +179,8 @@ impl Recorder {
         Ok(recording)
     }
 
-    fn now(&self) -> f64 {
+    /// Seconds since it began.
+    pub(crate) fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 

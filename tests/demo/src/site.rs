@@ -5,7 +5,7 @@
 use std::{thread, time::Instant};
 
 use anyhow::{Context as _, Result, bail};
-use ddlab::{Command, GUEST_MODULE, Guest, HOST_MODULE, Lab, Machine, Running, wait};
+use ddlab::{Command, Disk, GUEST_MODULE, Guest, HOST_MODULE, Lab, Machine, Running, wait};
 use ddload::Line;
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) plan: VmPlan,
+    pub(crate) disk: Disk,
     pub(crate) guest: Guest,
 }
 
@@ -52,8 +53,10 @@ pub(crate) fn boot(lab: &Lab, plans: &[VmPlan]) -> Result<Vec<Vm>> {
 }
 
 impl Vm {
-    fn boot(lab: &Lab, plan: &VmPlan, disk: &ddlab::Disk) -> Result<Self> {
-        let guest = lab.start_guest(&plan.guest().disk(disk, plan.disk))?;
+    fn boot(lab: &Lab, plan: &VmPlan, disk: &Disk) -> Result<Self> {
+        let config = plan.guest();
+        let config = config.cached_disk(disk, plan.disk, plan.hosting.cache);
+        let guest = lab.start_guest(&config)?;
         let device = disk.path_in_guest();
         guest.mount(&device, plan.mount_point(), "ext4", "noatime")?;
         for container in &plan.containers {
@@ -62,6 +65,7 @@ impl Vm {
         }
         Ok(Self {
             plan: plan.clone(),
+            disk: disk.clone(),
             guest,
         })
     }

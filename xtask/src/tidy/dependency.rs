@@ -14,7 +14,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddsim", &["ddabi", "ddcore"]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[]),
-    ("ddhelper", &["ddabi"]),
+    ("ddhelper", &["ddabi", "ddagent"]),
     ("ddload", &[]),
     ("ddlab", &["ddagent"]),
     ("ddfuzz", &["ddabi", "ddcore", "ddsim"]),

@@ -10,7 +10,7 @@ use super::{Experiment, experiment::settled};
 use crate::{
     chart::Panel,
     ddctl,
-    plan::{ContainerPlan, VmPlan},
+    plan::{ContainerPlan, Hosting, VmPlan},
     recorder::{Audience, Recorder},
     recording::Recording,
     report::shares,
@@ -89,6 +89,7 @@ fn plan() -> VmPlan {
         memory_mib: 512,
         vcpus: 2,
         disk: FAST,
+        hosting: Hosting::default(),
         containers: vec![
             container("web", |dir| Load::new(Profile::Webserver, dir).files(2_000)),
             container("proxy", |dir| Load::new(Profile::Proxy, dir).files(2_000)),

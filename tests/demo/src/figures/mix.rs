@@ -11,7 +11,7 @@ use crate::{
     chart::Panel,
     ddctl,
     demo::servers,
-    plan::{DISK, VmPlan, describe},
+    plan::{DISK, Hosting, VmPlan, describe},
     recorder::{Audience, Recorder},
     recording::Recording,
     report::{own_share, own_work},
@@ -30,6 +30,7 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
         memory_mib: 512,
         vcpus: 2,
         disk: DISK,
+        hosting: Hosting::default(),
         containers: servers(),
     };
     site::load_host(lab.host(), CAPACITY_MIB)?;

@@ -10,7 +10,7 @@ use super::{Experiment, experiment::settled};
 use crate::{
     chart::Panel,
     ddctl,
-    plan::{ContainerPlan, VmPlan},
+    plan::{ContainerPlan, Hosting, VmPlan},
     recorder::{Audience, Recorder},
     recording::{Recording, Share},
     report::shares,
@@ -96,6 +96,7 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
         memory_mib: 256,
         vcpus: 1,
         disk: DISK,
+        hosting: Hosting::default(),
         containers: vec![ContainerPlan {
             name: "video",
             memory_mib: 12,

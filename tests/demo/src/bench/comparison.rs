@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What came of it: `result.json`, `report.html`, and a summary.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use ddlab::{LabConfig, Target, report};
+use serde::Serialize;
+
+use super::{
+    break_even::BreakEven,
+    measured::Measured,
+    page::comparison_page,
+    way::Way,
+    workload::{MEMORY_MIB, Workload},
+};
+use crate::plan::{DISK, describe};
+
+/// Ways compared.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    pub(crate) kernel: String,
+    pub(crate) accelerator: String,
+    pub(crate) disk: String,
+    pub(crate) memory_mib: u64,
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) break_even: Vec<BreakEven>,
+    targets: Vec<Target>,
+}
+
+impl Comparison {
+    pub(crate) fn new(config: &LabConfig, measured: Vec<Measured>) -> Self {
+        let stage = Workload::One.stages(Way::DoubleDecker)[0].name;
+        let others = Way::ALL.into_iter().filter(|way| *way != Way::DoubleDecker);
+        let break_even: Vec<_> = others
+            .filter_map(|way| BreakEven::new(&measured, stage, way))
+            .collect();
+        Self {
+            kernel: config.artifacts.release.clone(),
+            accelerator: config.accel.to_string(),
+            disk: describe(DISK),
+            memory_mib: MEMORY_MIB,
+            targets: targets(&measured, &break_even),
+            measured,
+            break_even,
+        }
+    }
+
+    /// The goals and what came of them.
+    #[must_use]
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// Writes `result.json` and `report.html`.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        report::write_json(&dir.join("result.json"), self)?;
+        let page = dir.join("report.html");
+        fs::write(&page, comparison_page(self).into_string())
+            .with_context(|| format!("cannot write {}", page.display()))
+    }
+
+    /// The end of it, for a terminal.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for stage in self.stages() {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header(HEAD);
+            for one in self.usual(stage) {
+                table.add_row(row(one));
+            }
+            for column in table.column_iter_mut().skip(1) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            let _ = writeln!(text, "{stage}");
+            for line in table.lines() {
+                let _ = writeln!(text, "  {}", line.trim_end());
+            }
+            text.push('\n');
+        }
+        for even in &self.break_even {
+            let _ = writeln!(text, "{}", even.describe());
+        }
+        let _ = write!(text, "\n{}", report::table(&self.targets));
+        text
+    }
+
+    /// Names of what was measured, in order.
+    pub(crate) fn stages(&self) -> Vec<&'static str> {
+        let mut stages = Vec::new();
+        for one in &self.measured {
+            if !stages.contains(&one.stage) {
+                stages.push(one.stage);
+            }
+        }
+        stages
+    }
+
+    /// What was measured in a stage on the usual disk.
+    pub(crate) fn usual<'a>(&'a self, stage: &'a str) -> impl Iterator<Item = &'a Measured> {
+        let all = self.measured.iter();
+        all.filter(move |one| one.usual && one.stage == stage)
+    }
+
+    /// Requests of a way for each of another's.
+    pub(crate) fn factor(&self, stage: &str, way: Way, other: Way) -> Option<f64> {
+        factor(&self.measured, stage, way, other)
+    }
+}
+
+/// Columns of a stage's table.
+pub(crate) const HEAD: [&str; 9] = [
+    "memory goes to",
+    "requests/s",
+    "p99 ms",
+    "read MiB/s",
+    "from disk",
+    "avoided",
+    "exits/page",
+    "CPU us/page",
+    "held MiB",
+];
+
+/// A way's figures, for [`HEAD`].
+pub(crate) fn row(one: &Measured) -> [String; 9] {
+    let each = |value: fn(&super::measured::Rate) -> String| {
+        let values: Vec<String> = one.containers.iter().map(value).collect();
+        values.join(" / ")
+    };
+    let maybe = |value: Option<f64>, digits: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let cost = &one.cost;
+    [
+        one.way.name().to_owned(),
+        each(|rate| format!("{:.0}", rate.operations_per_s)),
+        each(|rate| {
+            let p99 = rate.p99_ms;
+            p99.map_or("-".to_owned(), |ms| format!("{ms:.0}"))
+        }),
+        format!("{:.2}", cost.read_mib_per_s),
+        format!("{:.2}", cost.disk_mib_per_s),
+        format!("{:.2}", cost.avoided_mib_per_s),
+        maybe(cost.exits_per_page, 2),
+        maybe(cost.cpu_us_per_page, 0),
+        maybe(cost.held_mib, 1),
+    ]
+}
+
+fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f64> {
+    let find = |way| {
+        let mut all = measured.iter();
+        all.find(|one| one.usual && one.stage == stage && one.way == way)
+    };
+    find(way)?.over(find(other)?)
+}
+
+/// Ahead of the page cache and of one FIFO everywhere, of memory in the guests
+/// when peaks differ.
+fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let mut stages: Vec<(&str, Workload)> = Vec::new();
+    for one in measured.iter().filter(|one| one.compared) {
+        if !stages.iter().any(|(stage, _)| *stage == one.stage) {
+            stages.push((one.stage, one.workload));
+        }
+    }
+    for (stage, workload) in stages {
+        for other in [Way::Guests, Way::PageCache, Way::Fifo] {
+            if other == Way::Guests && workload != Workload::Peaks {
+                continue;
+            }
+            // Alone, a container has nobody to be protected from.
+            let least = match (workload, other) {
+                (Workload::One, Way::Fifo) => 0.95,
+                _ => 1.0,
+            };
+            if let Some(by) = factor(measured, stage, Way::DoubleDecker, other) {
+                let what = format!("{stage}: requests, DoubleDecker over {}", other.name());
+                targets.push(Target::at_least(what, least, by, "x"));
+            }
+        }
+    }
+    for even in break_even {
+        if even.against == Way::PageCache {
+            let what = "one container: the same, the least on disks of all speeds";
+            targets.push(Target::at_least(
+                format!("{what}, over {}", even.against.name()),
+                1.0,
+                even.least(),
+                "x",
+            ));
+        }
+    }
+    targets
+}
+
+/// A comparison as it might be, for tests of what shows it.
+#[cfg(test)]
+pub(super) fn sample() -> Comparison {
+    use super::measured::sample;
+
+    let mut measured = Vec::new();
+    for (number, way) in (1_u32..).zip(Way::ALL) {
+        let rate = f64::from(number) * 10.0;
+        measured.push(sample(way, "one container", 50, &[rate]));
+        let mut fast = sample(way, "one container", 500, &[60.0 - rate]);
+        fast.usual = false;
+        measured.push(fast);
+        let mut peak = sample(way, "east's peak", 50, &[rate]);
+        peak.workload = Workload::Peaks;
+        measured.push(peak);
+    }
+    let against = [Way::Guests, Way::PageCache];
+    let break_even: Vec<_> = against
+        .into_iter()
+        .filter_map(|way| BreakEven::new(&measured, "one container", way))
+        .collect();
+    Comparison {
+        kernel: "7.2.12".to_owned(),
+        accelerator: "tcg".to_owned(),
+        disk: describe(DISK),
+        memory_mib: MEMORY_MIB,
+        targets: targets(&measured, &break_even),
+        measured,
+        break_even,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_name_stage_and_way() {
+        let comparison = sample();
+        let names: Vec<_> = comparison.targets().iter().map(|one| &one.name).collect();
+        assert_eq!(names.len(), 6, "{names:?}");
+        assert!(comparison.targets()[..5].iter().all(|target| target.met));
+        assert!(!comparison.targets()[5].met);
+        let factor = comparison.factor("one container", Way::DoubleDecker, Way::PageCache);
+        assert_eq!(factor, Some(2.0));
+    }
+
+    #[test]
+    fn results_are_written_and_told() {
+        let comparison = sample();
+        let text = comparison.summary();
+        assert!(text.contains("east's peak\n"), "{text}");
+        assert!(text.contains("even with host's page cache"), "{text}");
+        let dir = tempfile::tempdir().unwrap();
+        comparison.write(dir.path()).unwrap();
+        let text = fs::read_to_string(dir.path().join("result.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["measured"][0]["way"], "guests");
+        assert!(json["targets"][0]["met"].is_boolean());
+        assert_eq!(json["break_even"][0]["crossing"]["kind"], "at");
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Figures of one way in one stage, on one disk.
+
+use ddabi::PAGE_SIZE;
+use ddlab::Throttle;
+use serde::Serialize;
+
+use super::{meter::Spent, way::Way, workload::Workload};
+use crate::recording::{ContainerTrack, Recording};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) workload: Workload,
+    pub(crate) stage: &'static str,
+    pub(crate) way: Way,
+    /// The disk of each VM.
+    pub(crate) disk_iops: u64,
+    /// Whether the stage is compared with other ways.
+    pub(crate) compared: bool,
+    /// Whether the disk is the usual one, not one of the sweep.
+    pub(crate) usual: bool,
+    pub(crate) containers: Vec<Rate>,
+    #[serde(flatten)]
+    pub(crate) cost: Cost,
+}
+
+/// What a container got done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Rate {
+    pub(crate) name: String,
+    pub(crate) operations_per_s: f64,
+    pub(crate) p99_ms: Option<f64>,
+}
+
+/// What that took, of the whole host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Cost {
+    /// What requests read, from wherever.
+    pub(crate) read_mib_per_s: f64,
+    /// What came from the disks.
+    pub(crate) disk_mib_per_s: f64,
+    pub(crate) disk_reads_per_s: f64,
+    /// The rest: what caches of whatever kind gave.
+    pub(crate) avoided_mib_per_s: f64,
+    /// Exits for each page that requests read.
+    pub(crate) exits_per_page: Option<f64>,
+    /// Processor time for each of these pages, in microseconds.
+    pub(crate) cpu_us_per_page: Option<f64>,
+    /// What the host held meanwhile of what is divided; none where guests have it.
+    pub(crate) held_mib: Option<f64>,
+}
+
+/// A window of a recording and what the host spent in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) disk: Throttle,
+    pub(crate) usual: bool,
+    /// In the recording's time.
+    pub(crate) span: (f64, f64),
+    pub(crate) spent: Spent,
+    pub(crate) held_bytes: Option<u64>,
+}
+
+impl Window {
+    /// What the containers did in it.
+    pub(crate) fn rates(&self, recording: &Recording) -> Vec<Rate> {
+        let rate = |track: &ContainerTrack| {
+            let figures = track.over(self.span);
+            Rate {
+                name: track.name.clone(),
+                operations_per_s: figures.operations_per_s,
+                p99_ms: figures.p99_ms,
+            }
+        };
+        recording.containers.iter().map(rate).collect()
+    }
+
+    /// What it took.
+    pub(crate) fn cost(&self, recording: &Recording) -> Cost {
+        let read: f64 = recording
+            .containers
+            .iter()
+            .map(|track| read_per_s(track, self.span))
+            .sum();
+        let seconds = self.spent.seconds.max(f64::MIN_POSITIVE);
+        let counters = self.spent.counters;
+        let disk = counters.disk_bytes as f64 / seconds;
+        let pages = read / PAGE_SIZE as f64;
+        let per_page = |count: f64| (pages > 0.0).then(|| count / seconds / pages);
+        Cost {
+            read_mib_per_s: read / MIB,
+            disk_mib_per_s: disk / MIB,
+            disk_reads_per_s: counters.disk_requests as f64 / seconds,
+            avoided_mib_per_s: (read - disk) / MIB,
+            exits_per_page: per_page(counters.exits as f64),
+            cpu_us_per_page: per_page(counters.cpu_s * 1e6),
+            held_mib: self.held_bytes.map(|bytes| bytes as f64 / MIB),
+        }
+    }
+}
+
+impl Measured {
+    /// Requests for each of another way's, the containers' geometric mean.
+    pub(crate) fn over(&self, other: &Self) -> Option<f64> {
+        let mut logarithms = Vec::new();
+        for own in &self.containers {
+            let same = |rate: &&Rate| rate.name == own.name;
+            let others = other.containers.iter().find(same)?.operations_per_s;
+            let factor = own.operations_per_s / others;
+            if !(factor > 0.0 && factor.is_finite()) {
+                return None;
+            }
+            logarithms.push(factor.ln());
+        }
+        let count = logarithms.len() as f64;
+        (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
+    }
+}
+
+/// Bytes a second that requests of a container read.
+fn read_per_s(track: &ContainerTrack, (from, to): (f64, f64)) -> f64 {
+    let within = track
+        .work
+        .iter()
+        .filter(|work| work.at > from && work.at <= to);
+    let (bytes, seconds) = within.fold((0, 0.0), |(bytes, seconds), work| {
+        let one = &work.interval;
+        (bytes + one.bytes_read, seconds + one.seconds)
+    });
+    if seconds > 0.0 {
+        bytes as f64 / seconds
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+pub(super) fn sample(way: Way, stage: &'static str, disk_iops: u64, rates: &[f64]) -> Measured {
+    Measured {
+        workload: Workload::One,
+        stage,
+        way,
+        disk_iops,
+        compared: true,
+        usual: true,
+        containers: (0..)
+            .zip(rates)
+            .map(|(number, &operations_per_s)| Rate {
+                name: format!("container {number}"),
+                operations_per_s,
+                p99_ms: None,
+            })
+            .collect(),
+        cost: Cost::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ddload::Interval;
+
+    use super::*;
+    use crate::{bench::meter::Counters, recording::Work};
+
+    #[test]
+    fn factors_are_means_over_containers() {
+        let one = sample(Way::DoubleDecker, "a", 50, &[80.0, 10.0]);
+        let other = sample(Way::Fifo, "a", 50, &[10.0, 20.0]);
+        assert!((one.over(&other).unwrap() - 2.0).abs() < 1e-9);
+        let idle = sample(Way::Fifo, "a", 50, &[0.0, 20.0]);
+        assert_eq!(one.over(&idle), None);
+        assert_eq!(one.over(&sample(Way::Fifo, "a", 50, &[1.0])), None);
+    }
+
+    #[test]
+    fn costs_are_of_their_window() {
+        let work = |at, pages: u64| Work {
+            at,
+            interval: Interval {
+                elapsed: at,
+                seconds: 1.0,
+                operations: 4,
+                bytes_read: pages * PAGE_SIZE as u64,
+                bytes_written: 0,
+                storage_bytes_read: 0,
+                latency_us: None,
+            },
+        };
+        let recording = Recording {
+            containers: vec![ContainerTrack {
+                vm: String::new(),
+                name: "db".to_owned(),
+                about: String::new(),
+                shares: Vec::new(),
+                counts: Vec::new(),
+                work: vec![work(1.0, 9), work(2.0, 256), work(3.0, 768)],
+            }],
+            ..Recording::default()
+        };
+        let window = Window {
+            disk: Throttle::NONE,
+            usual: true,
+            span: (1.0, 3.0),
+            spent: Spent {
+                seconds: 2.0,
+                counters: Counters {
+                    disk_bytes: 1 << 20,
+                    disk_requests: 64,
+                    exits: 512,
+                    cpu_s: 1.024,
+                },
+            },
+            held_bytes: Some(3 << 20),
+        };
+        let cost = window.cost(&recording);
+        assert_eq!((cost.read_mib_per_s, cost.disk_mib_per_s), (2.0, 0.5));
+        assert_eq!(cost.avoided_mib_per_s, 1.5);
+        assert_eq!(cost.disk_reads_per_s, 32.0);
+        assert_eq!(cost.exits_per_page, Some(0.5));
+        assert_eq!(cost.cpu_us_per_page, Some(1000.0));
+        assert_eq!(cost.held_mib, Some(3.0));
+        assert_eq!(window.rates(&recording)[0].operations_per_s, 4.0);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host's memory in which VMMs run, and what of it is page cache.
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+
+/// The host's cgroup for all VMMs.
+pub(crate) const CGROUP: &str = "vmm";
+
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// The cgroup of the VMMs. Their guests' memory is taken from the start, so
+/// that what changes is page cache.
+#[derive(Clone, Debug)]
+pub(crate) struct HostMemory {
+    host: Machine,
+}
+
+impl HostMemory {
+    /// Makes it, without a limit.
+    pub(crate) fn create(host: &Machine) -> Result<Self> {
+        host.cgroup(CGROUP, &[("memory.max", "max")])?;
+        Ok(Self { host: host.clone() })
+    }
+
+    /// Leaves so much to page cache: to what is read and written by VMMs.
+    pub(crate) fn bound(&self, cache_bytes: u64) -> Result<()> {
+        let current = self.number("memory.current")?;
+        let others = current.saturating_sub(self.page_cache()?);
+        let limit = (others + cache_bytes).to_string();
+        self.host.cgroup(CGROUP, &[("memory.max", &limit)])
+    }
+
+    /// Bytes of page cache.
+    pub(crate) fn page_cache(&self) -> Result<u64> {
+        let stat = self.read("memory.stat")?;
+        file_bytes(&stat).context("the cgroup does not count page cache")
+    }
+
+    fn number(&self, file: &str) -> Result<u64> {
+        Ok(self.read(file)?.parse()?)
+    }
+
+    fn read(&self, file: &str) -> Result<String> {
+        self.host.read_text(&format!("{MOUNT}/{CGROUP}/{file}"))
+    }
+}
+
+/// Bytes charged to a container of a guest.
+pub(crate) fn of_container(guest: &Machine, name: &str) -> Result<u64> {
+    let text = guest.read_text(&format!("{MOUNT}/{name}/memory.current"))?;
+    Ok(text.parse()?)
+}
+
+/// Page cache in `memory.stat`.
+fn file_bytes(stat: &str) -> Option<u64> {
+    let mut lines = stat.lines();
+    lines.find_map(|line| line.strip_prefix("file ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_cache_is_told_from_what_maps_it() {
+        let stat = "anon 7\nfile_mapped 8\nfile 4096\nkernel 1";
+        assert_eq!(file_bytes(stat), Some(4096));
+        assert_eq!(file_bytes(""), None);
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the host spends: counted the same way whoever caches.
+
+use std::{ops::Sub, time::Instant};
+
+use anyhow::{Context as _, Result};
+use ddlab::{Disk, Machine};
+
+/// Sectors of the kernel's disk statistics.
+const SECTOR: u64 = 512;
+/// Clock ticks a second, a constant of the kernel's interface.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Reads the host's counters.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    host: Machine,
+    /// The kernel's statistics of the guests' disks.
+    disks: Vec<String>,
+}
+
+/// Counters at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    at: Instant,
+    counters: Counters,
+}
+
+/// What was counted between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Spent {
+    pub(crate) seconds: f64,
+    pub(crate) counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counters {
+    /// Bytes read from the guests' disks, below whatever the host caches.
+    pub(crate) disk_bytes: u64,
+    /// Requests that read them.
+    pub(crate) disk_requests: u64,
+    /// Exits of all VMs.
+    pub(crate) exits: u64,
+    /// Processor time of the host in seconds, the guests' included.
+    pub(crate) cpu_s: f64,
+}
+
+impl Meter {
+    /// A meter of the disks.
+    pub(crate) fn new<'a>(
+        host: &Machine,
+        disks: impl IntoIterator<Item = &'a Disk>,
+    ) -> Result<Self> {
+        let statistics = |disk: &Disk| {
+            let device = host.exec_ok(["readlink", "-f", &disk.path_in_host()])?;
+            let name = device.trim().trim_start_matches("/dev/");
+            Ok(format!("/sys/block/{name}/stat"))
+        };
+        Ok(Self {
+            host: host.clone(),
+            disks: disks.into_iter().map(statistics).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Reads them now.
+    pub(crate) fn read(&self) -> Result<Reading> {
+        let mut counters = Counters::default();
+        for path in &self.disks {
+            let (requests, sectors) = disk(&self.host.read_text(path)?)
+                .with_context(|| format!("{path} is not understood"))?;
+            counters.disk_requests += requests;
+            counters.disk_bytes += sectors * SECTOR;
+        }
+        let exits = self.host.read_text("/sys/kernel/debug/kvm/exits")?;
+        counters.exits = exits.parse().context("KVM does not count exits")?;
+        let stat = self.host.read_text("/proc/stat")?;
+        counters.cpu_s = cpu_s(&stat).context("/proc/stat is not understood")?;
+        Ok(Reading {
+            at: Instant::now(),
+            counters,
+        })
+    }
+}
+
+impl Reading {
+    /// Bytes read from disk so far.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.counters.disk_bytes
+    }
+}
+
+impl Sub for Reading {
+    type Output = Spent;
+
+    fn sub(self, before: Self) -> Spent {
+        let (now, then) = (self.counters, before.counters);
+        Spent {
+            seconds: (self.at - before.at).as_secs_f64(),
+            counters: Counters {
+                disk_bytes: now.disk_bytes.saturating_sub(then.disk_bytes),
+                disk_requests: now.disk_requests.saturating_sub(then.disk_requests),
+                exits: now.exits.saturating_sub(then.exits),
+                cpu_s: now.cpu_s - then.cpu_s,
+            },
+        }
+    }
+}
+
+/// Read requests and sectors of a disk.
+fn disk(stat: &str) -> Option<(u64, u64)> {
+    let mut fields = stat.split_whitespace();
+    let requests = fields.next()?.parse().ok()?;
+    let sectors = fields.nth(1)?.parse().ok()?;
+    Some((requests, sectors))
+}
+
+/// Time in which no processor was idle; guests' time is in the first number.
+fn cpu_s(stat: &str) -> Option<f64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = fields[..] else {
+        return None;
+    };
+    Some((user + nice + system + irq + softirq) as f64 / TICKS_PER_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_numbers_are_read() {
+        let stat = "     120        3     4096      7     9 0 8 1 0 2 3";
+        assert_eq!(disk(stat), Some((120, 4096)));
+        assert_eq!(disk("1 2"), None);
+        let stat = "cpu  100 20 30 4000 500 6 4 0 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0";
+        assert_eq!(cpu_s(stat), Some(1.6));
+        assert_eq!(cpu_s("cpu 1 2"), None);
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A workload run in a way: VMs, warm-up, measuring.
+
+use anyhow::Result;
+use ddabi::PAGE_SIZE;
+use ddlab::{GUEST_MODULE, HOST_MODULE, Lab, Machine, Throttle};
+
+use super::{
+    measured::{Measured, Window},
+    memory::{self, HostMemory},
+    meter::Meter,
+    warmth::Warmth,
+    way::Way,
+    workload::{MEMORY_MIB, Stage, Workload},
+};
+use crate::{
+    ddctl,
+    plan::DISK,
+    recorder::{Nobody, Recorder},
+    recording::Recording,
+    site::{self, Vm},
+    step::step,
+};
+
+/// Speeds tried in a sweep, in requests a second.
+const SWEEP: [u64; 5] = [15, 30, 100, 250, 1000];
+/// Bytes a second for each request a second, as the usual disk has them.
+const BYTES_PER_REQUEST: u64 = 500_000;
+/// Pages freed by one eviction: as much smaller as everything else is.
+const BATCH: &str = "128K";
+/// Seconds at the usual speed before it is measured, and of measuring.
+const SETTLE_S: f64 = 5.0;
+const MEASURE_S: f64 = 12.0;
+/// The same for a speed of the sweep.
+const SWEEP_SETTLE_S: f64 = 2.0;
+const SWEEP_MEASURE_S: f64 = 7.0;
+/// Longest warm-up, in seconds.
+const MOST_WARM_S: f64 = 40.0;
+
+/// A workload in a way.
+struct Trial<'a> {
+    lab: &'a Lab,
+    workload: Workload,
+    way: Way,
+    vms: &'a [Vm],
+    memory: &'a HostMemory,
+    meter: Meter,
+}
+
+/// Runs a workload in all ways.
+pub(super) fn run(lab: &Lab, workload: Workload) -> Result<Vec<Measured>> {
+    let mut measured = Vec::new();
+    for ways in Way::BY_BOOT {
+        let memory = HostMemory::create(lab.host())?;
+        let what = format!("{workload}: boot the VMs for {}", list(ways));
+        let vms = step(&what, || site::boot(lab, &workload.plans(ways[0])))?;
+        for &way in ways {
+            let trial = Trial {
+                lab,
+                workload,
+                way,
+                vms: &vms,
+                memory: &memory,
+                meter: Meter::new(lab.host(), vms.iter().map(|vm| &vm.disk))?,
+            };
+            measured.extend(step(&format!("{workload}: {}", way.name()), || {
+                trial.load_modules()?;
+                let measured = trial.run()?;
+                trial.unload_modules()?;
+                Ok(measured)
+            })?);
+        }
+    }
+    lab.check_consoles(&[])?;
+    Ok(measured)
+}
+
+impl Trial<'_> {
+    fn host(&self) -> &Machine {
+        self.lab.host()
+    }
+
+    fn load_modules(&self) -> Result<()> {
+        let Some(mode) = self.way.mode() else {
+            return Ok(());
+        };
+        site::load_host(self.host(), MEMORY_MIB)?;
+        ddctl::run(self.host(), &["set-capacity", "--batch", BATCH])?;
+        ddctl::run(self.host(), &["mode", mode])?;
+        for vm in self.vms {
+            vm.attach()?;
+            let containers = vm.plan.containers.iter();
+            let weights: Vec<_> = containers.map(|one| (one.name, 100)).collect();
+            vm.enrol(&weights)?;
+        }
+        Ok(())
+    }
+
+    fn unload_modules(&self) -> Result<()> {
+        if self.way.mode().is_none() {
+            return Ok(());
+        }
+        for vm in self.vms {
+            vm.guest.unload_module(GUEST_MODULE)?;
+        }
+        self.host().unload_module(HOST_MODULE)
+    }
+
+    fn run(&self) -> Result<Vec<Measured>> {
+        let mut measured = Vec::new();
+        for stage in self.workload.stages(self.way) {
+            let (windows, recording) = self.record(&stage)?;
+            measured.extend(windows.iter().map(|window| Measured {
+                workload: self.workload,
+                stage: stage.name,
+                way: self.way,
+                disk_iops: window.disk.iops.unwrap_or(0),
+                compared: stage.compared,
+                usual: window.usual,
+                containers: window.rates(&recording),
+                cost: window.cost(&recording),
+            }));
+        }
+        Ok(measured)
+    }
+
+    fn record(&self, stage: &Stage) -> Result<(Vec<Window>, Recording)> {
+        if self.way.mode().is_some() {
+            for (vm, weight) in stage.weights {
+                ddctl::run(self.host(), &["set-weight", vm, &weight.to_string()])?;
+            }
+        }
+        let mut recorder = Recorder::start(self.host(), Box::new(Nobody))?;
+        if self.way.mode().is_some() {
+            recorder.host_is_loaded();
+        }
+        // What is warm does not depend on how long that took.
+        self.throttle(Throttle::NONE)?;
+        self.bound()?;
+        for vm in self.busy(stage) {
+            recorder.join(vm.start_loads(&[])?);
+        }
+        self.warm(stage, &mut recorder)?;
+        self.bound()?;
+        let mut windows = vec![self.measure(stage, &mut recorder, DISK)?];
+        for iops in SWEEP.into_iter().filter(|_| stage.sweep) {
+            let disk = Throttle {
+                iops: Some(iops),
+                bytes_per_s: Some(iops * BYTES_PER_REQUEST),
+            };
+            windows.push(self.measure(stage, &mut recorder, disk)?);
+        }
+        Ok((windows, recorder.finish()?))
+    }
+
+    /// Waits until caches are full, and misses as frequent as they stay.
+    fn warm(&self, stage: &Stage, recorder: &mut Recorder) -> Result<()> {
+        let start = recorder.now();
+        let mut warmth = Warmth::new(self.room(stage));
+        while recorder.now() - start < MOST_WARM_S {
+            recorder.record(1.0)?;
+            let disk = self.meter.read()?.disk_bytes();
+            let requested = recorder.bytes_read();
+            if warmth.note(self.held(stage)?, disk, requested) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, stage: &Stage, recorder: &mut Recorder, disk: Throttle) -> Result<Window> {
+        let usual = disk == DISK;
+        let (settle, measure) = match usual {
+            true => (SETTLE_S, MEASURE_S),
+            false => (SWEEP_SETTLE_S, SWEEP_MEASURE_S),
+        };
+        self.throttle(disk)?;
+        recorder.record(settle)?;
+        let (from, before) = (recorder.now(), self.meter.read()?);
+        recorder.record(measure)?;
+        let (to, after) = (recorder.now(), self.meter.read()?);
+        let held_bytes = match self.way {
+            Way::Guests => None,
+            Way::PageCache | Way::Fifo | Way::DoubleDecker => Some(self.held(stage)?),
+        };
+        Ok(Window {
+            disk,
+            usual,
+            span: (from, to),
+            spent: after - before,
+            held_bytes,
+        })
+    }
+
+    fn throttle(&self, disk: Throttle) -> Result<()> {
+        let mut vms = self.vms.iter();
+        vms.try_for_each(|vm| self.lab.throttle(&vm.disk, disk))
+    }
+
+    /// Bounds the host's page cache, where that is the way.
+    fn bound(&self) -> Result<()> {
+        match self.way {
+            Way::PageCache => self.memory.bound(MEMORY_MIB << 20),
+            Way::Guests | Way::Fifo | Way::DoubleDecker => Ok(()),
+        }
+    }
+
+    /// Bytes in what is divided, as far as it can be seen.
+    fn held(&self, stage: &Stage) -> Result<u64> {
+        match self.way {
+            Way::Guests => self
+                .busy(stage)
+                .flat_map(|vm| vm.plan.containers.iter().map(move |one| (vm, one.name)))
+                .map(|(vm, name)| memory::of_container(&vm.guest, name))
+                .sum(),
+            Way::PageCache => self.memory.page_cache(),
+            Way::Fifo | Way::DoubleDecker => {
+                let vms = ddctl::stats(self.host())?.vms;
+                let pages: u64 = vms.iter().map(|vm| vm.used_pages).sum();
+                Ok(pages * PAGE_SIZE as u64)
+            }
+        }
+    }
+
+    /// Bytes it can hold.
+    fn room(&self, stage: &Stage) -> u64 {
+        let mib = match self.way {
+            Way::Guests => self
+                .busy(stage)
+                .flat_map(|vm| &vm.plan.containers)
+                .map(|container| container.memory_mib)
+                .sum(),
+            Way::PageCache | Way::Fifo | Way::DoubleDecker => MEMORY_MIB,
+        };
+        mib << 20
+    }
+
+    fn busy<'s>(&'s self, stage: &'s Stage) -> impl Iterator<Item = &'s Vm> {
+        let vms = self.vms.iter();
+        vms.filter(|vm| stage.busy.contains(&vm.plan.name))
+    }
+}
+
+fn list(ways: &[Way]) -> String {
+    let names: Vec<_> = ways.iter().map(|way| way.name()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ways to spend the same memory of a host on its guests' files.
+
+use ddlab::HostCache;
+use serde::Serialize;
+
+/// A way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Way {
+    /// The guests get it, and their containers.
+    Guests,
+    /// The host's page cache: QEMU's `cache=writeback`.
+    PageCache,
+    /// One FIFO for all.
+    Fifo,
+    /// Weights, and the default policy.
+    DoubleDecker,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Guests,
+        Self::PageCache,
+        Self::Fifo,
+        Self::DoubleDecker,
+    ];
+    /// Those that can follow each other on the same VMs.
+    pub(crate) const BY_BOOT: [&[Self]; 3] = [
+        &[Self::Guests],
+        &[Self::PageCache],
+        &[Self::Fifo, Self::DoubleDecker],
+    ];
+
+    /// Its name for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Guests => "memory of guests",
+            Self::PageCache => "host's page cache",
+            Self::Fifo => "one FIFO",
+            Self::DoubleDecker => "DoubleDecker",
+        }
+    }
+
+    /// Mode of the host module; none without it.
+    pub(crate) fn mode(self) -> Option<&'static str> {
+        match self {
+            Self::Guests | Self::PageCache => None,
+            Self::Fifo => Some("fifo"),
+            Self::DoubleDecker => Some("weighted"),
+        }
+    }
+
+    /// What the host's page cache does.
+    pub(crate) fn host_cache(self) -> HostCache {
+        match self {
+            Self::PageCache => HostCache::Writeback,
+            Self::Guests | Self::Fifo | Self::DoubleDecker => HostCache::None,
+        }
+    }
+}

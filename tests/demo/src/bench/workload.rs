@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the ways are measured with.
+
+use std::{fmt, str::FromStr};
+
+use ddlab::Throttle;
+use ddload::{Load, Profile};
+use serde::Serialize;
+
+use super::{memory::CGROUP, way::Way};
+use crate::{
+    demo::servers,
+    plan::{ContainerPlan, Hosting, VmPlan},
+};
+
+/// Memory of the host that is spent one way or another.
+pub(crate) const MEMORY_MIB: u64 = 32;
+
+/// VMs and their loads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// A database in one container; disks of all speeds.
+    One,
+    /// Web, proxy, mail and video servers in a VM.
+    Mix,
+    /// Two VMs, of which one at a time is busy.
+    Peaks,
+}
+
+/// A stretch of a workload that is measured on its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stage {
+    pub(crate) name: &'static str,
+    /// VMs whose loads run.
+    pub(crate) busy: &'static [&'static str],
+    /// New weights of VMs.
+    pub(crate) weights: &'static [(&'static str, u32)],
+    /// Whether disks of all speeds are tried.
+    pub(crate) sweep: bool,
+    /// Whether it is compared with the other ways.
+    pub(crate) compared: bool,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::One, Self::Mix, Self::Peaks];
+
+    /// What it is, in a line.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::One => "a database in one container, on disks of all speeds",
+            Self::Mix => "web, proxy, mail and video servers in a VM",
+            Self::Peaks => "a web server and a database in two VMs, busy in turns",
+        }
+    }
+
+    /// The VMs when memory is spent in a way.
+    pub(crate) fn plans(self, way: Way) -> Vec<VmPlan> {
+        let mut plans = self.base();
+        let vms = plans.len() as u64;
+        for plan in &mut plans {
+            plan.hosting = Hosting {
+                cache: way.host_cache(),
+                cgroup: Some(CGROUP),
+                populated: true,
+            };
+            if way == Way::Guests {
+                // Divided as weights divide it: equally.
+                let more = MEMORY_MIB / vms;
+                plan.memory_mib += more;
+                let containers = plan.containers.len() as u64;
+                for container in &mut plan.containers {
+                    container.memory_mib += more / containers;
+                }
+            }
+        }
+        plans
+    }
+
+    pub(crate) fn stages(self, way: Way) -> Vec<Stage> {
+        let stage = Stage {
+            name: "",
+            busy: &[],
+            weights: &[],
+            sweep: false,
+            compared: true,
+        };
+        match self {
+            Self::One => vec![Stage {
+                name: "one container",
+                busy: &["db"],
+                sweep: true,
+                ..stage
+            }],
+            Self::Mix => vec![Stage {
+                name: "four servers",
+                busy: &["servers"],
+                ..stage
+            }],
+            Self::Peaks => {
+                let mut stages = vec![
+                    Stage {
+                        name: "east's peak",
+                        busy: &["east"],
+                        ..stage
+                    },
+                    Stage {
+                        name: "west's peak",
+                        busy: &["west"],
+                        weights: &[("east", 10), ("west", 90)],
+                        ..stage
+                    },
+                ];
+                if way == Way::DoubleDecker {
+                    let left = Stage {
+                        name: "west's peak, weights left",
+                        busy: &["west"],
+                        compared: false,
+                        ..stage
+                    };
+                    stages.insert(1, left);
+                }
+                stages
+            }
+        }
+    }
+
+    /// The VMs without what is divided.
+    fn base(self) -> Vec<VmPlan> {
+        let vm = |name, containers| VmPlan {
+            name,
+            memory_mib: 288,
+            vcpus: 1,
+            // The throttle is below the host: see `Lab::throttle`.
+            disk: Throttle::NONE,
+            hosting: Hosting::default(),
+            containers,
+        };
+        let database = |megabytes: fn(&str) -> Load| {
+            vec![ContainerPlan {
+                name: "db",
+                memory_mib: 16,
+                load: megabytes,
+            }]
+        };
+        match self {
+            Self::One => vec![vm(
+                "db",
+                database(|dir| Load::new(Profile::Zipf, dir).file_size(96 << 20).threads(2)),
+            )],
+            Self::Mix => vec![VmPlan {
+                vcpus: 2,
+                ..vm("servers", servers())
+            }],
+            Self::Peaks => vec![
+                vm(
+                    "east",
+                    vec![ContainerPlan {
+                        name: "web",
+                        memory_mib: 8,
+                        load: |dir| Load::new(Profile::Webserver, dir).files(1_800).threads(2),
+                    }],
+                ),
+                vm(
+                    "west",
+                    database(|dir| Load::new(Profile::Zipf, dir).file_size(64 << 20).threads(2)),
+                ),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::One => "one",
+            Self::Mix => "mix",
+            Self::Peaks => "peaks",
+        })
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| "expected one, mix or peaks".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ways_spend_the_same_memory() {
+        for workload in Workload::ALL {
+            let sum = |way| -> (u64, u64) {
+                let plans = workload.plans(way);
+                let vms = plans.iter().map(|plan| plan.memory_mib).sum();
+                let containers = plans.iter().flat_map(|plan| &plan.containers);
+                (vms, containers.map(|one| one.memory_mib).sum())
+            };
+            let (vms, containers) = sum(Way::Fifo);
+            let (more_vms, more_containers) = sum(Way::Guests);
+            assert_eq!(more_vms - vms, MEMORY_MIB);
+            assert_eq!(more_containers - containers, MEMORY_MIB);
+            assert_eq!(sum(Way::DoubleDecker), (vms, containers));
+            assert_eq!(sum(Way::PageCache), (vms, containers));
+        }
+    }
+
+    #[test]
+    fn stages_name_vms_of_theirs() {
+        for workload in Workload::ALL {
+            let plans = workload.plans(Way::DoubleDecker);
+            let known = |name: &str| plans.iter().any(|plan| plan.name == name);
+            for stage in workload.stages(Way::DoubleDecker) {
+                assert!(stage.busy.iter().all(|name| known(name)));
+                assert!(stage.weights.iter().all(|(name, _)| known(name)));
+            }
+            assert_eq!(workload.to_string().parse(), Ok(workload));
+        }
+    }
+}
