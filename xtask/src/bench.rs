@@ -2,12 +2,13 @@
 
 //! `bench`: what things cost, beside what they are compared with.
 
-use std::process::{Command, ExitCode};
+mod engine;
+mod host;
 
-use anyhow::{Context as _, Result, bail};
+use std::process::ExitCode;
+
+use anyhow::Result;
 use clap::Subcommand;
-
-use crate::workspace;
 
 /// Measure what things cost
 #[derive(Debug, clap::Args)]
@@ -18,47 +19,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Subject {
-    Engine(EngineArgs),
-}
-
-/// The index beside general-purpose caches, on this machine and without virtual machines
-///
-/// Takes about ten minutes and 8 GiB of memory, with `--quick` two minutes and 1 GiB. Leaves
-/// target/bench-engine/result.json.
-#[derive(Debug, clap::Args)]
-struct EngineArgs {
-    /// Leave the largest size (16 Mi pages) out
-    #[arg(long)]
-    quick: bool,
-    /// Only this mix (may be given more than once): random, runs, zipf, scan, small-file, mixed
-    #[arg(long = "mix")]
-    mixes: Vec<String>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    Engine(engine::Args),
+    Host(host::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let Subject::Engine(args) = &args.subject;
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
-        .arg("--out")
-        .arg(workspace::target().join("bench-engine"))
-        // The kernel maps its memory with huge pages; so do all that are compared.
-        .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-    if args.quick {
-        command.arg("--quick");
+    match &args.subject {
+        Subject::Engine(args) => engine::run(args),
+        Subject::Host(args) => host::run(args),
     }
-    if args.json {
-        command.arg("--json");
-    }
-    for mix in &args.mixes {
-        command.args(["--mix", mix]);
-    }
-    let status = command.status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!("the benchmark failed ({status})");
-    }
-    Ok(ExitCode::SUCCESS)
 }
