@@ -108,7 +108,8 @@ pub(crate) fn throttle_command(slot: usize, throttle: Throttle) -> Value {
     json!({
         "execute": "block_set_io_throttle",
         "arguments": {
-            "id": device(slot),
+            // What has the backend is behind the PCI device of this name.
+            "id": format!("/machine/peripheral/{}/virtio-backend", device(slot)),
             "iops": throttle.iops.unwrap_or(0),
             "iops_rd": 0,
             "iops_wr": 0,
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn a_throttle_without_limits_lifts_them() {
         let arguments = throttle_command(2, Throttle::NONE)["arguments"].clone();
-        assert_eq!(arguments["id"], "disk2");
+        assert_eq!(arguments["id"], "/machine/peripheral/disk2/virtio-backend");
         assert_eq!(
             (&arguments["iops"], &arguments["bps"]),
             (&json!(0), &json!(0))
