@@ -2,7 +2,7 @@
 
 //! Processor time of a process: the progress of a VM, seen from outside.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 /// Length of the clock ticks in `/proc`, a constant of the kernel's interface.
 const TICK: Duration = Duration::from_millis(10);
@@ -13,6 +13,23 @@ const TICK: Duration = Duration::from_millis(10);
 pub fn time(pid: i32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     TICK * ticks(&stat)
+}
+
+/// Time a process's threads were ready to run and had no processor so far.
+#[must_use]
+pub fn waited(pid: i32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let waited = |path: PathBuf| delay(&fs::read_to_string(path).unwrap_or_default());
+    threads
+        .map(|one| waited(one.path().join("schedstat")))
+        .sum()
+}
+
+/// The second number of `/proc/<pid>/task/<tid>/schedstat`, in nanoseconds.
+fn delay(schedstat: &str) -> Duration {
+    let number = schedstat.split_whitespace().nth(1);
+    Duration::from_nanos(number.and_then(|word| word.parse().ok()).unwrap_or(0))
 }
 
 /// Both in `/proc/<pid>/stat`. The name, in parentheses, may hold anything.
@@ -39,7 +56,14 @@ mod tests {
     }
 
     #[test]
+    fn delays_are_the_second_number() {
+        assert_eq!(delay("5 1500 7\n"), Duration::from_nanos(1500));
+        assert_eq!(delay(""), Duration::ZERO);
+    }
+
+    #[test]
     fn nobody_works_for_nothing() {
         assert_eq!(time(-1), Duration::ZERO);
+        assert_eq!(waited(-1), Duration::ZERO);
     }
 }

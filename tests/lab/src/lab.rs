@@ -317,6 +317,13 @@ impl Lab {
             .map(drop)
     }
 
+    /// Time L1's emulator was ready to run and had no processor so far: what
+    /// is measured meanwhile says more about this machine than about L1.
+    #[must_use]
+    pub fn starved(&self) -> Duration {
+        self.emulator.waited()
+    }
+
     /// Starts a guest and waits for its agent.
     ///
     /// # Errors

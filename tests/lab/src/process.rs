@@ -73,6 +73,11 @@ impl Process {
         }
     }
 
+    /// Time its threads waited for a processor so far.
+    pub(crate) fn waited(&self) -> Duration {
+        cpu::waited(self.pid.as_raw_nonzero().get())
+    }
+
     /// Ends it now.
     pub(crate) fn kill(&self) {
         // Under the lock, and before it is reaped, the number is its own.

@@ -115,8 +115,12 @@ impl Comparison {
     }
 }
 
+/// Percent of a measurement in which the host may be without a processor before
+/// it says more about the machine.
+const MOST_STARVED: f64 = 15.0;
+
 /// Columns of a stage's table.
-pub(crate) const HEAD: [&str; 9] = [
+pub(crate) const HEAD: [&str; 10] = [
     "memory goes to",
     "requests/s",
     "p99 ms",
@@ -126,10 +130,11 @@ pub(crate) const HEAD: [&str; 9] = [
     "exits/page",
     "CPU us/page",
     "held MiB",
+    "starved %",
 ];
 
 /// A way's figures, for [`HEAD`].
-pub(crate) fn row(one: &Measured) -> [String; 9] {
+pub(crate) fn row(one: &Measured) -> [String; 10] {
     let each = |value: fn(&super::measured::Rate) -> String| {
         let values: Vec<String> = one.containers.iter().map(value).collect();
         values.join(" / ")
@@ -151,6 +156,7 @@ pub(crate) fn row(one: &Measured) -> [String; 9] {
         maybe(cost.exits_per_page, 2),
         maybe(cost.cpu_us_per_page, 0),
         maybe(cost.held_mib, 1),
+        format!("{:.0}", cost.starved_percent),
     ]
 }
 
@@ -199,7 +205,22 @@ fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
             ));
         }
     }
+    targets.extend(quiet(measured));
     targets
+}
+
+/// Whether the host had the processor it needs while it was measured.
+fn quiet(measured: &[Measured]) -> Option<Target> {
+    let starved = measured.iter().map(|one| one.cost.starved_percent);
+    let worst = starved.fold(None, |worst: Option<f64>, part| {
+        Some(worst.map_or(part, |worst| worst.max(part)))
+    })?;
+    Some(Target::at_most(
+        "time in which the host itself waited for a processor, the most",
+        MOST_STARVED,
+        worst,
+        "%",
+    ))
 }
 
 /// A comparison as it might be, for tests of what shows it.
@@ -242,7 +263,7 @@ mod tests {
     fn goals_name_stage_and_way() {
         let comparison = sample();
         let names: Vec<_> = comparison.targets().iter().map(|one| &one.name).collect();
-        assert_eq!(names.len(), 6, "{names:?}");
+        assert_eq!(names.len(), 7, "{names:?}");
         assert!(comparison.targets()[..5].iter().all(|target| target.met));
         assert!(!comparison.targets()[5].met);
         let factor = comparison.factor("one container", Way::DoubleDecker, Way::PageCache);

@@ -2,6 +2,8 @@
 
 //! Figures of one way in one stage, on one disk.
 
+use std::time::Duration;
+
 use ddabi::PAGE_SIZE;
 use ddlab::Throttle;
 use serde::Serialize;
@@ -50,6 +52,9 @@ pub(crate) struct Cost {
     pub(crate) exits_per_page: Option<f64>,
     /// Processor time for each of these pages, in microseconds.
     pub(crate) cpu_us_per_page: Option<f64>,
+    /// Part of the time in which the host itself had no processor, in percent:
+    /// figures of a starved host mean little.
+    pub(crate) starved_percent: f64,
     /// What the host held meanwhile of what is divided; none where guests have it.
     pub(crate) held_mib: Option<f64>,
 }
@@ -62,6 +67,8 @@ pub(crate) struct Window {
     /// In the recording's time.
     pub(crate) span: (f64, f64),
     pub(crate) spent: Spent,
+    /// Time the host had no processor in.
+    pub(crate) starved: Duration,
     pub(crate) held_bytes: Option<u64>,
 }
 
@@ -98,12 +105,30 @@ impl Window {
             avoided_mib_per_s: (read - disk) / MIB,
             exits_per_page: per_page(counters.exits as f64),
             cpu_us_per_page: per_page(counters.cpu_s * 1e6),
+            starved_percent: 100.0 * self.starved.as_secs_f64() / seconds,
             held_mib: self.held_bytes.map(|bytes| bytes as f64 / MIB),
         }
     }
 }
 
 impl Measured {
+    /// In a line, for those who wait.
+    pub(crate) fn describe(&self) -> String {
+        let rates = self.containers.iter();
+        let rates: Vec<_> = rates
+            .map(|rate| format!("{} {:.0}", rate.name, rate.operations_per_s))
+            .collect();
+        let cost = &self.cost;
+        format!(
+            "{}, {} IOPS: {} requests/s; {:.2} of {:.2} MiB/s from disk",
+            self.stage,
+            self.disk_iops,
+            rates.join(", "),
+            cost.disk_mib_per_s,
+            cost.read_mib_per_s
+        )
+    }
+
     /// Requests for each of another way's, the containers' geometric mean.
     pub(crate) fn over(&self, other: &Self) -> Option<f64> {
         let mut logarithms = Vec::new();
@@ -214,6 +239,7 @@ mod tests {
                     cpu_s: 1.024,
                 },
             },
+            starved: Duration::from_millis(500),
             held_bytes: Some(3 << 20),
         };
         let cost = window.cost(&recording);
@@ -223,6 +249,7 @@ mod tests {
         assert_eq!(cost.exits_per_page, Some(0.5));
         assert_eq!(cost.cpu_us_per_page, Some(1000.0));
         assert_eq!(cost.held_mib, Some(3.0));
+        assert_eq!(cost.starved_percent, 25.0);
         assert_eq!(window.rates(&recording)[0].operations_per_s, 4.0);
     }
 }

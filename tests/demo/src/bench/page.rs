@@ -39,6 +39,7 @@ pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
             dt { "kernel" } dd { (comparison.kernel) ", in host and guests" }
             dt { "accelerator" } dd { (comparison.accelerator) }
             dt { "avoided" } dd { "MiB/s that requests read and disks did not" }
+            dt { "starved" } dd { "part of the time in which the host itself waited for a processor" }
             dt { "per page" } dd {
                 "for each 4 KiB that requests read: exits of all VMs, and processor time of the "
                 "host with its guests"

@@ -24,19 +24,19 @@ use crate::{
 };
 
 /// Speeds tried in a sweep, in requests a second.
-const SWEEP: [u64; 5] = [15, 30, 100, 250, 1000];
+const SWEEP: [u64; 4] = [15, 120, 300, 1000];
 /// Bytes a second for each request a second, as the usual disk has them.
 const BYTES_PER_REQUEST: u64 = 500_000;
 /// Pages freed by one eviction: as much smaller as everything else is.
 const BATCH: &str = "128K";
 /// Seconds at the usual speed before it is measured, and of measuring.
-const SETTLE_S: f64 = 5.0;
-const MEASURE_S: f64 = 12.0;
+const SETTLE_S: f64 = 3.0;
+const MEASURE_S: f64 = 10.0;
 /// The same for a speed of the sweep.
-const SWEEP_SETTLE_S: f64 = 2.0;
-const SWEEP_MEASURE_S: f64 = 7.0;
+const SWEEP_SETTLE_S: f64 = 1.0;
+const SWEEP_MEASURE_S: f64 = 6.0;
 /// Longest warm-up, in seconds.
-const MOST_WARM_S: f64 = 40.0;
+const MOST_WARM_S: f64 = 30.0;
 
 /// A workload in a way.
 struct Trial<'a> {
@@ -64,12 +64,16 @@ pub(super) fn run(lab: &Lab, workload: Workload) -> Result<Vec<Measured>> {
                 memory: &memory,
                 meter: Meter::new(lab.host(), vms.iter().map(|vm| &vm.disk))?,
             };
-            measured.extend(step(&format!("{workload}: {}", way.name()), || {
+            let of_way = step(&format!("{workload}: {}", way.name()), || {
                 trial.load_modules()?;
                 let measured = trial.run()?;
                 trial.unload_modules()?;
                 Ok(measured)
-            })?);
+            })?;
+            for one in &of_way {
+                eprintln!("    {}", one.describe());
+            }
+            measured.extend(of_way);
         }
     }
     lab.check_consoles(&[])?;
@@ -177,6 +181,7 @@ impl Trial<'_> {
         };
         self.throttle(disk)?;
         recorder.record(settle)?;
+        let starved = self.lab.starved();
         let (from, before) = (recorder.now(), self.meter.read()?);
         recorder.record(measure)?;
         let (to, after) = (recorder.now(), self.meter.read()?);
@@ -189,6 +194,7 @@ impl Trial<'_> {
             usual,
             span: (from, to),
             spent: after - before,
+            starved: self.lab.starved().saturating_sub(starved),
             held_bytes,
         })
     }
