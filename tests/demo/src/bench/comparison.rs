@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     break_even::BreakEven,
-    measured::Measured,
+    measured::{MOST_STARVED_PERCENT, Measured},
     page::comparison_page,
     way::Way,
     workload::{MEMORY_MIB, Workload},
@@ -115,10 +115,6 @@ impl Comparison {
     }
 }
 
-/// Percent of a measurement in which the host may be without a processor before
-/// it says more about the machine.
-const MOST_STARVED: f64 = 15.0;
-
 /// Columns of a stage's table.
 pub(crate) const HEAD: [&str; 10] = [
     "memory goes to",
@@ -217,7 +213,7 @@ fn quiet(measured: &[Measured]) -> Option<Target> {
     })?;
     Some(Target::at_most(
         "time in which the host itself waited for a processor, the most",
-        MOST_STARVED,
+        MOST_STARVED_PERCENT,
         worst,
         "%",
     ))

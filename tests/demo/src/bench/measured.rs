@@ -11,6 +11,10 @@ use serde::Serialize;
 use super::{meter::Spent, way::Way, workload::Workload};
 use crate::recording::{ContainerTrack, Recording};
 
+/// Percent of a measurement in which the host may be without a processor before
+/// it says more about the machine.
+pub(crate) const MOST_STARVED_PERCENT: f64 = 15.0;
+
 const MIB: f64 = (1 << 20) as f64;
 
 /// What was measured.
@@ -86,6 +90,12 @@ impl Window {
         recording.containers.iter().map(rate).collect()
     }
 
+    /// Part of the time in which the host had no processor; threads add up.
+    pub(crate) fn starved_percent(&self) -> f64 {
+        let seconds = self.spent.seconds.max(f64::MIN_POSITIVE);
+        100.0 * self.starved.as_secs_f64() / seconds
+    }
+
     /// What it took.
     pub(crate) fn cost(&self, recording: &Recording) -> Cost {
         let read: f64 = recording
@@ -105,7 +115,7 @@ impl Window {
             avoided_mib_per_s: (read - disk) / MIB,
             exits_per_page: per_page(counters.exits as f64),
             cpu_us_per_page: per_page(counters.cpu_s * 1e6),
-            starved_percent: 100.0 * self.starved.as_secs_f64() / seconds,
+            starved_percent: self.starved_percent(),
             held_mib: self.held_bytes.map(|bytes| bytes as f64 / MIB),
         }
     }

@@ -7,7 +7,7 @@ use ddabi::PAGE_SIZE;
 use ddlab::{GUEST_MODULE, HOST_MODULE, Lab, Machine, Throttle};
 
 use super::{
-    measured::{Measured, Window},
+    measured::{MOST_STARVED_PERCENT, Measured, Window},
     memory::{self, HostMemory},
     meter::Meter,
     warmth::Warmth,
@@ -35,6 +35,8 @@ const MEASURE_S: f64 = 10.0;
 /// The same for a speed of the sweep.
 const SWEEP_SETTLE_S: f64 = 1.0;
 const SWEEP_MEASURE_S: f64 = 6.0;
+/// How often a window is measured at most.
+const TRIES: usize = 3;
 /// Longest warm-up, in seconds.
 const MOST_WARM_S: f64 = 30.0;
 
@@ -173,17 +175,38 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// Measures on a disk; again, a few times at most, when the host was
+    /// starved: the least starved window counts.
     fn measure(&self, stage: &Stage, recorder: &mut Recorder, disk: Throttle) -> Result<Window> {
-        let usual = disk == DISK;
-        let (settle, measure) = match usual {
+        let (settle, measure) = match disk == DISK {
             true => (SETTLE_S, MEASURE_S),
             false => (SWEEP_SETTLE_S, SWEEP_MEASURE_S),
         };
         self.throttle(disk)?;
         recorder.record(settle)?;
+        let mut best = self.window(stage, recorder, disk, measure)?;
+        for _ in 1..TRIES {
+            if best.starved_percent() <= MOST_STARVED_PERCENT {
+                break;
+            }
+            let again = self.window(stage, recorder, disk, measure)?;
+            if again.starved < best.starved {
+                best = again;
+            }
+        }
+        Ok(best)
+    }
+
+    fn window(
+        &self,
+        stage: &Stage,
+        recorder: &mut Recorder,
+        disk: Throttle,
+        seconds: f64,
+    ) -> Result<Window> {
         let starved = self.lab.starved();
         let (from, before) = (recorder.now(), self.meter.read()?);
-        recorder.record(measure)?;
+        recorder.record(seconds)?;
         let (to, after) = (recorder.now(), self.meter.read()?);
         let held_bytes = match self.way {
             Way::Guests => None,
@@ -191,7 +214,7 @@ impl Trial<'_> {
         };
         Ok(Window {
             disk,
-            usual,
+            usual: disk == DISK,
             span: (from, to),
             spent: after - before,
             starved: self.lab.starved().saturating_sub(starved),
