@@ -8,5 +8,6 @@ mod knobs;
 mod model;
 mod properties;
 mod simulated;
+mod site;
 mod sla;
 mod world;
