@@ -45,7 +45,6 @@ pub fn all() -> &'static [Scenario] {
         coherence::COHERENCE,
         small_files::SMALL_FILES,
         deaths::DEATHS,
-        hostile::HOSTILE,
     ]
 }
 
@@ -53,5 +52,5 @@ pub fn all() -> &'static [Scenario] {
 /// distorts: they run by name only.
 #[must_use]
 pub fn by_name() -> &'static [Scenario] {
-    &[overhead::OVERHEAD, modules::MODULES]
+    &[overhead::OVERHEAD, modules::MODULES, hostile::HOSTILE]
 }
