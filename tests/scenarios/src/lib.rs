@@ -40,7 +40,6 @@ pub fn all() -> &'static [Scenario] {
         reboot::REBOOT,
         reclaim::RECLAIM,
         shares::SHARES,
-        sla::SLA,
         shrinker::SHRINKER,
         coherence::COHERENCE,
         small_files::SMALL_FILES,
@@ -52,5 +51,10 @@ pub fn all() -> &'static [Scenario] {
 /// distorts: they run by name only.
 #[must_use]
 pub fn by_name() -> &'static [Scenario] {
-    &[overhead::OVERHEAD, modules::MODULES, hostile::HOSTILE]
+    &[
+        overhead::OVERHEAD,
+        sla::SLA,
+        hostile::HOSTILE,
+        modules::MODULES,
+    ]
 }
