@@ -24,8 +24,31 @@ pub struct AnswerHeader {
     pub flags: u32,
     /// Sequence of the request this answers.
     pub sequence: u64,
+    /// In answers to Put and Get: how one of the request's pools stands. Which one changes from
+    /// request to request, so that the guest hears of all its pools.
+    pub pressure: PoolPressure,
     /// Zero; later features.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 3],
+}
+
+/// What the host says about a pool, for the guest to decide what is worth a put.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct PoolPressure {
+    /// Pages the pool may hold now.
+    pub capacity: u64,
+    /// The pool.
+    pub pool: u32,
+    /// 1 if this says anything; everything is zero otherwise.
+    pub known: u8,
+    /// 1 if a put would make somebody leave.
+    pub full: u8,
+    /// The class that would give, below [`crate::request::CLASSES`].
+    pub floor: u8,
+    /// Zero.
+    pub reserved: u8,
 }
 
 /// Offset of the run results, one byte a run: 1 stored or hit, 0 not; or of the one body.
@@ -78,6 +101,7 @@ pub struct PoolAnswer {
 }
 
 const _: () = assert!(size_of::<AnswerHeader>() == 64);
+const _: () = assert!(size_of::<PoolPressure>() == 16);
 const _: () = assert!(size_of::<Eviction>() == 32);
 const _: () = assert!(RESULTS + MAX_RUNS <= EVICTIONS);
 const _: () = assert!(MAX_EVICTIONS == 122);

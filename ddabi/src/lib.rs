@@ -25,7 +25,7 @@ pub mod pool;
 pub mod request;
 
 /// Version of everything in this crate; a peer with another one is refused with a clear status.
-pub const ABI_VERSION: u16 = 1;
+pub const ABI_VERSION: u16 = 2;
 
 /// Bytes of a page. Guests with another page size are refused.
 pub const PAGE_SIZE: usize = 4096;

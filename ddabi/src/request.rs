@@ -40,6 +40,9 @@ pub const MAX_RUNS: usize = (PAGE_SIZE - BODY) / size_of::<Run>();
 /// Most pages in one request: two of the largest folios, which bounds the time of a call.
 pub const MAX_PAGES: u32 = 1024;
 
+/// Classes of a pool's pages. In which order the classes give is decided by the pool's policy.
+pub const CLASSES: usize = 4;
+
 /// Consecutive pages of a file in consecutive guest frames: (part of) one folio.
 ///
 /// A get takes all pages of a run or none: what the host holds of an incomplete run it frees,
@@ -57,8 +60,12 @@ pub struct Run {
     pub gfn: u64,
     /// Put: the owner. Get: the reader, for statistics and ownership.
     pub pool: u32,
-    /// Number of pages, at least 1.
-    pub pages: u32,
+    /// Number of pages, 1 to [`MAX_PAGES`].
+    pub pages: u16,
+    /// Put: what the pages are worth among those of their pool, below [`CLASSES`]. Get: zero.
+    pub class: u8,
+    /// Zero.
+    pub reserved: u8,
 }
 
 /// Names pages whose copies the host may free.
@@ -131,6 +138,10 @@ pub struct PoolBody {
     pub weight: u32,
     /// A [`crate::pool::Store`].
     pub store: u32,
+    /// Number of a policy (`ddcore::policy::Policy`): the host's half, the order of leaving.
+    pub policy: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Bytes used in `name`.
     pub name_len: u32,
     /// For the host's administrator only; shown after everything unprintable is replaced.
@@ -152,5 +163,6 @@ pub struct MigrateBody {
 const _: () = assert!(size_of::<RequestHeader>() == 64);
 const _: () = assert!(size_of::<Run>() == 40);
 const _: () = assert!(size_of::<FlushRange>() == 40);
-const _: () = assert!(size_of::<PoolBody>() == 80);
+const _: () = assert!(size_of::<PoolBody>() == 88);
 const _: () = assert!(MAX_RUNS == 100);
+const _: () = assert!(MAX_PAGES <= u16::MAX as u32);

@@ -48,12 +48,11 @@ use ddabi::key::{mix, PageKey};
 /// are counted once.
 const GROUP_BITS: u32 = 2;
 
-/// A policy of a container. The numbers are for ABI and netlink; zero is the default.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// A policy of a container. The numbers are for ABI and netlink.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Policy {
     /// Whatever does best in small, see [`shadow`].
-    #[default]
     Adaptive = 0,
     /// Everything enters, the oldest leaves: the paper's.
     Fifo = 1,
@@ -68,6 +67,9 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// The policy of a container until somebody chooses one.
+    pub const DEFAULT: Self = Self::Fifo;
+
     /// All policies.
     pub const ALL: [Self; 6] = [
         Self::Adaptive,
@@ -106,6 +108,12 @@ impl Policy {
             Self::S3 => Order::Small,
             _ => Order::Aged,
         }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 

@@ -3,12 +3,13 @@
 //! What a guest asks for. Its words are an allegation: the host copies them once, they are checked
 //! once, here, and become types that cannot be wrong.
 
+use crate::policy::Policy;
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT};
 use ddabi::request::{
-    FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, MAX_PAGES,
-    MAX_RUNS, REQUEST_MAGIC,
+    FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
+    MAX_PAGES, MAX_RUNS, REQUEST_MAGIC,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -77,13 +78,14 @@ impl Header {
 ///
 /// # Invariants
 ///
-/// Every run has a page, together they have at most [`MAX_PAGES`]; indices, frames and pools are
-/// within their bounds.
+/// Every run has a page, together they have at most [`MAX_PAGES`]; indices, frames, pools and
+/// classes are within their bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a>(&'a [Run]);
 
 impl<'a> Runs<'a> {
-    fn parse(body: &'a [u8]) -> Result<Self, Status> {
+    /// Checks runs whose classes must be below `classes`.
+    fn parse(body: &'a [u8], classes: usize) -> Result<Self, Status> {
         let runs = <[Run]>::ref_from_bytes(body).map_err(|_| Status::Invalid)?;
         let mut pages = 0u64;
         for run in runs {
@@ -95,7 +97,9 @@ impl<'a> Runs<'a> {
                 && run.index + count - 1 <= MAX_INDEX
                 && run.gfn <= MAX_GFN
                 && run.gfn + count - 1 <= MAX_GFN
-                && run.pool < MAX_POOLS;
+                && run.pool < MAX_POOLS
+                && usize::from(run.class) < classes
+                && run.reserved == 0;
             if !valid {
                 return Err(Status::Invalid);
             }
@@ -121,6 +125,11 @@ impl<'a> Runs<'a> {
     /// The first run.
     pub fn first(&self) -> Option<&'a Run> {
         self.0.first()
+    }
+
+    /// One of the runs: the next one in each turn.
+    pub fn in_turn(&self, turn: u64) -> Option<&'a Run> {
+        self.0.get(turn.checked_rem(self.0.len() as u64)? as usize)
     }
 }
 
@@ -196,6 +205,8 @@ pub struct Settings {
     pub weight: u32,
     /// Where its pages are kept.
     pub store: Store,
+    /// The order in which they leave.
+    pub policy: Policy,
 }
 
 impl Settings {
@@ -203,6 +214,7 @@ impl Settings {
     pub const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
         store: Store::Memory,
+        policy: Policy::DEFAULT,
     };
 
     /// Whether the pool keeps pages at all.
@@ -220,12 +232,13 @@ impl Settings {
     }
 
     fn parse(body: &PoolBody) -> Result<Self, Status> {
-        if body.weight > MAX_WEIGHT {
+        if body.weight > MAX_WEIGHT || body.reserved != 0 {
             return Err(Status::Invalid);
         }
         Ok(Self {
             weight: body.weight,
             store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
+            policy: Policy::from_raw(body.policy).ok_or(Status::Invalid)?,
         })
     }
 }
@@ -305,8 +318,8 @@ impl<'a> Request<'a> {
             }
             Operation::Goodbye => Self::Goodbye,
             Operation::Ping => Self::Ping,
-            Operation::Put => Self::Put(Runs::parse(body)?),
-            Operation::Get => Self::Get(Runs::parse(body)?),
+            Operation::Put => Self::Put(Runs::parse(body, CLASSES)?),
+            Operation::Get => Self::Get(Runs::parse(body, 1)?),
             Operation::Flush => Self::Flush(Ranges::parse(body)?),
             Operation::PoolCreate => {
                 let pool = whole::<PoolBody>(body)?;

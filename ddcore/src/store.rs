@@ -18,6 +18,8 @@
 //! of a page. Handles come in through [`Store::insert`] and leave exactly once: in a [`Removed`].
 //! The caller frees what they stand for.
 //!
+//! What is called a pool here is one of the lists of a pool: there is one for each class.
+//!
 //! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: where a key belongs;
 //! - [`block`], [`file`], [`leaf`]: what is kept; [`bucket`]: how it is found, by hash tables that
 //!   grow and shrink by one bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a

@@ -333,6 +333,8 @@ fn body(pool: u32, name: &Name, policy: Policy) -> PoolBody {
         pool,
         weight: policy.weight,
         store: policy.store as u32,
+        policy: ddcore::policy::Policy::DEFAULT as u32,
+        reserved: 0,
         name_len: name.len as u32,
         name: name.bytes,
     }
@@ -370,6 +372,8 @@ pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
         pool: host,
         weight: 0,
         store: 0,
+        policy: 0,
+        reserved: 0,
         name_len: 0,
         name: [0; NAME_LEN],
     };

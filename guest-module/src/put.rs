@@ -10,7 +10,6 @@ use crate::departures::{Departure, FOLIOS};
 use crate::ffi::{mapping_flag, Folio, FolioView, MappingView};
 use crate::guest::Guest;
 use ddabi::hypercall::Operation;
-use ddabi::key::FileKey;
 use ddabi::request::{Run, MAX_PAGES};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
@@ -59,7 +58,10 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         index: view.index,
         gfn: view.pfn,
         pool,
-        pages,
+        // The largest folio has 512.
+        pages: pages as u16,
+        class: 0,
+        reserved: 0,
     };
     let departure = Departure {
         folio: folio.address(),
@@ -117,7 +119,7 @@ fn put(guest: &Guest, departures: &[Departure]) {
         let fitting = rest
             .iter()
             .take_while(|departure| {
-                pages += departure.run.pages;
+                pages += u32::from(departure.run.pages);
                 pages <= MAX_PAGES
             })
             .count()
@@ -130,7 +132,8 @@ fn put(guest: &Guest, departures: &[Departure]) {
 }
 
 fn put_once(guest: &Guest, departures: &[Departure]) {
-    let pages: u32 = departures.iter().map(|departure| departure.run.pages).sum();
+    let runs = departures.iter().map(|departure| &departure.run);
+    let pages = runs.map(|run| u32::from(run.pages)).sum();
     count!(guest, put_offered, pages);
     let mut stored = [false; FOLIOS];
     if let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) {
@@ -155,7 +158,8 @@ fn put_once(guest: &Guest, departures: &[Departure]) {
 
 /// The put of a departure is over.
 fn settle(guest: &Guest, departure: &Departure, stored: bool) {
-    let (file, Run { index, pages, .. }): (&FileKey, _) = (departure.file(), departure.run);
+    let (file, index) = (departure.file(), departure.run.index);
+    let pages = u32::from(departure.run.pages);
     let finished = guest.map.finish_put(file, index, pages, stored);
     count!(guest, put_stored, finished.present);
     if !stored {

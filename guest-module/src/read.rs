@@ -49,7 +49,10 @@ impl Planned {
             index,
             gfn,
             pool,
-            pages: inside,
+            // At most `MAX_PAGES` are asked for.
+            pages: inside as u16,
+            class: 0,
+            reserved: 0,
         }
     }
 }

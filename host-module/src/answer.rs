@@ -4,7 +4,9 @@
 
 use crate::ffi::{Fault, Guest};
 use crate::session::Session;
-use ddabi::answer::{AnswerHeader, Eviction, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS};
+use ddabi::answer::{
+    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
+};
 use ddabi::request::MAX_RUNS;
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
@@ -44,6 +46,16 @@ impl Answer {
             *place = u8::from(done);
             self.runs += 1;
         }
+    }
+
+    /// Sequence of the request.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.header.sequence
+    }
+
+    /// Says how a pool stands.
+    pub(crate) fn set_pressure(&mut self, pressure: PoolPressure) {
+        self.header.pressure = pressure;
     }
 
     /// Writes the answer with the results, and with eviction notices of the session.

@@ -6,6 +6,7 @@
 //! whether there is room before evicting more.
 
 use crate::host::Host;
+use crate::lists;
 use crate::notice::Fresh;
 use crate::page::Bin;
 use crate::registry::Roster;
@@ -91,7 +92,7 @@ impl Host {
         session.entities(pools);
         entitle(pools, pages);
         match victim(pools, batch) {
-            Some(pool) => session.evict(pool as u16, batch),
+            Some(pool) => session.evict(pool as u32, batch),
             None => 0,
         }
     }
@@ -119,8 +120,13 @@ impl Host {
 }
 
 impl Session {
-    /// Evicts up to `pages` of a pool: the oldest of each shard in turn. Says how many.
-    pub(crate) fn evict(&self, pool: u16, pages: u64) -> u64 {
+    /// Evicts up to `pages` of a pool: of each shard in turn the oldest of the class that gives.
+    /// Says how many.
+    pub(crate) fn evict(&self, pool: u32, pages: u64) -> u64 {
+        let Some(place) = self.place(pool) else {
+            return 0;
+        };
+        let (order, now) = (place.policy().order(), self.tier.now());
         let mut evicted = 0;
         let mut dry = 0;
         while evicted < pages && dry < SHARDS {
@@ -128,11 +134,20 @@ impl Session {
             let Some(shard) = self.shards.get(turn % SHARDS) else {
                 break;
             };
-            let got = self.evict_from(shard, TURN.min(pages - evicted), |_| Some(pool));
+            // The class is chosen once a turn, and again if it has nothing left.
+            let mut list = None;
+            let got = self.evict_from(shard, TURN.min(pages - evicted), |store| {
+                if !list.is_some_and(|list| lists::has_pages(store, list)) {
+                    let class = lists::victim(store, pool, order, now)?;
+                    list = Some(lists::list(pool, class as u8));
+                }
+                list
+            });
             evicted += got;
             dry = if got == 0 { dry + 1 } else { 0 };
             crate::ffi::breathe();
         }
+        self.reading.expire();
         evicted
     }
 
@@ -148,7 +163,7 @@ impl Session {
     pub(crate) fn evict_pool(&self, pool: u32) {
         let mut left = self.list(pool).used;
         while left > 0 && !crate::ffi::is_dying() {
-            let got = self.evict(pool as u16, left.min(ROUND));
+            let got = self.evict(pool, left.min(ROUND));
             if got == 0 {
                 break;
             }
@@ -161,7 +176,7 @@ impl Session {
         let oldest = |shard: &Shard| {
             shard.with(&self.tier, |store| {
                 let ages = (0..store.storage().lists().len())
-                    .filter_map(|pool| Some(age(now, store.oldest_stamp(pool as u16)?)));
+                    .filter_map(|list| Some(age(now, store.oldest_stamp(list as u16)?)));
                 ages.max()
             })
         };
@@ -172,16 +187,16 @@ impl Session {
     fn evict_aged(&self, now: u32, least: u32, pages: u64) -> u64 {
         let mut evicted = 0;
         for shard in self.shards.iter() {
-            let mut pool = 0;
+            let mut list = 0;
             while evicted < pages {
                 let got = self.evict_from(shard, TURN.min(pages - evicted), |store| {
-                    let pools = store.storage().lists().len();
-                    while pool < pools {
-                        let stamp = store.oldest_stamp(pool as u16);
+                    let lists = store.storage().lists().len();
+                    while list < lists {
+                        let stamp = store.oldest_stamp(list as u16);
                         if stamp.is_some_and(|stamp| age(now, stamp) >= least) {
-                            return Some(pool as u16);
+                            return Some(list as u16);
                         }
-                        pool += 1;
+                        list += 1;
                     }
                     None
                 });
@@ -194,7 +209,7 @@ impl Session {
         evicted
     }
 
-    /// Evicts up to `pages` from a shard, as long as `choose` names a pool. Says how many.
+    /// Evicts up to `pages` from a shard, as long as `choose` names a list. Says how many.
     #[inline(never)]
     fn evict_from(
         &self,
@@ -206,10 +221,10 @@ impl Session {
         shard.with(&self.tier, |store| {
             let mut left = pages.min(TURN) as u32;
             while left > 0 {
-                let Some(pool) = choose(store) else { break };
+                let Some(list) = choose(store) else { break };
                 // No more than a block at a time, for the next may be younger.
                 let step = left.min(BLOCK_PAGES as u32);
-                let got = store.remove_oldest(pool, step, Reason::Eviction, |page| {
+                let got = store.remove_oldest(list, step, Reason::Eviction, |page| {
                     fresh.add(&page);
                     bin.add(page);
                 });

@@ -2,6 +2,7 @@
 
 //! Pages that the guest no longer wants, or wants elsewhere.
 
+use crate::lists::same_class;
 use crate::page::Bin;
 use crate::session::Session;
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -26,7 +27,7 @@ impl Session {
                     let run = Run {
                         file,
                         index: first,
-                        pages: pages as u32,
+                        pages: pages as u16,
                         ..Run::default()
                     };
                     self.discard(&run, batch) as u64
@@ -64,14 +65,15 @@ impl Session {
         freed
     }
 
-    /// Moves a file's pages to a pool; says how many changed hands.
+    /// Moves a file's pages to a pool, where they keep their class; says how many changed hands.
     pub(crate) fn migrate(&self, file: &FileKey, pool: u32) -> u64 {
         let mut moved = 0;
-        let target = (pool as u16, self.tier.now());
+        let now = self.tier.now();
+        let to = |list| same_class(list, pool);
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();
             self.walk_unless_dying(shard, |store, _| {
-                store.migrate(file, target, &mut cursor, STEP, |_, pages| {
+                store.migrate(file, (to, now), &mut cursor, STEP, |_, pages| {
                     moved += u64::from(pages);
                 })
             });

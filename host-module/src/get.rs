@@ -3,6 +3,7 @@
 //! Pages out. Data is copied after a page has left the index, so without any lock.
 
 use crate::ffi::Guest;
+use crate::lists;
 use crate::page::{Hands, Page};
 use crate::pool::Pool;
 use crate::session::Session;
@@ -64,10 +65,8 @@ impl Session {
             });
         if given {
             if let Some(reader) = reader {
-                let own = run.pool as u16;
-                let foreign = hands.owners[places.clone()]
-                    .iter()
-                    .filter(|owner| **owner != own);
+                let owners = hands.owners[places.clone()].iter();
+                let foreign = owners.filter(|list| lists::pool(**list) != run.pool);
                 reader.hits_foreign.add(foreign.count() as u64);
             }
         } else {

@@ -75,6 +75,7 @@ impl Caller<'_> {
             pool.put_batches.add(1);
             pool.put_latency.record(self.start);
         }
+        self.press(runs, &mut answer);
         self.finish(pages, answer, notices)
     }
 
@@ -119,6 +120,7 @@ impl Caller<'_> {
             pool.get_batches.add(1);
             pool.get_latency.record(self.start);
         }
+        self.press(runs, &mut answer);
         self.finish(pages, answer, notices)
     }
 
@@ -195,6 +197,17 @@ impl Caller<'_> {
     /// The pool to which the time of the call is counted.
     fn first_pool(&self, runs: &Runs<'_>) -> Option<&Pool> {
         self.session.pool(runs.first()?.pool)
+    }
+
+    /// Lets the answer say how one of the request's pools stands.
+    fn press(&self, runs: &Runs<'_>, answer: &mut Option<Answer>) {
+        let Some(answer) = answer else { return };
+        // In turn: requests have many pools, answers room for one.
+        if let Some(run) = runs.in_turn(answer.sequence()) {
+            let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
+            let (session, start) = (self.session, self.start);
+            answer.set_pressure(session.pressure(self.host, self.vm, run, pages, start));
+        }
     }
 
     /// Ends a call that has results, or only pages.

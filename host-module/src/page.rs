@@ -88,7 +88,7 @@ pub(crate) struct Hands {
     pub(crate) handles: [u64; MAX_PAGES as usize],
     /// Where they belong in the index.
     pub(crate) batch: Batch,
-    /// Who owned the pages of a get.
+    /// The lists that the pages of a get were on.
     pub(crate) owners: [u16; MAX_PAGES as usize],
 }
 

@@ -4,7 +4,9 @@
 //! lists of the shards.
 
 use crate::counters::{Counter, Latency};
+use crate::pressure::Gauge;
 use ddabi::pool::{PoolStats, Store};
+use ddcore::policy::Policy;
 use ddcore::request::{Name, Settings};
 use ddcore::store::List;
 use kernel::prelude::*;
@@ -28,6 +30,9 @@ pub(crate) struct Pool {
     live: Atomic<bool>,
     weight: Atomic<u32>,
     store: Atomic<u32>,
+    policy: Atomic<u32>,
+    /// What its guest is told about it.
+    pub(crate) gauge: Gauge,
     #[pin]
     name: SpinLock<Name>,
     refused_off: Counter,
@@ -49,6 +54,8 @@ impl Pool {
             live: Atomic::new(false),
             weight: Atomic::new(0),
             store: Atomic::new(Store::None as u32),
+            policy: Atomic::new(Policy::DEFAULT as u32),
+            gauge: Gauge::new(),
             name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
             refused_off: Counter::new(),
             refused_memory: Counter::new(),
@@ -100,12 +107,18 @@ impl Pool {
         Settings {
             weight: self.weight.load(Relaxed),
             store,
+            policy: self.policy(),
         }
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::from_raw(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
     pub(crate) fn set(&self, settings: Settings) {
         self.weight.store(settings.weight, Relaxed);
         self.store.store(settings.store as u32, Relaxed);
+        self.policy.store(settings.policy as u32, Relaxed);
     }
 
     pub(crate) fn name(&self) -> Name {

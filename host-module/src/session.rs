@@ -5,17 +5,19 @@
 //! When a guest registers anew, its session is replaced as a whole. A call that was under way in
 //! the old one ends there: what it stores goes with the session.
 
+use crate::lists;
 mod pools;
 
 use crate::ffi::for_guest;
 use crate::notice::Notices;
 use crate::page::Bin;
 use crate::pool::Pool;
+use crate::pressure::Reading;
 use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
-use ddabi::request::Run;
+use ddabi::request::{Run, CLASSES};
 use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
@@ -39,6 +41,8 @@ pub(crate) struct Session {
     used: Atomic<u64>,
     /// The shard the next eviction begins with.
     pub(crate) rotor: Atomic<u32>,
+    /// When pools were last looked at for their guest.
+    pub(crate) reading: Reading,
     #[pin]
     pub(crate) notices: SpinLock<Notices>,
     /// Pools come and go one at a time.
@@ -66,6 +70,7 @@ impl Session {
                 pool_count: Atomic::new(0),
                 used: Atomic::new(0),
                 rotor: Atomic::new(0),
+                reading: Reading::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
                 control <- new_mutex!((), "Session::control"),
             }),
@@ -114,7 +119,7 @@ impl Session {
                     file: run.file,
                     index: run.index + done as u64,
                 };
-                let at = (place + done, run.pool as u16);
+                let at = (place + done, lists::list(run.pool, run.class));
                 done += batch.add(&self.hasher, &first, pages - done, at);
                 if done == pages {
                     break;
@@ -140,21 +145,24 @@ impl Session {
         for shard in self.shards.iter() {
             shard.with(&self.tier, |store| {
                 use ddcore::store::Storage;
-                for (entity, list) in entities.iter_mut().zip(store.storage().lists()) {
-                    entity.used += list.used;
+                let lists = store.storage().lists();
+                for (entity, classes) in entities.iter_mut().zip(lists.chunks(CLASSES)) {
+                    entity.used += classes.iter().map(|list| list.used).sum::<u64>();
                 }
             });
         }
     }
 
-    /// What the shards counted for a pool.
+    /// What the shards counted for a pool, all classes together.
     pub(crate) fn list(&self, pool: u32) -> List {
         let mut sum = List::default();
         for shard in self.shards.iter() {
             shard.with(&self.tier, |store| {
                 use ddcore::store::Storage;
-                if let Some(list) = store.storage().lists().get(pool as usize) {
-                    sum.merge(list);
+                for list in lists::lists(pool) {
+                    if let Some(list) = store.storage().lists().get(usize::from(list)) {
+                        sum.merge(list);
+                    }
                 }
             });
         }

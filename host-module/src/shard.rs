@@ -135,13 +135,13 @@ impl Shard {
         }
     }
 
-    /// Makes lists for the pools below `pools`, if there are none yet.
-    pub(crate) fn extend_lists(&self, pools: usize) -> Result<(), AllocError> {
+    /// Makes the lists below `count`, if there are none yet.
+    pub(crate) fn extend_lists(&self, count: usize) -> Result<(), AllocError> {
         // A guest may create and destroy a pool as often as it likes.
-        if self.store.lock().storage().lists.len() >= pools {
+        if self.store.lock().storage().lists.len() >= count {
             return Ok(());
         }
-        let mut lists = KVVec::from_elem(List::default(), pools, for_guest())?;
+        let mut lists = KVVec::from_elem(List::default(), count, for_guest())?;
         let mut store = self.store.lock();
         let current = &mut store.storage_mut().lists;
         if current.len() < lists.len() {
@@ -152,10 +152,10 @@ impl Shard {
         Ok(())
     }
 
-    /// Forgets what was counted for a pool; refused while it has pages.
-    pub(crate) fn reset_list(&self, pool: u16) -> bool {
+    /// Forgets what was counted in a list; refused while it has pages.
+    pub(crate) fn reset_list(&self, list: u16) -> bool {
         let mut store = self.store.lock();
-        match store.storage_mut().lists.get_mut(usize::from(pool)) {
+        match store.storage_mut().lists.get_mut(usize::from(list)) {
             Some(list) => list.reset(),
             None => true,
         }

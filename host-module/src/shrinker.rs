@@ -28,7 +28,7 @@ pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
         for (pool, entity) in pools.iter().enumerate() {
             // Rounded up, so that small pools give something too.
             let share = (entity.used.saturating_mul(pages) / used + 1).min(entity.used);
-            freed += session.evict(pool as u16, share.min(pages - freed));
+            freed += session.evict(pool as u32, share.min(pages - freed));
             if freed >= pages {
                 break;
             }

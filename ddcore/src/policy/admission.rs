@@ -111,6 +111,13 @@ where
     /// A page leaves the page cache by reclaim; `refaulted` if the kernel counts it to a working
     /// set. `pressure` is what the host said last.
     pub fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
+        let class = self.leaves(name, pressure);
+        self.decide(name, 1, class, refaulted, pressure)
+    }
+
+    /// The first half of [`Self::offered`], for each page of a folio that leaves as a whole: takes
+    /// note of the page and says what it is worth. The folio is worth what its best page is.
+    pub fn leaves(&mut self, name: &Name, pressure: &Pressure) -> Class {
         self.capacity = pressure.capacity;
         let class = match self.policy {
             Policy::S3 => Class::new(ghost::seen(self.sketch.words_mut(), name.page).into()),
@@ -120,6 +127,20 @@ where
         if self.policy == Policy::Adaptive && self.capacity > 0 {
             self.shadow.left(name.page, class, self.capacity);
         }
+        class
+    }
+
+    /// The second half of [`Self::offered`], once for a folio of `pages` pages whose first is
+    /// `name`. One decision, not one for each page: what is let in at random or by hash, one of
+    /// many, would let in most folios of many pages.
+    pub fn decide(
+        &mut self,
+        name: &Name,
+        pages: u64,
+        class: Class,
+        refaulted: bool,
+        pressure: &Pressure,
+    ) -> Verdict {
         let way = self.shadow.way();
         let kept = match self.policy {
             Policy::Adaptive => way.class(class),
@@ -140,7 +161,7 @@ where
             return Verdict::Refuse(Refusal::Policy);
         }
         // The paper's admits everything, whatever it costs; whoever chose it wants that.
-        if self.policy != Policy::Fifo && !self.throttle.allows(name.page, self.capacity) {
+        if self.policy != Policy::Fifo && !self.throttle.allows(name.page, pages, self.capacity) {
             return Verdict::Refuse(Refusal::Throttle);
         }
         Verdict::Put(kept)

@@ -3,7 +3,7 @@
 //! The host's half: which class of a pool gives.
 
 /// Classes of a pool; the host keeps a list for each, in the order the pages came.
-pub const CLASSES: usize = 4;
+pub use ddabi::request::CLASSES;
 
 /// A class counts as old at this power of two times the age of the class below.
 const AGE_SHIFT: u32 = 2;

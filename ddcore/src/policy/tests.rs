@@ -36,7 +36,7 @@ fn names_and_numbers_are_one_to_one() {
     }
     assert_eq!(Policy::from_raw(6), None);
     assert_eq!(Policy::from_name("lru"), None);
-    assert_eq!(Policy::default(), Policy::Adaptive);
+    assert_eq!(Policy::default(), Policy::DEFAULT);
 }
 
 #[test]
@@ -62,6 +62,8 @@ fn unused_shares_are_room_for_others() {
     // 740 and a batch are not over 750, but it is asked for itself.
     assert_eq!(capacity(2), 750 + 400 / 3);
     assert_eq!(capacity(4), 0);
+    let all = pressure::capacities(&pools, 2);
+    assert!(all.eq((0..4).map(capacity)));
 }
 
 #[test]
@@ -96,6 +98,18 @@ fn tinylfu_weighs_the_newcomer_against_the_leaver() {
         verdict(&mut pool, 2),
         Verdict::Refuse(admission::Refusal::Policy)
     );
+}
+
+#[test]
+fn a_large_folio_is_let_in_or_not_as_a_whole() {
+    let mut pool = pool(Policy::Mru);
+    let folios = (0..320).map(|folio| {
+        let names: Vec<Name> = (0..64).map(|page| name(folio * 64 + page)).collect();
+        let class = names.iter().map(|name| pool.leaves(name, &full(0))).max();
+        pool.decide(&names[0], 64, class.unwrap(), false, &full(0))
+    });
+    let put = folios.filter(|verdict| matches!(verdict, Verdict::Put(_)));
+    assert_eq!(put.count(), 10);
 }
 
 #[test]

@@ -32,13 +32,14 @@ impl Throttle {
         self.hits += 1;
     }
 
-    /// Whether a page may be put into a full pool of `capacity` pages. Pages are chosen by hash:
-    /// the same ones are let in again, so that a part of a loop finds all its pages.
-    pub fn allows(&mut self, page: u64, capacity: u64) -> bool {
+    /// Whether `pages` pages, the first of which is `page`, may be put into a full pool of
+    /// `capacity` pages. They are chosen by hash: the same ones are let in again, so that a part of
+    /// a loop finds all its pages.
+    pub fn allows(&mut self, page: u64, pages: u64, capacity: u64) -> bool {
         if (page >> 20) & ((1 << self.level) - 1) != 0 {
             return false;
         }
-        self.puts += 1;
+        self.puts += pages;
         if self.puts >= capacity.saturating_mul(2).max(LEAST_WINDOW) >> self.level {
             if self.hits * POOR < self.puts {
                 self.level = (self.level + 1).min(STRICTEST);

@@ -36,6 +36,8 @@ fn pool() -> PoolBody {
         pool: 3,
         weight: 60,
         store: Store::Memory as u32,
+        policy: Policy::Tinylfu as u32,
+        reserved: 0,
         name_len: 3,
         name: [b'x'; NAME_LEN],
     }
@@ -47,7 +49,7 @@ fn headers_are_checked() {
     assert!(Header::parse(&good).is_ok());
     let bad = [
         (RequestHeader { magic: 1, ..good }, Status::Invalid),
-        (RequestHeader { version: 2, ..good }, Status::Unsupported),
+        (RequestHeader { version: 1, ..good }, Status::Unsupported),
         (
             RequestHeader {
                 operation: 99,
@@ -71,7 +73,7 @@ fn headers_are_checked() {
     }
     // A guest of another version may have other fields: it is told the version first.
     let newer = RequestHeader {
-        version: 2,
+        version: ABI_VERSION + 1,
         operation: 99,
         flags: 1,
         ..good
@@ -114,15 +116,23 @@ fn runs_are_bounded_one_by_one() {
             ..good
         },
         Run {
-            pages: MAX_PAGES + 1,
+            pages: MAX_PAGES as u16 + 1,
             index: 0,
             gfn: 0,
             ..good
         },
         Run {
-            pages: u32::MAX,
+            pages: u16::MAX,
             index: 0,
             gfn: 0,
+            ..good
+        },
+        Run {
+            class: CLASSES as u8,
+            ..good
+        },
+        Run {
+            reserved: 1,
             ..good
         },
     ];
@@ -134,12 +144,15 @@ fn runs_are_bounded_one_by_one() {
         );
         assert_eq!(parse(Operation::Get, &[good, run]), Err(Status::Invalid));
     }
+    let worth = Run { class: 3, ..good };
+    assert!(parse(Operation::Put, &[worth]).is_ok());
+    assert_eq!(parse(Operation::Get, &[worth]), Err(Status::Invalid));
 }
 
 #[test]
 fn runs_are_bounded_together() {
     let half = Run {
-        pages: MAX_PAGES / 2,
+        pages: MAX_PAGES as u16 / 2,
         ..Run::default()
     };
     assert!(parse(Operation::Get, &[half, half]).is_ok());
@@ -192,6 +205,16 @@ fn pools_are_checked() {
             ..pool()
         };
         assert_eq!(parse(operation, &[heavy]), Err(Status::Invalid));
+        let aimless = PoolBody {
+            policy: Policy::ALL.len() as u32,
+            ..pool()
+        };
+        assert_eq!(parse(operation, &[aimless]), Err(Status::Invalid));
+        let odd = PoolBody {
+            reserved: 1,
+            ..pool()
+        };
+        assert_eq!(parse(operation, &[odd]), Err(Status::Invalid));
         let nowhere = PoolBody { store: 9, ..pool() };
         assert_eq!(parse(operation, &[nowhere]), Err(Status::Invalid));
     }
@@ -269,6 +292,7 @@ proptest! {
                         prop_assert!(run.index + u64::from(run.pages) <= MAX_INDEX + 1);
                         prop_assert!(run.gfn + u64::from(run.pages) <= MAX_GFN + 1);
                         prop_assert!(run.pool < MAX_POOLS);
+                        prop_assert!(usize::from(run.class) < CLASSES);
                     }
                 }
                 Ok(Request::Flush(ranges)) => {

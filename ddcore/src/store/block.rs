@@ -329,4 +329,5 @@ impl<S: Storage> Store<S> {
 const _: () = assert!(PRESENT.shift + PRESENT.bits <= STAMP.shift);
 const _: () = assert!(STAMP.shift + STAMP.bits <= 64 && CHAIN.shift + CHAIN.bits <= HIGH.shift);
 const _: () = assert!(size_of::<Block>() == 32);
-const _: () = assert!(ddabi::pool::MAX_POOLS <= MAX_POOL as u32 + 1);
+const _: () =
+    assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_POOL as usize + 1);

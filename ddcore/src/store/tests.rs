@@ -246,7 +246,7 @@ impl Pair {
         let stamp = self.age as u32;
         let mut step = || {
             self.store
-                .migrate(&file, (pool, stamp), &mut cursor, 17, |_, pages| {
+                .migrate(&file, (|_| pool, stamp), &mut cursor, 17, |_, pages| {
                     moved += pages;
                 })
         };

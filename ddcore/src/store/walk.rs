@@ -60,24 +60,24 @@ impl<S: Storage> Store<S> {
         })
     }
 
-    /// Moves all pages of a file to a pool, in steps like [`Store::remove_range`]. `moved` gets the
-    /// former owner of pages that changed hands, and their number. If memory is missing that
-    /// [`Store::lack`] tells of for two parts, pages stay where they are.
+    /// Moves all pages of a file from their lists to those that `to` names for them, in steps like
+    /// [`Store::remove_range`]. `moved` gets the former list of pages that changed hands, and their
+    /// number. If memory is missing that [`Store::lack`] tells of for two parts, pages stay where
+    /// they are.
     pub fn migrate(
         &mut self,
         file: &FileKey,
-        owner: (u16, u32),
+        (to, stamp): (impl Fn(u16) -> u16, u32),
         cursor: &mut Cursor,
         pages: u32,
         mut moved: impl FnMut(u16, u32),
     ) -> Walk {
-        if usize::from(owner.0) >= self.storage.lists().len() {
-            return Walk::Done;
-        }
         self.walk_file(file, (0, u64::MAX), cursor, pages, |store, number| {
             let block = store.block(number);
             let (from, pages) = (block.pool(), block.pages());
-            if from != owner.0 && store.cohort_room() > 0 {
+            let owner = (to(from), stamp);
+            let known = usize::from(owner.0) < store.storage.lists().len();
+            if from != owner.0 && known && store.cohort_room() > 0 {
                 let twin = store.twin(number, owner.0);
                 if twin == NONE || store.leaf_room() == 0 {
                     store.move_to(number, owner);

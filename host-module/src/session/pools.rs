@@ -4,10 +4,12 @@
 
 use super::Session;
 use crate::ffi::for_guest;
+use crate::lists;
 use crate::page::Bin;
 use crate::pool::Pool;
 use ddabi::hypercall::Status;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddabi::request::CLASSES;
 use ddcore::partition::Shares;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Reason, Walk};
@@ -78,7 +80,7 @@ impl Session {
     /// Begins a pool in a place that has none.
     pub(super) fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
         let place = self.pools.get(number as usize).ok_or(EINVAL)?;
-        let lists = (number as usize + 1).next_power_of_two();
+        let lists = (number as usize + 1).next_power_of_two() * CLASSES;
         for shard in self.shards.iter() {
             shard.extend_lists(lists)?;
         }
@@ -99,17 +101,17 @@ impl Session {
         self.remove_pool_pages(number);
         self.shards
             .iter()
-            .all(|shard| shard.reset_list(number as u16))
+            .all(|shard| lists::lists(number).all(|list| shard.reset_list(list)))
     }
 
     fn remove_pool_pages(&self, number: u32) {
         for shard in self.shards.iter() {
             self.walk(shard, |store, bin| {
-                let pages = Bin::SIZE as u32;
-                let removed = store.remove_oldest(number as u16, pages, Reason::Flush, |page| {
-                    bin.add(page);
-                });
-                if removed < pages {
+                let mut left = Bin::SIZE as u32;
+                for list in lists::lists(number) {
+                    left -= store.remove_oldest(list, left, Reason::Flush, |page| bin.add(page));
+                }
+                if left > 0 {
                     Walk::Done
                 } else {
                     Walk::More
@@ -118,7 +120,8 @@ impl Session {
         }
     }
 
-    fn place(&self, number: u32) -> Option<&Pool> {
+    /// The place with this number, whether or not it has a pool.
+    pub(crate) fn place(&self, number: u32) -> Option<&Pool> {
         Some(self.pools.get(number as usize)?.as_ref()?)
     }
 }
