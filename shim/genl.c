@@ -24,6 +24,7 @@ static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_MODE] = { .type = NLA_U32 },
 	[DD_A_BATCH] = { .type = NLA_U32 },
 	[DD_A_FILE_FD] = { .type = NLA_U32 },
+	[DD_A_POLICY] = { .type = NLA_U32 },
 };
 
 static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
@@ -58,6 +59,8 @@ static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
 		args->batch = nla_get_u32(attrs[DD_A_BATCH]);
 	if (attrs[DD_A_FILE_FD])
 		args->file_fd = nla_get_u32(attrs[DD_A_FILE_FD]);
+	if (attrs[DD_A_POLICY])
+		args->policy = nla_get_u32(attrs[DD_A_POLICY]);
 }
 
 static int dd_genl_doit(struct sk_buff *skb, struct genl_info *info)

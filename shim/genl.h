@@ -30,7 +30,8 @@ enum {
 	DD_A_MODE = 16,
 	DD_A_BATCH = 17,
 	DD_A_FILE_FD = 24,
-	DD_A_MAX = 24,
+	DD_A_POLICY = 25,
+	DD_A_MAX = 27,
 };
 
 #define DD_NAME_LEN 64
@@ -47,7 +48,7 @@ struct dd_genl_args {
 	u32 mode;
 	u32 batch;
 	u32 file_fd;
-	u32 reserved;
+	u32 policy;
 	const char *name;		/* zero terminated, or NULL */
 	const char *cgroup_path;	/* zero terminated, or NULL */
 };

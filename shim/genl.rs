@@ -22,7 +22,7 @@ pub(crate) struct Args {
     mode: u32,
     batch: u32,
     file_fd: u32,
-    reserved: u32,
+    policy: u32,
     name: *const c_char,
     cgroup_path: *const c_char,
 }
@@ -52,6 +52,7 @@ impl Args {
         mode: u32 = Mode;
         batch: u32 = Batch;
         file_fd: u32 = FileFd;
+        policy: u32 = Policy;
     }
 
     /// The name, if the request has one.

@@ -43,6 +43,10 @@ pub struct GuestCounters {
     pub put_skipped_lane: u64,
     /// Not offered: the pool's weight is zero.
     pub put_skipped_off: u64,
+    /// Not offered: the pool's policy holds what is at the host to be worth more.
+    pub put_skipped_policy: u64,
+    /// Not offered: puts of the pool do not pay.
+    pub put_skipped_throttle: u64,
     /// Offered and refused by the host.
     pub put_refused: u64,
     /// Pages read whose bit was clear: no call was made.
@@ -69,6 +73,42 @@ pub struct GuestCounters {
     pub get_latency: Histogram,
     /// Duration of put calls seen by the guest.
     pub put_latency: Histogram,
+}
+
+/// What the guest counts for a pool; the unit is pages unless said otherwise.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct AdmissionCounters {
+    /// Clean pages that left the page cache by reclaim and could have been put.
+    pub offered: u64,
+    /// Of these refused: the policy holds what is at the host to be worth more.
+    pub refused_policy: u64,
+    /// Of these refused: puts of the pool do not pay.
+    pub refused_throttle: u64,
+    /// Pages read that the page cache did not have. They count for half after some minutes.
+    pub reads: u64,
+    /// Gauge: how `adaptive` admits now (`ddcore::policy::shadow::Way`).
+    pub way: u64,
+    /// Gauge: one put of two to this power is let through.
+    pub throttle: u64,
+    /// Gauge: bytes that the pool's history takes.
+    pub history_bytes: u64,
+    /// Gauge: standard error of the curve, in parts of a thousand of the reads.
+    pub curve_error_permille: u64,
+}
+
+/// A point of the curve of a pool.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct CurvePoint {
+    /// Pages that the pool might have at the host.
+    pub pages: u64,
+    /// Hits that it would have had of [`AdmissionCounters::reads`].
+    pub hits: u64,
 }
 
 /// Counters of the host module.

@@ -27,8 +27,8 @@ pub enum HostCommand {
     VmList = 2,
     /// Set a VM's weight (vm-id, weight).
     VmSet = 3,
-    /// Dump: one message a pool (vm-id, pool-id, name, weight, store, stats), of one VM if
-    /// vm-id is given.
+    /// Dump: one message a pool (vm-id, pool-id, name, weight, store, policy, stats), of one VM
+    /// if vm-id is given.
     PoolList = 4,
     /// Set any of capacity, floor, mode, batch.
     ConfigSet = 5,
@@ -44,11 +44,13 @@ pub enum HostCommand {
 pub enum GuestCommand {
     /// Get: version, state, vm-id, features, pools, counters.
     Status = 1,
-    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, store, stats).
+    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, store, policy,
+    /// admission, curve, stats).
     PoolList = 2,
-    /// Enrol a container (cgroup-path, name, weight, store); answers its pool-id.
+    /// Enrol a container (cgroup-path, name, weight, store, policy); answers its pool-id.
     PoolAdd = 3,
-    /// Set weight and store (pool-id, weight, store); pool 0 is the default pool.
+    /// Set what is given of weight, store and policy of a pool (pool-id); pool 0 is the default
+    /// pool.
     PoolSet = 4,
     /// Remove a container (pool-id).
     PoolRemove = 5,
@@ -112,10 +114,17 @@ pub enum Attribute {
     Pools = 23,
     /// u32: an open file descriptor of the caller.
     FileFd = 24,
+    /// u32: a policy (`ddcore::policy::Policy`).
+    Policy = 25,
+    /// binary: a [`crate::counters::AdmissionCounters`].
+    Admission = 26,
+    /// binary: [`crate::counters::CurvePoint`]s in rising order, without those that have as many
+    /// hits as the one before.
+    Curve = 27,
 }
 
 /// Largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::FileFd as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Curve as u16;
 
 /// Whether the guest module has a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

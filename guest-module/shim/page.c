@@ -120,6 +120,7 @@ void dd_folio_view(struct folio *folio, struct dd_folio *view)
 	view->fresh = quiet && !folio_test_uptodate(folio) && folio_test_locked(folio);
 	view->valid = quiet && folio_test_uptodate(folio);
 	view->frozen = folio_ref_count(folio) == 0;
+	view->refaulted = folio_test_workingset(folio);
 }
 
 struct address_space *dd_folio_mapping(struct folio *folio)

@@ -4,7 +4,9 @@
 
 use crate::ffi::{self, InterruptsOff};
 use core::cell::UnsafeCell;
-use ddabi::answer::{AnswerHeader, Eviction, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS};
+use ddabi::answer::{
+    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
+};
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
 use ddabi::request::{RequestHeader, BODY, MAX_RUNS, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
@@ -187,6 +189,12 @@ impl Call<'_> {
         T::read_from_prefix(&self.block().answer[RESULTS..])
             .ok()
             .map(|(body, _)| body)
+    }
+
+    /// What the answer says about one of the pools.
+    pub(crate) fn pressure(&self) -> Option<PoolPressure> {
+        let said = self.header().filter(|_| self.answered)?.pressure;
+        (said.known != 0).then_some(said)
     }
 
     /// The eviction notices of the answer.

@@ -6,13 +6,17 @@ use crate::entry::guest;
 use crate::ffi;
 use crate::genl::{Args, Control, Message};
 use crate::guest::Guest;
+use crate::judge::Judge;
 use crate::link;
-use crate::pools::{self, Name, Policy, NO_HOST};
+use crate::pools::{self, Name, Settings, NO_HOST};
+use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
-use ddabi::pool::{Store, DEFAULT_WEIGHT, MAX_WEIGHT};
+use ddabi::pool::{Store, MAX_WEIGHT};
 use ddabi::request::MigrateBody;
 use ddabi::ABI_VERSION;
+use ddcore::curve::POINTS;
+use ddcore::policy::Policy;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
@@ -46,27 +50,39 @@ impl Control for GuestControl {
         let mut path = [0; PATH_LEN];
         let shown = guest
             .pools
-            .next(after, |pool| -> Result<(u32, Option<u32>)> {
+            .next(after, |pool| -> Result<(u32, u16, Option<u32>)> {
                 message.put_u32(Attribute::PoolId, pool.id)?;
                 message.put_str(Attribute::Name, pool.name.as_bytes())?;
                 if let Some(cgroup) = &pool.cgroup {
                     message.put_u64(Attribute::CgroupId, cgroup.id())?;
                     message.put_str(Attribute::CgroupPath, cgroup.path(&mut path))?;
                 }
-                message.put_u32(Attribute::Weight, pool.policy.weight)?;
-                message.put_u32(Attribute::Store, pool.policy.store as u32)?;
-                Ok((pool.id, pool.host))
+                message.put_u32(Attribute::Weight, pool.settings.weight)?;
+                message.put_u32(Attribute::Store, pool.settings.store as u32)?;
+                message.put_u32(Attribute::Policy, pool.settings.policy as u32)?;
+                Ok((pool.id, pool.seat, pool.host))
             });
         let Some(shown) = shown else {
             return Ok(false);
         };
-        let (id, host) = shown?;
+        let (id, seat, host) = shown?;
+        if let Some(judge) = guest.judges.get(seat) {
+            message.put_bytes(Attribute::Admission, judge.counters().as_bytes())?;
+            put_curve(judge, message)?;
+        }
         if let Some(stats) = host.and_then(|host| pools::stats(guest, host)) {
             message.put_bytes(Attribute::Stats, stats.as_bytes())?;
         }
         *cursor = u64::from(id) + 1;
         Ok(true)
     }
+}
+
+fn put_curve(judge: &Judge, message: &mut Message) -> Result {
+    let mut points = KVec::from_elem(CurvePoint::default(), POINTS, GFP_KERNEL)?;
+    let count = judge.curve(&mut points);
+    let points = points.get(..count).unwrap_or_default();
+    message.put_bytes(Attribute::Curve, points.as_bytes())
 }
 
 fn status(guest: &Guest, reply: &mut Message) -> Result {
@@ -79,8 +95,23 @@ fn status(guest: &Guest, reply: &mut Message) -> Result {
     reply.put_bytes(Attribute::Counters, guest.snapshot().as_bytes())
 }
 
-/// Weight and store of a request, checked.
-fn policy(args: &Args, reply: &mut Message) -> Result<(Option<u32>, Option<Store>)> {
+/// What a request sets of a pool.
+struct Change {
+    weight: Option<u32>,
+    store: Option<Store>,
+    policy: Option<Policy>,
+}
+
+impl Change {
+    fn apply(&self, settings: &mut Settings) {
+        settings.weight = self.weight.unwrap_or(settings.weight);
+        settings.store = self.store.unwrap_or(settings.store);
+        settings.policy = self.policy.unwrap_or(settings.policy);
+    }
+}
+
+/// Weight, store and policy of a request, checked.
+fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     let weight = args.weight();
     if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
         return Err(reply.explain(c"weight must be 0 to 10000", ERANGE));
@@ -92,11 +123,22 @@ fn policy(args: &Args, reply: &mut Message) -> Result<(Option<u32>, Option<Store
             None => return Err(reply.explain(c"unknown store", EINVAL)),
         },
     };
-    Ok((weight, store))
+    let policy = match args.policy() {
+        None => None,
+        Some(raw) => match Policy::from_raw(raw) {
+            Some(policy) => Some(policy),
+            None => return Err(reply.explain(c"unknown policy", EINVAL)),
+        },
+    };
+    Ok(Change {
+        weight,
+        store,
+        policy,
+    })
 }
 
 fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
-    let (weight, store) = policy(args, reply)?;
+    let change = change(args, reply)?;
     let Some(path) = args.cgroup_path() else {
         return Err(reply.explain(c"cgroup-path is missing", EINVAL));
     };
@@ -106,13 +148,11 @@ fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
         .next()
         .unwrap_or_default();
     let name = Name::new(args.name().map_or(last, CStr::to_bytes));
-    let policy = Policy {
-        weight: weight.unwrap_or(DEFAULT_WEIGHT),
-        store: store.unwrap_or(Store::Memory),
-    };
+    let mut settings = Settings::DEFAULT;
+    change.apply(&mut settings);
     let id = guest
         .pools
-        .add(guest, path, name, policy)
+        .add(guest, path, name, settings)
         .map_err(|error| {
             let why = match error {
                 e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
@@ -131,15 +171,11 @@ fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
 }
 
 fn pool_set(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
-    let (weight, store) = policy(args, reply)?;
+    let change = change(args, reply)?;
     let id = pool_id(args, reply)?;
-    let change = |policy: &mut Policy| {
-        policy.weight = weight.unwrap_or(policy.weight);
-        policy.store = store.unwrap_or(policy.store);
-    };
     guest
         .pools
-        .set(guest, id, change)
+        .set(guest, id, |settings| change.apply(settings))
         .map_err(|error| unknown_pool(error, reply))
 }
 

@@ -78,6 +78,7 @@ pub(crate) struct FolioView {
     fresh: u32,
     valid: u32,
     frozen: u32,
+    refaulted: u32,
 }
 
 impl FolioView {
@@ -89,6 +90,11 @@ impl FolioView {
     /// May be given away: up to date, clean, idle, without private state.
     pub(crate) fn is_valid(&self) -> bool {
         self.valid != 0
+    }
+
+    /// The kernel counts it to a working set: it came back soon after it had left.
+    pub(crate) fn is_refaulted(&self) -> bool {
+        self.refaulted != 0
     }
 
     /// Nobody holds a reference: it leaves by reclaim.

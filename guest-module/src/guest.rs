@@ -8,6 +8,7 @@ use crate::departures::Departures;
 use crate::ffi::{self, Worker};
 use crate::filesystems::Filesystems;
 use crate::flushes::Flushes;
+use crate::judges::Judges;
 use crate::link::Link;
 use crate::map::Map;
 use crate::pools::Pools;
@@ -32,6 +33,8 @@ pub(crate) struct Guest {
     /// Enrolled containers.
     #[pin]
     pub(crate) pools: Pools,
+    /// What is worth a put.
+    pub(crate) judges: Judges,
     /// Folios between removal and freeing.
     pub(crate) departures: Departures,
     /// What the host holds in vain.
@@ -47,19 +50,21 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// The state without a host. `map_bytes` bounds the presence map, 0 for the default.
-    pub(crate) fn new(map_bytes: u64) -> Result<Pin<KBox<Self>>> {
+    /// The state without a host. `map_bytes` bounds the presence map, `history_bytes` what pools
+    /// remember; 0 for the defaults.
+    pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
         let bytes = match map_bytes {
             0 => (ffi::memory_bytes() / MAP_PART).max(MAP_FLOOR),
             bytes => bytes,
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
-        let caller = Caller::new()?;
+        let (caller, judges) = (Caller::new()?, Judges::new(history_bytes)?);
         KBox::pin_init(
             try_pin_init!(Self {
                 map,
                 filesystems <- Filesystems::new(),
                 pools <- Pools::new(),
+                judges,
                 departures,
                 flushes <- flushes,
                 caller,
@@ -98,6 +103,11 @@ impl Guest {
                 if carries_evictions(operation) {
                     for eviction in call.evictions() {
                         count!(self, evicted, self.map.notice(&eviction));
+                    }
+                    if let Some(said) = call.pressure() {
+                        if let Some(seat) = self.pools.seat_of(said.pool) {
+                            self.judges.hear(seat, &said);
+                        }
                     }
                 }
                 Ok(outcome)

@@ -27,6 +27,8 @@ const LOOK_MS: Delay = 2_000;
 const KEEP_MS: Delay = 500;
 /// Housekeeping runs between signs of life.
 const PING_EVERY: u32 = 6;
+/// Housekeeping runs after which the past of the curves counts for half: five minutes.
+const FADE_EVERY: u32 = 600;
 
 /// State of the session.
 #[pin_data]
@@ -214,6 +216,9 @@ fn keep(guest: &Guest) {
     }
     while flush(guest) {}
     let runs = guest.link.runs.fetch_add(1, Relaxed);
+    if runs % FADE_EVERY == FADE_EVERY - 1 {
+        guest.judges.fade();
+    }
     if runs % PING_EVERY == 0 {
         if let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) {
             guest.send(&mut call, Operation::Ping, session);

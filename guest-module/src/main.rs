@@ -6,6 +6,7 @@
 //! - [`entry`]: where the kernel calls us; [`put`], [`read`]: pages out and in;
 //! - [`map`]: what the host may hold; [`departures`]: pages between removal and freeing;
 //! - [`filesystems`], [`pools`]: whose pages they are; [`flushes`]: what the host holds in vain;
+//! - [`judge`], [`judges`]: what of it is worth a put;
 //! - [`link`]: the session with the host; [`call`]: how a hypercall is made;
 //! - [`control`]: netlink; [`ffi`] and `shim/`: everything C.
 //!
@@ -24,6 +25,8 @@ mod flushes;
 #[path = "../../shim/genl.rs"]
 mod genl;
 mod guest;
+mod judge;
+mod judges;
 mod link;
 mod lock;
 mod map;
@@ -45,6 +48,10 @@ module! {
         map_mib: u64 {
             default: 0,
             description: "Bound of the presence map in MiB (0: 1/64 of memory, at least 8)",
+        },
+        history_kib: u64 {
+            default: 0,
+            description: "Bound of what all containers remember in KiB (0: 1/256 of memory, at least 4096)",
         },
     },
 }
@@ -70,7 +77,9 @@ impl kernel::Module for Module {
             pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
             return Err(ENODEV);
         }
-        let guest = Guest::new(number(module_parameters::map_mib.value()) << 20)?;
+        let map = number(module_parameters::map_mib.value());
+        let history = number(module_parameters::history_kib.value());
+        let guest = Guest::new(map << 20, history << 10)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
         unsafe { entry::GUEST.publish(&guest) };
         let mut module = Self {

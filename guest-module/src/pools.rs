@@ -9,6 +9,7 @@ use crate::call::Failure;
 use crate::ffi::{Cgroup, Folio};
 use crate::genl::send_event;
 use crate::guest::Guest;
+use crate::judges::DEFAULT_SEAT;
 use crate::lock::{new_irq_lock, IrqLock};
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
@@ -16,6 +17,7 @@ use ddabi::hypercall::{Operation, Status};
 use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS};
 use ddabi::request::PoolBody;
 use ddabi::NAME_LEN;
+use ddcore::policy::Policy;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
@@ -47,14 +49,22 @@ impl Name {
     }
 }
 
-/// Weight and store (the paper's W and T).
+/// Weight and store (the paper's W and T), and the policy.
 #[derive(Clone, Copy)]
-pub(crate) struct Policy {
+pub(crate) struct Settings {
     pub(crate) weight: u32,
     pub(crate) store: Store,
+    pub(crate) policy: Policy,
 }
 
-impl Policy {
+impl Settings {
+    /// Those of a pool until somebody sets it.
+    pub(crate) const DEFAULT: Self = Self {
+        weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+        policy: Policy::DEFAULT,
+    };
+
     const fn caches(&self) -> bool {
         self.weight > 0 && !matches!(self.store, Store::None)
     }
@@ -69,15 +79,18 @@ pub(crate) struct Pool {
     /// `None` for the default pool.
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) name: Name,
-    pub(crate) policy: Policy,
+    pub(crate) settings: Settings,
+    /// Where its judge sits, see [`crate::judges`].
+    pub(crate) seat: u16,
 }
 
 /// What the hooks need to know of a pool.
 #[derive(Clone, Copy)]
-struct Route {
+pub(crate) struct Route {
     cgroup: u64,
-    host: u32,
-    caches: bool,
+    pub(crate) host: u32,
+    pub(crate) seat: u16,
+    pub(crate) caches: bool,
 }
 
 /// Routes by cgroup id, and that of everything else.
@@ -85,11 +98,14 @@ struct Routes {
     /// Sorted by cgroup id.
     enrolled: KVec<Route>,
     default: Route,
+    /// Seats by the host's numbers of the pools.
+    seats: KVec<u16>,
 }
 
 const DEFAULT_ROUTE: Route = Route {
     cgroup: 0,
     host: DEFAULT_POOL,
+    seat: DEFAULT_SEAT,
     caches: true,
 };
 
@@ -109,6 +125,7 @@ impl Pools {
         let routes = Routes {
             enrolled: KVec::new(),
             default: DEFAULT_ROUTE,
+            seats: KVec::new(),
         };
         try_pin_init!(Self {
             list <- new_mutex!(default_list()?, "Pools::list"),
@@ -134,23 +151,35 @@ impl Pools {
         })
     }
 
-    /// The host's pool for a folio that leaves; `None` if its pool does not cache. Any context.
-    pub(crate) fn of(&self, folio: &Folio<'_>) -> Option<u32> {
-        let route = self.route(folio);
-        route.caches.then_some(route.host)
+    /// The pool of a folio that leaves; `None` if it does not cache. Any context.
+    pub(crate) fn of(&self, folio: &Folio<'_>) -> Option<Route> {
+        Some(self.route(folio)).filter(|route| route.caches)
     }
 
-    /// The host's pool for the reader of a folio. Any context.
-    pub(crate) fn reader(&self, folio: &Folio<'_>) -> u32 {
-        self.route(folio).host
+    /// The pool of the reader of a folio. Any context.
+    pub(crate) fn reader(&self, folio: &Folio<'_>) -> Route {
+        self.route(folio)
+    }
+
+    /// The seat of the pool with this number at the host. Any context.
+    pub(crate) fn seat_of(&self, host: u32) -> Option<u16> {
+        self.routes
+            .with(|routes| routes.seats.get(host as usize).copied())
     }
 
     /// Builds the routes anew. To be called with the list locked, after each change.
     fn reroute(&self, list: &[Pool]) -> Result {
         let mut enrolled: KVec<Route> = KVec::with_capacity(list.len(), GFP_KERNEL)?;
+        let most = list.iter().filter_map(|pool| pool.host).max().unwrap_or(0);
+        // What the host says about pools we do not know goes to the default pool, and does little.
+        let most = most.min(MAX_POOLS) as usize;
+        let mut seats = KVec::from_elem(DEFAULT_SEAT, most + 1, GFP_KERNEL)?;
         let mut default = DEFAULT_ROUTE;
         for pool in list {
-            let caches = pool.policy.caches();
+            let caches = pool.settings.caches();
+            if let Some(place) = pool.host.and_then(|host| seats.get_mut(host as usize)) {
+                *place = pool.seat;
+            }
             match &pool.cgroup {
                 None => default.caches = caches,
                 Some(cgroup) => {
@@ -159,6 +188,7 @@ impl Pools {
                     let route = Route {
                         cgroup: cgroup.id(),
                         host,
+                        seat: pool.seat,
                         caches,
                     };
                     let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
@@ -167,7 +197,11 @@ impl Pools {
                 }
             }
         }
-        let mut routes = Routes { enrolled, default };
+        let mut routes = Routes {
+            enrolled,
+            default,
+            seats,
+        };
         self.routes
             .with(|current| core::mem::swap(current, &mut routes));
         Ok(())
@@ -179,7 +213,7 @@ impl Pools {
         guest: &Guest,
         path: &CStr,
         name: Name,
-        policy: Policy,
+        settings: Settings,
     ) -> Result<u32> {
         let cgroup = Cgroup::open(path)?;
         let mut list = self.list.lock();
@@ -199,15 +233,23 @@ impl Pools {
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
+        // There are as many seats as pools.
+        let is_free = |seat: &u16| list.iter().all(|pool| pool.seat != *seat);
+        let seat = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
             id,
             host: None,
             cgroup: Some(cgroup),
             name,
-            policy,
+            settings,
+            seat,
         };
+        guest.judges.open(seat, settings.policy)?;
         if let Some(session) = guest.link.session() {
-            enrol(guest, session, &mut pool).map_err(to_error)?;
+            if let Err(failure) = enrol(guest, session, &mut pool) {
+                guest.judges.close(seat);
+                return Err(to_error(failure));
+            }
         }
         list.push(pool, GFP_KERNEL)?;
         self.reroute(&list)?;
@@ -216,17 +258,18 @@ impl Pools {
         Ok(id)
     }
 
-    /// Sets weight and store of a pool.
-    pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Policy)) -> Result {
+    /// Sets weight, store and policy of a pool.
+    pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
         let mut list = self.list.lock();
         let pool = list.iter_mut().find(|pool| pool.id == id).ok_or(ENOENT)?;
-        let mut policy = pool.policy;
-        change(&mut policy);
+        let mut settings = pool.settings;
+        change(&mut settings);
         if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
-            let body = body(host, &pool.name, policy);
+            let body = body(host, &pool.name, settings);
             command(guest, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
         }
-        pool.policy = policy;
+        pool.settings = settings;
+        guest.judges.set_policy(pool.seat, settings.policy);
         self.reroute(&list)
     }
 
@@ -239,6 +282,7 @@ impl Pools {
         }
         let pool = list.remove(at).map_err(|_| ENOENT)?;
         self.reroute(&list)?;
+        guest.judges.close(pool.seat);
         drop(list);
         dismiss(guest, &pool);
         Ok(())
@@ -253,7 +297,7 @@ impl Pools {
         if pool.cgroup.is_none() {
             return Err(EINVAL);
         }
-        let old = body(host, &pool.name, pool.policy);
+        let old = body(host, &pool.name, pool.settings);
         command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
         pool.host = None;
         let enrolled = enrol(guest, session, pool).map_err(to_error);
@@ -312,28 +356,25 @@ impl Pools {
 }
 
 fn default_list() -> Result<KVec<Pool>> {
-    let policy = Policy {
-        weight: DEFAULT_WEIGHT,
-        store: Store::Memory,
-    };
     let pool = Pool {
         id: 0,
         host: None,
         cgroup: None,
         name: Name::new(b"default"),
-        policy,
+        settings: Settings::DEFAULT,
+        seat: DEFAULT_SEAT,
     };
     let mut list = KVec::new();
     list.push(pool, GFP_KERNEL)?;
     Ok(list)
 }
 
-fn body(pool: u32, name: &Name, policy: Policy) -> PoolBody {
+fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
     PoolBody {
         pool,
-        weight: policy.weight,
-        store: policy.store as u32,
-        policy: ddcore::policy::Policy::DEFAULT as u32,
+        weight: settings.weight,
+        store: settings.store as u32,
+        policy: settings.policy as u32,
         reserved: 0,
         name_len: name.len as u32,
         name: name.bytes,
@@ -343,11 +384,11 @@ fn body(pool: u32, name: &Name, policy: Policy) -> PoolBody {
 /// Makes the pool known to the host.
 fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
     pool.host = if pool.cgroup.is_none() {
-        let body = body(DEFAULT_POOL, &pool.name, pool.policy);
+        let body = body(DEFAULT_POOL, &pool.name, pool.settings);
         command(guest, session, Operation::PoolSet, &body, |_| ())?;
         Some(DEFAULT_POOL)
     } else {
-        let body = body(0, &pool.name, pool.policy);
+        let body = body(0, &pool.name, pool.settings);
         let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
             call.body::<PoolAnswer>()
         })?;
@@ -358,7 +399,7 @@ fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
 
 fn dismiss(guest: &Guest, pool: &Pool) {
     if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
-        let body = body(host, &pool.name, pool.policy);
+        let body = body(host, &pool.name, pool.settings);
         // A pool the host does not know is as good as destroyed.
         let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
     }

@@ -11,6 +11,7 @@ use crate::ffi::{mapping_flag, Folio, FolioView, MappingView};
 use crate::guest::Guest;
 use ddabi::hypercall::Operation;
 use ddabi::request::{Run, MAX_PAGES};
+use ddcore::policy::{Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
@@ -35,10 +36,26 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
     if pages < view.pages {
         guest.content_changed(&file, view.index + u64::from(pages), last);
     }
-    let Some(pool) = guest.pools.of(folio) else {
+    let Some(route) = guest.pools.of(folio) else {
         count!(guest, put_skipped_off, pages);
         guest.content_changed(&file, view.index, last);
         return;
+    };
+    let run = (view.index, pages);
+    let verdict = guest
+        .judges
+        .offered(route.seat, &file, run, view.is_refaulted());
+    let class = match verdict {
+        Verdict::Put(class) => class,
+        Verdict::Refuse(why) => {
+            match why {
+                Refusal::Policy => count!(guest, put_skipped_policy, pages),
+                Refusal::Throttle => count!(guest, put_skipped_throttle, pages),
+            }
+            // As for content that changes: no older copy may be found later.
+            guest.content_changed(&file, view.index, last);
+            return;
+        }
     };
     match guest.map.begin_put(&file, view.index, pages) {
         Ok(()) => {}
@@ -57,10 +74,10 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         file,
         index: view.index,
         gfn: view.pfn,
-        pool,
+        pool: route.host,
         // The largest folio has 512.
         pages: pages as u16,
-        class: 0,
+        class: class.number() as u8,
         reserved: 0,
     };
     let departure = Departure {

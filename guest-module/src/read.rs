@@ -8,6 +8,7 @@
 use crate::counters::count;
 use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
 use crate::guest::Guest;
+use crate::pools::Route;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
 use ddabi::request::{Run, MAX_PAGES};
@@ -90,13 +91,14 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
         return;
     };
     let mut all_hit = true;
+    let mut route = None;
     loop {
         let (index, left) = window.rest();
         if left == 0 {
             break;
         }
         let mut plan = [Planned::default(); TOGETHER];
-        let count = look(guest, &source, window, index, left, &mut plan);
+        let count = look(guest, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
             // Cannot happen: a window is full of folios. The filesystem knows best.
             window.read(index, left);
@@ -106,6 +108,7 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
         if plan.iter().any(|planned| planned.ask) {
             fetch(guest, source.file, plan);
         }
+        learn(guest, &source.file, plan, route);
         all_hit &= plan.iter().all(|planned| planned.hit);
         fill(window, plan);
     }
@@ -123,9 +126,9 @@ fn look(
     guest: &Guest,
     source: &Source,
     window: &Window<'_>,
-    index: u64,
-    left: u32,
+    (index, left): (u64, u32),
     plan: &mut [Planned],
+    route: &mut Option<Route>,
 ) -> usize {
     let (mut count, mut seen, mut asked) = (0, 0, 0);
     while seen < left {
@@ -140,7 +143,9 @@ fn look(
         else {
             break;
         };
-        *place = consider(guest, source, &folio);
+        // All folios of a window are charged to the reader.
+        let route = *route.get_or_insert_with(|| guest.pools.reader(&folio));
+        *place = consider(guest, source, &folio, route.host);
         if place.ask {
             asked += pages;
         }
@@ -151,7 +156,7 @@ fn look(
 }
 
 /// Plans one folio.
-fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>) -> Planned {
+fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
         .inode
@@ -168,7 +173,7 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>) -> Planned {
     match guest.map.claim(&source.file, view.index, inside) {
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
-            planned.pool = guest.pools.reader(folio);
+            planned.pool = pool;
             if inside < view.pages {
                 folio.zero_tail(inside);
             }
@@ -223,6 +228,19 @@ fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
     guest.counters.got(start);
 }
 
+/// Tells the reader's pool what was read, whether or not the host had it.
+fn learn(guest: &Guest, file: &FileKey, plan: &[Planned], route: Option<Route>) {
+    let judge = route
+        .filter(|route| route.caches)
+        .and_then(|route| guest.judges.get(route.seat));
+    if let Some(judge) = judge {
+        let runs = plan
+            .iter()
+            .map(|planned| (planned.index, planned.inside, planned.hit));
+        judge.missed(file, runs);
+    }
+}
+
 /// Ends the read of the hits and lets the filesystem read the runs between them.
 fn fill(window: &mut Window<'_>, plan: &[Planned]) {
     let mut rest = plan;
@@ -250,10 +268,12 @@ pub(crate) fn read_folio(guest: &Guest, folio: Folio<'_>) -> bool {
     let Some(source) = folio.mapping().and_then(|mapping| source(guest, &mapping)) else {
         return false;
     };
-    let mut plan = [consider(guest, &source, &folio)];
+    let route = guest.pools.reader(&folio);
+    let mut plan = [consider(guest, &source, &folio, route.host)];
     if plan[0].ask {
         fetch(guest, source.file, &mut plan);
     }
+    learn(guest, &source.file, &plan, Some(route));
     if plan[0].hit {
         folio.end_read();
     }

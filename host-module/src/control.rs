@@ -89,6 +89,7 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
     message.put_str(Attribute::Name, view.name.as_bytes())?;
     message.put_u32(Attribute::Weight, view.stats.weight as u32)?;
     message.put_u32(Attribute::Store, view.store as u32)?;
+    message.put_u32(Attribute::Policy, view.policy as u32)?;
     message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
     *cursor = u64::from(view.vm) << 32 | u64::from(view.number + 1);
     Ok(true)

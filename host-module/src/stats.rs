@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
+use ddcore::policy::Policy;
 use ddcore::request::Name;
 use kernel::sync::Arc;
 
@@ -24,6 +25,7 @@ pub(crate) struct PoolView {
     pub(crate) number: u32,
     pub(crate) name: Name,
     pub(crate) store: Store,
+    pub(crate) policy: Policy,
     pub(crate) stats: PoolStats,
 }
 
@@ -83,6 +85,7 @@ impl Host {
                     number,
                     name: place.name(),
                     store: place.settings().store,
+                    policy: place.policy(),
                     stats: self.pool_stats(&found, &session, number)?,
                 });
             }

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is worth a put, for one pool: [`ddcore::policy`]'s half of the guest and the pool's curve,
+//! with a lock and memory.
+//!
+//! A judge is asked with interrupts off and `i_pages` locked: it neither sleeps nor allocates
+//! there. Its memory comes with its policy, from process context.
+
+use crate::lock::{new_irq_lock, IrqLock};
+use ddabi::answer::PoolPressure;
+use ddabi::counters::{AdmissionCounters, CurvePoint};
+use ddabi::key::{FileKey, PageKey};
+use ddcore::curve::{Curve, Slot};
+use ddcore::policy::shadow::Cell;
+use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, Verdict};
+use kernel::alloc::flags::__GFP_NOWARN;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+
+/// What the host said longer ago does not count: a pool that puts nothing hears nothing.
+const FRESH_NS: u64 = 1_000_000_000;
+/// Most pages a pool is taken to have; keeps products within 64 bits.
+const MOST_PAGES: u64 = 1 << 36;
+/// Cells of the shadow of `adaptive`.
+const CELLS: usize = 3 * 4096;
+/// Slots of a curve: an error of about 2 %.
+const SLOTS: usize = 2048;
+/// What is tried when there is no memory for all: a part of everything.
+const LESS: usize = 4;
+
+/// Memory that the shared crates work on.
+struct Block<T>(KVVec<T>);
+
+impl<T: Copy + Default> Block<T> {
+    const fn empty() -> Self {
+        Self(KVVec::new())
+    }
+
+    fn new(count: usize) -> Option<Self> {
+        KVVec::from_elem(T::default(), count, GFP_KERNEL | __GFP_NOWARN)
+            .ok()
+            .map(Self)
+    }
+}
+
+impl<T> AsRef<[T]> for Block<T> {
+    fn as_ref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> AsMut<[T]> for Block<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+type Admitting = Admission<Block<u64>, Block<Cell>>;
+type Curved = Curve<Block<Slot>>;
+
+/// What the history of all pools may take together.
+pub(crate) struct Budget {
+    most: u64,
+    taken: Atomic<u64>,
+    /// Words of a sketch: as if the pool had all pages of this machine, within bounds.
+    words: usize,
+}
+
+impl Budget {
+    /// `most` bytes, on a machine of `memory` bytes.
+    pub(crate) fn new(most: u64, memory: u64) -> Self {
+        const LARGEST: u64 = 512 << 10;
+        let pages = (memory / ddabi::PAGE_SIZE as u64).min(LARGEST);
+        Self {
+            most,
+            taken: Atomic::new(0),
+            words: sketch::words(pages as usize),
+        }
+    }
+
+    /// A block of `count` elements, of fewer, or of none.
+    fn take<T: Copy + Default>(&self, count: usize) -> Block<T> {
+        for count in [count, count / LESS] {
+            let bytes = (count * size_of::<T>()) as u64;
+            if self.taken.fetch_add(bytes, Relaxed) + bytes <= self.most {
+                if let Some(block) = Block::new(count) {
+                    return block;
+                }
+            }
+            self.taken.fetch_sub(bytes, Relaxed);
+        }
+        Block::empty()
+    }
+
+    fn give(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes as u64, Relaxed);
+    }
+}
+
+/// What a pool knows of pages it does not have.
+struct History {
+    admission: Admitting,
+    /// Bytes of the admission's memory.
+    bytes: usize,
+    curve: Option<Curved>,
+    curve_bytes: usize,
+}
+
+impl History {
+    const fn bytes(&self) -> usize {
+        self.bytes + self.curve_bytes
+    }
+}
+
+/// An admission with the memory its policy has use for.
+fn admission(policy: Policy, budget: &Budget) -> (Admitting, usize) {
+    let words = match policy {
+        Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.take(budget.words),
+        Policy::Fifo | Policy::Workingset | Policy::Mru => Block::empty(),
+    };
+    let cells = match policy {
+        Policy::Adaptive => budget.take(CELLS),
+        _ => Block::empty(),
+    };
+    let bytes = size_of_val(words.as_ref()) + size_of_val(cells.as_ref());
+    (Admission::new(policy, words, cells), bytes)
+}
+
+/// Decides for one pool.
+#[pin_data]
+pub(crate) struct Judge {
+    #[pin]
+    history: IrqLock<History>,
+    /// What the host said last: pages << 3 | full << 2 | floor.
+    said: Atomic<u64>,
+    /// When it said so, in nanoseconds of the caller's clock.
+    said_at: Atomic<u64>,
+    offered: Atomic<u64>,
+    refused_policy: Atomic<u64>,
+    refused_throttle: Atomic<u64>,
+}
+
+impl Judge {
+    /// A judge without memory, for a pool that is not there.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        let history = History {
+            admission: Admission::new(Policy::DEFAULT, Block::empty(), Block::empty()),
+            bytes: 0,
+            curve: None,
+            curve_bytes: 0,
+        };
+        pin_init!(Self {
+            history <- new_irq_lock!(history, "Judge::history"),
+            said: Atomic::new(0),
+            said_at: Atomic::new(0),
+            offered: Atomic::new(0),
+            refused_policy: Atomic::new(0),
+            refused_throttle: Atomic::new(0),
+        })
+    }
+
+    /// Begins anew for a pool. Sleeps.
+    pub(crate) fn begin(&self, policy: Policy, budget: &Budget) {
+        self.end(budget);
+        for counter in [
+            &self.said,
+            &self.offered,
+            &self.refused_policy,
+            &self.refused_throttle,
+        ] {
+            counter.store(0, Relaxed);
+        }
+        self.replace(policy, budget);
+        let slots = budget.take(SLOTS);
+        let bytes = size_of_val(slots.as_ref());
+        let curve = Curve::new(slots);
+        self.history.with(|history| {
+            history.curve = Some(curve);
+            history.curve_bytes = bytes;
+        });
+    }
+
+    /// Gives the memory back: the pool is gone. Sleeps.
+    pub(crate) fn end(&self, budget: &Budget) {
+        let mut curve = None;
+        let bytes = self.history.with(|history| {
+            curve = history.curve.take();
+            core::mem::take(&mut history.curve_bytes)
+        });
+        drop(curve);
+        budget.give(bytes);
+        self.replace(Policy::Fifo, budget);
+    }
+
+    /// Changes the policy. What is known of pages is forgotten. Sleeps.
+    pub(crate) fn set_policy(&self, policy: Policy, budget: &Budget) {
+        if self.history.with(|history| history.admission.policy()) != policy {
+            self.replace(policy, budget);
+        }
+    }
+
+    fn replace(&self, policy: Policy, budget: &Budget) {
+        let (mut other, bytes) = admission(policy, budget);
+        let bytes = self.history.with(|history| {
+            core::mem::swap(&mut history.admission, &mut other);
+            core::mem::replace(&mut history.bytes, bytes)
+        });
+        drop(other);
+        budget.give(bytes);
+    }
+
+    /// The host says how the pool stands. Any context.
+    pub(crate) fn hear(&self, said: &PoolPressure, now: u64) {
+        let floor = Class::new(said.floor).number() as u64;
+        let full = u64::from(said.full != 0);
+        let word = said.capacity.min(MOST_PAGES) << 3 | full << 2 | floor;
+        self.said.store(word, Relaxed);
+        self.said_at.store(now, Relaxed);
+    }
+
+    fn pressure(&self, now: u64) -> Pressure {
+        let word = self.said.load(Relaxed);
+        let fresh = now.saturating_sub(self.said_at.load(Relaxed)) < FRESH_NS;
+        Pressure {
+            capacity: word >> 3,
+            full: word & 4 != 0 && fresh,
+            floor: Class::new(word as u8 & 3),
+        }
+    }
+
+    /// A folio of `pages` pages from `index` on leaves by reclaim: whether it is put, and in which
+    /// class. Any context.
+    pub(crate) fn offered(
+        &self,
+        file: &FileKey,
+        index: u64,
+        pages: u32,
+        refaulted: bool,
+        now: u64,
+    ) -> Verdict {
+        let pressure = self.pressure(now);
+        let first = name(file, index);
+        let verdict = self.history.with(|history| {
+            let mut class = Class::LOWEST;
+            for at in index..index + u64::from(pages) {
+                let name = name(file, at);
+                class = class.max(history.admission.leaves(&name, &pressure));
+                if let Some(curve) = &mut history.curve {
+                    curve.left(name.page);
+                }
+            }
+            let admission = &mut history.admission;
+            admission.decide(&first, pages.into(), class, refaulted, &pressure)
+        });
+        let pages = u64::from(pages);
+        self.offered.fetch_add(pages, Relaxed);
+        match verdict {
+            Verdict::Put(_) => {}
+            Verdict::Refuse(Refusal::Policy) => {
+                self.refused_policy.fetch_add(pages, Relaxed);
+            }
+            Verdict::Refuse(Refusal::Throttle) => {
+                self.refused_throttle.fetch_add(pages, Relaxed);
+            }
+        }
+        verdict
+    }
+
+    /// Runs of pages were read that the page cache did not have: first page, number of pages, and
+    /// whether the host had them. Any context.
+    pub(crate) fn missed(&self, file: &FileKey, runs: impl Iterator<Item = (u64, u32, bool)>) {
+        self.history.with(|history| {
+            for (index, pages, hit) in runs {
+                for at in index..index + u64::from(pages) {
+                    let name = name(file, at);
+                    history.admission.missed(&name, hit);
+                    if let Some(curve) = &mut history.curve {
+                        curve.read(name.page);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Lets the past of the curve count for half.
+    pub(crate) fn fade(&self) {
+        self.history.with(|history| {
+            if let Some(curve) = &mut history.curve {
+                curve.fade();
+            }
+        });
+    }
+
+    /// What was decided so far.
+    pub(crate) fn counters(&self) -> AdmissionCounters {
+        let mut counters = AdmissionCounters {
+            offered: self.offered.load(Relaxed),
+            refused_policy: self.refused_policy.load(Relaxed),
+            refused_throttle: self.refused_throttle.load(Relaxed),
+            ..AdmissionCounters::default()
+        };
+        self.history.with(|history| {
+            counters.way = history.admission.way() as u64;
+            counters.throttle = history.admission.throttle().level().into();
+            counters.history_bytes = history.bytes() as u64;
+            if let Some(curve) = &history.curve {
+                counters.reads = curve.reads();
+                counters.curve_error_permille = curve.error_permille().into();
+            }
+        });
+        counters
+    }
+
+    /// Writes those points of the curve that differ from the one before; how many.
+    pub(crate) fn curve(&self, to: &mut [CurvePoint]) -> usize {
+        let mut count = 0;
+        self.history.with(|history| {
+            let Some(curve) = &history.curve else { return };
+            let mut hits = 0;
+            for point in curve.points().filter(|point| {
+                let differs = point.hits != hits;
+                hits = point.hits;
+                differs
+            }) {
+                if let Some(place) = to.get_mut(count) {
+                    *place = CurvePoint {
+                        pages: point.pages,
+                        hits: point.hits,
+                    };
+                    count += 1;
+                }
+            }
+        });
+        count
+    }
+}
+
+fn name(file: &FileKey, index: u64) -> Name {
+    Name::of(&PageKey { file: *file, index })
+}
