@@ -5,6 +5,7 @@
 use crate::{commands, size::Size};
 use clap::{Args, Parser, Subcommand};
 use ddabi::pool::MAX_WEIGHT;
+use ddcore::policy::Policy;
 
 /// Show and control DoubleDecker, the hypervisor page cache for KVM guests
 ///
@@ -88,6 +89,12 @@ pub(crate) struct Watch {
 pub(crate) fn weight(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|weight| *weight <= MAX_WEIGHT);
     number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
+}
+
+/// A policy by its name.
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    let names = || Policy::ALL.map(Policy::name).join(", ");
+    Policy::from_name(text).ok_or_else(|| format!("the policies are {}", names()))
 }
 
 /// How many times, at least once.

@@ -145,6 +145,22 @@ impl Attributes {
             })
     }
 
+    /// Structures one after the other, that may be absent.
+    pub fn maybe_list<T: FromBytes>(&self, attribute: Attribute) -> Result<Option<Vec<T>>> {
+        let Some(bytes) = self.find(attribute as u16) else {
+            return Ok(None);
+        };
+        let read = |item| {
+            T::read_from_bytes(item).map_err(|_| Error::Layout {
+                attribute,
+                theirs: bytes.len(),
+                ours: size_of::<T>(),
+            })
+        };
+        let items = bytes.chunks(size_of::<T>()).map(read);
+        items.collect::<Result<_>>().map(Some)
+    }
+
     /// A structure that must be there.
     pub fn need_binary<T: FromBytes>(&self, attribute: Attribute) -> Result<T> {
         self.maybe_binary(attribute)?
@@ -219,6 +235,19 @@ mod tests {
             .need_binary::<PoolStats>(Attribute::Stats)
             .unwrap_err();
         assert!(matches!(error, Error::Layout { theirs: 12, .. }), "{error}");
+    }
+
+    #[test]
+    fn lists_are_whole() {
+        let list = |bytes: usize| {
+            let attributes = Attributes::new().raw(Attribute::Curve as u16, vec![1; bytes]);
+            attributes.maybe_list::<ddabi::counters::CurvePoint>(Attribute::Curve)
+        };
+        assert_eq!(list(0).unwrap().unwrap().len(), 0);
+        assert_eq!(list(32).unwrap().unwrap().len(), 2);
+        assert!(matches!(list(24), Err(Error::Layout { theirs: 24, .. })));
+        let absent = Attributes::new().maybe_list::<u64>(Attribute::Curve);
+        assert_eq!(absent.unwrap(), None);
     }
 
     #[test]

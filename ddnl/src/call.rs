@@ -173,6 +173,8 @@ pub mod guest {
             .string(Attribute::Name, &pool.name)
             .u32(Attribute::Weight, pool.weight)
             .u32(Attribute::Store, pool.store as u32);
+        let policy = pool.policy.map(|policy| policy as u32);
+        let attributes = optional(attributes, Attribute::Policy, policy);
         Ok(Call::get(
             GuestCommand::PoolAdd as u8,
             attributes,
@@ -190,6 +192,8 @@ pub mod guest {
         if let Some(store) = change.store {
             attributes = attributes.u32(Attribute::Store, store as u32);
         }
+        let policy = change.policy.map(|policy| policy as u32);
+        attributes = optional(attributes, Attribute::Policy, policy);
         Ok(Call::set(GuestCommand::PoolSet as u8, attributes))
     }
 

@@ -7,6 +7,7 @@ use crate::{
     reply::{Event, GuestStatus, HostStatus, Pool, Vm},
 };
 use ddabi::{genl::Mode, pool::Store};
+use ddcore::policy::Policy;
 
 /// What changes at the host; `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -41,6 +42,8 @@ pub struct NewPool {
     pub weight: u32,
     /// Where its pages are kept.
     pub store: Store,
+    /// Which pages are worth keeping; the module's default if absent.
+    pub policy: Option<Policy>,
 }
 
 /// What changes at a pool; `None` stays as it is.
@@ -50,6 +53,8 @@ pub struct PoolChange {
     pub weight: Option<u32>,
     /// Where its pages are kept.
     pub store: Option<Store>,
+    /// Which pages are worth keeping.
+    pub policy: Option<Policy>,
 }
 
 /// The host module, seen by its administrator.

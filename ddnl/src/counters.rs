@@ -3,7 +3,7 @@
 //! Names for the counters of [`ddabi`], in the order they are declared there.
 
 use ddabi::{
-    counters::{GuestCounters, HostCounters},
+    counters::{AdmissionCounters, GuestCounters, HostCounters},
     pool::{Histogram, PoolStats},
 };
 use serde::{Serializer, ser::SerializeMap};
@@ -46,6 +46,13 @@ counter_fields! {
         put_skipped_lane put_skipped_off put_skipped_policy put_skipped_throttle put_refused read_absent get_asked get_hits get_misses
         invalidated evicted map_dropped map_files map_pages map_bytes
     } { get_latency put_latency }
+}
+
+counter_fields! {
+    AdmissionCounters {
+        offered refused_policy refused_throttle reads way throttle history_bytes
+        curve_error_permille
+    } {}
 }
 
 counter_fields! {
@@ -111,6 +118,10 @@ mod tests {
     fn every_word_has_a_name() {
         assert_eq!(words::<PoolStats>() * 8, size_of::<PoolStats>());
         assert_eq!(words::<GuestCounters>() * 8, size_of::<GuestCounters>());
+        assert_eq!(
+            words::<AdmissionCounters>() * 8,
+            size_of::<AdmissionCounters>()
+        );
         assert_eq!(words::<HostCounters>() * 8, size_of::<HostCounters>());
     }
 

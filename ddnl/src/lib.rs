@@ -32,6 +32,7 @@ pub use control::{
     PoolChange,
 };
 pub use counters::{CounterFields, quantile_ns};
+pub use ddcore::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
 pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};

@@ -10,10 +10,11 @@ use crate::{
 };
 use ddabi::{
     ABI_VERSION,
-    counters::{GuestCounters, HostCounters},
+    counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
     genl::{self, Attribute, LinkState, Mode},
     pool::{PoolStats, Store},
 };
+use ddcore::policy::Policy;
 use serde::{Serialize, Serializer};
 
 /// The host module and its memory tier.
@@ -155,6 +156,19 @@ pub struct Pool {
     /// Where its pages are kept.
     #[serde(serialize_with = "store_name")]
     pub store: Store,
+    /// Which pages are worth keeping.
+    #[serde(serialize_with = "policy_name")]
+    pub policy: Policy,
+    /// What the guest decided about its pages; only in the guest.
+    #[serde(
+        serialize_with = "counters::serialize_maybe",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub admission: Option<AdmissionCounters>,
+    /// Hits it would have had with other numbers of pages; only in the guest, and only shown when
+    /// asked for.
+    #[serde(skip)]
+    pub curve: Option<Vec<CurvePoint>>,
     /// What the host counts for it; absent in a guest without a host.
     #[serde(serialize_with = "counters::serialize_maybe")]
     pub stats: Option<PoolStats>,
@@ -170,6 +184,9 @@ impl Pool {
             cgroup: reply.maybe_string(Attribute::CgroupPath),
             weight: reply.need_u32(Attribute::Weight)?,
             store: known(reply, Attribute::Store, Store::from_raw)?,
+            policy: known(reply, Attribute::Policy, Policy::from_raw)?,
+            admission: reply.maybe_binary(Attribute::Admission)?,
+            curve: reply.maybe_list(Attribute::Curve)?,
             stats: reply.maybe_binary(Attribute::Stats)?,
         })
     }
@@ -289,6 +306,10 @@ fn state_name<S: Serializer>(state: &LinkState, serializer: S) -> Result<S::Ok, 
 
 fn store_name<S: Serializer>(store: &Store, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(store_word(*store))
+}
+
+fn policy_name<S: Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(policy.name())
 }
 
 fn event_name<S: Serializer>(kind: &u32, serializer: S) -> Result<S::Ok, S::Error> {

@@ -290,6 +290,7 @@ fn bad_requests_are_never_sent() {
         name: name.into(),
         weight,
         store: ddabi::pool::Store::Memory,
+        policy: None,
     };
     for (pool, expected) in [
         (pool("/a", "a", 10_001), "weight 10001"),

@@ -10,6 +10,7 @@ use ddabi::{
     },
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
 };
+use ddcore::policy::Policy;
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -70,6 +71,7 @@ fn attributes() -> BTreeMap<String, i64> {
     all!(Attribute {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
+        Policy Admission Curve
     })
     .into()
 }
@@ -194,13 +196,17 @@ fn operations_name_known_attributes() {
 
 #[test]
 fn enums() {
-    let enums: [(&str, BTreeMap<String, i64>); 4] = [
+    let enums: [(&str, BTreeMap<String, i64>); 5] = [
         (
             "link-state",
             all!(LinkState { Alone Attached Refused }).into(),
         ),
         ("mode", all!(Mode { Weighted GlobalFifo }).into()),
         ("store", all!(Store { None Memory }).into()),
+        (
+            "policy",
+            all!(Policy { Adaptive Fifo Workingset Tinylfu S3 Mru }).into(),
+        ),
         (
             "event",
             all!(Event { VmCame VmWent PoolCame PoolWent HostFound HostLost Rollback }).into(),

@@ -4,6 +4,7 @@
 
 mod add;
 mod list;
+mod set_policy;
 
 use crate::{
     cli,
@@ -22,6 +23,7 @@ pub(crate) enum Verb {
     Add(add::Arguments),
     Remove(RemoveArguments),
     SetWeight(SetWeightArguments),
+    SetPolicy(set_policy::Arguments),
 }
 
 /// Remove a container; its pages are dropped
@@ -50,6 +52,7 @@ pub(crate) fn run(session: &mut Session<'_>, verb: &Verb) -> Result<()> {
     match verb {
         Verb::Add(arguments) => add::run(session, arguments),
         Verb::List(arguments) => list::run(session, arguments),
+        Verb::SetPolicy(arguments) => set_policy::run(session, arguments),
         Verb::Remove(arguments) => remove(session, &arguments.container),
         Verb::SetWeight(arguments) => {
             let guest = session.guest("container set-weight")?;

@@ -105,7 +105,7 @@ pub(crate) fn containers(
     for pool in targets {
         let change = PoolChange {
             weight: Some(weight),
-            store: None,
+            ..PoolChange::default()
         };
         let result = guest.set_pool(pool.id, change);
         done.note(session, result)?;

@@ -2,6 +2,7 @@
 
 //! `ddctl stats`.
 
+mod curve;
 mod detail;
 mod table;
 
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
     /// container by name or number
     #[arg(value_name = "VM[/CONTAINER]")]
     target: Option<String>,
+    /// Show what containers would hit with other shares (guest)
+    #[arg(long)]
+    curve: bool,
     #[command(flatten)]
     watch: Watch,
 }
@@ -42,6 +46,11 @@ struct Group {
 
 pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
+    if arguments.curve {
+        return watch::show(session, &arguments.watch, |session, _| {
+            curve::draw(session, target)
+        });
+    }
     let mut rates = Rates::default();
     watch::show(session, &arguments.watch, |session, elapsed| {
         draw(session, target, elapsed, &mut rates)
@@ -138,10 +147,16 @@ pub(crate) fn containers_json(pools: &[Pool]) -> Value {
             fields.insert("used_pages".into(), json!(stats.used));
             fields.insert("entitlement_pages".into(), json!(stats.entitlement));
             fields.insert("hit_ratio".into(), json!(hit_ratio(&stats)));
+            fields.insert("puts_per_hit".into(), json!(puts_per_hit(&stats)));
         }
         json
     };
     pools.iter().map(container).collect()
+}
+
+/// Pages stored for each page that was read back; `None` if none was.
+pub(crate) fn puts_per_hit(stats: &PoolStats) -> Option<f64> {
+    (stats.hits > 0).then(|| stats.puts as f64 / stats.hits as f64)
 }
 
 /// Share of the pages asked for that were given; `None` if none were asked for.

@@ -28,6 +28,10 @@ fn stats() {
     let world = World::guest();
     assert_snapshot!(world.run("stats"));
     assert_snapshot!("guest_stats_container", world.run("stats nginx"));
+    assert_snapshot!(
+        "guest_curves",
+        world.runs(&["stats --curve", "stats postgres --curve --json"])
+    );
     world.guest.with(|state| state.pools[1].stats = None);
     assert_snapshot!("guest_stats_without_host", world.run("stats nginx"));
 }
@@ -37,11 +41,14 @@ fn containers_come_and_go() {
     let world = World::guest();
     assert_snapshot!(world.runs(&[
         "container add /sys/fs/cgroup/user.slice",
-        "container add machine.slice/db --name db --weight 700",
+        "container add machine.slice/db --name db --weight 700 --policy tinylfu",
         "container add /off --store none --json",
         "container set-weight db user.slice 5",
         "set-weight /off 6",
         "set-weight default 0",
+        "container set-policy default mru",
+        "container set-policy db s3 --json",
+        "container set-policy db best",
         "container remove db",
         "container remove 1",
         "container list",

@@ -24,6 +24,7 @@ fn help_of_every_verb() {
         "container add",
         "container remove",
         "container set-weight",
+        "container set-policy",
     ] {
         let line = format!("{verb} --help");
         let name = format!("help {verb}").trim().replace(' ', "_");

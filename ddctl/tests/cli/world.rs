@@ -3,12 +3,12 @@
 //! A machine in memory, and two that are worth looking at.
 
 use ddabi::{
-    counters::{GuestCounters, HostCounters},
+    counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
     pool::{PoolStats, Store},
 };
 use ddctl::System;
 use ddnl::{
-    Event, EventSource, GuestControl, HostControl, Pool, Result, Side, Vm,
+    Event, EventSource, GuestControl, HostControl, Policy, Pool, Result, Side, Vm,
     fake::{FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
 };
 use std::{
@@ -208,6 +208,24 @@ fn busy_guest() -> GuestState {
     let enrolled = |id: u32, name: &str, weight: u32, used: u64| Pool {
         cgroup_id: Some(900 + u64::from(id)),
         cgroup: Some(format!("/system.slice/{name}.service")),
+        policy: Policy::Tinylfu,
+        admission: Some(AdmissionCounters {
+            offered: used * 4,
+            refused_policy: used - used / 10,
+            refused_throttle: used / 10,
+            reads: used * 5,
+            history_bytes: 300_000,
+            curve_error_permille: 20,
+            ..AdmissionCounters::default()
+        }),
+        curve: Some(
+            (1..20)
+                .map(|n| CurvePoint {
+                    pages: n * used / 10,
+                    hits: used * 3 - used * 3 / n,
+                })
+                .collect(),
+        ),
         ..pool(None, id, name, weight, used)
     };
     state.pools.extend([
@@ -227,6 +245,9 @@ pub(crate) fn pool(vm: Option<u32>, id: u32, name: &str, weight: u32, used: u64)
         cgroup: None,
         weight,
         store: Store::Memory,
+        policy: Policy::DEFAULT,
+        admission: None,
+        curve: None,
         stats: Some(stats(weight, used)),
     }
 }

@@ -12,10 +12,11 @@ use crate::{
 };
 use ddabi::{
     ABI_VERSION,
-    counters::GuestCounters,
+    counters::{AdmissionCounters, GuestCounters},
     genl::LinkState,
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, PoolStats, Store},
 };
+use ddcore::policy::Policy;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -60,6 +61,9 @@ impl Default for GuestState {
                 cgroup: None,
                 weight: DEFAULT_WEIGHT,
                 store: Store::Memory,
+                policy: Policy::DEFAULT,
+                admission: Some(AdmissionCounters::default()),
+                curve: Some(Vec::new()),
                 stats: Some(PoolStats::default()),
             }],
             cgroups: None,
@@ -85,6 +89,7 @@ impl GuestState {
         self.pools.truncate(1);
         self.pools[0].weight = DEFAULT_WEIGHT;
         self.pools[0].store = Store::Memory;
+        self.pools[0].policy = Policy::DEFAULT;
     }
 
     fn pool(&mut self, id: u32) -> Result<&mut Pool> {
@@ -120,6 +125,9 @@ impl GuestState {
             cgroup: Some(new.cgroup.clone()),
             weight: new.weight,
             store: new.store,
+            policy: new.policy.unwrap_or_default(),
+            admission: Some(AdmissionCounters::default()),
+            curve: Some(Vec::new()),
             stats: Some(PoolStats::default()),
         });
         Ok(id)
@@ -132,6 +140,7 @@ impl GuestState {
         let pool = self.pool(id)?;
         pool.weight = change.weight.unwrap_or(pool.weight);
         pool.store = change.store.unwrap_or(pool.store);
+        pool.policy = change.policy.unwrap_or(pool.policy);
         Ok(())
     }
 

@@ -51,7 +51,7 @@ impl Plan<'_> {
             .filter(|weight| *weight != pool.weight)?;
         let change = PoolChange {
             weight: Some(weight),
-            store: None,
+            ..PoolChange::default()
         };
         self.may("").then_some(Action::Set(DEFAULT_POOL, change))
     }
@@ -63,6 +63,7 @@ impl Plan<'_> {
             let change = PoolChange {
                 weight: Some(weight).filter(|weight| *weight != pool.weight),
                 store: Some(target.store).filter(|store: &Store| *store != pool.store),
+                policy: None,
             };
             let same = change == PoolChange::default();
             (!same && self.may(cgroup)).then_some(Action::Set(pool.id, change))
@@ -79,6 +80,7 @@ impl Plan<'_> {
                 name: target.name.clone(),
                 weight: (self.weight)(cgroup).unwrap_or(target.weight),
                 store: target.store,
+                policy: None,
             }))
         })
     }

@@ -71,6 +71,9 @@ impl View {
                     cgroup: Some(new.cgroup),
                     weight: new.weight,
                     store: new.store,
+                    policy: new.policy.unwrap_or_default(),
+                    admission: None,
+                    curve: None,
                     stats: None,
                 };
                 self.pools.insert(id, pool);

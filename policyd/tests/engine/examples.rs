@@ -124,6 +124,7 @@ fn the_file_wins_over_changes_by_hand() {
     let change = PoolChange {
         weight: Some(7),
         store: Some(Store::None),
+        policy: None,
     };
     world.guest.set_pool(1, change).unwrap();
     world.pass(5 * SECOND);
@@ -143,6 +144,7 @@ fn what_is_not_in_the_file_is_left_alone() {
         name: "by hand".into(),
         weight: 9,
         store: Store::Memory,
+        policy: None,
     };
     world.guest.add_pool(&other).unwrap();
     world.pass(MINUTE);

@@ -134,6 +134,7 @@ fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) 
                 name: "by hand".into(),
                 weight,
                 store: Store::Memory,
+                policy: None,
             };
             world.make(&new.cgroup, true);
             if world.guest.add_pool(&new).is_ok() {
@@ -158,7 +159,7 @@ fn meddle(world: &mut World, pool: usize, weight: u32) {
     if let Some(id) = ours {
         let change = PoolChange {
             weight: Some(weight),
-            store: None,
+            ..PoolChange::default()
         };
         // A module in another mood refuses; so be it.
         let _ = world.guest.set_pool(id, change);

@@ -8,8 +8,9 @@ use super::Source;
 const OURS: &[(&str, &[&str])] = &[
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
-    ("ddnl", &["ddabi"]),
-    ("ddctl", &["ddabi", "ddnl", "ddsim"]),
+    // The names of policies are the engine's.
+    ("ddnl", &["ddabi", "ddcore"]),
+    ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
     // What runs in the test machines knows nothing of what is tested.

@@ -8,7 +8,7 @@ use ddabi::{
     NAME_LEN,
     pool::{DEFAULT_WEIGHT, Store},
 };
-use ddnl::NewPool;
+use ddnl::{NewPool, Policy};
 use serde_json::json;
 
 /// Enrol a cgroup as a container
@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Where to keep its pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]
     store: Choice,
+    /// Which of its pages are worth keeping: adaptive, fifo, workingset, tinylfu, s3 or mru
+    #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = cli::policy)]
+    policy: Policy,
 }
 
 /// Stores by their names.
@@ -46,6 +49,7 @@ pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
             Choice::Mem => Store::Memory,
             Choice::None => Store::None,
         },
+        policy: Some(arguments.policy),
         cgroup,
     };
     let id = guest.control.add_pool(&pool)?;
@@ -58,6 +62,7 @@ pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
         "name": pool.name,
         "cgroup": pool.cgroup,
         "weight": pool.weight,
+        "policy": arguments.policy.name(),
     });
     Frame::done(text, json).print(session)
 }

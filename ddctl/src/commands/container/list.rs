@@ -16,7 +16,7 @@ use clap::Args;
 use ddnl::reply::store_word;
 use serde_json::json;
 
-/// List containers with their cgroups, weights and shares
+/// List containers with their cgroups, policies, weights and shares
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -31,9 +31,9 @@ fn draw(session: &Session<'_>) -> Result<Frame> {
     let mut guest = session.guest("container list")?;
     let pools = guest.control.pools()?;
     let mut table = Table::new(
-        4,
+        5,
         &[
-            "ID", "NAME", "CGROUP", "STORE", "WEIGHT", "USED", "ENTITLED", "HIT",
+            "ID", "NAME", "CGROUP", "STORE", "POLICY", "WEIGHT", "USED", "ENTITLED", "HIT",
         ],
     );
     for pool in &pools {
@@ -43,6 +43,7 @@ fn draw(session: &Session<'_>) -> Result<Frame> {
             pool_label(pool),
             pool.cgroup.as_deref().map_or("-".into(), printable),
             store_word(pool.store).into(),
+            pool.policy.name().into(),
             pool.weight.to_string(),
             show_pages(stats.used),
             show_pages(stats.entitlement),

@@ -2,7 +2,7 @@
 
 //! Everything about one container.
 
-use super::hit_ratio;
+use super::{hit_ratio, puts_per_hit};
 use crate::{
     output::{Facts, show_ratio},
     size::show_pages,
@@ -25,6 +25,7 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
         facts.add("Cgroup", crate::output::printable(cgroup));
     }
     facts.add("Store", store_word(pool.store));
+    facts.add("Policy", pool.policy.name());
     facts.add("Weight", pool.weight.to_string());
     facts.add("Used", show_pages(stats.used));
     facts.add("Entitled", show_pages(stats.entitlement));
@@ -34,6 +35,12 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
         if !["weight", "entitlement", "used"].contains(&name) {
             facts.add(&heading(name), value.to_string());
         }
+    }
+    if let Some(puts) = puts_per_hit(&stats) {
+        facts.add("Puts per hit", format!("{puts:.2}"));
+    }
+    for (name, value) in pool.admission.iter().flat_map(CounterFields::counters) {
+        facts.add(&heading(name), value.to_string());
     }
     for (name, histogram) in stats.histograms() {
         facts.add(&heading(name), latency(histogram));

@@ -2,7 +2,7 @@
 
 //! The table of VMs and containers.
 
-use super::{Group, hit_ratio};
+use super::{Group, hit_ratio, puts_per_hit};
 use crate::{
     output::{Table, show_ratio},
     size::show_pages,
@@ -49,8 +49,9 @@ impl Rates {
     }
 }
 
-const HEADINGS: [&str; 10] = [
-    "NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS", "REFUSED", "FLUSHED", "EVICTED",
+const HEADINGS: [&str; 11] = [
+    "NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS", "PUTS/HIT", "REFUSED", "FLUSHED",
+    "EVICTED",
 ];
 
 /// One row a VM, its containers below it; with rates from the second picture on.
@@ -60,11 +61,12 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
         headings.extend(["PUTS/S", "HITS/S"]);
     }
     let mut table = Table::new(1, &headings);
-    let mut add = |label: String, weight: u32, row: Row, stats: &PoolStats| {
+    let mut add = |label: String, weight: u32, row: Row, stats: &PoolStats, not_offered: u64| {
         let refused = stats
             .put_refused_off
             .saturating_add(stats.put_refused_memory)
-            .saturating_add(stats.put_refused_fault);
+            .saturating_add(stats.put_refused_fault)
+            .saturating_add(not_offered);
         let mut cells = vec![
             label,
             weight.to_string(),
@@ -73,6 +75,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
             show_ratio(hit_ratio(stats)),
             stats.gets.to_string(),
             stats.puts.to_string(),
+            puts_per_hit(stats).map_or("-".into(), |puts| format!("{puts:.1}")),
             refused.to_string(),
             stats.flushes.to_string(),
             stats.evictions.to_string(),
@@ -91,7 +94,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
                 entitlement: named.vm.entitlement,
                 ..named.vm.stats
             };
-            add(named.label(), named.vm.weight, (vm, None), &whole);
+            add(named.label(), named.vm.weight, (vm, None), &whole, 0);
             indent = "  ";
         }
         for pool in &group.pools {
@@ -101,6 +104,9 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
                 pool.weight,
                 (vm, Some(pool.id)),
                 &pool.stats_or_zero(),
+                pool.admission.map_or(0, |one| {
+                    one.refused_policy.saturating_add(one.refused_throttle)
+                }),
             );
         }
     }
