@@ -127,6 +127,28 @@ pub(crate) fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
     Ok((text, verdicts.collect()))
 }
 
+/// A point of a container's curve.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) pages: u64,
+    pub(crate) hits: u64,
+}
+
+/// What a container would hit with other shares, in the guest.
+pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
+    #[derive(Deserialize)]
+    struct Curve {
+        points: Vec<Point>,
+    }
+    #[derive(Deserialize)]
+    struct Curves {
+        curves: Vec<Curve>,
+    }
+    let curves: Curves = ask(machine, &format!("--guest stats --curve {container}"))?;
+    let found = curves.curves.into_iter().next();
+    Ok(found.context("there is no curve")?.points)
+}
+
 impl Vm {
     /// One of its containers.
     pub(crate) fn container(&self, name: &str) -> Result<&Container> {

@@ -17,6 +17,7 @@ mod memory;
 mod meter;
 mod modules;
 mod overhead;
+mod policies;
 mod policy;
 mod reboot;
 mod reclaim;
@@ -43,6 +44,7 @@ pub fn all() -> &'static [Scenario] {
         shrinker::SHRINKER,
         coherence::COHERENCE,
         small_files::SMALL_FILES,
+        policies::POLICIES,
         deaths::DEATHS,
     ]
 }

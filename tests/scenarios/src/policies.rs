@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Policies of containers: what each is for, that they change at run time, and
+//! that the books balance whoever decides.
+
+use anyhow::{Result, ensure};
+use ddhelper::churn::Dice;
+use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
+
+use crate::{
+    books,
+    counters::GuestCounters,
+    ddctl,
+    meter::Meter,
+    stage::{self, Stage, pages, percent, ratio},
+    work::{self, Load},
+};
+
+/// A loop larger than the share, a scan beside a hot set, and every policy
+/// after every other under load.
+pub(crate) const POLICIES: Scenario = Scenario {
+    name: "policies",
+    about: "policies keep part of a loop and a hot set from a scan, and change under load",
+    quick: false,
+    run,
+};
+
+/// Capacity of the tier; all of it is the reader's share.
+const SHARE_MIB: u64 = 16;
+/// A loop that fits neither there nor there and in its reader's own cache.
+const LOOP: u64 = 40 << 20;
+/// What is read again and again, and fits into the share.
+const HOT: u64 = 12 << 20;
+/// What is read once between, in each round.
+const SCAN: u64 = 16 << 20;
+/// Rounds of hot set and scan, the first of which are not measured.
+const ROUNDS: u64 = 6;
+const FIRST_ROUNDS: u64 = 3;
+/// The cgroup that reads.
+const READER: &str = "reader";
+const POLICIES_UNDER_LOAD: [&str; 7] = [
+    "tinylfu",
+    "adaptive",
+    "s3",
+    "mru",
+    "workingset",
+    "fifo",
+    "adaptive",
+];
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let stage = Stage::set(context, SHARE_MIB)?;
+    // Two batches of room are no room: a small part of a small tier.
+    ddctl::run(stage.host(), "set-capacity --batch 128K")?;
+    let mut files = work::files();
+    files.extend([
+        FileSpec::new("loop", LOOP, 3),
+        FileSpec::new("hot", HOT, 4),
+        FileSpec::new("scan", ROUNDS * SCAN, 5),
+    ]);
+    let disk = stage.disk("one", files)?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    narrow_readahead(&guest, &disk)?;
+    ddctl::run(&guest, "container set-weight default 0")?;
+    stage::container(&guest, READER, "8M", 100)?;
+
+    let meter = Meter::new(&guest, &disk)?;
+    let mut targets = loops(&guest, &meter)?;
+    targets.extend(scans(&guest, &meter)?);
+    ddctl::run(&guest, &format!("container remove {READER}"))?;
+    change_under_load(&guest)?;
+    books::balance(stage.host())?;
+    Ok(targets)
+}
+
+/// A window of 8 MiB would be all that the reader may hold.
+fn narrow_readahead(guest: &Guest, disk: &Disk) -> Result<()> {
+    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
+    let name = device.trim().trim_start_matches("/dev/");
+    guest.write_file(&format!("/sys/block/{name}/queue/read_ahead_kb"), "256")
+}
+
+/// Another policy, which knows nothing yet.
+fn choose(guest: &Guest, policy: &str) -> Result<()> {
+    ddctl::run(guest, &format!("container set-policy {READER} {policy}")).map(drop)
+}
+
+fn read(guest: &Guest, file: &str, offset: u64, len: u64) -> Result<()> {
+    let spec = ReadSpec::new(format!("/mnt/{file}"));
+    let spec = spec.range(offset, len).no_digest().cgroup(READER);
+    guest.read(&spec).map(drop)
+}
+
+/// Reads the loop some times, and counts after the first ones.
+fn go_round(
+    guest: &Guest,
+    meter: &Meter<'_>,
+    policy: &str,
+    (first, then): (u64, u64),
+) -> Result<f64> {
+    choose(guest, policy)?;
+    let pass = || read(guest, "loop", 0, LOOP);
+    (0..first).try_for_each(|_| pass())?;
+    let measured = meter.measure(|| (0..then).try_for_each(|_| pass()))?;
+    Ok(percent(measured.counters.get_hits, then * pages(LOOP)))
+}
+
+fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
+    let fifo = go_round(guest, meter, "fifo", (2, 2))?;
+    let curve = ddctl::curve(guest, READER)?;
+    let mru = go_round(guest, meter, "mru", (2, 2))?;
+    let adaptive = go_round(guest, meter, "adaptive", (5, 2))?;
+    let half = percent(SHARE_MIB << 20, LOOP) / 2.0;
+    let hits = |policy: &str| format!("policies: reads of a loop from the host with {policy}");
+    let most = curve.last().map_or(0, |point| point.hits);
+    let steep = curve.iter().find(|point| 2 * point.hits >= most);
+    Ok(vec![
+        Target::at_most(hits("fifo"), 2.0, fifo, "%"),
+        Target::at_least(hits("mru"), half, mru, "%"),
+        Target::at_least(hits("adaptive"), half, adaptive, "%"),
+        // The loop without what the reader holds itself.
+        Target::at_least(
+            "policies: share with which the loop would hit, by its curve",
+            (LOOP >> 20) as f64 * 0.7,
+            steep.map_or(0.0, |point| point.pages as f64 / 256.0),
+            "MiB",
+        ),
+    ])
+}
+
+/// Reads hot set and scan in turn; counts the later rounds.
+fn hot_and_scan(guest: &Guest, meter: &Meter<'_>, policy: &str) -> Result<GuestCounters> {
+    choose(guest, policy)?;
+    let rounds = |rounds: std::ops::Range<u64>| {
+        rounds.into_iter().try_for_each(|round| {
+            read(guest, "hot", 0, HOT)?;
+            read(guest, "scan", round * SCAN, SCAN)
+        })
+    };
+    rounds(0..FIRST_ROUNDS)?;
+    let measured = meter.measure(|| rounds(FIRST_ROUNDS..ROUNDS))?;
+    Ok(measured.counters)
+}
+
+fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
+    let fifo = hot_and_scan(guest, meter, "fifo")?;
+    let costs = |counted: &GuestCounters| ratio(counted.put_stored, counted.get_hits);
+    let mut targets = Vec::new();
+    for policy in ["tinylfu", "adaptive"] {
+        let counted = hot_and_scan(guest, meter, policy)?;
+        targets.push(Target::at_most(
+            format!("policies: puts per hit beside a scan, {policy} to fifo"),
+            50.0,
+            costs(&counted) * 100.0 / costs(&fifo).max(f64::MIN_POSITIVE),
+            "%",
+        ));
+        targets.push(Target::at_least(
+            format!("policies: hits beside a scan with {policy}"),
+            fifo.get_hits as f64,
+            counted.get_hits as f64,
+            "",
+        ));
+        let refused = counted.put_skipped_policy + counted.put_skipped_throttle;
+        ensure!(refused > 0, "{policy} refused nothing: {counted:?}");
+    }
+    Ok(targets)
+}
+
+/// Every policy takes over from every other while pages move.
+fn change_under_load(guest: &Guest) -> Result<()> {
+    let load = Load::start(guest)?;
+    ddctl::run(guest, "container add load --policy fifo")?;
+    let mut dice = Dice::new(7);
+    for policy in POLICIES_UNDER_LOAD {
+        ddctl::run(guest, &format!("container set-policy load {policy}"))?;
+        work::some_calls(guest, &mut dice)?;
+    }
+    load.stop()
+}
