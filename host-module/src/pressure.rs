@@ -10,13 +10,14 @@ use crate::counters::Counter;
 use crate::host::Host;
 use crate::lists;
 use crate::session::Session;
+use crate::shard::SHARDS;
 use crate::vm::Vm;
 use ddabi::answer::PoolPressure;
 use ddabi::genl::Mode;
-use ddabi::key::PageKey;
 use ddabi::request::Run;
 use ddcore::partition::entitle;
 use ddcore::policy::pressure::{capacities, capacity, is_full};
+use ddcore::store::BLOCK_PAGES;
 use kernel::time::{Instant, Monotonic};
 
 /// After this time gauges are read again, however little happened.
@@ -125,15 +126,15 @@ impl Session {
         }
     }
 
-    /// The class of a run's pool that would give, as the shard of the run has it.
+    /// The class of a run's pool that would give, as one of the shards has it; the runs of a scan
+    /// look at all of them in turn.
     fn floor(&self, run: &Run, order: ddcore::policy::Order) -> u8 {
-        let first = PageKey {
-            file: run.file,
-            index: run.index,
-        };
         let now = self.tier.now();
-        let class = self.shard(&first).with(&self.tier, |store| {
-            lists::victim(store, run.pool, order, now)
+        let turn = run.index as usize / BLOCK_PAGES;
+        let class = self.shards.get(turn % SHARDS).and_then(|shard| {
+            shard.with(&self.tier, |store| {
+                lists::victim(store, run.pool, order, now)
+            })
         });
         class.unwrap_or(0) as u8
     }

@@ -5,7 +5,6 @@
 
 use crate::ffi::Guest;
 use crate::host::Host;
-use crate::lists;
 use crate::operation::Caller;
 use crate::page::{Bin, Hands, Page};
 use crate::pool::Refusal;

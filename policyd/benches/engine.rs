@@ -130,7 +130,10 @@ fn pool(id: u32, name: &str, cgroup: Option<&str>) -> Pool {
         cgroup: cgroup.map(Into::into),
         weight: 100,
         store: Store::Memory,
+        policy: ddnl::Policy::default(),
         stats: None,
+        admission: None,
+        curve: None,
     }
 }
 

@@ -139,7 +139,8 @@ pub(crate) fn order(
         index,
         gfn: frame(first),
         pool: 0,
-        pages: pages as u32,
+        pages: pages as u16,
+        ..Run::default()
     };
     draft.begin(operation);
     draft.push(&run);
@@ -172,6 +173,8 @@ pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, fra
             gfn: frame(frames.first + dice.below(frames.count)),
             pool: number_of_pool(dice),
             pages: pages(dice),
+            class: class(dice),
+            reserved: u8::from(dice.once_in(64)),
         };
         draft.push(&run);
     }
@@ -187,7 +190,8 @@ pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
             index: dice.below(MAX_INDEX),
             gfn,
             pool: 0,
-            pages: 1 + dice.below(64) as u32,
+            pages: 1 + dice.below(64) as u16,
+            ..Run::default()
         };
         draft.push(&run);
     }
@@ -201,7 +205,8 @@ pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
         index: dice.below(256) * 16,
         gfn: dice.one_of(&[1 << 30, 1 << 36, (1 << 40) - 1, 1 << 40, u64::MAX]),
         pool: 0,
-        pages: 1 + dice.below(4) as u32,
+        pages: 1 + dice.below(4) as u16,
+        ..Run::default()
     };
     draft.push(&run);
 }
@@ -263,6 +268,8 @@ pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
         pool: number_of_pool(dice),
         weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
         store: dice.one_of(&[1, 1, 1, 0, 2, u64::from(u32::MAX)]) as u32,
+        policy: dice.one_of(&[0, 1, 2, 3, 4, 5, 6, u64::from(u32::MAX)]) as u32,
+        reserved: u32::from(dice.once_in(64)),
         name_len: dice.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
         name,
     });
@@ -370,17 +377,22 @@ fn index(dice: &mut Dice) -> u64 {
     }
 }
 
-fn pages(dice: &mut Dice) -> u32 {
+fn pages(dice: &mut Dice) -> u16 {
     // Large ones are rare: they take as long as a hundred others.
     match dice.below(128) {
         0 => 0,
-        1 => MAX_PAGES,
-        2 => MAX_PAGES + 1,
-        3 => u32::MAX,
+        1 => MAX_PAGES as u16,
+        2 => MAX_PAGES as u16 + 1,
+        3 => u16::MAX,
         4 => 512,
         5..8 => 64,
-        _ => 1 + dice.below(2) as u32,
+        _ => 1 + dice.below(2) as u16,
     }
+}
+
+/// Mostly one that there may be.
+fn class(dice: &mut Dice) -> u8 {
+    dice.one_of(&[0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 255]) as u8
 }
 
 fn number_of_pool(dice: &mut Dice) -> u32 {
