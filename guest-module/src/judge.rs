@@ -200,12 +200,20 @@ impl Judge {
     }
 
     fn replace(&self, policy: Policy, budget: &Budget) {
-        let (mut other, bytes) = admission(policy, budget);
+        // What goes makes room for what comes.
+        let nothing = Admission::new(policy, Block::empty(), Block::empty());
+        self.exchange(nothing, 0, budget);
+        let (admission, bytes) = admission(policy, budget);
+        self.exchange(admission, bytes, budget);
+    }
+
+    fn exchange(&self, mut admission: Admitting, bytes: usize, budget: &Budget) {
         let bytes = self.history.with(|history| {
-            core::mem::swap(&mut history.admission, &mut other);
+            core::mem::swap(&mut history.admission, &mut admission);
             core::mem::replace(&mut history.bytes, bytes)
         });
-        drop(other);
+        // The lock is not held any more.
+        drop(admission);
         budget.give(bytes);
     }
 
