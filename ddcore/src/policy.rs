@@ -68,7 +68,7 @@ pub enum Policy {
 
 impl Policy {
     /// The policy of a container until somebody chooses one.
-    pub const DEFAULT: Self = Self::Fifo;
+    pub const DEFAULT: Self = Self::Adaptive;
 
     /// All policies.
     pub const ALL: [Self; 6] = [

@@ -113,6 +113,7 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
     ddctl::run(host, &["set-capacity", "--batch", BATCH])?;
     ddctl::run(host, &["mode", "fifo"])?;
     let mut policies = enrol(vms)?;
+    vms.iter().try_for_each(|vm| vm.set_policy(site::PAPER))?;
     recorder.host_is_loaded();
     recorder.record(FIFO_S)?;
 
@@ -120,8 +121,9 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
         ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
     }
     recorder.phase(WEIGHTS, true);
-    recorder.change("ddctl mode weighted");
+    recorder.change("ddctl mode weighted; each container's policy is adaptive");
     ddctl::run(host, &["mode", "weighted"])?;
+    vms.iter().try_for_each(|vm| vm.set_policy(site::DEFAULT))?;
     recorder.record(WEIGHTS_S)?;
 
     recorder.phase(POLICY, true);

@@ -13,6 +13,11 @@ use crate::{
     plan::{ContainerPlan, VmPlan},
 };
 
+/// Keeps what the paper keeps.
+pub(crate) const PAPER: &str = "fifo";
+/// Keeps what is kept unless somebody chooses.
+pub(crate) const DEFAULT: &str = "adaptive";
+
 /// A running VM, its disk mounted and its cgroups made.
 #[derive(Debug)]
 pub(crate) struct Vm {
@@ -96,14 +101,24 @@ impl Vm {
     }
 
     /// Enrols containers by hand; pages of everything else are not cached.
-    pub(crate) fn enrol(&self, weights: &[(&str, u32)]) -> Result<()> {
+    pub(crate) fn enrol(&self, policy: &str, weights: &[(&str, u32)]) -> Result<()> {
         ddctl::run(&self.guest, &["set-weight", "default", "0"])?;
         for (name, weight) in weights {
             let weight = weight.to_string();
-            ddctl::run(
-                &self.guest,
-                &["container", "add", name, "--weight", &weight],
-            )?;
+            let add = ["container", "add", name, "--weight", &weight];
+            ddctl::run(&self.guest, &[&add[..], &["--policy", policy]].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Has all its containers follow a policy, once somebody has enrolled them.
+    pub(crate) fn set_policy(&self, policy: &str) -> Result<()> {
+        for container in &self.plan.containers {
+            let name = container.name;
+            wait::until(&format!("{name} follows {policy}"), || {
+                let set = ["container", "set-policy", name, policy];
+                Ok(ddctl::run(&self.guest, &set).ok())
+            })?;
         }
         Ok(())
     }

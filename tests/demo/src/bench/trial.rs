@@ -88,7 +88,7 @@ impl Trial<'_> {
     }
 
     fn load_modules(&self) -> Result<()> {
-        let Some(mode) = self.way.mode() else {
+        let Some((mode, policy)) = self.way.cache() else {
             return Ok(());
         };
         site::load_host(self.host(), MEMORY_MIB)?;
@@ -98,13 +98,13 @@ impl Trial<'_> {
             vm.attach()?;
             let containers = vm.plan.containers.iter();
             let weights: Vec<_> = containers.map(|one| (one.name, 100)).collect();
-            vm.enrol(&weights)?;
+            vm.enrol(policy, &weights)?;
         }
         Ok(())
     }
 
     fn unload_modules(&self) -> Result<()> {
-        if self.way.mode().is_none() {
+        if self.way.cache().is_none() {
             return Ok(());
         }
         for vm in self.vms {
@@ -132,13 +132,13 @@ impl Trial<'_> {
     }
 
     fn record(&self, stage: &Stage) -> Result<(Vec<Window>, Recording)> {
-        if self.way.mode().is_some() {
+        if self.way.cache().is_some() {
             for (vm, weight) in stage.weights {
                 ddctl::run(self.host(), &["set-weight", vm, &weight.to_string()])?;
             }
         }
         let mut recorder = Recorder::start(self.host(), Box::new(Nobody))?;
-        if self.way.mode().is_some() {
+        if self.way.cache().is_some() {
             recorder.host_is_loaded();
         }
         // What is warm does not depend on how long that took.

@@ -5,6 +5,8 @@
 use ddlab::HostCache;
 use serde::Serialize;
 
+use crate::site;
+
 /// A way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,12 +45,12 @@ impl Way {
         }
     }
 
-    /// Mode of the host module; none without it.
-    pub(crate) fn mode(self) -> Option<&'static str> {
+    /// Mode of the host module and policy of all containers; none without it.
+    pub(crate) fn cache(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Guests | Self::PageCache => None,
-            Self::Fifo => Some("fifo"),
-            Self::DoubleDecker => Some("weighted"),
+            Self::Fifo => Some(("fifo", site::PAPER)),
+            Self::DoubleDecker => Some(("weighted", site::DEFAULT)),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     recorder::{Audience, Recorder},
     recording::Recording,
     report::shares,
-    site::{self, Vm},
+    site::{self, PAPER, Vm},
 };
 
 /// 1 GB in the paper.
@@ -52,7 +52,7 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
 fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
     let guest = &vm.guest;
     vm.attach()?;
-    vm.enrol(&[("web", 60), ("proxy", 40)])?;
+    vm.enrol(PAPER, &[("web", 60), ("proxy", 40)])?;
     let mut recorder = Recorder::start(lab.host(), audience)?;
     recorder.host_is_loaded();
     recorder.join(vm.start_loads(&["web", "proxy"])?);
@@ -62,7 +62,7 @@ fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording>
     let video = vm.start_loads(&["video"])?;
     recorder.phase(THREE, true);
     recorder.change("video server starts; weights 50, 30, 20");
-    vm.enrol(&[("video", 20)])?;
+    vm.enrol(PAPER, &[("video", 20)])?;
     ddctl::run(guest, &["set-weight", "web", "50"])?;
     ddctl::run(guest, &["set-weight", "proxy", "30"])?;
     recorder.join(video);

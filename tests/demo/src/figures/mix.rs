@@ -15,7 +15,7 @@ use crate::{
     recorder::{Audience, Recorder},
     recording::Recording,
     report::{own_share, own_work},
-    site::{self, Vm},
+    site::{self, PAPER, Vm},
 };
 
 const CAPACITY_MIB: u64 = 32;
@@ -53,7 +53,10 @@ pub(super) fn run(lab: &Lab, audience: Box<dyn Audience>) -> Result<Experiment> 
 
 fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording> {
     vm.attach()?;
-    vm.enrol(&[("web", 25), ("proxy", 25), ("mail", 25), ("video", 25)])?;
+    vm.enrol(
+        PAPER,
+        &[("web", 25), ("proxy", 25), ("mail", 25), ("video", 25)],
+    )?;
     let mut recorder = Recorder::start(lab.host(), audience)?;
     recorder.host_is_loaded();
     recorder.join(vm.start_loads(&[])?);

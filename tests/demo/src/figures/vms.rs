@@ -14,7 +14,7 @@ use crate::{
     recorder::{Audience, Recorder},
     recording::{Recording, Share},
     report::shares,
-    site::{self, Vm},
+    site::{self, PAPER, Vm},
 };
 
 /// 2 GB and 4 GB in the paper.
@@ -106,7 +106,7 @@ fn boot(lab: &Lab, name: &'static str) -> Result<Vm> {
     let mut vms = site::boot(lab, &[plan])?;
     let vm = vms.remove(0);
     vm.attach()?;
-    vm.enrol(&[("video", 100)])?;
+    vm.enrol(PAPER, &[("video", 100)])?;
     Ok(vm)
 }
 
