@@ -44,6 +44,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(&left, "container set-weight default 0")?;
     stage::container(&left, "a", "12M", 60)?;
     stage::container(&left, "b", "12M", 40)?;
+    greedy(&left, &["a", "b"])?;
     let mut targets = Vec::new();
     let _a = read_for_ever(&left, "a")?;
     targets.push(lent(stage.host(), "container", |vms| {
@@ -63,6 +64,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     let right = guest(&stage, "right", &["c"])?;
     right.cgroup("c", &[("memory.max", "12M")])?;
+    greedy(&right, &["default"])?;
     ddctl::run(stage.host(), "set-weight left 60")?;
     ddctl::run(stage.host(), "set-weight right 40")?;
     targets.push(lent(stage.host(), "VM", |vms| {
@@ -76,6 +78,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     drop((_a, _b, _c));
     books::balance(stage.host())?;
     Ok(targets)
+}
+
+/// Has containers want all they can get: others leave room whenever that serves them better.
+fn greedy(guest: &Guest, containers: &[&str]) -> Result<()> {
+    containers.iter().try_for_each(|name| {
+        ddctl::run(guest, &format!("container set-policy {name} fifo")).map(drop)
+    })
 }
 
 /// A guest with a large file for each reader.
