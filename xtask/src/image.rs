@@ -37,6 +37,8 @@ pub(crate) enum Content {
     All,
     /// The agent alone, for work on the lab itself.
     Agent,
+    /// The agent and the benchmark of the engine.
+    Bench,
 }
 
 /// Builds everything a lab boots.
@@ -108,6 +110,7 @@ impl Ours {
         let (mut files, tools) = match content {
             Content::All => (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL),
             Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
+            Content::Bench => (Vec::new(), [tools::AGENT, tools::BENCH].as_slice()),
         };
         let programs = tools::build(tools)?;
         let place = |tool| (programs.join(tool), format!("bin/{tool}"));

@@ -12,6 +12,7 @@ mod demo;
 mod figures;
 mod kernel;
 mod lint;
+mod matrix;
 mod test;
 mod vm;
 
@@ -53,6 +54,7 @@ enum Verb {
     Figures(figures::Args),
     Kernel(kernel::Args),
     Lint(lint::Args),
+    Matrix(matrix::Args),
     Test(test::Args),
     Vm(vm::Args),
 }
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Figures(args) => figures::run(&args),
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Matrix(args) => matrix::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
     };

@@ -65,6 +65,15 @@ impl Flavour {
     }
 }
 
+impl Default for KernelArgs {
+    fn default() -> Self {
+        Self {
+            suite: Suite::TrixieBackports,
+            flavour: Flavour::CloudAmd64,
+        }
+    }
+}
+
 /// Options of every verb that needs a kernel.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct KernelArgs {

@@ -107,6 +107,9 @@ impl Listed {
 /// `result.json`.
 #[derive(Debug, Default, Serialize)]
 struct Outcome {
+    /// `uname -r` of the scenarios' kernel, when that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release: Option<String>,
     passed: usize,
     failed: usize,
     seconds: f64,

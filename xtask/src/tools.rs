@@ -10,6 +10,8 @@ use crate::{progress, workspace};
 
 /// The agent; a package with a program of the same name, like the others.
 pub(crate) const AGENT: &str = "ddagent";
+/// The benchmark of the engine; no test needs it.
+pub(crate) const BENCH: &str = "ddbench";
 /// Everything that is built.
 pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddload", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";

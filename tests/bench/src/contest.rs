@@ -4,6 +4,7 @@
 
 use crate::{
     cache::{Cache, Nothing},
+    curve,
     engine::Engine,
     measure::{Case, Sample, measure},
     mix::Mix,
@@ -56,10 +57,11 @@ pub(crate) fn run(choice: &Choice) -> Outcome {
             samples.extend(at_size(*mix, *pages, choice));
         }
     }
-    let victim_ns = victims::measure();
+    let (victim_ns, curve_ns) = (victims::measure(), curve::measure());
     Outcome {
-        targets: verdict::targets(&samples, victim_ns),
+        targets: verdict::targets(&samples, victim_ns, curve_ns),
         victim_ns,
+        curve_ns,
         samples,
     }
 }

@@ -4,11 +4,12 @@
 //!
 //! - [`mix`]: what is asked; [`cache`]: of whom; [`engine`], [`peer`]: the caches;
 //! - [`contest`]: which cases there are; [`measure`]: one of them, with [`frames`] if data is copied;
-//! - [`victims`]: how long it takes to choose a victim;
+//! - [`victims`]: how long it takes to choose a victim; [`curve`]: what curves cost;
 //! - [`verdict`]: the promises; [`outcome`]: the report.
 
 mod cache;
 mod contest;
+mod curve;
 mod engine;
 mod frames;
 mod measure;

@@ -15,6 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) targets: Vec<Target>,
     /// Nanoseconds to choose a victim among 1000 VMs and 100 pools.
     pub(crate) victim_ns: f64,
+    /// Nanoseconds of a container's curve for a page put and a page got.
+    pub(crate) curve_ns: f64,
     /// All cases.
     pub(crate) samples: Vec<Sample>,
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// All promises for which there are figures.
-pub(crate) fn targets(samples: &[Sample], victim_ns: f64) -> Vec<Target> {
+pub(crate) fn targets(samples: &[Sample], victim_ns: f64, curve_ns: f64) -> Vec<Target> {
     let figures = Figures(samples);
     let mut targets = Vec::new();
     for (mix, share) in [(Mix::Random, 3.0), (Mix::Runs, 8.0)] {
@@ -39,6 +39,7 @@ pub(crate) fn targets(samples: &[Sample], victim_ns: f64) -> Vec<Target> {
     }
     let name = "victim among 1000 VMs and 100 containers";
     targets.push(Target::at_most(name, 10.0, victim_ns / 1000.0, "us"));
+    targets.extend(figures.curve(curve_ns));
     targets
 }
 
@@ -87,6 +88,13 @@ impl Figures<'_> {
             size(pages)
         );
         Some(Target::at_most(name, 1.3, engine / copies, "times"))
+    }
+
+    /// Beside pages alone and copied: the most a page costs without the way to the host.
+    fn curve(&self, curve_ns: f64) -> Option<Target> {
+        let pair = self.ns(ENGINE, Mix::Random, SIZES[0], (1, true))?;
+        let name = "curve of a container, beside put and get";
+        Some(Target::at_most(name, 1.0, 100.0 * curve_ns / pair, "%"))
     }
 
     fn threads(&self, mix: Mix, pages: u64) -> Option<Target> {

@@ -60,6 +60,9 @@ pub struct LabConfig {
     pub slot_mib: u64,
     /// Whether it has a console for a person, `/dev/hvc0`.
     pub terminal: bool,
+    /// Whether its clock counts instructions, one a nanosecond, under emulation: what is
+    /// measured then does not depend on this machine.
+    pub count_instructions: bool,
     /// Added to L1's kernel command line.
     pub kernel_args: Vec<String>,
 }
@@ -76,6 +79,7 @@ impl LabConfig {
             slots: 6,
             slot_mib: 16 << 10,
             terminal: false,
+            count_instructions: false,
             kernel_args: Vec::new(),
         }
     }
@@ -162,7 +166,15 @@ impl LabConfig {
             "-display",
             "none",
         ];
-        common.into_iter().chain(accel).map(str::to_owned)
+        let clock: &[&str] = match self.count_instructions {
+            true => &["-icount", "shift=0"],
+            false => &[],
+        };
+        common
+            .into_iter()
+            .chain(accel)
+            .chain(clock.iter().copied())
+            .map(str::to_owned)
     }
 
     fn command_line(&self) -> String {

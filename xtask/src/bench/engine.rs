@@ -2,11 +2,24 @@
 
 //! `bench engine`: the index beside general-purpose caches.
 
-use std::process::{Command, ExitCode};
+use std::{
+    fs,
+    process::{Command, ExitCode},
+};
 
 use anyhow::{Context as _, Result, bail};
+use ddlab::{Accel, Lab, LabConfig};
 
-use crate::workspace;
+use crate::{
+    cache,
+    image::{self, Content},
+    package,
+    suite::KernelArgs,
+    workspace,
+};
+
+/// Where the benchmark leaves its result inside a machine.
+const INSIDE: &str = "/run/bench";
 
 /// The index beside general-purpose caches, on this machine and without virtual machines
 ///
@@ -17,6 +30,10 @@ pub(super) struct Args {
     /// Leave the largest size (16 Mi pages) out
     #[arg(long)]
     quick: bool,
+    /// Count instructions in an emulated machine (64 Ki pages), which is the same on any machine;
+    /// leaves target/bench-engine/instructions.json
+    #[arg(long, conflicts_with = "quick")]
+    instructions: bool,
     /// Only this mix (may be given more than once): random, runs, zipf, scan, small-file, mixed
     #[arg(long = "mix")]
     mixes: Vec<String>,
@@ -26,6 +43,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    if args.instructions {
+        return count(args);
+    }
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
@@ -46,5 +66,35 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if !status.success() {
         bail!("the benchmark failed ({status})");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs it in an emulated machine whose clock counts instructions.
+fn count(args: &Args) -> Result<ExitCode> {
+    package::install_missing()?;
+    let _lock = cache::lock("vm.lock")?;
+    let artifacts = image::artifacts(&KernelArgs::default(), Accel::Tcg, Content::Bench)?;
+    let dir = workspace::target().join("bench-engine");
+    let lab = Lab::boot(LabConfig {
+        accel: Accel::Tcg,
+        vcpus: 1,
+        slots: 0,
+        count_instructions: true,
+        ..LabConfig::new(artifacts, dir.join("machine"))
+    })?;
+    let mut words = vec!["ddbench", "--lean", "--pages", "65536", "--out", INSIDE];
+    for mix in &args.mixes {
+        words.extend(["--mix", mix]);
+    }
+    if args.json {
+        words.push("--json");
+    }
+    eprintln!("each nanosecond below is an instruction");
+    println!("{}", lab.host().exec_ok(words)?);
+    let result = lab
+        .host()
+        .exec_ok(["cat", &format!("{INSIDE}/result.json")])?;
+    let path = dir.join("instructions.json");
+    fs::write(&path, result).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -74,6 +74,7 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
         false => Content::All,
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
+    outcome.release = Some(artifacts.release.clone());
     let dir = workspace::target().join("test");
     fs::create_dir_all(&dir)?;
     let mut context = Context::new(artifacts, args.accel, dir, args.quick);

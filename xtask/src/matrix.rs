@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `matrix`: the scenarios on every kernel that is named as supported.
+
+mod page;
+
+use std::{
+    fs,
+    process::{Command, ExitCode, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ValueEnum;
+use ddlab::Accel;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    suite::{Flavour, KernelArgs, Suite},
+    workspace,
+};
+
+/// What the records are called, below the workspace.
+const RECORDS: &str = "docs/kernels.json";
+/// The page made of them.
+const PAGE: &str = "docs/kernels.md";
+
+/// Run the scenarios on every supported kernel and write docs/kernels.md
+///
+/// A kernel takes as long as `cargo xtask test vm`; what was found for the others stays.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this kernel (may be given more than once); all when not given
+    #[arg(long = "kernel", value_enum)]
+    kernels: Vec<Supported>,
+    /// Scenarios to run; all that `cargo xtask test vm` runs when not given
+    scenarios: Vec<String>,
+    /// Accelerator of the host machine: kvm, tcg or auto
+    #[arg(long, default_value = "auto")]
+    accel: Accel,
+}
+
+/// The kernels we promise to work on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Supported {
+    /// Debian 13 with backports, for virtual machines
+    BackportsCloud,
+    /// Debian 13 with backports, for every machine
+    Backports,
+    /// Debian unstable, for virtual machines
+    Sid,
+    /// Debian experimental, for virtual machines
+    Experimental,
+}
+
+impl Supported {
+    fn kernel(self) -> KernelArgs {
+        let (suite, flavour) = match self {
+            Self::BackportsCloud => (Suite::TrixieBackports, Flavour::CloudAmd64),
+            Self::Backports => (Suite::TrixieBackports, Flavour::Amd64),
+            Self::Sid => (Suite::Sid, Flavour::CloudAmd64),
+            Self::Experimental => (Suite::Experimental, Flavour::CloudAmd64),
+        };
+        KernelArgs { suite, flavour }
+    }
+
+    /// What the user calls it.
+    fn name(self) -> String {
+        value_name(self)
+    }
+}
+
+/// How a value is written on the command line.
+fn value_name(value: impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// What came of one kernel.
+#[derive(Debug, Deserialize, Serialize)]
+struct Record {
+    /// Name on the command line.
+    kernel: String,
+    /// `uname -r` of the kernel that ran.
+    release: String,
+    /// Day of the run, UTC, `YYYY-MM-DD`.
+    date: String,
+    /// Commit of the tree.
+    commit: String,
+    /// Scenarios, in the order they ran.
+    scenarios: Vec<Scenario>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Scenario {
+    name: String,
+    passed: bool,
+}
+
+/// What is read of `test --json`.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    release: Option<String>,
+    tests: Vec<Scenario>,
+}
+
+impl Record {
+    /// Takes over what a run found; scenarios it did not run stay as they were while release
+    /// and commit are the same.
+    fn update(&mut self, newer: Self) {
+        if (&self.release, &self.commit) != (&newer.release, &newer.commit) {
+            *self = newer;
+            return;
+        }
+        for scenario in newer.scenarios {
+            match self
+                .scenarios
+                .iter_mut()
+                .find(|old| old.name == scenario.name)
+            {
+                Some(old) => *old = scenario,
+                None => self.scenarios.push(scenario),
+            }
+        }
+        self.date = newer.date;
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let kernels = match args.kernels.as_slice() {
+        [] => Supported::value_variants(),
+        some => some,
+    };
+    let path = workspace::top().join(RECORDS);
+    let mut records: Vec<Record> = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .with_context(|| format!("{RECORDS} is damaged; restore it from git"))?,
+        Err(_) => Vec::new(),
+    };
+    let mut good = true;
+    for kernel in kernels {
+        eprintln!("kernel {}", kernel.name());
+        let record = examine(*kernel, args)?;
+        good &= record.scenarios.iter().all(|scenario| scenario.passed);
+        match records.iter_mut().find(|old| old.kernel == record.kernel) {
+            Some(old) => old.update(record),
+            None => records.push(record),
+        }
+        // After each kernel: the next one takes long, and may be interrupted.
+        ddlab::report::write_json(&path, &records)?;
+        fs::write(workspace::top().join(PAGE), page::markdown(&records))?;
+    }
+    eprintln!("written: {RECORDS}, {PAGE}");
+    Ok(match good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Runs the scenarios on one kernel.
+fn examine(kernel: Supported, args: &Args) -> Result<Record> {
+    let KernelArgs { suite, flavour } = kernel.kernel();
+    // A process of its own: what one kernel does to this one must not reach the next.
+    let output = Command::new(std::env::current_exe()?)
+        .args(["test", "vm", "--json", "--accel", &args.accel.to_string()])
+        .args(["--suite", &value_name(suite)])
+        .args(["--flavour", &value_name(flavour)])
+        .args(&args.scenarios)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let outcome: Outcome = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("no result for {}; see above", kernel.name()))?;
+    let release = outcome
+        .release
+        .with_context(|| format!("{} could not be made; see above", kernel.name()))?;
+    Ok(Record {
+        kernel: kernel.name(),
+        release,
+        date: printed(Command::new("date").args(["-u", "+%F"]))?,
+        commit: printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?,
+        scenarios: outcome.tests,
+    })
+}
+
+/// What a command prints, without the line's end.
+fn printed(command: &mut Command) -> Result<String> {
+    let output = command.current_dir(workspace::top()).output()?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(commit: &str, scenarios: &[(&str, bool)]) -> Record {
+        Record {
+            kernel: "sid".to_owned(),
+            release: "7.2.13".to_owned(),
+            date: "2026-11-21".to_owned(),
+            commit: commit.to_owned(),
+            scenarios: scenarios
+                .iter()
+                .map(|&(name, passed)| Scenario {
+                    name: name.to_owned(),
+                    passed,
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn single_scenarios_complete_a_record() {
+        let mut old = record("a", &[("boot", true), ("stream", false)]);
+        old.update(record("a", &[("stream", true), ("reboot", true)]));
+        let passed: Vec<_> = old.scenarios.iter().map(|one| one.passed).collect();
+        assert_eq!(passed, [true; 3]);
+    }
+
+    #[test]
+    fn nothing_of_another_tree_stays() {
+        let mut old = record("a", &[("boot", true), ("stream", true)]);
+        old.update(record("b", &[("boot", false)]));
+        assert_eq!(old.scenarios.len(), 1);
+        assert!(page::markdown(&[old]).contains("failed"));
+    }
+}

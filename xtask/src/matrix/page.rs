@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The page that tells what was seen to work where.
+
+use std::fmt::Write as _;
+
+use super::Record;
+
+/// The records as a table, a column for each kernel.
+pub(super) fn markdown(records: &[Record]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for scenario in records.iter().flat_map(|record| &record.scenarios) {
+        if !names.contains(&scenario.name.as_str()) {
+            names.push(&scenario.name);
+        }
+    }
+    let mut page = String::from(
+        "# Kernels\n\nWritten by `cargo xtask matrix`, which runs the scenarios on each kernel \
+         that is named as\nsupported. An empty field was not run there.\n\n| |",
+    );
+    let row = |page: &mut String, field: &dyn Fn(&Record) -> String| {
+        for record in records {
+            let _ = write!(page, " {} |", field(record));
+        }
+        page.push('\n');
+    };
+    row(&mut page, &|record| record.release.clone());
+    page.push_str("|---|");
+    page.push_str(&"---|".repeat(records.len()));
+    page.push_str("\n| run |");
+    row(&mut page, &|record| record.date.clone());
+    page.push_str("| commit |");
+    row(&mut page, &|record| record.commit.clone());
+    for name in names {
+        let _ = write!(page, "| `{name}` |");
+        row(&mut page, &|record| {
+            let found = record.scenarios.iter().find(|one| one.name == name);
+            match found.map(|scenario| scenario.passed) {
+                Some(true) => "passed".to_owned(),
+                Some(false) => "**failed**".to_owned(),
+                None => String::new(),
+            }
+        });
+    }
+    page
+}
