@@ -5,7 +5,10 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod curve;
+pub mod link;
+pub mod number;
 pub mod partition;
 pub mod policy;
 pub mod presence;

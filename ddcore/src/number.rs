@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the shared crates know of memory that processors change without a lock.
+//!
+//! The kernel has a memory model of its own, and so has a model checker: whoever uses
+//! [`account`](crate::account) or [`link`](crate::link) brings the numbers.
+
+/// A number that many processors read and change at a time.
+pub trait Number {
+    /// One with a value.
+    fn new(value: u64) -> Self;
+
+    /// Its value. What was written before that value was set is seen afterwards (*acquire*).
+    fn load(&self) -> u64;
+
+    /// Sets a value; says which one was there before. What was written before is seen by those who
+    /// see the value, and what came before the value that was there is seen afterwards (*acquire*
+    /// and *release*).
+    fn swap(&self, value: u64) -> u64;
+
+    /// Sets `to` if the value is `from`; else says what it is. Ordered like [`Number::swap`].
+    fn replace(&self, from: u64, to: u64) -> Result<(), u64>;
+
+    /// Adds; in no order with anything else.
+    fn add(&self, amount: u64);
+
+    /// Subtracts what was added before; in no order with anything else.
+    fn subtract(&self, amount: u64);
+}

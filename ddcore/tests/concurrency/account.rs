@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The books of tier and session beside what is in the store, while vCPUs put, take and evict.
+
+use ddabi::key::{FileKey, PageKey};
+use ddcore::account::Account;
+use ddcore::store::{Batch, Hasher, Kind, List, Reason, Segment, Storage, Store};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use crate::check;
+use crate::number::Sound;
+
+const HASHER: Hasher = Hasher::new(1);
+
+#[derive(Debug, Default)]
+struct Memory {
+    segments: [Vec<Segment>; Kind::ALL.len()],
+    lists: Vec<List>,
+}
+
+impl Storage for Memory {
+    fn segments(&self, kind: Kind) -> usize {
+        self.segments[kind as usize].len()
+    }
+    fn segment(&self, kind: Kind, number: usize) -> &Segment {
+        &self.segments[kind as usize][number]
+    }
+    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
+        &mut self.segments[kind as usize][number]
+    }
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+    fn lists_mut(&mut self) -> &mut [List] {
+        &mut self.lists
+    }
+}
+
+/// A host with one session of one shard, as the host module puts it together.
+struct Host {
+    capacity: u64,
+    tier: Account<Sound>,
+    session: Account<Sound>,
+    shard: Mutex<Store<Memory>>,
+    /// One eviction at a time.
+    roster: Mutex<()>,
+    /// Does it wrong: books what came only after the lock is gone.
+    late: bool,
+}
+
+impl Host {
+    fn new(capacity: u64, late: bool) -> Arc<Self> {
+        let memory = Memory {
+            lists: vec![List::default()],
+            ..Memory::default()
+        };
+        Arc::new(Self {
+            capacity,
+            tier: Account::new(),
+            session: Account::new(),
+            shard: Mutex::new(Store::new(memory, HASHER)),
+            roster: Mutex::new(()),
+            late,
+        })
+    }
+
+    fn went(&self, pages: u64) {
+        self.session.went(pages);
+        self.tier.went(pages);
+    }
+
+    fn evict(&self) -> u64 {
+        let mut store = self.shard.lock().unwrap();
+        let evicted = store.remove_oldest(0, 1, Reason::Eviction, |page| {
+            page.into_handle();
+        });
+        drop(store);
+        self.went(evicted.into());
+        evicted.into()
+    }
+
+    fn make_room(&self) -> bool {
+        let reserve = || self.tier.reserve(1, || self.capacity);
+        if reserve() {
+            return true;
+        }
+        let _roster = self.roster.lock().unwrap();
+        // Others may have made room meanwhile, or taken what was made.
+        reserve() || (self.evict() > 0 && reserve())
+    }
+
+    fn put(&self, page: u64) {
+        if !self.make_room() {
+            return;
+        }
+        let (mut stored, mut replaced) = (0, 0);
+        let mut store = self.shard.lock().unwrap();
+        while let Some(kind) = store.lack(1) {
+            store.storage_mut().segments[kind as usize].push(Segment::EMPTY);
+        }
+        batch(page).by_shard(0, |_, group| {
+            let older = |_, page: ddcore::store::Removed| {
+                page.into_handle();
+                replaced += 1;
+            };
+            store.insert(&group, 0, &[page + 1], older, |_| stored += 1);
+        });
+        if self.late {
+            drop(store);
+            self.session.came(stored, &mut self.shard.lock().unwrap());
+        } else {
+            self.session.came(stored, &mut store);
+            drop(store);
+        }
+        self.went(replaced);
+    }
+
+    fn take(&self, page: u64) {
+        let mut taken = 0;
+        let mut store = self.shard.lock().unwrap();
+        batch(page).by_shard(0, |_, group| {
+            store.take(&group, Reason::Hit, |_, page| {
+                page.into_handle();
+                taken += 1;
+            });
+        });
+        drop(store);
+        self.went(taken);
+    }
+
+    /// With nobody at work all books agree.
+    fn balance(&self) {
+        let kept = self.shard.lock().unwrap().used();
+        assert_eq!(self.session.pages(), kept);
+        assert_eq!(self.tier.pages(), kept);
+        assert!(kept <= self.capacity);
+    }
+}
+
+/// A batch of one page: each is a file of its own.
+fn batch(page: u64) -> Batch {
+    let file = FileKey {
+        inode: page,
+        filesystem: 1,
+        generation: 0,
+    };
+    let mut batch = Batch::new();
+    batch.add(&HASHER, &PageKey { file, index: 0 }, 1, (0, 0));
+    batch
+}
+
+fn together(host: &Arc<Host>, other: impl FnOnce(&Host) + 'static, one: impl FnOnce(&Host)) {
+    let theirs = host.clone();
+    let other = thread::spawn(move || other(&theirs));
+    one(host);
+    assert!(host.tier.pages() <= host.capacity);
+    other.join().unwrap();
+    host.balance();
+}
+
+fn put_and_take(late: bool) {
+    check(move || {
+        let host = Host::new(2, late);
+        together(&host, |host| host.put(1), |host| host.take(1));
+    });
+}
+
+#[test]
+fn a_page_is_booked_before_it_can_go() {
+    put_and_take(false);
+}
+
+#[test]
+#[should_panic(expected = "0 pages are booked, 1 went")]
+fn booking_without_the_lock_is_found_out() {
+    put_and_take(true);
+}
+
+#[test]
+fn no_more_pages_than_there_may_be() {
+    check(|| {
+        let host = Host::new(1, false);
+        together(&host, |host| host.put(1), |host| host.put(2));
+        assert_eq!(host.shard.lock().unwrap().used(), 1);
+    });
+}
+
+#[test]
+fn the_same_page_twice_is_one_page() {
+    check(|| {
+        let host = Host::new(2, false);
+        together(&host, |host| host.put(1), |host| host.put(1));
+        assert_eq!(host.shard.lock().unwrap().used(), 1);
+    });
+}
+
+#[test]
+fn evictions_and_hits_of_one_page_book_it_once() {
+    check(|| {
+        let host = Host::new(1, false);
+        host.put(1);
+        together(&host, |host| host.put(2), |host| host.take(1));
+    });
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The worker begins a session while hibernation begins, ends, or a call finds the session lost.
+
+use ddcore::link::{Begun, Link};
+use ddcore::number::Number;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check;
+use crate::number::{Loose, Sound};
+
+const SESSION: u64 = 7;
+
+/// What the worker does; whether it says goodbye.
+fn begin<N: Number>(link: &Link<N>) -> bool {
+    !link.is_paused() && link.begin(SESSION) == Begun::Refused
+}
+
+fn no_session_outlasts_a_pause<N: Number + Send + Sync + 'static>() {
+    check(|| {
+        let link = Arc::new(Link::<N>::new());
+        let worker = {
+            let link = link.clone();
+            thread::spawn(move || begin(&link))
+        };
+        let taken = link.pause().is_some();
+        let refused = worker.join().unwrap();
+        assert_eq!(link.session(), None);
+        assert!(!(taken && refused), "goodbye is said once");
+        assert!(link.is_paused());
+    });
+}
+
+#[test]
+fn hibernation_ends_sessions_that_begin() {
+    no_session_outlasts_a_pause::<Sound>();
+}
+
+#[test]
+#[should_panic(expected = "assertion")]
+fn numbers_without_order_are_found_out() {
+    no_session_outlasts_a_pause::<Loose>();
+}
+
+#[test]
+fn a_pause_that_ends_leaves_nothing_behind() {
+    check(|| {
+        let link = Arc::new(Link::<Sound>::new());
+        let worker = {
+            let link = link.clone();
+            thread::spawn(move || link.begin(SESSION))
+        };
+        let taken = link.pause();
+        link.resume();
+        let begun = worker.join().unwrap();
+        assert!(!link.is_paused(), "sessions may begin again");
+        let left = link.session().is_some();
+        // The session has one end at most, and who was told that it lasts may have lost it since.
+        assert_eq!(left, begun == Begun::Lasts && taken.is_none());
+        assert!(taken.is_none() || begun != Begun::Refused);
+    });
+}
+
+#[test]
+fn one_of_those_who_find_a_session_lost_ends_it() {
+    check(|| {
+        let link = Arc::new(Link::<Sound>::new());
+        assert_eq!(link.begin(SESSION), Begun::Lasts);
+        let call = || {
+            let link = link.clone();
+            thread::spawn(move || link.session().is_some_and(|session| link.lose(session)))
+        };
+        let calls = [call(), call()];
+        let paused = link.pause().is_some();
+        let lost = calls.map(|call| call.join().unwrap());
+        let ends = lost.into_iter().chain([paused]).filter(|ended| *ended);
+        assert_eq!(ends.count(), 1);
+        assert_eq!(link.session(), None);
+    });
+}

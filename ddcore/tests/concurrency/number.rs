@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers of the model checker.
+
+use ddcore::number::Number;
+use loom::sync::atomic::{
+    AtomicU64,
+    Ordering::{self, AcqRel, Acquire, Relaxed},
+};
+
+/// As the trait asks for, and never below zero.
+#[derive(Debug)]
+pub(crate) struct Sound(AtomicU64);
+
+impl Number for Sound {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+    fn load(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+    fn swap(&self, value: u64) -> u64 {
+        self.0.swap(value, AcqRel)
+    }
+    fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
+        replace(&self.0, (from, to), AcqRel, Acquire)
+    }
+    fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+    fn subtract(&self, amount: u64) {
+        let before = self.0.fetch_sub(amount, Relaxed);
+        assert!(before >= amount, "{before} pages are booked, {amount} went");
+    }
+}
+
+/// In no order with anything else.
+#[derive(Debug)]
+pub(crate) struct Loose(AtomicU64);
+
+impl Number for Loose {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+    fn load(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+    fn swap(&self, value: u64) -> u64 {
+        self.0.swap(value, Relaxed)
+    }
+    fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
+        replace(&self.0, (from, to), Relaxed, Relaxed)
+    }
+    fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+    fn subtract(&self, amount: u64) {
+        self.0.fetch_sub(amount, Relaxed);
+    }
+}
+
+fn replace(
+    number: &AtomicU64,
+    (from, to): (u64, u64),
+    success: Ordering,
+    failure: Ordering,
+) -> Result<(), u64> {
+    number
+        .compare_exchange(from, to, success, failure)
+        .map(|_| ())
+}
