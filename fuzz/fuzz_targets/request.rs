@@ -50,7 +50,7 @@ fuzz_target!(|page: &[u8]| {
 fn check_runs(runs: &Runs<'_>) {
     let mut pages = 0u32;
     for run in runs.iter() {
-        pages += run.pages;
+        pages += u32::from(run.pages);
         assert!(run.pages > 0 && run.pool < MAX_POOLS);
         assert!(run.index + u64::from(run.pages) - 1 <= MAX_INDEX);
     }

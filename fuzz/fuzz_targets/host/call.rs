@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What guests and administrators do, and the bytes of a guest's request.
+
+use arbitrary::Arbitrary;
+use ddabi::hypercall::Operation;
+use ddabi::key::FileKey;
+use ddabi::request::{
+    BODY, FlushRange, Hello, MAX_RUNS, MigrateBody, PoolBody, REQUEST_MAGIC, RequestHeader, Run,
+};
+use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
+use zerocopy::{FromBytes as _, Immutable, IntoBytes};
+
+/// Something that happens. Numbers of VMs are taken modulo their number.
+#[derive(Arbitrary, Debug)]
+pub(crate) enum Call {
+    /// A guest's request.
+    Guest(u8, Sent),
+    /// The administrator sets the capacity.
+    Capacity(u8),
+    /// The administrator sets a VM's weight.
+    VmWeight(u8, u8),
+    /// KVM destroys a VM.
+    VmEnds(u8),
+}
+
+/// A request. Files, indices and pools are few, so that they meet again.
+#[derive(Arbitrary, Debug)]
+pub(crate) enum Sent {
+    Hello,
+    Goodbye,
+    Put(Vec<Pages>),
+    Get(Vec<Pages>),
+    Flush(Vec<Range>),
+    PoolCreate(Pool),
+    PoolSet(u8, Pool),
+    PoolDestroy(u8),
+    Migrate(u8, u8),
+    /// A number of its own instead of the next one.
+    Numbered(u16),
+    /// Whatever there is, as the body of any operation.
+    Noise(u8, u32, Vec<u8>),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Pages {
+    file: u8,
+    /// In files with large indices: from the end of what is kept.
+    index: u16,
+    pages: u8,
+    pool: u8,
+    class: u8,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Range {
+    scope: u8,
+    file: u8,
+    first: u16,
+    last: u16,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    weight: u16,
+    store: u8,
+    policy: u8,
+}
+
+/// Files in two filesystems; of each, every fourth has pages around the end of what is kept.
+fn file(number: u8) -> FileKey {
+    FileKey {
+        inode: u64::from(number % 8),
+        filesystem: u32::from(number >> 3) % 2,
+        generation: 0,
+    }
+}
+
+fn index(of: u8, index: u16) -> u64 {
+    const KEPT: u64 = 1 << 36;
+    match of % 4 {
+        0 => KEPT - 512 + u64::from(index % 1024),
+        1 => u64::from(index) << 10,
+        _ => u64::from(index % 2048),
+    }
+}
+
+/// A page of a guest, as the host reads it.
+#[repr(C, align(8))]
+pub(crate) struct Page([u8; PAGE_SIZE]);
+
+impl Page {
+    pub(crate) fn new(sent: &Sent, session: u64, sequence: u64) -> Self {
+        let mut page = Self([0; PAGE_SIZE]);
+        let (operation, count) = page.write(sent);
+        let header = RequestHeader {
+            magic: REQUEST_MAGIC,
+            version: ABI_VERSION,
+            operation,
+            session,
+            sequence,
+            count,
+            ..RequestHeader::default()
+        };
+        page.0[..BODY].copy_from_slice(header.as_bytes());
+        page
+    }
+
+    pub(crate) fn header(&self) -> RequestHeader {
+        RequestHeader::read_from_prefix(&self.0)
+            .expect("a page is longer")
+            .0
+    }
+
+    pub(crate) fn body(&self, length: usize) -> &[u8] {
+        &self.0[BODY..BODY + length]
+    }
+
+    fn put<T: IntoBytes + Immutable>(&mut self, elements: &[T]) -> u32 {
+        let bytes = elements.as_bytes();
+        self.0[BODY..BODY + bytes.len()].copy_from_slice(bytes);
+        elements.len() as u32
+    }
+
+    /// Writes the body; says which operation it is for, and how many elements it has.
+    fn write(&mut self, sent: &Sent) -> (u16, u32) {
+        let one = |operation: Operation| operation as u16;
+        match sent {
+            Sent::Hello => {
+                let hello = Hello {
+                    page_size: PAGE_SIZE as u32,
+                    ..Hello::default()
+                };
+                (one(Operation::Hello), self.put(&[hello]))
+            }
+            Sent::Goodbye => (one(Operation::Goodbye), 0),
+            Sent::Numbered(_) => (one(Operation::Ping), 0),
+            Sent::Put(pages) => (one(Operation::Put), self.put(&runs(pages, true))),
+            Sent::Get(pages) => (one(Operation::Get), self.put(&runs(pages, false))),
+            Sent::Flush(ranges) => {
+                let ranges: Vec<_> = ranges.iter().take(MAX_RUNS).map(range).collect();
+                (one(Operation::Flush), self.put(&ranges))
+            }
+            Sent::PoolCreate(settings) => {
+                (one(Operation::PoolCreate), self.put(&[pool(0, *settings)]))
+            }
+            Sent::PoolSet(number, settings) => (
+                one(Operation::PoolSet),
+                self.put(&[pool(*number, *settings)]),
+            ),
+            Sent::PoolDestroy(number) => {
+                let settings = Pool {
+                    weight: 0,
+                    store: 0,
+                    policy: 0,
+                };
+                (
+                    one(Operation::PoolDestroy),
+                    self.put(&[pool(*number, settings)]),
+                )
+            }
+            Sent::Migrate(of, to) => {
+                let body = MigrateBody {
+                    file: file(*of),
+                    pool: u32::from(*to) % 6,
+                    reserved: 0,
+                };
+                (one(Operation::Migrate), self.put(&[body]))
+            }
+            Sent::Noise(operation, count, bytes) => {
+                let length = bytes.len().min(PAGE_SIZE - BODY);
+                self.0[BODY..BODY + length].copy_from_slice(&bytes[..length]);
+                (u16::from(*operation) % 13, *count)
+            }
+        }
+    }
+}
+
+fn runs(pages: &[Pages], put: bool) -> Vec<Run> {
+    let run = |pages: &Pages| Run {
+        file: file(pages.file),
+        index: index(pages.file, pages.index),
+        gfn: 0,
+        pool: u32::from(pages.pool) % 6,
+        pages: 1 + u16::from(pages.pages % 80),
+        class: if put { pages.class % 4 } else { 0 },
+        reserved: 0,
+    };
+    pages.iter().take(MAX_RUNS).map(run).collect()
+}
+
+fn range(range: &Range) -> FlushRange {
+    FlushRange {
+        file: file(range.file),
+        first: index(range.file, range.first),
+        last: index(range.file, range.last),
+        scope: u32::from(range.scope) % 5,
+        reserved: 0,
+    }
+}
+
+fn pool(number: u8, settings: Pool) -> PoolBody {
+    PoolBody {
+        pool: u32::from(number) % 6,
+        weight: settings.weight.into(),
+        store: u32::from(settings.store) % 4,
+        policy: u32::from(settings.policy) % 8,
+        reserved: 0,
+        name_len: 4,
+        name: [b'p'; NAME_LEN],
+    }
+}
