@@ -10,14 +10,16 @@ use crate::counters::count;
 use crate::ffi::{self, Delay};
 use crate::genl::send_event;
 use crate::guest::Guest;
+use crate::number::Number;
 use ddabi::answer::HelloAnswer;
 use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::request::{FlushRange, Hello, MAX_RUNS};
 use ddabi::PAGE_SIZE;
+use ddcore::link::{Begun, Link as Lifeline};
 use kernel::prelude::*;
 use kernel::sync::atomic::{
-    ordering::{Acquire, Full, Relaxed, Release},
+    ordering::{Full, Relaxed},
     Atomic,
 };
 
@@ -33,14 +35,12 @@ const FADE_EVERY: u32 = 600;
 /// State of the session.
 #[pin_data]
 pub(crate) struct Link {
-    /// The session, 0 without one.
-    session: Atomic<u64>,
+    /// The session, and whether hibernation keeps one from beginning.
+    line: Lifeline<Number>,
     /// A [`LinkState`].
     state: Atomic<u32>,
     /// Our number at the host.
     vm: Atomic<u32>,
-    /// Hibernation is under way: no session may begin.
-    paused: Atomic<bool>,
     /// Hooks are installed. Worker only.
     hooked: Atomic<bool>,
     /// Housekeeping runs so far. Worker only.
@@ -51,10 +51,9 @@ impl Link {
     /// Alone.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            session: Atomic::new(0),
+            line: Lifeline::new(),
             state: Atomic::new(LinkState::Alone as u32),
             vm: Atomic::new(0),
-            paused: Atomic::new(false),
             hooked: Atomic::new(false),
             runs: Atomic::new(0),
         })
@@ -62,15 +61,12 @@ impl Link {
 
     /// The session, if there is one. Any context.
     pub(crate) fn session(&self) -> Option<u64> {
-        match self.session.load(Acquire) {
-            0 => None,
-            session => Some(session),
-        }
+        self.line.session()
     }
 
     /// The session turned out to be over; `false` if another one began meanwhile. Any context.
     pub(crate) fn lose(&self, session: u64) -> bool {
-        session != 0 && self.session.cmpxchg(session, 0, Full).is_ok()
+        self.line.lose(session)
     }
 
     /// The state as users see it.
@@ -98,7 +94,7 @@ pub(crate) fn tick(guest: &Guest) -> Delay {
         guest.map.clear();
         guest.flushes.clear();
     }
-    if guest.link.paused.load(Acquire) {
+    if guest.link.line.is_paused() {
         return LOOK_MS;
     }
     match begin(guest) {
@@ -139,11 +135,13 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     guest.link.vm.store(answer.vm, Relaxed);
     guest.pools.enrol_all(guest, answer.session);
     // From here on hooks put and get.
-    guest.link.session.xchg(answer.session, Full);
-    if guest.link.paused.load(Acquire) {
-        // Hibernation began meanwhile and may not have seen the session.
-        pause(guest, true);
-        return Err(Failure::NoHost);
+    match guest.link.line.begin(answer.session) {
+        Begun::Lasts => {}
+        Begun::Refused => {
+            goodbye(guest, answer.session);
+            return Err(Failure::NoHost);
+        }
+        Begun::Ended => return Err(Failure::NoHost),
     }
     pr_info!("registered with the host as vm {}\n", answer.vm);
     Ok(())
@@ -248,21 +246,19 @@ fn flush(guest: &Guest) -> bool {
 
 /// The module goes: gives everything back.
 pub(crate) fn leave(guest: &Guest) {
-    let session = guest.link.session.xchg(0, Full);
+    let session = guest.link.line.end();
     unhook(guest);
-    if session != 0 {
+    if let Some(session) = session {
         goodbye(guest, session);
     }
 }
 
 /// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
 pub(crate) fn pause(guest: &Guest, pause: bool) {
-    guest.link.paused.store(pause, Release);
-    if pause {
-        let session = guest.link.session.xchg(0, Full);
-        if session != 0 {
-            goodbye(guest, session);
-        }
+    if !pause {
+        guest.link.line.resume();
+    } else if let Some(session) = guest.link.line.pause() {
+        goodbye(guest, session);
     }
     // The worker clears the map, or registers anew.
     ffi::Worker::kick();

@@ -30,6 +30,8 @@ mod judges;
 mod link;
 mod lock;
 mod map;
+#[path = "../../shim/number.rs"]
+mod number;
 mod pools;
 mod put;
 mod read;

@@ -39,6 +39,8 @@ mod get;
 mod host;
 mod lists;
 mod notice;
+#[path = "../../shim/number.rs"]
+mod number;
 mod operation;
 mod page;
 mod pool;

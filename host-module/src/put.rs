@@ -130,7 +130,7 @@ impl Session {
                 store.insert(group, stamp, &handles[..], |_, older| bin.add(older), keep);
                 // Before anybody can take them out again: what a session uses must not fall below
                 // zero, however its guest's calls race.
-                self.came(stored);
+                self.came(stored, store);
             });
             total += stored;
             self.went(bin.count());

@@ -10,6 +10,7 @@ mod pools;
 
 use crate::ffi::for_guest;
 use crate::notice::Notices;
+use crate::number::Number;
 use crate::page::Bin;
 use crate::pool::Pool;
 use crate::pressure::Reading;
@@ -18,6 +19,7 @@ use crate::tier::Tier;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::{Run, CLASSES};
+use ddcore::account::Account;
 use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
@@ -38,7 +40,7 @@ pub(crate) struct Session {
     /// Places below this number may be taken.
     pool_count: Atomic<u32>,
     /// Pages in all shards.
-    used: Atomic<u64>,
+    used: Account<Number>,
     /// The shard the next eviction begins with.
     pub(crate) rotor: Atomic<u32>,
     /// When pools were last looked at for their guest.
@@ -68,7 +70,7 @@ impl Session {
                 shards,
                 pools,
                 pool_count: Atomic::new(0),
-                used: Atomic::new(0),
+                used: Account::new(),
                 rotor: Atomic::new(0),
                 reading: Reading::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
@@ -82,19 +84,18 @@ impl Session {
 
     /// Pages held.
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        self.used.pages()
     }
 
-    /// Books pages that were stored; their room was reserved before. The lock under which they were
-    /// stored is still held, so that they are booked before they can go.
-    pub(crate) fn came(&self, pages: usize) {
-        self.used.add(pages as u64, Relaxed);
+    /// Books pages that were stored; their room was reserved before.
+    pub(crate) fn came(&self, pages: usize, locked: &mut Store<Memory>) {
+        self.used.came(pages as u64, locked);
     }
 
     /// Books pages that were removed.
     pub(crate) fn went(&self, pages: usize) {
         if pages > 0 {
-            self.used.fetch_sub(pages as u64, Relaxed);
+            self.used.went(pages as u64);
             self.tier.release(pages as u64);
         }
     }

@@ -5,7 +5,9 @@
 //! Who has to give when it is full is `evict.rs`.
 
 use crate::counters::{Counter, Totals};
+use crate::number::Number;
 use ddabi::genl::Mode;
+use ddcore::account::Account;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
 /// Pages of an eviction batch until the administrator says otherwise: the paper's 2 MiB.
@@ -26,7 +28,7 @@ pub(crate) struct Tier {
     batch: Atomic<u32>,
     mode: Atomic<u32>,
     /// Pages reserved; those in the index and those on their way there.
-    used: Atomic<u64>,
+    used: Account<Number>,
     /// Pages ever stored.
     puts: Counter,
     /// What the module counts.
@@ -40,7 +42,7 @@ impl Tier {
             floor: Counter::new(),
             batch: Atomic::new(DEFAULT_BATCH),
             mode: Atomic::new(Mode::Weighted as u32),
-            used: Atomic::new(0),
+            used: Account::new(),
             puts: Counter::new(),
             totals: Totals::new(),
         };
@@ -81,7 +83,7 @@ impl Tier {
     }
 
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        self.used.pages()
     }
 
     /// Whether there are more pages than there may be.
@@ -91,21 +93,12 @@ impl Tier {
 
     /// Reserves pages if there is room.
     pub(crate) fn reserve(&self, pages: u64) -> bool {
-        let mut used = self.used();
-        while used + pages <= self.capacity() {
-            match self.used.cmpxchg(used, used + pages, Relaxed) {
-                Ok(_) => return true,
-                Err(now) => used = now,
-            }
-        }
-        false
+        self.used.reserve(pages, || self.capacity())
     }
 
     /// Gives back what was reserved, because the pages are gone or were not needed.
     pub(crate) fn release(&self, pages: u64) {
-        if pages > 0 {
-            self.used.fetch_sub(pages, Relaxed);
-        }
+        self.used.went(pages);
     }
 
     /// The age stamp of pages that come now.
