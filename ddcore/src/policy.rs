@@ -42,11 +42,18 @@ pub use admission::{Admission, Refusal, Verdict};
 pub use order::{Order, CLASSES};
 pub use pressure::{is_full, Pressure};
 
+use crate::store::BLOCK_PAGES;
 use ddabi::key::{mix, PageKey};
 
 /// Pages that share a frequency: 16 KiB. What is read together is read together again, and runs
 /// are counted once.
 const GROUP_BITS: u32 = 2;
+
+/// Pages of which the host makes a block: they leave together.
+const BLOCK_BITS: u32 = BLOCK_PAGES.ilog2();
+
+/// The bits of a place in a block.
+const BLOCK_PLACES: u64 = BLOCK_PAGES as u64 - 1;
 
 /// A policy of a container. The numbers are for ABI and netlink.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -157,6 +164,9 @@ pub struct Name {
     pub page: u64,
     /// Of the aligned group of pages it is part of.
     pub group: u64,
+    /// Of the block it is part of at the host, with its place there in the [`BLOCK_BITS`] lowest
+    /// bits.
+    pub block: u64,
 }
 
 impl Name {
@@ -166,6 +176,8 @@ impl Name {
         Self {
             page: mix(file.wrapping_add(key.index)),
             group: mix(!file.wrapping_add(key.index >> GROUP_BITS)),
+            block: mix(file.wrapping_add(key.index >> BLOCK_BITS)) >> BLOCK_BITS << BLOCK_BITS
+                | key.index & BLOCK_PLACES,
         }
     }
 }

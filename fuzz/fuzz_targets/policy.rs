@@ -37,6 +37,7 @@ fn name(page: u16) -> Name {
     Name {
         page: ddabi::key::mix(page.into()),
         group: ddabi::key::mix(!u64::from(page >> 2)),
+        block: ddabi::key::mix((page >> 4).into()) & !15 | u64::from(page & 15),
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Verdict {
 /// The guest's half for one pool.
 ///
 /// `W` are the words of the sketch (see [`super::sketch::words`]), `C` the cells of the shadow
-/// (three for each page of the small caches; 12 288 make good choices, 3 072 fair ones). Both may
+/// (three for each block of the small caches; 12 288 make good choices, 3 072 fair ones). Both may
 /// be empty: then nothing is known, and `adaptive` is `fifo`.
 #[derive(Clone, Debug)]
 pub struct Admission<W, C> {
@@ -104,7 +104,7 @@ where
             self.sketch.add(name.group, self.capacity);
         }
         if self.policy == Policy::Adaptive && self.capacity > 0 {
-            self.shadow.read(name.page, self.capacity);
+            self.shadow.read(name.block, self.capacity);
         }
     }
 
@@ -125,7 +125,7 @@ where
             _ => Class::LOWEST,
         };
         if self.policy == Policy::Adaptive && self.capacity > 0 {
-            self.shadow.left(name.page, class, self.capacity);
+            self.shadow.left(name.block, class, self.capacity);
         }
         class
     }

@@ -2,14 +2,16 @@
 
 //! Choosing a policy by trying all in small (miniature simulation, Waldspurger et al., ATC '17).
 //!
-//! A fixed part of the pages, sampled by hash, is run through three caches of as small a part of
-//! the pool's size, one for each way to admit. The caches hold no pages: a cell of 16 bytes for
-//! each. What did better there of late is done with all pages. The paper's FIFO has the benefit of
-//! the doubt: another way has to beat it by twice the standard error of the comparison, and is
-//! given up as soon as it falls behind by a fifth of that.
+//! A fixed part of the pages, whole blocks sampled by hash, is run through three caches of as small
+//! a part of the pool's size, one for each way to admit. The caches hold no pages: a cell of 16
+//! bytes for each block, with a bit for each page. As at the host, a block is as old as the page of
+//! it that came last, and its pages leave together: what keeps neighbours of a popular page is part
+//! of what a way is worth. What did better there of late is done with all pages. The paper's FIFO
+//! has the benefit of the doubt: another way has to beat it by twice the standard error of the
+//! comparison, and is given up as soon as it falls behind by a fifth of that.
 
 use super::order::{Queue, CLASSES};
-use super::{Class, Order};
+use super::{Class, Order, BLOCK_BITS, BLOCK_PLACES};
 
 /// Ways to admit into a full pool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -47,12 +49,15 @@ impl Way {
     }
 }
 
-/// Room for a page in one of the small caches. All zeroes is an empty cell.
+/// Room for a block, of one class, in one of the small caches. All zeroes is an empty cell.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Cell {
     key: u32,
-    stamp: u32,
+    /// The pages it has, a bit each.
+    pages: u16,
+    /// When the last of them came.
+    stamp: u16,
     chain: u16,
     newer: u16,
     older: u16,
@@ -63,11 +68,18 @@ pub struct Cell {
 /// No cell. Links are numbers plus one.
 const NONE: u16 = 0;
 
-/// Links have 14 bits where they share a field with the class.
-const LINK: u16 = (1 << 14) - 1;
+/// Bits of links where they share a field with the class.
+const LINK_BITS: u32 = 14;
+
+/// The bits of a link.
+const LINK: u16 = (1 << LINK_BITS) - 1;
 
 /// Most cells of one small cache.
 pub const MAX_CELLS: usize = LINK as usize - 1;
+
+/// Steps of a stamp, at least, in which as many pages come as a small cache holds. Stamps last until
+/// it was replaced 64 times at least, which is when the highest class counts as old as the lowest.
+const STEPS: u32 = 1 << 9;
 
 /// Sampled reads between two choices.
 const EPOCH: u32 = 256;
@@ -85,9 +97,11 @@ const PUT_PRICE: i64 = 50;
 struct Mini {
     oldest: [u16; CLASSES],
     newest: [u16; CLASSES],
+    /// Pages, not blocks.
     used: [u32; CLASSES],
     free: u16,
     high: u16,
+    /// Pages that came.
     now: u32,
     turn: u32,
     hits: i64,
@@ -120,8 +134,9 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
     }
 
     /// A page was read that the guest's page cache did not have.
-    pub fn read(&mut self, page: u64, capacity: u64) {
-        if !self.is_sampled(page, capacity) {
+    /// `block` is [`super::Name::block`].
+    pub fn read(&mut self, block: u64, capacity: u64) {
+        if !self.is_sampled(block, capacity) {
             return;
         }
         let each = self.each();
@@ -130,7 +145,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
             .iter_mut()
             .zip(self.cells.as_mut().chunks_mut(each))
         {
-            if mini.take(cells, page as u32) {
+            if mini.take(cells, Page::of(block)) {
                 mini.hits += ONE;
             }
         }
@@ -141,16 +156,16 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         }
     }
 
-    /// A page left the guest by reclaim.
-    pub fn left(&mut self, page: u64, class: Class, capacity: u64) {
-        if !self.is_sampled(page, capacity) {
+    /// A page left the guest by reclaim; `block` is [`super::Name::block`].
+    pub fn left(&mut self, block: u64, class: Class, capacity: u64) {
+        if !self.is_sampled(block, capacity) {
             return;
         }
         let each = self.each();
         let limit = (each as u64).min(capacity) as u32;
         let minis = self.minis.iter_mut().zip(Way::ALL);
         for ((mini, way), cells) in minis.zip(self.cells.as_mut().chunks_mut(each)) {
-            mini.offer(cells, page as u32, way, class, limit);
+            mini.offer(cells, Page::of(block), way, class, limit);
         }
     }
 
@@ -158,11 +173,12 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         (self.cells.as_ref().len() / 3).min(MAX_CELLS)
     }
 
-    /// Samples as many pages as make the cells the small image of `capacity`.
-    fn is_sampled(&self, page: u64, capacity: u64) -> bool {
+    /// Samples as many pages as make the cells the small image of `capacity`, all of a block or
+    /// none.
+    fn is_sampled(&self, block: u64, capacity: u64) -> bool {
         let each = self.each() as u64;
         // A host may claim any capacity.
-        each > 0 && (page >> 40).saturating_mul(capacity) < each << 24
+        each > 0 && (block >> 40).saturating_mul(capacity) < each << 24
     }
 
     fn choose(&mut self) {
@@ -200,12 +216,35 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
     }
 }
 
+/// What the small caches know a page by.
+#[derive(Clone, Copy)]
+struct Page {
+    /// Of its block.
+    key: u32,
+    /// Its place there.
+    bit: u16,
+}
+
+impl Page {
+    const fn of(block: u64) -> Self {
+        Self {
+            key: (block >> BLOCK_BITS) as u32,
+            bit: 1 << (block & BLOCK_PLACES),
+        }
+    }
+}
+
+impl Cell {
+    const fn class(&self) -> usize {
+        (self.head >> LINK_BITS) as usize
+    }
+}
+
 impl Mini {
-    fn offer(&mut self, cells: &mut [Cell], key: u32, way: Way, class: Class, limit: u32) {
-        self.take(cells, key);
-        let full = self.used.iter().sum::<u32>() >= limit;
-        if full {
-            let Some(victim) = self.victim(cells) else {
+    fn offer(&mut self, cells: &mut [Cell], page: Page, way: Way, class: Class, limit: u32) {
+        self.take(cells, page);
+        if self.used.iter().sum::<u32>() >= limit {
+            let Some(victim) = self.victim(cells, limit) else {
                 return;
             };
             self.turn = self.turn.wrapping_add(1);
@@ -215,76 +254,120 @@ impl Mini {
             let oldest = self.oldest[victim];
             self.remove(cells, oldest);
         }
-        self.insert(cells, key, way.class(class).number());
+        self.now = self.now.wrapping_add(1);
+        self.insert(cells, page, way.class(class).number(), limit);
         self.puts += ONE;
     }
 
-    fn victim(&self, cells: &[Cell]) -> Option<usize> {
+    /// The time, in steps of a stamp.
+    const fn stamp(&self, limit: u32) -> u16 {
+        (self.now >> (limit / STEPS + 1).ilog2()) as u16
+    }
+
+    fn victim(&self, cells: &[Cell], limit: u32) -> Option<usize> {
         let mut queues = [Queue::default(); CLASSES];
         for (class, queue) in queues.iter_mut().enumerate() {
             queue.used = u64::from(self.used[class]);
             if let Some(cell) = cell(cells, self.oldest[class]) {
-                queue.oldest = self.now.wrapping_sub(cell.stamp);
+                queue.oldest = self.stamp(limit).wrapping_sub(cell.stamp).into();
             }
         }
         Order::Aged.victim(&queues)
     }
 
-    fn take(&mut self, cells: &mut [Cell], key: u32) -> bool {
-        let mut at = cells[bucket(cells, key)].head & LINK;
+    /// The first cell with this key that `wanted` wants.
+    fn find(cells: &[Cell], key: u32, wanted: impl Fn(&Cell) -> bool) -> Option<(u16, Cell)> {
+        let mut at = cells.get(bucket(cells, key))?.head & LINK;
         while let Some(cell) = cell(cells, at) {
-            if cell.key == key {
-                self.remove(cells, at);
-                return true;
+            if cell.key == key && wanted(&cell) {
+                return Some((at, cell));
             }
             at = cell.chain;
         }
-        false
+        None
     }
 
-    fn insert(&mut self, cells: &mut [Cell], key: u32, class: usize) {
-        let at = match cell(cells, self.free) {
-            Some(cell) => {
-                let chain = cell.chain;
-                core::mem::replace(&mut self.free, chain)
-            }
-            None if usize::from(self.high) < cells.len() => {
-                self.high += 1;
-                self.high
-            }
-            None => return,
+    /// Takes a page out of its block; says whether it was there.
+    fn take(&mut self, cells: &mut [Cell], page: Page) -> bool {
+        let has_it = |cell: &Cell| cell.pages & page.bit != 0;
+        let Some((at, found)) = Self::find(cells, page.key, has_it) else {
+            return false;
         };
-        self.now = self.now.wrapping_add(1);
-        let bucket = bucket(cells, key);
-        let chain = cells[bucket].head & LINK;
-        cells[bucket].head = cells[bucket].head & !LINK | at;
-        let older = self.newest[class];
-        let cell = &mut cells[usize::from(at) - 1];
-        (cell.key, cell.stamp, cell.chain) = (key, self.now, chain);
-        (cell.older, cell.newer) = (older, NONE);
-        cell.head = cell.head & LINK | (class as u16) << 14;
+        if found.pages == page.bit {
+            self.remove(cells, at);
+        } else {
+            cells[usize::from(at) - 1].pages &= !page.bit;
+            self.used[found.class()] -= 1;
+        }
+        true
+    }
+
+    /// Adds a page to its block of this class, which is the newest then.
+    fn insert(&mut self, cells: &mut [Cell], page: Page, class: usize, limit: u32) {
+        let found = Self::find(cells, page.key, |cell| cell.class() == class);
+        let (at, pages) = match found {
+            Some((at, cell)) => {
+                self.unlink(cells, at);
+                (at, cell.pages)
+            }
+            None => match self.allocate(cells, page.key) {
+                NONE => return,
+                at => (at, 0),
+            },
+        };
+        let older = core::mem::replace(&mut self.newest[class], at);
         match older {
             NONE => self.oldest[class] = at,
             older => cells[usize::from(older) - 1].newer = at,
         }
-        self.newest[class] = at;
+        let stamp = self.stamp(limit);
+        let cell = &mut cells[usize::from(at) - 1];
+        (cell.pages, cell.stamp) = (pages | page.bit, stamp);
+        (cell.older, cell.newer) = (older, NONE);
+        cell.head = cell.head & LINK | (class as u16) << LINK_BITS;
         self.used[class] += 1;
     }
 
+    /// A cell in the bucket of this key; [`NONE`] if there are no more.
+    fn allocate(&mut self, cells: &mut [Cell], key: u32) -> u16 {
+        let at = match cell(cells, self.free) {
+            Some(cell) => core::mem::replace(&mut self.free, cell.chain),
+            None if usize::from(self.high) < cells.len() => {
+                self.high += 1;
+                self.high
+            }
+            None => return NONE,
+        };
+        let bucket = bucket(cells, key);
+        let chain = cells[bucket].head & LINK;
+        cells[bucket].head = cells[bucket].head & !LINK | at;
+        let cell = &mut cells[usize::from(at) - 1];
+        (cell.key, cell.chain) = (key, chain);
+        at
+    }
+
+    /// Takes a cell out of the order of its class.
+    fn unlink(&mut self, cells: &mut [Cell], at: u16) {
+        let Some(gone) = cell(cells, at) else {
+            return;
+        };
+        match gone.older {
+            NONE => self.oldest[gone.class()] = gone.newer,
+            older => cells[usize::from(older) - 1].newer = gone.newer,
+        }
+        match gone.newer {
+            NONE => self.newest[gone.class()] = gone.older,
+            newer => cells[usize::from(newer) - 1].older = gone.older,
+        }
+    }
+
+    /// Frees a block with its pages.
     fn remove(&mut self, cells: &mut [Cell], at: u16) {
         let Some(gone) = cell(cells, at) else {
             return;
         };
-        let class = usize::from(gone.head >> 14);
-        match gone.older {
-            NONE => self.oldest[class] = gone.newer,
-            older => cells[usize::from(older) - 1].newer = gone.newer,
-        }
-        match gone.newer {
-            NONE => self.newest[class] = gone.older,
-            newer => cells[usize::from(newer) - 1].older = gone.older,
-        }
-        self.used[class] -= 1;
+        self.unlink(cells, at);
+        self.used[gone.class()] -= gone.pages.count_ones();
         let bucket = bucket(cells, gone.key);
         let mut before = cells[bucket].head & LINK;
         if before == at {

@@ -95,38 +95,65 @@ impl History {
     }
 }
 
-/// One of the small caches: key, class and when it came.
+/// A block of one class in one of the small caches.
+struct Block {
+    key: u32,
+    class: Class,
+    /// Places of its pages.
+    pages: Vec<u64>,
+    /// When the last of them came.
+    stamp: u16,
+}
+
+/// One of the small caches: blocks, the oldest first.
 #[derive(Default)]
 struct Small {
-    held: Vec<(u32, Class, u32)>,
+    held: Vec<Block>,
     now: u32,
     turn: u32,
     hits: i64,
     puts: i64,
 }
 
+/// Key of a page's block and place there.
+fn place(name: &Name) -> (u32, u64) {
+    ((name.block / 16) as u32, name.block % 16)
+}
+
 impl Small {
-    fn take(&mut self, key: u32) -> bool {
-        let before = self.held.len();
-        self.held.retain(|(held, ..)| *held != key);
-        self.held.len() < before
+    fn take(&mut self, (key, place): (u32, u64)) -> bool {
+        let mut found = false;
+        for block in self.held.iter_mut().filter(|block| block.key == key) {
+            let before = block.pages.len();
+            block.pages.retain(|held| *held != place);
+            found |= block.pages.len() < before;
+        }
+        self.held.retain(|block| !block.pages.is_empty());
+        found
     }
 
-    fn offer(&mut self, key: u32, way: Way, class: Class, limit: usize) {
-        self.take(key);
-        if self.held.len() >= limit {
+    /// Pages are counted in powers of two of them, so that a content lasts for 512 or more.
+    fn stamp(&self, limit: usize) -> u16 {
+        (self.now / (1 << (limit / 512 + 1).ilog2())) as u16
+    }
+
+    fn offer(&mut self, page: (u32, u64), way: Way, class: Class, limit: usize) {
+        self.take(page);
+        let used: usize = self.held.iter().map(|block| block.pages.len()).sum();
+        if used >= limit {
             // The oldest of the class that counts as oldest; a class is four times as young as
             // the one below it.
-            let mut leaves: Option<(u32, usize)> = None;
+            let mut leaves: Option<(u16, usize)> = None;
             for class in 0..4 {
                 let oldest = self
                     .held
                     .iter()
-                    .position(|(_, held, _)| held.number() == class);
+                    .position(|block| block.class.number() == class);
                 let Some(at) = oldest else {
                     continue;
                 };
-                let age = (self.now - self.held[at].2) / 4u32.pow(class as u32);
+                let age = self.stamp(limit).wrapping_sub(self.held[at].stamp);
+                let age = age / 4u16.pow(class as u32);
                 if leaves.is_none_or(|(most, _)| age > most) {
                     leaves = Some((age, at));
                 }
@@ -135,14 +162,27 @@ impl Small {
                 return;
             };
             self.turn += 1;
-            let floor = self.held[at].1;
+            let floor = self.held[at].class;
             if !admits(way, class, floor, self.turn) {
                 return;
             }
             self.held.remove(at);
         }
         self.now += 1;
-        self.held.push((key, way.class(class), self.now));
+        let (key, place) = page;
+        let class = way.class(class);
+        let same = |block: &Block| block.key == key && block.class == class;
+        let mut pages = match self.held.iter().position(same) {
+            Some(at) => self.held.remove(at).pages,
+            None => Vec::new(),
+        };
+        pages.push(place);
+        self.held.push(Block {
+            key,
+            class,
+            pages,
+            stamp: self.stamp(limit),
+        });
         self.puts += 1024;
     }
 }
@@ -210,9 +250,9 @@ impl Model {
             self.group = name.group;
             self.history.add(name.group, self.capacity);
         }
-        if self.policy == Policy::Adaptive && self.is_sampled(name.page) {
+        if self.policy == Policy::Adaptive && self.is_sampled(name.block) {
             for small in &mut self.smalls {
-                if small.take(name.page as u32) {
+                if small.take(place(name)) {
                     small.hits += 1024;
                 }
             }
@@ -235,10 +275,10 @@ impl Model {
             },
             _ => Class::LOWEST,
         };
-        if self.policy == Policy::Adaptive && self.is_sampled(name.page) {
+        if self.policy == Policy::Adaptive && self.is_sampled(name.block) {
             let limit = self.cells.min(self.capacity) as usize;
             for (small, way) in self.smalls.iter_mut().zip(WAYS) {
-                small.offer(name.page as u32, way, class, limit);
+                small.offer(place(name), way, class, limit);
             }
         }
         let kept = match self.policy {
@@ -283,8 +323,8 @@ impl Model {
         true
     }
 
-    fn is_sampled(&self, page: u64) -> bool {
-        self.capacity > 0 && self.cells > 0 && (page >> 40) * self.capacity < self.cells << 24
+    fn is_sampled(&self, block: u64) -> bool {
+        self.capacity > 0 && self.cells > 0 && (block >> 40) * self.capacity < self.cells << 24
     }
 
     fn choose(&mut self) {
