@@ -160,6 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Runs the scenarios on one kernel.
 fn examine(kernel: Supported, args: &Args) -> Result<Record> {
     let KernelArgs { suite, flavour } = kernel.kernel();
+    let commit = printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     // A process of its own: what one kernel does to this one must not reach the next.
     let output = Command::new(std::env::current_exe()?)
         .args(["test", "vm", "--json", "--accel", &args.accel.to_string()])
@@ -177,7 +178,7 @@ fn examine(kernel: Supported, args: &Args) -> Result<Record> {
         kernel: kernel.name(),
         release,
         date: printed(Command::new("date").args(["-u", "+%F"]))?,
-        commit: printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?,
+        commit,
         scenarios: outcome.tests,
     })
 }
