@@ -24,7 +24,7 @@ use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
 use kernel::prelude::*;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
 
 /// One registration of a guest.
