@@ -43,10 +43,18 @@ pub(crate) struct Choice {
     pub(crate) mixes: Vec<Mix>,
     /// At these sizes.
     pub(crate) sizes: Vec<u64>,
-    /// Only the engine.
-    pub(crate) only: bool,
+    /// These caches; all if there are none.
+    pub(crate) caches: Vec<String>,
     /// Only one guest, without copying.
     pub(crate) lean: bool,
+    /// In so many rounds.
+    pub(crate) rounds: usize,
+}
+
+impl Choice {
+    fn is_chosen(&self, cache: &str) -> bool {
+        self.caches.is_empty() || self.caches.iter().any(|chosen| chosen == cache)
+    }
 }
 
 /// Measures what was chosen.
@@ -69,9 +77,9 @@ pub(crate) fn run(choice: &Choice) -> Outcome {
 /// Everybody under one mix at one size, one after the other.
 fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     let mut samples = Vec::new();
-    let caches = if choice.only { &CACHES[..1] } else { &CACHES };
     let guests = if choice.lean { 1..=1 } else { 1..=2 };
-    for (cache, make) in caches.iter().copied() {
+    let chosen = CACHES.iter().filter(|(cache, _)| choice.is_chosen(cache));
+    for (cache, make) in chosen.copied() {
         for threads in guests.clone() {
             // Who is not the engine is measured with two guests only where that is quick.
             if threads == 2 && cache != ENGINE && pages > SIZES[1] {
@@ -84,7 +92,7 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
                 threads,
                 copies: false,
             };
-            samples.push(one(case, make));
+            samples.push(one(case, make, choice.rounds));
         }
     }
     if choice.lean {
@@ -98,12 +106,12 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
             threads: 1,
             copies: true,
         };
-        samples.push(one(case, make));
+        samples.push(one(case, make, choice.rounds));
     }
     samples
 }
 
-fn one(case: Case, make: Make) -> Sample {
+fn one(case: Case, make: Make, rounds: usize) -> Sample {
     // Those that evict are full; the others have room for what is on its way.
     let cache = make(
         case.pages
@@ -113,7 +121,7 @@ fn one(case: Case, make: Make) -> Sample {
                 case.pages / 8
             },
     );
-    let sample = measure(case, &*cache);
+    let sample = measure(case, &*cache, rounds);
     let Case {
         cache,
         mix,

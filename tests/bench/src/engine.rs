@@ -18,6 +18,9 @@ const SHARD_BITS: u32 = 3;
 /// Pages of an eviction batch.
 const EVICTION: u64 = 512;
 
+/// Looks at a lock that is taken, before others may run.
+const SPINS: u32 = 256;
+
 /// Pages that one shard evicts in a turn.
 const TURN: u32 = 32;
 
@@ -112,13 +115,17 @@ impl Engine {
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Store<Memory>> {
-        // Held for less than a microsecond: spinning, as the module does, beats sleeping.
+        // Held for less than a microsecond: spinning, as the module does, beats sleeping. But here
+        // who holds it may be interrupted, and then others had better let it run.
+        let mut spins = 0;
         loop {
             match self.shards[shard].try_lock() {
                 Ok(guard) => return guard,
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) if spins < SPINS => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
                 Err(TryLockError::Poisoned(error)) => panic!("{error}"),
             }
+            spins += 1;
         }
     }
 

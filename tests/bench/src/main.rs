@@ -36,16 +36,19 @@ struct Args {
     /// Only these mixes
     #[arg(long = "mix", value_enum)]
     mixes: Vec<mix::Mix>,
-    /// Only the engine, without its peers
-    #[arg(long)]
-    only: bool,
+    /// Only these caches
+    #[arg(long = "cache")]
+    caches: Vec<String>,
     /// Only these sizes, in pages
     #[arg(long = "pages")]
     pages: Vec<u64>,
     /// Only one guest, and nothing copied
     #[arg(long)]
     lean: bool,
-    /// Folder for result.json
+    /// Rounds of each case, the first of which does not count
+    #[arg(long, default_value_t = measure::ROUNDS)]
+    rounds: usize,
+    /// Folder for the result
     #[arg(long, default_value = "target/bench-engine")]
     out: PathBuf,
 }
@@ -66,8 +69,9 @@ impl Args {
         contest::Choice {
             mixes,
             sizes,
-            only: self.only,
+            caches: self.caches.clone(),
             lean: self.lean,
+            rounds: self.rounds,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 //! One case: a cache of a size under a mix, for one or two guests.
 
-use std::{sync::Barrier, thread, time::Instant};
+use std::{sync::Barrier, thread};
 
+use cpu_time::ThreadTime;
 use serde::Serialize;
 
 use crate::{
@@ -12,8 +13,9 @@ use crate::{
     mix::{Driver, Mix, Schedule, Verb},
 };
 
-/// Rounds that are measured. The first of them warms up and does not count.
-const ROUNDS: usize = 8;
+/// Rounds that are measured, if nothing else is asked for. The first of them warms up and does not
+/// count.
+pub(crate) const ROUNDS: usize = 8;
 
 /// Pages that each guest puts in a round.
 const PAGES: u64 = 1 << 17;
@@ -39,8 +41,9 @@ pub(crate) struct Sample {
     /// What was measured.
     #[serde(flatten)]
     pub(crate) case: Case,
-    /// Median over the rounds: nanoseconds for a page put and a page got (or dropped), by the
-    /// clock on the wall, all guests together.
+    /// Median over the rounds: nanoseconds for a page put and a page got (or dropped), all guests
+    /// together, by the processor time of the guest that took longest: on a machine that does
+    /// other things too, the clock on the wall says little.
     pub(crate) median_ns: f64,
     /// The fastest round.
     pub(crate) fastest_ns: f64,
@@ -52,8 +55,8 @@ pub(crate) struct Sample {
     pub(crate) index_bytes: Option<f64>,
 }
 
-/// Runs a case on an empty cache.
-pub(crate) fn measure(case: Case, cache: &dyn Cache) -> Sample {
+/// Runs a case on an empty cache, in so many rounds, of which there are at least two.
+pub(crate) fn measure(case: Case, cache: &dyn Cache, rounds: usize) -> Sample {
     let lanes = case.threads;
     let mut guests: Vec<Guest> = (0..lanes)
         .map(|lane| Guest::new(&case, lane, lanes))
@@ -63,10 +66,10 @@ pub(crate) fn measure(case: Case, cache: &dyn Cache) -> Sample {
         guest.play(&fill, cache);
     }
     let mut times = Vec::new();
-    for round in 0..ROUNDS {
-        let wall = play_together(&mut guests, cache);
+    for round in 0..rounds.max(2) {
+        let time = play_together(&mut guests, cache);
         if round > 0 {
-            times.push(wall / (PAGES * lanes) as f64);
+            times.push(time / (PAGES * lanes) as f64);
         } else {
             guests.iter_mut().for_each(|guest| guest.asked = 0);
             guests.iter_mut().for_each(|guest| guest.found = 0);
@@ -86,7 +89,8 @@ pub(crate) fn measure(case: Case, cache: &dyn Cache) -> Sample {
     }
 }
 
-/// Plays a round of each guest at the same time; says how many nanoseconds it took.
+/// Plays a round of each guest at the same time; says how many nanoseconds of processor time that
+/// took who took longest.
 fn play_together(guests: &mut [Guest], cache: &dyn Cache) -> f64 {
     let schedules: Vec<Schedule> = guests
         .iter_mut()
@@ -101,7 +105,7 @@ fn play_together(guests: &mut [Guest], cache: &dyn Cache) -> f64 {
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    let start = Instant::now();
+                    let start = ThreadTime::now();
                     guest.play(schedule, cache);
                     start.elapsed().as_nanos() as f64
                 })
