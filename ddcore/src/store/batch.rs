@@ -119,7 +119,10 @@ impl Batch {
     ) -> usize {
         let mut done = 0;
         let file = hasher.file(&first.file);
-        while done < pages && self.count < MAX_PARTS {
+        while done < pages {
+            let Some(part) = self.parts.get_mut(self.count) else {
+                break;
+            };
             let index = first.index + done as u64;
             if index > MAX_KEPT_INDEX {
                 return pages;
@@ -129,7 +132,7 @@ impl Batch {
             let mask = (u16::MAX >> (BLOCK_PAGES - count)) << page;
             let block = (index >> BLOCK_BITS) as u32;
             let group = hasher.group(file, block);
-            self.parts[self.count] = Part {
+            *part = Part {
                 file: first.file,
                 file_hash: file,
                 block,

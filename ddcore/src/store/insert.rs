@@ -273,6 +273,9 @@ const fn upper(handle: u64) -> u32 {
 /// Of how many blocks handles make parts, for their upper bits differ: none if one is too large.
 #[inline]
 fn pieces(handles: &[u64]) -> u32 {
+    if let [handle] = handles {
+        return u32::from(*handle <= MAX_HANDLE);
+    }
     let Some(first) = handles.first() else {
         return 0;
     };

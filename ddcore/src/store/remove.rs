@@ -64,13 +64,49 @@ impl<S: Storage> Store<S> {
             }
             // Nothing comes meanwhile: what was not found is not there now. But what was found may
             // have gone with a part before this one.
-            let block = self.block(number);
-            if block.index() == part.block && self.file(block.file()).is(&part.file) {
-                self.remove_found(number, part, reason, &mut sink);
-            } else {
+            let block = *self.block(number);
+            if block.index() != part.block || !self.file(block.file()).is(&part.file) {
                 self.remove_behind(part, reason, &mut sink);
+            } else if block.present() == part.mask && !block.has_leaf() {
+                self.remove_single(number, &block, part, reason, &mut sink);
+            } else {
+                self.remove_found(number, part, reason, &mut sink);
             }
         }
+    }
+
+    /// Removes the only page of a block, which is that of a part.
+    #[inline]
+    fn remove_single(
+        &mut self,
+        number: u32,
+        block: &Block,
+        part: &Part,
+        reason: Reason,
+        sink: &mut impl FnMut(usize, Removed),
+    ) {
+        let page = u64::from(part.mask.trailing_zeros());
+        let index = u64::from(part.block) << BLOCK_BITS | page;
+        let removed = Removed {
+            key: PageKey {
+                file: part.file,
+                index,
+            },
+            pool: block.pool(),
+            handle: u64::from(block.high()) << 32 | u64::from(block.body()),
+        };
+        sink(part.place(), removed);
+        self.went(block.pool(), reason, 1);
+        self.remove_block(number, block);
+    }
+
+    /// Counts pages that went.
+    #[inline]
+    fn went(&mut self, pool: u16, reason: Reason, pages: u64) {
+        self.pages -= pages;
+        let list = self.list_mut(pool);
+        list.used -= pages;
+        list.count(reason, pages);
     }
 
     /// Removes the pages of a part whose block was not where it was looked for.
@@ -189,10 +225,7 @@ impl<S: Storage> Store<S> {
             give(mask.trailing_zeros(), block.body());
             pages = 1;
         }
-        self.pages -= pages;
-        let list = self.list_mut(pool);
-        list.used -= pages;
-        list.count(reason, pages);
+        self.went(pool, reason, pages);
         self.keep(number, &block, block.present() & !mask);
     }
 
