@@ -149,6 +149,14 @@ impl<S: Storage> Store<S> {
             number => Some(self.block(number).stamp()),
         }
     }
+
+    /// When the newest pages of a pool came that are still there, as far as its blocks tell.
+    pub fn newest_stamp(&self, pool: u16) -> Option<u32> {
+        match self.newest(pool) {
+            NONE => None,
+            number => Some(self.block(number).stamp()),
+        }
+    }
 }
 
 /// How old a stamp is: by how much `now` is ahead of it. One that is newer came while we looked.

@@ -43,7 +43,9 @@ pub(crate) fn victim(store: &Store<Memory>, pool: u32, order: Order, now: u32) -
     for (queue, list) in queues.iter_mut().zip(lists(pool)) {
         let held = store.storage().lists().get(usize::from(list));
         queue.used = held.map_or(0, |held| held.used);
-        queue.oldest = store.oldest_stamp(list).map_or(0, |stamp| age(now, stamp));
+        let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(now, stamp));
+        queue.oldest = age(store.oldest_stamp(list));
+        queue.newest = age(store.newest_stamp(list));
     }
     order.victim(&queues)
 }

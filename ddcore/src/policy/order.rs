@@ -8,13 +8,17 @@ pub use ddabi::request::CLASSES;
 /// A class counts as old at this power of two times the age of the class below.
 const AGE_SHIFT: u32 = 2;
 
+/// A class is left over if its newest page is older than this power of two times the oldest below.
+const LEFT_OVER_SHIFT: u32 = 3;
+
 /// `s3`: the part of a pool that class 0 may hold.
 const SMALL_SHARE: u64 = 10;
 
 /// How the class is chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
-    /// The class whose oldest page is oldest by the reckoning of its class.
+    /// The class whose oldest page is oldest by the reckoning of its class. A class that
+    /// nobody puts into any more is reckoned like the lowest.
     Aged,
     /// Class 0 while it holds more than a tenth of the pool, then class 1.
     Small,
@@ -27,6 +31,8 @@ pub struct Queue {
     pub used: u64,
     /// Age of its oldest page, in any unit that is the same for all classes.
     pub oldest: u32,
+    /// Age of its newest page, in the same unit.
+    pub newest: u32,
 }
 
 impl Order {
@@ -47,13 +53,26 @@ impl Order {
 }
 
 /// The lowest of those that are oldest.
+///
+/// A class is left over if none of its pages came again while everything below was replaced eight
+/// times, whatever they were worth once: the guest admits in another way now, or reads something
+/// else. Pages that are worth much come in bursts, so that less is too early.
 fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
     let mut found: Option<(usize, u32)> = None;
+    let mut below = None;
     for (class, queue) in queues.iter().enumerate() {
-        let age = queue.oldest >> (AGE_SHIFT * class as u32);
-        if queue.used > 0 && found.is_none_or(|(_, most)| age > most) {
+        if queue.used == 0 {
+            continue;
+        }
+        let is_left_over = below.is_some_and(|age| queue.newest >> LEFT_OVER_SHIFT > age);
+        let age = match is_left_over {
+            true => queue.oldest,
+            false => queue.oldest >> (AGE_SHIFT * class as u32),
+        };
+        if found.is_none_or(|(_, most)| age > most) {
             found = Some((class, age));
         }
+        below = below.max(Some(queue.oldest));
     }
     found.map(|(class, _)| class)
 }

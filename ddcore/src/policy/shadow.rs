@@ -265,12 +265,17 @@ impl Mini {
     }
 
     fn victim(&self, cells: &[Cell], limit: u32) -> Option<usize> {
+        let age = |at| {
+            let stamp = cell(cells, at).map_or(0, |cell| cell.stamp);
+            u32::from(self.stamp(limit).wrapping_sub(stamp))
+        };
         let mut queues = [Queue::default(); CLASSES];
         for (class, queue) in queues.iter_mut().enumerate() {
-            queue.used = u64::from(self.used[class]);
-            if let Some(cell) = cell(cells, self.oldest[class]) {
-                queue.oldest = self.stamp(limit).wrapping_sub(cell.stamp).into();
-            }
+            *queue = Queue {
+                used: u64::from(self.used[class]),
+                oldest: age(self.oldest[class]),
+                newest: age(self.newest[class]),
+            };
         }
         Order::Aged.victim(&queues)
     }

@@ -113,6 +113,28 @@ fn a_large_folio_is_let_in_or_not_as_a_whole() {
 }
 
 #[test]
+fn a_class_of_which_nothing_came_for_long_gives_like_the_lowest() {
+    let queue = |used, oldest, newest| Queue {
+        used,
+        oldest,
+        newest,
+    };
+    let victim = |newest| {
+        let none = Queue::default();
+        Order::Aged.victim(&[queue(10, 100, 0), none, none, queue(10, 1000, newest)])
+    };
+    assert_eq!(victim(807), Some(0));
+    assert_eq!(victim(808), Some(3));
+    let alone = [
+        Queue::default(),
+        Queue::default(),
+        Queue::default(),
+        queue(1, 9, 9),
+    ];
+    assert_eq!(Order::Aged.victim(&alone), Some(3));
+}
+
+#[test]
 fn s3_knows_who_comes_again() {
     let mut pool = pool(Policy::S3);
     let verdict = |pool: &mut Pool, page| pool.offered(&name(page), false, &full(0));
@@ -167,6 +189,7 @@ fn replay(policy: Policy, page: impl Fn(u64) -> u64) -> u64 {
             let queue = &mut queues[class.number()];
             queue.used += 1;
             queue.oldest = queue.oldest.max(tick - stamp);
+            queue.newest = tick - stamp;
         }
         let victim = policy.order().victim(&queues);
         let pressure = Pressure {
@@ -257,10 +280,11 @@ proptest! {
 
     /// A victim holds something, and somebody who holds something is found.
     #[test]
-    fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4(0u32..1000)) {
+    fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u32..1000, 0u32..1000))) {
         let mut queues = [Queue::default(); CLASSES];
         for (n, queue) in queues.iter_mut().enumerate() {
-            (queue.used, queue.oldest) = (used[n], ages[n]);
+            (queue.used, queue.newest) = (used[n], ages[n].0);
+            queue.oldest = ages[n].0 + ages[n].1;
         }
         for order in [Order::Aged, Order::Small] {
             match order.victim(&queues) {

@@ -91,6 +91,11 @@ impl Cohort {
         self.present.trailing_zeros() as usize % MEMBERS
     }
 
+    /// The place of the newest member.
+    const fn last(&self) -> usize {
+        (MEMBERS - 1).wrapping_sub(self.present.leading_zeros() as usize) % MEMBERS
+    }
+
     /// Takes the next place, if there is one.
     #[inline]
     fn take_place(&mut self) -> Option<usize> {
@@ -172,6 +177,16 @@ impl<S: Storage> Store<S> {
         match list.map_or(NONE, |list| list.oldest) {
             NONE => NONE,
             cohort => self.members(cohort)[self.cohort(cohort).first()],
+        }
+    }
+
+    /// A pool's newest block; [`NONE`] if it has no blocks.
+    #[inline]
+    pub(super) fn newest(&self, pool: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(pool));
+        match list.map_or(NONE, |list| list.newest) {
+            NONE => NONE,
+            cohort => self.members(cohort)[self.cohort(cohort).last()],
         }
     }
 

@@ -179,6 +179,8 @@ impl Pair {
         expected.sort_by_key(|(age, key, _)| (*age, *key));
         let stamp = expected.first().map(|(_, _, entry)| entry.stamp);
         assert_eq!(self.store.oldest_stamp(pool), stamp);
+        let stamp = expected.last().map(|(_, _, entry)| entry.stamp);
+        assert_eq!(self.store.newest_stamp(pool), stamp);
         expected.truncate(pages as usize);
         let mut got = Vec::new();
         let count = self

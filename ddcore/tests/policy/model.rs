@@ -142,18 +142,22 @@ impl Small {
         let used: usize = self.held.iter().map(|block| block.pages.len()).sum();
         if used >= limit {
             // The oldest of the class that counts as oldest; a class is four times as young as
-            // the one below it.
+            // the one below it, but as old as it is if all below came eight times since.
             let mut leaves: Option<(u16, usize)> = None;
+            let age = |block: &Block| self.stamp(limit).wrapping_sub(block.stamp);
             for class in 0..4 {
-                let oldest = self
-                    .held
-                    .iter()
-                    .position(|block| block.class.number() == class);
-                let Some(at) = oldest else {
+                let held = |block: &&Block| block.class.number() == class;
+                let Some(at) = self.held.iter().position(|block| held(&block)) else {
                     continue;
                 };
-                let age = self.stamp(limit).wrapping_sub(self.held[at].stamp);
-                let age = age / 4u16.pow(class as u32);
+                let newest = self.held.iter().rfind(held).map_or(0, age);
+                let below = |block: &&Block| block.class.number() < class;
+                let below = self.held.iter().filter(below).map(age).max();
+                let divisor = match below {
+                    Some(below) if newest / 8 > below => 1,
+                    _ => 4u16.pow(class as u32),
+                };
+                let age = age(&self.held[at]) / divisor;
                 if leaves.is_none_or(|(most, _)| age > most) {
                     leaves = Some((age, at));
                 }

@@ -378,9 +378,9 @@ impl Host {
         for (class, queue) in queues.iter_mut().enumerate() {
             let list = list(id.pool, class);
             queue.used = vm.store.storage().lists[usize::from(list)].used;
-            if let Some(stamp) = vm.store.oldest_stamp(list) {
-                queue.oldest = age(self.now(), stamp);
-            }
+            let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(self.now(), stamp));
+            queue.oldest = age(vm.store.oldest_stamp(list));
+            queue.newest = age(vm.store.newest_stamp(list));
         }
         vm.pools[id.pool].order.victim(&queues)
     }
