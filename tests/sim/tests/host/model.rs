@@ -214,17 +214,28 @@ impl Model {
                 let highest = (0..4).rev().find(|class| size(*class) > 0);
                 oldest(if small { 0 } else { highest? })
             }
-            // A class counts as four times as young as the class below; of equals the lowest.
+            // A class counts as four times as young as the class below, unless none of it came
+            // while all below was replaced eight times; of equals the lowest.
             Order::Aged => {
+                let age = |at: usize| self.puts - self.held[at].came;
+                let newest = |class| {
+                    let mut held = self.held.iter();
+                    held.rposition(|held| held.id == id && held.class == class)
+                };
                 let mut most: Option<(u64, usize)> = None;
+                let mut below = None;
                 for class in 0..4 {
-                    let Some(at) = oldest(class) else {
+                    let (Some(at), Some(last)) = (oldest(class), newest(class)) else {
                         continue;
                     };
-                    let age = (self.puts - self.held[at].came) / 4u64.pow(class as u32);
-                    if most.is_none_or(|(oldest, _)| age > oldest) {
-                        most = Some((age, at));
+                    let divisor = match below {
+                        Some(below) if age(last) / 8 > below => 1,
+                        _ => 4u64.pow(class as u32),
+                    };
+                    if most.is_none_or(|(oldest, _)| age(at) / divisor > oldest) {
+                        most = Some((age(at) / divisor, at));
                     }
+                    below = below.max(Some(age(at)));
                 }
                 most.map(|(_, at)| at)
             }
