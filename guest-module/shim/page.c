@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Folios, mappings and inodes, as Rust needs to see them. */
 
+#include <linux/blkdev.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
@@ -81,6 +82,15 @@ bool dd_mapping_learn(struct address_space *mapping)
 	return i < ARRAY_SIZE(dd_tables);
 }
 
+/*
+ * A file that is DAX for some time is written without a word to anybody, and its
+ * pages from before would be found again after it.
+ */
+static bool dd_may_become_dax(const struct super_block *sb)
+{
+	return sb->s_bdev && blk_queue_dax(bdev_get_queue(sb->s_bdev));
+}
+
 void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 {
 	struct inode *inode = mapping->host;
@@ -94,7 +104,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (!S_ISREG(inode->i_mode) || !dd_table_known(mapping->a_ops))
 		flags |= DD_MAPPING_FOREIGN;
 	if (IS_DAX(inode) || IS_ENCRYPTED(inode) || IS_VERITY(inode) ||
-	    IS_SWAPFILE(inode) || IS_NOQUOTA(inode))
+	    IS_SWAPFILE(inode) || IS_NOQUOTA(inode) || dd_may_become_dax(inode->i_sb))
 		flags |= DD_MAPPING_SPECIAL;
 	if (atomic_read(&inode->i_dio_count))
 		flags |= DD_MAPPING_DIRECT;
