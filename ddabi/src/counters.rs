@@ -149,6 +149,8 @@ pub struct HostCounters {
     pub shrunk: u64,
     /// Eviction notices that found no room.
     pub notices_lost: u64,
+    /// Events not sent, because a VM caused too many of them.
+    pub events_dropped: u64,
     /// Gauge: bytes of index memory.
     pub index_bytes: u64,
 }

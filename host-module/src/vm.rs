@@ -168,6 +168,9 @@ impl Vm {
     /// Sends an event about this VM, unless there were too many of it.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
         if !self.events.lock().take() {
+            if let Some(host) = crate::ffi::host() {
+                host.tier.totals.events_dropped.add(1);
+            }
             return;
         }
         let known = [

@@ -39,7 +39,7 @@ counters! {
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
         retries refused_fault refused_memory vms_came vms_went eviction_batches evicted shrunk
-        notices_lost index_bytes
+        notices_lost events_dropped index_bytes
     }
 }
 
