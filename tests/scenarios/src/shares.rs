@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 
 use anyhow::Result;
 use ddlab::{
-    Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle, wait,
+    Accel, Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle, wait,
 };
 
 use crate::{
@@ -51,16 +51,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Ok(ddctl::vm(vms, "left")?.container("a")?.used_pages)
     })?);
     let _b = read_for_ever(&left, "b")?;
-    targets.extend(follow(
-        &dir,
-        "containers",
-        stage.host(),
-        containers,
-        || {
-            ddctl::run(&left, "set-weight a 30")?;
-            ddctl::run(&left, "set-weight b 70").map(drop)
-        },
-    )?);
+    targets.extend(follow(&dir, "containers", &stage, containers, || {
+        ddctl::run(&left, "set-weight a 30")?;
+        ddctl::run(&left, "set-weight b 70").map(drop)
+    })?);
 
     let right = guest(&stage, "right", &["c"])?;
     right.cgroup("c", &[("memory.max", "12M")])?;
@@ -71,7 +65,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         Ok(ddctl::vm(vms, "left")?.used_pages)
     })?);
     let _c = read_for_ever(&right, "c")?;
-    targets.extend(follow(&dir, "VMs", stage.host(), vms, || {
+    targets.extend(follow(&dir, "VMs", &stage, vms, || {
         ddctl::run(stage.host(), "set-weight left 30")?;
         ddctl::run(stage.host(), "set-weight right 70").map(drop)
     })?);
@@ -121,10 +115,16 @@ fn lent(host: &Machine, who: &str, used: fn(&[Vm]) -> Result<u64>) -> Result<Tar
 fn follow(
     dir: &Path,
     who: &str,
-    host: &Machine,
+    stage: &Stage<'_>,
     peers: Peers,
     change: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<Target>> {
+    let host = stage.host();
+    // How many pages an emulator moves in a second is its machine's affair, not ours.
+    let soon = match stage.lab.config().accel {
+        Accel::Tcg => 6.0,
+        _ => 2.0,
+    };
     wait::until(&format!("the {who} have their shares"), || {
         let off = deviation(&peers(&ddctl::vms(host)?)?);
         Ok((off <= OFF).then_some(()))
@@ -147,7 +147,7 @@ fn follow(
         off("30:70", &after),
         Target::at_most(
             format!("shares: {who}, from the change to the new shares"),
-            2.0,
+            soon,
             settled.unwrap_or(f64::INFINITY),
             "s",
         ),
