@@ -5,6 +5,9 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "heap"))]
+extern crate alloc;
+
 pub mod account;
 pub mod curve;
 pub mod link;

@@ -25,7 +25,7 @@
 //!   grow and shrink by one bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a
 //!   pool;
 //! - [`insert`], [`remove`], [`walk`]: the operations;
-//! - [`segment`], [`arena`], [`trim`]: memory, and giving it back.
+//! - [`segment`], [`arena`], [`trim`]: memory, and giving it back; `heap`: memory outside kernels.
 
 mod arena;
 pub mod batch;
@@ -35,6 +35,8 @@ mod cohort;
 mod fifo;
 mod file;
 pub mod hash;
+#[cfg(any(test, feature = "heap"))]
+mod heap;
 mod insert;
 mod leaf;
 mod remove;
@@ -48,6 +50,8 @@ pub use batch::{Batch, Group, Part};
 pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_POOL, STAMP_BITS};
 pub use fifo::{List, Reason};
 pub use hash::Hasher;
+#[cfg(any(test, feature = "heap"))]
+pub use heap::Heap;
 pub use remove::Removed;
 pub use segment::{Kind, Segment};
 pub use walk::{Cursor, Walk};

@@ -6,8 +6,8 @@ use crate::shard::Memory;
 use core::ops::Range;
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::CLASSES;
-use ddcore::policy::order::{Order, Queue};
-use ddcore::store::{age, Storage, Store};
+use ddcore::policy::Order;
+use ddcore::store::{Storage, Store};
 
 /// The list of a pool's pages of a class; both are within their bounds.
 pub(crate) const fn list(pool: u32, class: u8) -> u16 {
@@ -39,15 +39,7 @@ pub(crate) fn has_pages(store: &Store<Memory>, list: u16) -> bool {
 ///
 /// Pages are spread over the shards by hash, so that each is a fair sample of the pool.
 pub(crate) fn victim(store: &Store<Memory>, pool: u32, order: Order, now: u32) -> Option<usize> {
-    let mut queues = [Queue::default(); CLASSES];
-    for (queue, list) in queues.iter_mut().zip(lists(pool)) {
-        let held = store.storage().lists().get(usize::from(list));
-        queue.used = held.map_or(0, |held| held.used);
-        let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(now, stamp));
-        queue.oldest = age(store.oldest_stamp(list));
-        queue.newest = age(store.newest_stamp(list));
-    }
-    order.victim(&queues)
+    order.victim_in(store, list(pool, 0), now)
 }
 
 const _: () = assert!(MAX_POOLS as usize * CLASSES <= u16::MAX as usize);

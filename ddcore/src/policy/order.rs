@@ -2,6 +2,8 @@
 
 //! The host's half: which class of a pool gives.
 
+use crate::store::{age, Storage, Store};
+
 /// Classes of a pool; the host keeps a list for each, in the order the pages came.
 pub use ddabi::request::CLASSES;
 
@@ -36,6 +38,25 @@ pub struct Queue {
 }
 
 impl Order {
+    /// The class of a pool that gives a page of this store, whose lists of that pool begin at
+    /// `first_list`; `None` if the store has no page of the pool. `now` is the stamp of the time.
+    pub fn victim_in<S: Storage>(
+        self,
+        store: &Store<S>,
+        first_list: u16,
+        now: u32,
+    ) -> Option<usize> {
+        let mut queues = [Queue::default(); CLASSES];
+        for (queue, list) in queues.iter_mut().zip(first_list..) {
+            let held = store.storage().lists().get(usize::from(list));
+            queue.used = held.map_or(0, |held| held.used);
+            let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(now, stamp));
+            queue.oldest = age(store.oldest_stamp(list));
+            queue.newest = age(store.newest_stamp(list));
+        }
+        self.victim(&queues)
+    }
+
     /// The class that gives a page; `None` if there is no page.
     pub fn victim(self, queues: &[Queue; CLASSES]) -> Option<usize> {
         match self {

@@ -10,30 +10,6 @@ use std::collections::BTreeMap;
 
 const POOLS: u16 = 3;
 
-#[derive(Debug, Default)]
-struct Memory {
-    segments: [Vec<Box<Segment>>; Kind::ALL.len()],
-    lists: Vec<List>,
-}
-
-impl Storage for Memory {
-    fn segments(&self, kind: Kind) -> usize {
-        self.segments[kind as usize].len()
-    }
-    fn segment(&self, kind: Kind, number: usize) -> &Segment {
-        &self.segments[kind as usize][number]
-    }
-    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
-        &mut self.segments[kind as usize][number]
-    }
-    fn lists(&self) -> &[List] {
-        &self.lists
-    }
-    fn lists_mut(&mut self) -> &mut [List] {
-        &mut self.lists
-    }
-}
-
 /// A page of the model.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -44,7 +20,7 @@ struct Entry {
 
 /// The store under test beside its model: pages by key, with a number that tells their age.
 struct Pair {
-    store: Store<Memory>,
+    store: Store<Heap>,
     model: BTreeMap<PageKey, (Entry, u64)>,
     age: u64,
     handle: u64,
@@ -54,10 +30,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let memory = Memory {
-            lists: vec![List::default(); POOLS.into()],
-            ..Memory::default()
-        };
+        let memory = Heap::with_lists(POOLS.into());
         Self {
             store: Store::new(memory, Hasher::new(0x1234_5678_9abc_def0)),
             model: BTreeMap::new(),
@@ -224,7 +197,7 @@ impl Pair {
         let (mut got, mut cursor) = (Vec::new(), Cursor::default());
         let condemned = |file: &FileKey| file.filesystem == filesystem;
         let mut step = || {
-            trim(&mut self.store, 13);
+            self.store.trim_and_free(13);
             self.store
                 .sweep(&mut cursor, 16, Reason::Flush, condemned, |page| {
                     got.push(page);
@@ -308,7 +281,7 @@ impl Pair {
     }
 
     fn trim(&mut self, steps: u32) {
-        trim(&mut self.store, steps);
+        self.store.trim_and_free(steps);
     }
 
     /// After every step: conservation, and counters as expected.
@@ -374,20 +347,9 @@ fn block_of(key: &PageKey) -> std::ops::RangeInclusive<PageKey> {
     page(first)..=page(first + 15)
 }
 
-fn supply(store: &mut Store<Memory>, parts: usize) {
+fn supply(store: &mut Store<Heap>, parts: usize) {
     // A part may need a block for each of its pages, if their handles are far apart.
-    while let Some(kind) = store.lack(parts * BLOCK_PAGES) {
-        let segments = &mut store.storage_mut().segments[kind as usize];
-        segments.push(Box::new(Segment::EMPTY));
-    }
-}
-
-fn trim(store: &mut Store<Memory>, steps: u32) {
-    store.trim(steps);
-    for kind in Kind::ALL {
-        let needed = store.needed(kind);
-        store.storage_mut().segments[kind as usize].truncate(needed);
-    }
+    store.supply(parts * BLOCK_PAGES);
 }
 
 fn removed(key: PageKey, entry: &Entry) -> Removed {
@@ -512,7 +474,7 @@ fn page(inode: u64, index: u64) -> PageKey {
     PageKey { file, index }
 }
 
-fn refused(store: &mut Store<Memory>, pool: u16, handle: u64) -> usize {
+fn refused(store: &mut Store<Heap>, pool: u16, handle: u64) -> usize {
     let mut batch = Batch::new();
     assert_eq!(batch.add(&store.hasher, &page(1, 1), 1, (0, pool)), 1);
     let mut replaced = 0;
@@ -525,7 +487,7 @@ fn refused(store: &mut Store<Memory>, pool: u16, handle: u64) -> usize {
 
 #[test]
 fn a_store_without_memory_refuses() {
-    let mut store = Store::new(Memory::default(), Hasher::new(1));
+    let mut store = Store::new(Heap::default(), Hasher::new(1));
     assert!(store.lack(1).is_some());
     assert_eq!(refused(&mut store, 0, 1), 0);
     assert_eq!(store.remove_oldest(0, 1, Reason::Eviction, |_| ()), 0);
@@ -555,27 +517,20 @@ fn memory_goes_back_when_pages_go() {
     for index in 0..10_000 {
         pair.insert(&[(page(index % 7, index / 7 * 16), 2)], (index % 3) as u16);
     }
-    let segments = |pair: &Pair| {
-        pair.store
-            .storage()
-            .segments
-            .iter()
-            .map(Vec::len)
-            .sum::<usize>()
-    };
-    let full = segments(&pair);
+    let bytes = |pair: &Pair| pair.store.storage().bytes();
+    let full = bytes(&pair);
     // A block, its slots and owner, a leaf of 64 bytes: for 2 pages less than 64 each.
-    assert!(full * size_of::<Segment>() < 20_000 * 64, "{full}");
+    assert!(full < 20_000 * 64, "{full}");
     for _ in 0..20 {
         (0..POOLS).for_each(|pool| pair.evict(pool, 300));
     }
     pair.trim(u32::MAX);
-    assert!(segments(&pair) < full / 6, "{}", segments(&pair));
+    assert!(bytes(&pair) < full / 6, "{}", bytes(&pair));
     pair.check_counters();
     pair.check_all();
     (0..POOLS).for_each(|pool| pair.evict(pool, u32::MAX));
     pair.trim(u32::MAX);
-    assert_eq!(segments(&pair), 0);
+    assert_eq!(bytes(&pair), 0);
 }
 
 #[test]
@@ -584,8 +539,7 @@ fn a_page_alone_costs_less_than_56_bytes() {
     for index in 0..20_000 {
         pair.insert(&[(page(1, index * 16), 1)], 0);
     }
-    let segments: usize = pair.store.storage().segments.iter().map(Vec::len).sum();
-    assert!(segments * size_of::<Segment>() < 20_000 * 56);
+    assert!(pair.store.storage().bytes() < 20_000 * 56);
 }
 
 /// A store that is trimmed while it is swept, as the host does, keeps nothing back.

@@ -4,7 +4,7 @@
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::account::Account;
-use ddcore::store::{Batch, Hasher, Kind, List, Reason, Segment, Storage, Store};
+use ddcore::store::{Batch, Hasher, Heap, Reason, Store};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -13,36 +13,12 @@ use crate::number::Sound;
 
 const HASHER: Hasher = Hasher::new(1);
 
-#[derive(Debug, Default)]
-struct Memory {
-    segments: [Vec<Segment>; Kind::ALL.len()],
-    lists: Vec<List>,
-}
-
-impl Storage for Memory {
-    fn segments(&self, kind: Kind) -> usize {
-        self.segments[kind as usize].len()
-    }
-    fn segment(&self, kind: Kind, number: usize) -> &Segment {
-        &self.segments[kind as usize][number]
-    }
-    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
-        &mut self.segments[kind as usize][number]
-    }
-    fn lists(&self) -> &[List] {
-        &self.lists
-    }
-    fn lists_mut(&mut self) -> &mut [List] {
-        &mut self.lists
-    }
-}
-
 /// A host with one session of one shard, as the host module puts it together.
 struct Host {
     capacity: u64,
     tier: Account<Sound>,
     session: Account<Sound>,
-    shard: Mutex<Store<Memory>>,
+    shard: Mutex<Store<Heap>>,
     /// One eviction at a time.
     roster: Mutex<()>,
     /// Does it wrong: books what came only after the lock is gone.
@@ -51,15 +27,11 @@ struct Host {
 
 impl Host {
     fn new(capacity: u64, late: bool) -> Arc<Self> {
-        let memory = Memory {
-            lists: vec![List::default()],
-            ..Memory::default()
-        };
         Arc::new(Self {
             capacity,
             tier: Account::new(),
             session: Account::new(),
-            shard: Mutex::new(Store::new(memory, HASHER)),
+            shard: Mutex::new(Store::new(Heap::with_lists(1), HASHER)),
             roster: Mutex::new(()),
             late,
         })
@@ -96,9 +68,7 @@ impl Host {
         }
         let (mut stored, mut replaced) = (0, 0);
         let mut store = self.shard.lock().unwrap();
-        while let Some(kind) = store.lack(1) {
-            store.storage_mut().segments[kind as usize].push(Segment::EMPTY);
-        }
+        store.supply(1);
         batch(page).by_shard(0, |_, group| {
             let older = |_, page: ddcore::store::Removed| {
                 page.into_handle();

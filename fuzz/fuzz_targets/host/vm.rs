@@ -7,12 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddabi::key::{FileKey, PageKey};
 use ddabi::request::{CLASSES, Run};
 use ddcore::partition::Entity;
-use ddcore::policy::order::Queue;
 use ddcore::request::{Range, Settings};
 use ddcore::sequence::{Sequence, Verdict, WINDOW};
-use ddcore::store::{
-    Batch, Cursor, Group, Hasher, Kind, List, Reason, Removed, Segment, Storage, Store, Walk, age,
-};
+use ddcore::store::{Batch, Cursor, Group, Hasher, Heap, List, Reason, Removed, Store, Walk};
 
 /// Binary logarithm of the number of shards.
 const SHARD_BITS: u32 = 2;
@@ -23,31 +20,7 @@ const STEP: u32 = 32;
 /// Indices above are not kept.
 const KEPT: u64 = 1 << 36;
 
-#[derive(Default)]
-struct Memory {
-    segments: [Vec<Segment>; Kind::ALL.len()],
-    lists: Vec<List>,
-}
-
-impl Storage for Memory {
-    fn segments(&self, kind: Kind) -> usize {
-        self.segments[kind as usize].len()
-    }
-    fn segment(&self, kind: Kind, number: usize) -> &Segment {
-        &self.segments[kind as usize][number]
-    }
-    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
-        &mut self.segments[kind as usize][number]
-    }
-    fn lists(&self) -> &[List] {
-        &self.lists
-    }
-    fn lists_mut(&mut self) -> &mut [List] {
-        &mut self.lists
-    }
-}
-
-type Shard = Store<Memory>;
+type Shard = Store<Heap>;
 
 /// The plain map: the list a page is on, and its handle.
 type Model = BTreeMap<PageKey, (u16, u64)>;
@@ -74,34 +47,17 @@ fn gone(model: &mut Model, page: Removed) {
     assert_eq!(model.remove(&key), Some((pool, page.into_handle())));
 }
 
-/// As many segments as `parts` need.
-fn supply(store: &mut Shard, parts: usize) {
-    while let Some(kind) = store.lack(parts) {
-        store.storage_mut().segments[kind as usize].push(Segment::EMPTY);
-    }
-}
-
 /// Gives memory back, as the host module does after each operation.
 fn tidy(store: &mut Shard) {
     if store.is_slack() {
-        store.trim(128);
-        for kind in Kind::ALL {
-            let needed = store.needed(kind);
-            store.storage_mut().segments[kind as usize].truncate(needed);
-        }
+        store.trim_and_free(128);
     }
 }
 
 impl Vm {
     pub(crate) fn new(id: u64) -> Self {
         let hasher = Hasher::new(id);
-        let shard = |_| {
-            let memory = Memory {
-                lists: vec![List::default(); POOLS * CLASSES],
-                ..Memory::default()
-            };
-            Store::new(memory, hasher)
-        };
+        let shard = |_| Store::new(Heap::with_lists(POOLS * CLASSES), hasher);
         let mut pools = [None; POOLS];
         pools[0] = Some(Settings::DEFAULT);
         Self {
@@ -192,7 +148,7 @@ impl Vm {
     pub(crate) fn put(&mut self, runs: &[(Run, usize)], handles: &[u64], stamp: u32) {
         let mut older = Vec::new();
         self.by_shard(runs.iter().copied(), |store, _, group| {
-            supply(store, group.len());
+            store.supply(group.len());
             let mut parts = 0;
             let older = |_, page: Removed| {
                 older.push((*page.key(), (page.pool(), page.into_handle())));
@@ -283,7 +239,7 @@ impl Vm {
         for store in &mut self.shards {
             let mut cursor = Cursor::default();
             loop {
-                supply(store, 2 * STEP as usize);
+                store.supply(2 * STEP as usize);
                 let step = store.migrate(file, (to, stamp), &mut cursor, STEP, |_, _| {});
                 if step == Walk::Done {
                     break;
@@ -320,14 +276,8 @@ impl Vm {
         while evicted < pages && dry < self.shards.len() {
             self.rotor = (self.rotor + 1) % self.shards.len();
             let store = &mut self.shards[self.rotor];
-            let mut queues = [Queue::default(); CLASSES];
-            for (class, queue) in (0..).zip(&mut queues) {
-                let list = list(pool as u32, class);
-                queue.used = store.storage().lists[usize::from(list)].used;
-                queue.oldest = store.oldest_stamp(list).map_or(0, |stamp| age(now, stamp));
-            }
             let mut got = 0;
-            if let Some(class) = order.victim(&queues) {
+            if let Some(class) = order.victim_in(store, list(pool as u32, 0), now) {
                 let (model, list) = (&mut self.model, list(pool as u32, class as u8));
                 let wanted = u64::from(STEP).min(pages - evicted) as u32;
                 got = store.remove_oldest(list, wanted, Reason::Eviction, |page| {

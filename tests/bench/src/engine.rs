@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
-use ddcore::store::{Batch, Group, Hasher, Kind, List, Reason, Removed, Segment, Storage, Store};
+use ddcore::store::{Batch, Group, Hasher, Heap, Reason, Removed, Store};
 
 use crate::{cache::Cache, mix::Run};
 
@@ -24,37 +24,7 @@ const SPINS: u32 = 256;
 /// Pages that one shard evicts in a turn.
 const TURN: u32 = 32;
 
-/// Memory of a shard, allocated a page at a time as in the host module.
-#[derive(Default)]
-struct Memory {
-    segments: [Vec<Box<Segment>>; Kind::ALL.len()],
-    lists: Vec<List>,
-}
-
-impl Storage for Memory {
-    #[inline]
-    fn segments(&self, kind: Kind) -> usize {
-        self.segments[kind as usize].len()
-    }
-    #[inline]
-    fn segment(&self, kind: Kind, number: usize) -> &Segment {
-        &self.segments[kind as usize][number]
-    }
-    #[inline]
-    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
-        &mut self.segments[kind as usize][number]
-    }
-    #[inline]
-    fn lists(&self) -> &[List] {
-        &self.lists
-    }
-    #[inline]
-    fn lists_mut(&mut self) -> &mut [List] {
-        &mut self.lists
-    }
-}
-
-type Shard = Mutex<Store<Memory>>;
+type Shard = Mutex<Store<Heap>>;
 
 /// One VM with one pool on a tier of its own.
 pub(crate) struct Engine {
@@ -72,13 +42,7 @@ impl Engine {
     /// An engine for so many pages.
     pub(crate) fn new(capacity: u64) -> Self {
         let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
-        let shard = || {
-            let memory = Memory {
-                lists: vec![List::default()],
-                ..Memory::default()
-            };
-            Mutex::new(Store::new(memory, hasher))
-        };
+        let shard = || Mutex::new(Store::new(Heap::with_lists(1), hasher));
         Self {
             hasher,
             shards: (0..1 << SHARD_BITS).map(|_| shard()).collect(),
@@ -90,7 +54,7 @@ impl Engine {
     }
 
     /// Works on all parts of some runs, a batch at a time, shard by shard.
-    fn work(&self, runs: &[Run], mut work: impl FnMut(&mut Store<Memory>, &Group<'_>)) {
+    fn work(&self, runs: &[Run], mut work: impl FnMut(&mut Store<Heap>, &Group<'_>)) {
         let mut batch = Batch::new();
         let mut place = 0;
         for run in runs {
@@ -114,7 +78,7 @@ impl Engine {
         });
     }
 
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Store<Memory>> {
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Store<Heap>> {
         // Held for less than a microsecond: spinning, as the module does, beats sleeping. But here
         // who holds it may be interrupted, and then others had better let it run.
         let mut spins = 0;
@@ -174,10 +138,7 @@ impl Cache for Engine {
         }
         let (mut replaced, mut stored) = (0, 0);
         self.work(runs, |store, group| {
-            while let Some(kind) = store.lack(group.len()) {
-                let segments = &mut store.storage_mut().segments[kind as usize];
-                segments.push(Box::new(Segment::EMPTY));
-            }
+            store.supply(group.len());
             let drop = |_, page: Removed| {
                 std::hint::black_box(page.into_handle());
                 replaced += 1;
@@ -204,8 +165,7 @@ impl Cache for Engine {
     fn index_bytes(&self) -> Option<u64> {
         let bytes = |shard: &Shard| {
             let store = shard.lock().expect("no panic under the lock");
-            let segments = store.storage().segments.iter().map(Vec::len);
-            (segments.sum::<usize>() * size_of::<Segment>()) as u64
+            store.storage().bytes() as u64
         };
         Some(self.shards.iter().map(bytes).sum())
     }

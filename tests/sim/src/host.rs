@@ -7,11 +7,8 @@
 
 use crate::page::Page;
 use ddcore::partition::{Entity, entitle, victim};
-use ddcore::policy::order::Queue;
 use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full, pressure};
-use ddcore::store::{
-    Batch, Group, Hasher, Kind, List, Reason, Removed, Segment, Storage, Store, age,
-};
+use ddcore::store::{Batch, Group, Hasher, Heap, List, Reason, Removed, Store, age};
 
 /// How the tier is divided.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,30 +43,6 @@ pub struct Counts {
     pub evictions: u64,
 }
 
-#[derive(Debug, Default)]
-struct Memory {
-    segments: [Vec<Segment>; Kind::ALL.len()],
-    lists: Vec<List>,
-}
-
-impl Storage for Memory {
-    fn segments(&self, kind: Kind) -> usize {
-        self.segments[kind as usize].len()
-    }
-    fn segment(&self, kind: Kind, number: usize) -> &Segment {
-        &self.segments[kind as usize][number]
-    }
-    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
-        &mut self.segments[kind as usize][number]
-    }
-    fn lists(&self) -> &[List] {
-        &self.lists
-    }
-    fn lists_mut(&mut self) -> &mut [List] {
-        &mut self.lists
-    }
-}
-
 #[derive(Debug)]
 struct Pool {
     weight: u32,
@@ -80,14 +53,14 @@ struct Pool {
 #[derive(Debug)]
 struct Vm {
     weight: u32,
-    store: Store<Memory>,
+    store: Store<Heap>,
     batch: Batch,
     pools: Vec<Pool>,
 }
 
 impl Vm {
     /// Looks for a page in the store, which belongs to `list` if it is put.
-    fn visit(&mut self, page: Page, list: u16, visit: impl FnOnce(&mut Store<Memory>, &Group<'_>)) {
+    fn visit(&mut self, page: Page, list: u16, visit: impl FnOnce(&mut Store<Heap>, &Group<'_>)) {
         let Self { store, batch, .. } = self;
         batch.add(&HASHER, &page.key(), 1, (0, list));
         let mut visit = Some(visit);
@@ -142,7 +115,7 @@ impl Host {
     pub fn add_vm(&mut self, weight: u32) -> usize {
         self.vms.push(Vm {
             weight,
-            store: Store::new(Memory::default(), HASHER),
+            store: Store::new(Heap::default(), HASHER),
             batch: Batch::new(),
             pools: Vec::new(),
         });
@@ -219,9 +192,7 @@ impl Host {
         let now = self.now();
         let (mut stored, mut replaced) = (0, 0);
         self.vms[id.vm].visit(page, list(id.pool, class.number()), |store, group| {
-            while let Some(kind) = store.lack(group.len()) {
-                store.storage_mut().segments[kind as usize].push(Segment::EMPTY);
-            }
+            store.supply(group.len());
             let drop = |_, page: Removed| {
                 page.into_handle();
                 replaced += 1;
@@ -374,20 +345,13 @@ impl Host {
 
     fn next_class(&self, id: PoolId) -> Option<usize> {
         let vm = &self.vms[id.vm];
-        let mut queues = [Queue::default(); CLASSES];
-        for (class, queue) in queues.iter_mut().enumerate() {
-            let list = list(id.pool, class);
-            queue.used = vm.store.storage().lists[usize::from(list)].used;
-            let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(self.now(), stamp));
-            queue.oldest = age(vm.store.oldest_stamp(list));
-            queue.newest = age(vm.store.newest_stamp(list));
-        }
-        vm.pools[id.pool].order.victim(&queues)
+        let order = vm.pools[id.pool].order;
+        order.victim_in(&vm.store, list(id.pool, 0), self.now())
     }
 }
 
 /// Frees the oldest pages of a list; says how many that were.
-fn remove_oldest(store: &mut Store<Memory>, list: u16, pages: u32, reason: Reason) -> u64 {
+fn remove_oldest(store: &mut Store<Heap>, list: u16, pages: u32, reason: Reason) -> u64 {
     let free = |page: Removed| {
         page.into_handle();
     };
