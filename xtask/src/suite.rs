@@ -5,9 +5,10 @@
 use clap::ValueEnum;
 
 /// Where kernels come from.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Suite {
     /// Debian 13 with its backports
+    #[default]
     TrixieBackports,
     /// Debian unstable
     Sid,
@@ -47,11 +48,12 @@ impl Suite {
 }
 
 /// Debian's kernel flavours.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Flavour {
     /// For every machine
     Amd64,
     /// For virtual machines
+    #[default]
     CloudAmd64,
 }
 
@@ -65,22 +67,13 @@ impl Flavour {
     }
 }
 
-impl Default for KernelArgs {
-    fn default() -> Self {
-        Self {
-            suite: Suite::TrixieBackports,
-            flavour: Flavour::CloudAmd64,
-        }
-    }
-}
-
 /// Options of every verb that needs a kernel.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct KernelArgs {
     /// Suite the kernel is taken from
-    #[arg(long, value_enum, default_value = "trixie-backports")]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) suite: Suite,
     /// Flavour of the kernel
-    #[arg(long, value_enum, default_value = "cloud-amd64")]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) flavour: Flavour,
 }
