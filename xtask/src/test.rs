@@ -6,7 +6,7 @@ mod cargo;
 mod libtest;
 mod vm;
 
-use std::{process::ExitCode, time::Instant};
+use std::{num::NonZeroUsize, process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Accelerator of the host machine: kvm, tcg or auto
     #[arg(long, default_value = "auto")]
     accel: Accel,
+    /// Labs that run scenarios side by side; as many as the machine carries when not given
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,

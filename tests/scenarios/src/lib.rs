@@ -31,21 +31,21 @@ mod work;
 
 use ddlab::Scenario;
 
-/// The scenarios of every run, the quickest first.
+/// The scenarios of every run. The longest come early, so that labs side by side end together.
 #[must_use]
 pub fn all() -> &'static [Scenario] {
     &[
         bad_input::BAD_INPUT,
         policy::POLICY,
         stream::STREAM,
-        reboot::REBOOT,
-        reclaim::RECLAIM,
-        shares::SHARES,
-        shrinker::SHRINKER,
+        deaths::DEATHS,
         coherence::COHERENCE,
         small_files::SMALL_FILES,
+        reclaim::RECLAIM,
+        shares::SHARES,
         policies::POLICIES,
-        deaths::DEATHS,
+        shrinker::SHRINKER,
+        reboot::REBOOT,
     ]
 }
 

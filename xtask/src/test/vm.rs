@@ -2,10 +2,19 @@
 
 //! Scenarios on real kernels.
 
-use std::fs;
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use anyhow::{Result, bail};
-use ddlab::{Context, Scenario, Verdict, selftest};
+use ddlab::{Accel, Context, Scenario, Verdict, selftest};
+use rustix::system::sysinfo;
 
 use super::{Args, Layer, Listed, Outcome, Test};
 use crate::{
@@ -13,6 +22,11 @@ use crate::{
     image::{self, Content},
     package, workspace,
 };
+
+/// What a lab needs of this machine's memory, in bytes, with what it caches of the images.
+const MEMORY_EACH: u64 = 8 << 30;
+/// More would wait for the longest scenario alone.
+const MOST_LABS: usize = 4;
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -67,7 +81,7 @@ pub(super) fn list(scenarios: &[Scenario]) -> Vec<Listed> {
 
 pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) -> Result<()> {
     package::install_missing()?;
-    // Two labs at a time would starve each other, and share the images.
+    // Labs of two runs would starve each other, and share the images.
     let _lock = cache::lock("vm.lock")?;
     let content = match args.bare {
         true => Content::Agent,
@@ -77,17 +91,35 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
     outcome.release = Some(artifacts.release.clone());
     let dir = workspace::target().join("test");
     fs::create_dir_all(&dir)?;
-    let mut context = Context::new(artifacts, args.accel, dir, args.quick);
-    for (number, scenario) in scenarios.iter().enumerate() {
-        eprintln!(
-            "[{}/{}] {}: {}",
-            number + 1,
-            scenarios.len(),
-            scenario.name,
-            scenario.about
-        );
-        let verdict = context.run(scenario);
-        tell(scenario, &verdict);
+    let labs = args.jobs.map_or_else(
+        || affordable_labs(args.accel.resolve(&artifacts.qemu)),
+        usize::from,
+    );
+    let verdicts = Mutex::new(BTreeMap::new());
+    let next = AtomicUsize::new(0);
+    // Takes the next scenario when it is done with one; its lab is its own.
+    let work = || {
+        let mut context = Context::new(artifacts.clone(), args.accel, &dir, args.quick);
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            let Some(scenario) = scenarios.get(number) else {
+                break;
+            };
+            let place = format!("[{}/{}]", number + 1, scenarios.len());
+            eprintln!("{place} {}: {}", scenario.name, scenario.about);
+            let verdict = context.run(scenario);
+            tell(scenario, &verdict);
+            let mut verdicts = verdicts.lock().expect("nobody panics with it");
+            verdicts.insert(number, verdict);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..labs.min(scenarios.len()) {
+            scope.spawn(work);
+        }
+    });
+    let verdicts = verdicts.into_inner().expect("nobody panics with it");
+    for (scenario, verdict) in scenarios.iter().zip(verdicts.into_values()) {
         outcome.tests.push(Test {
             layer: Layer::Vm.name(),
             name: scenario.name.to_owned(),
@@ -101,21 +133,31 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
     Ok(())
 }
 
+/// How many labs this machine carries side by side.
+fn affordable_labs(accel: Accel) -> usize {
+    // L1 has two processors; emulated ones share a thread.
+    let cpus_each = if accel == Accel::Kvm { 2 } else { 1 };
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let memory = sysinfo();
+    let bytes = memory.totalram * u64::from(memory.mem_unit);
+    let by_memory = usize::try_from(bytes / MEMORY_EACH).unwrap_or(usize::MAX);
+    (cpus / cpus_each).min(by_memory).clamp(1, MOST_LABS)
+}
+
+/// Says all at once how a scenario ended: others may speak too.
 fn tell(scenario: &Scenario, verdict: &Verdict) {
     let end = if verdict.error.is_none() {
         "ok"
     } else {
         "FAILED"
     };
-    eprintln!(
-        "    {}: {end} ({:.1} s)",
-        scenario.name,
-        verdict.took.as_secs_f64()
-    );
+    let took = verdict.took.as_secs_f64();
+    let mut text = format!("    {}: {end} ({took:.1} s)", scenario.name);
     if let Some(error) = &verdict.error {
-        eprintln!("{error:#}");
+        text += &format!("\n{error:#}");
     }
     if let Some(logs) = &verdict.logs {
-        eprintln!("    logs: {}", logs.display());
+        text += &format!("\n    logs: {}", logs.display());
     }
+    eprintln!("{text}");
 }
