@@ -190,14 +190,14 @@ fn content(file: &File, by: By, seek: Seek) -> Result<Vec<u8>> {
 }
 
 /// A block as direct I/O wants it.
-struct Aligned(Vec<u8>);
+pub(crate) struct Aligned(Vec<u8>);
 
 impl Aligned {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![0; BLOCK + PAGE])
     }
 
-    fn buffer(&mut self) -> &mut [u8] {
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
         let start = self.0.as_ptr().align_offset(PAGE);
         &mut self.0[start..start + BLOCK]
     }

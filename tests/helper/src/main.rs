@@ -4,6 +4,7 @@
 
 mod files;
 mod run;
+mod torture;
 mod unrest;
 mod vmcall;
 
@@ -14,12 +15,25 @@ use clap::Parser;
 use ddagent::qmp;
 use ddhelper::churn::Plan;
 
+use crate::torture::{DisturbArguments, TortureArguments};
+
 /// Does what the scenarios need done inside their machines
 #[derive(Debug, Parser)]
 #[command(name = "ddhelper")]
 enum Verb {
     /// Do the steps of a churn; print what its reads saw, one JSON object a line
     Churn(ChurnArguments),
+    /// Change and compare files beside other processes that do the same
+    Torture(TortureArguments),
+    /// Make what tells the processes of a torture what its files must hold
+    TortureModels {
+        /// Directory to make; of tmpfs
+        dir: PathBuf,
+        /// How many files there can be
+        files: u32,
+    },
+    /// Drop caches, reclaim, freeze and unmount beside a torture, until killed
+    TortureDisturb(DisturbArguments),
     /// Give one command (JSON) to a VMM and print its answer
     Qmp {
         /// Its socket
@@ -65,6 +79,9 @@ fn plan(text: &str) -> Result<Plan, serde_json::Error> {
 fn main() -> Result<()> {
     match Verb::parse() {
         Verb::Churn(arguments) => run::churn(&arguments),
+        Verb::Torture(arguments) => torture::torture(&arguments),
+        Verb::TortureModels { dir, files } => torture::models(&dir, files),
+        Verb::TortureDisturb(arguments) => torture::disturb(&arguments),
         Verb::Qmp { socket, command } => {
             let answer = qmp::command(&socket, &command)
                 .with_context(|| format!("cannot ask {}", socket.display()))?;

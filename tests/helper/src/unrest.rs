@@ -72,7 +72,7 @@ impl Unrest {
 
 /// Maps all pages of a file without touching them from here: it may be cut
 /// short at any time.
-fn populate(file: &File) {
+pub(crate) fn populate(file: &File) {
     // SAFETY: no byte of the mapping is looked at.
     if let Ok(map) = unsafe { Mmap::map(file) } {
         let _ = map.advise(Advice::PopulateRead);

@@ -27,6 +27,7 @@ mod sla;
 mod small_files;
 mod stage;
 mod stream;
+mod torture;
 mod work;
 
 use ddlab::Scenario;
@@ -56,6 +57,7 @@ pub fn by_name() -> &'static [Scenario] {
     &[
         overhead::OVERHEAD,
         sla::SLA,
+        torture::TORTURE_LONG,
         hostile::HOSTILE,
         modules::MODULES,
     ]

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ways to change files.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, IoSlice, Write as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use ddhelper::churn::fill;
+use memmap2::MmapOptions;
+use rustix::{
+    fs::{
+        Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, copy_file_range, fadvise,
+        fallocate, ioctl_ficlone, linkat, openat, renameat_with,
+    },
+    io::{Errno, pwritev},
+    pipe::{SpliceFlags, pipe, splice},
+};
+
+use super::{
+    LONGEST, Model,
+    model::Alone,
+    reader::{self, PIPE, SECTOR, Way},
+    worker::Worker,
+};
+use crate::files::Aligned;
+
+impl Worker<'_> {
+    /// Changes a file somehow, and maybe another one.
+    pub(super) fn change(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
+        let path = self.path(file);
+        let kind = self.dice.below(100);
+        if kind >= 80 {
+            return self.change_two(file, models);
+        }
+        let mut model = models[file].own()?;
+        if model.content().is_none() {
+            return self.create(&path, &mut model);
+        }
+        let done = match kind {
+            0..40 => self.write(&path, &mut model),
+            40..48 => self.truncate(&path, &mut model),
+            48..66 => self.allocate(&path, &mut model),
+            66..69 => self.replace(&path, &mut model),
+            69..72 => relink(&path),
+            72..76 => forget(&path),
+            _ => File::open(&path).and_then(|file| file.sync_all()),
+        };
+        self.count(done, "change", &path)
+    }
+
+    /// Counts a change; one that the filesystem does not offer changed nothing.
+    fn count(&mut self, done: io::Result<()>, what: &str, path: &Path) -> Result<()> {
+        match done {
+            Ok(()) => self.tally.changes += 1,
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
+                self.tally.refused += 1;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("{what} of {}", path.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the model of a range with something new; returns it.
+    fn invent<'a>(&mut self, model: &'a mut Alone<'_>, offset: usize, len: usize) -> &'a [u8] {
+        let seed = self.dice.any();
+        let room = model.room(offset, len);
+        fill(seed, offset as u64, room);
+        room
+    }
+
+    fn create(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<()> {
+        model.resize(0);
+        let len = self.dice.below(200 << 10) as usize;
+        if self.dice.chance(30) {
+            // It gets its name when its content is there.
+            let dir = path.parent().context("a file is in a directory")?;
+            let flags = OFlags::TMPFILE | OFlags::WRONLY;
+            let file = File::from(openat(CWD, dir, flags, Mode::from_raw_mode(0o644))?);
+            file.write_all_at(self.invent(model, 0, len), 0)?;
+            let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+            let this = format!("/proc/self/fd/{number}");
+            linkat(CWD, this, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        } else {
+            let file = File::create_new(path)?;
+            file.write_all_at(self.invent(model, 0, len), 0)?;
+        }
+        self.tally.changes += 1;
+        Ok(())
+    }
+
+    fn write(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
+        let end = model.len();
+        let (mut offset, mut len) = self.range(end.max(1));
+        // Some go on beyond the end, some begin there.
+        if self.dice.chance(10) {
+            offset = end;
+        }
+        len = len.min(LONGEST - offset);
+        if len == 0 {
+            return Ok(());
+        }
+        match self.dice.below(12) {
+            0..4 => writer(path, OFlags::empty())?
+                .write_all_at(self.invent(model, offset, len), offset as u64),
+            4 => writer(path, OFlags::DSYNC)?
+                .write_all_at(self.invent(model, offset, len), offset as u64),
+            5 => {
+                let bytes = self.invent(model, offset, len);
+                let (one, two) = bytes.split_at(len / 2);
+                let pieces = [one, two].map(IoSlice::new);
+                let file = writer(path, OFlags::empty())?;
+                short(pwritev(file, &pieces, offset as u64)?, len)
+            }
+            6 => {
+                let len = len.min(LONGEST - end);
+                let bytes = self.invent(model, end, len);
+                writer(path, OFlags::APPEND)?.write_all(bytes)
+            }
+            7 => {
+                let len = len.min(PIPE);
+                splice_in(path, self.invent(model, offset, len), offset as u64)
+            }
+            8..10 if offset < end => {
+                let len = len.min(end - offset);
+                let file = writer(path, OFlags::empty())?;
+                // SAFETY: whoever looks at the file or cuts it short waits for the lock.
+                let mut map = unsafe {
+                    let options = MmapOptions::new().offset(offset as u64).len(len).to_owned();
+                    options.map_mut(&file)?
+                };
+                map.copy_from_slice(self.invent(model, offset, len));
+                if self.dice.chance(30) {
+                    map.flush()?;
+                }
+                Ok(())
+            }
+            _ => {
+                let unit = if self.dice.chance(70) { 4096 } else { SECTOR };
+                let offset = offset - offset % unit;
+                let len = len.next_multiple_of(unit).min(LONGEST - offset);
+                let mut room = Aligned::new();
+                let len = len.min(room.buffer().len());
+                let bytes = &mut room.buffer()[..len];
+                bytes.copy_from_slice(self.invent(model, offset, len));
+                writer(path, OFlags::DIRECT)?.write_all_at(bytes, offset as u64)
+            }
+        }
+    }
+
+    fn truncate(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
+        let end = model.len();
+        let len = match self.dice.below(4) {
+            0 => end.saturating_sub(self.dice.below(4096) as usize),
+            1 => (end + self.dice.below(70_000) as usize).min(LONGEST),
+            2 => self.dice.below(end as u64 + 1) as usize,
+            _ => self.dice.below(400 << 10) as usize,
+        };
+        model.resize(len);
+        writer(path, OFlags::empty())?.set_len(len as u64)
+    }
+
+    /// fallocate in all its modes.
+    fn allocate(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
+        let end = model.len();
+        let (offset, len) = self.range(end.max(1));
+        let len = len.min(LONGEST - offset);
+        let block = self.arguments.block as usize;
+        // Whole blocks, for what moves the rest of a file.
+        let first = offset - offset % block;
+        let blocks = len.next_multiple_of(block);
+        let alter = |flags, offset: usize, len: usize| -> io::Result<()> {
+            let file = writer(path, OFlags::empty())?;
+            Ok(fallocate(file, flags, offset as u64, len as u64)?)
+        };
+        let keep = FallocateFlags::KEEP_SIZE;
+        match self.dice.below(12) {
+            0 => {
+                alter(FallocateFlags::empty(), offset, len)?;
+                model.resize(end.max(offset + len));
+            }
+            1 => alter(keep, offset, len)?,
+            2 if end > 0 => alter(FallocateFlags::UNSHARE_RANGE, offset, len.min(end - offset))?,
+            3..6 => {
+                alter(FallocateFlags::PUNCH_HOLE | keep, offset, len)?;
+                let inside = len.min(end.saturating_sub(offset));
+                model.room(offset, inside).fill(0);
+            }
+            6..8 => {
+                alter(FallocateFlags::ZERO_RANGE, offset, len)?;
+                model.room(offset, len).fill(0);
+            }
+            8 => {
+                alter(FallocateFlags::ZERO_RANGE | keep, offset, len)?;
+                let inside = len.min(end.saturating_sub(offset));
+                model.room(offset, inside).fill(0);
+            }
+            9..11 if first + blocks < end => {
+                alter(FallocateFlags::COLLAPSE_RANGE, first, blocks)?;
+                model.collapse(first, blocks);
+            }
+            _ if first < end && end + blocks <= LONGEST => {
+                alter(FallocateFlags::INSERT_RANGE, first, blocks)?;
+                model.insert(first, blocks);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Deletes the file, looks at it once more while it is open, and lets the
+    /// next one have its inode.
+    fn replace(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
+        let file = File::open(path)?;
+        fs::remove_file(path)?;
+        fadvise(&file, 0, None, Advice::DontNeed)?;
+        let content = model.content().unwrap_or_default();
+        if !content.is_empty() {
+            let (offset, len) = self.range(content.len());
+            let got = reader::read(&file, Way::Call, offset, len).map_err(io::Error::other)?;
+            let expected = &content[offset..offset + len];
+            let name = format!("{} (deleted)", path.display());
+            self.compare(&name, Way::Call, offset, expected, &got);
+        }
+        model.remove();
+        Ok(())
+    }
+
+    /// Changes that need another file: copies, clones, names.
+    fn change_two(&mut self, one: usize, models: &mut [Model]) -> Result<()> {
+        let count = models.len();
+        let other = (one + 1 + self.dice.below(count as u64 - 1) as usize) % count;
+        // In order, so that nobody waits for whom he keeps waiting.
+        let (low, high) = models.split_at_mut(one.max(other));
+        let (mut first, mut second) = (low[one.min(other)].own()?, high[0].own()?);
+        let (from, to) = match one < other {
+            true => (&mut first, &mut second),
+            false => (&mut second, &mut first),
+        };
+        if from.content().is_none() || to.content().is_none() {
+            return Ok(());
+        }
+        let paths = (self.path(one), self.path(other));
+        let done = match self.dice.below(10) {
+            0..2 => {
+                let flags = RenameFlags::EXCHANGE;
+                let done = renameat_with(CWD, &paths.0, CWD, &paths.1, flags);
+                if done.is_ok() {
+                    from.swap(to);
+                }
+                done.map_err(Into::into)
+            }
+            2 => {
+                let done = fs::rename(&paths.0, &paths.1);
+                if done.is_ok() {
+                    from.swap(to);
+                    from.remove();
+                }
+                done
+            }
+            // What ends inside a block can only be cloned to an end.
+            3..5 if from.len() % self.arguments.block as usize == 0 || from.len() >= to.len() => {
+                clone(&paths.0, &paths.1).map(|()| {
+                    let bytes = from.content().unwrap_or_default();
+                    to.room(0, bytes.len()).copy_from_slice(bytes);
+                })
+            }
+            _ if from.len() > 0 => {
+                let (mut offset, mut len) = self.range(from.len());
+                if self.dice.chance(60) {
+                    // Whole blocks can be shared.
+                    let block = self.arguments.block as usize;
+                    offset -= offset % block;
+                    len = len.next_multiple_of(block).min(from.len() - offset);
+                }
+                copy(&paths.0, &paths.1, offset as u64, len).map(|()| {
+                    let bytes = &from.content().unwrap_or_default()[offset..offset + len];
+                    to.room(offset, len).copy_from_slice(bytes);
+                })
+            }
+            _ => Ok(()),
+        };
+        self.count(done, "copy, clone or rename", &paths.0)
+    }
+}
+
+fn writer(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        // These bits are no sign.
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}
+
+fn short(done: usize, wanted: usize) -> io::Result<()> {
+    match done == wanted {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{done} bytes, not {wanted}"))),
+    }
+}
+
+fn splice_in(path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let (reader, writing) = pipe()?;
+    File::from(writing).write_all(bytes)?;
+    let file = writer(path, OFlags::empty())?;
+    let mut at = offset;
+    let mut left = bytes.len();
+    while left > 0 {
+        let done = splice(
+            &reader,
+            None,
+            &file,
+            Some(&mut at),
+            left,
+            SpliceFlags::empty(),
+        )?;
+        short(done.min(1), 1)?;
+        left -= done;
+    }
+    Ok(())
+}
+
+/// Gives the file another name, takes the old one away, and gives it back.
+fn relink(path: &Path) -> io::Result<()> {
+    let link = path.with_extension("link");
+    fs::hard_link(path, &link)?;
+    fs::remove_file(path)?;
+    fs::rename(&link, path)
+}
+
+fn forget(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_data()?;
+    Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
+}
+
+/// Shares all blocks of a file with another one.
+fn clone(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(ioctl_ficlone(
+        writer(to, OFlags::empty())?,
+        File::open(from)?,
+    )?)
+}
+
+fn copy(from: &Path, to: &Path, offset: u64, len: usize) -> io::Result<()> {
+    let (from, to) = (File::open(from)?, writer(to, OFlags::empty())?);
+    let (mut read, mut write) = (offset, offset);
+    let mut left = len;
+    while left > 0 {
+        let done = copy_file_range(&from, Some(&mut read), &to, Some(&mut write), left)?;
+        short(done.min(1), 1)?;
+        left -= done;
+    }
+    Ok(())
+}

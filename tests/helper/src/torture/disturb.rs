@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens to a filesystem under torture.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use ddhelper::churn::Dice;
+use rustix::{
+    fs::{FlockOperation, flock},
+    mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount},
+};
+
+/// What to disturb.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DisturbArguments {
+    /// Where the filesystem is mounted
+    #[arg(long)]
+    mount: PathBuf,
+    /// Its device
+    #[arg(long)]
+    device: PathBuf,
+    /// Its type
+    #[arg(long)]
+    fstype: String,
+    /// Directory with the models of its files
+    #[arg(long)]
+    models: PathBuf,
+    /// Cgroups (paths below the mount) to reclaim from
+    #[arg(long)]
+    cgroup: Vec<String>,
+    /// Whether it is unmounted too: nothing is mounted above it
+    #[arg(long)]
+    unmount: bool,
+    /// What its choices follow from
+    #[arg(long)]
+    seed: u64,
+}
+
+/// Disturbs until it is killed.
+pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
+    let mut dice = Dice::new(arguments.seed);
+    let DisturbArguments {
+        mount: place,
+        device,
+        fstype,
+        ..
+    } = arguments;
+    let gate = File::open(arguments.models.join("gate"))?;
+    loop {
+        // A pace, so that there is something to disturb.
+        thread::sleep(Duration::from_millis(dice.within(20, 400)));
+        match dice.below(100) {
+            0..88 => {
+                for cgroup in &arguments.cgroup {
+                    let file = format!("/sys/fs/cgroup/{cgroup}/memory.reclaim");
+                    // Less than wanted is reclaimed (EAGAIN) when there is no more.
+                    let _ = fs::write(file, format!("{}K", dice.within(64, 2048)));
+                }
+            }
+            88..92 => fs::write("/proc/sys/vm/drop_caches", dice.within(1, 3).to_string())?,
+            92..94 => {
+                for verb in ["-f", "-u"] {
+                    let done = Command::new("fsfreeze").arg(verb).arg(place).status()?;
+                    ensure!(done.success(), "fsfreeze {verb}: {done}");
+                }
+            }
+            94..97 => {
+                let flags = match dice.chance(50) {
+                    true => MountFlags::NOATIME,
+                    false => MountFlags::RELATIME,
+                };
+                mount_remount(place, flags, c"").context("cannot remount")?;
+            }
+            _ if arguments.unmount => {
+                flock(&gate, FlockOperation::LockExclusive)?;
+                unmount(place, UnmountFlags::empty()).context("cannot unmount")?;
+                mount(device, place, fstype.as_str(), MountFlags::NOATIME, None)
+                    .context("cannot mount")?;
+                flock(&gate, FlockOperation::Unlock)?;
+            }
+            _ => {}
+        }
+    }
+}

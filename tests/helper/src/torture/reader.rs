@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ways to read a range of a file.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, IoSliceMut, Read as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use ddhelper::churn::Dice;
+use memmap2::MmapOptions;
+use rustix::{
+    fs::OFlags,
+    io::preadv,
+    pipe::{SpliceFlags, pipe, splice},
+};
+
+use crate::files::Aligned;
+
+/// Most that fits into a pipe, wherever in a page it begins.
+pub(super) const PIPE: usize = 15 * 4096;
+/// What direct reads are multiples of.
+pub(super) const SECTOR: usize = 512;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Way {
+    /// pread.
+    Call,
+    /// preadv into several pieces.
+    Vector,
+    /// From a mapping.
+    Mapping,
+    /// Past the page cache.
+    Direct,
+    /// Through a pipe.
+    Splice,
+}
+
+impl Way {
+    pub(super) fn any(dice: &mut Dice) -> Self {
+        match dice.below(20) {
+            0..10 => Self::Call,
+            10..13 => Self::Vector,
+            13..17 => Self::Mapping,
+            17..18 => Self::Direct,
+            _ => Self::Splice,
+        }
+    }
+
+    /// The range this way reads instead of one inside a file of length `end`.
+    pub(super) fn fit(self, offset: usize, len: usize, end: usize) -> (usize, usize) {
+        match self {
+            Self::Direct => {
+                let start = offset - offset % SECTOR;
+                (
+                    start,
+                    (offset + len).next_multiple_of(SECTOR).min(end) - start,
+                )
+            }
+            Self::Splice => (offset, len.min(PIPE)),
+            _ => (offset, len),
+        }
+    }
+}
+
+/// Opens a file for reading, past the page cache if that is the way.
+pub(super) fn open(path: &Path, way: Way) -> io::Result<File> {
+    let flags = match way {
+        Way::Direct => OFlags::DIRECT,
+        _ => OFlags::empty(),
+    };
+    OpenOptions::new()
+        .read(true)
+        // These bits are no sign.
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}
+
+/// Reads a range that [`Way::fit`] the file.
+pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<Vec<u8>> {
+    let mut content = vec![0; len];
+    let at = offset as u64;
+    match way {
+        Way::Call => file.read_exact_at(&mut content, at)?,
+        Way::Vector => {
+            let (one, rest) = content.split_at_mut(len / 3);
+            let (two, three) = rest.split_at_mut(rest.len() / 2);
+            let mut pieces = [one, two, three].map(IoSliceMut::new);
+            let got = preadv(file, &mut pieces, at)?;
+            ensure!(got == len, "preadv gave {got} of {len} bytes at {at}");
+        }
+        Way::Mapping => {
+            // SAFETY: whoever cuts the file short waits for its model's lock.
+            let map = unsafe { MmapOptions::new().offset(at).len(len).map(file)? };
+            content.copy_from_slice(&map);
+        }
+        Way::Direct => {
+            let mut room = Aligned::new();
+            let mut done = 0;
+            while done < len {
+                let got = file.read_at(room.buffer(), at + done as u64)?;
+                ensure!(got > 0, "the file ends at {} already", offset + done);
+                let part = got.min(len - done);
+                content[done..done + part].copy_from_slice(&room.buffer()[..part]);
+                done += part;
+            }
+        }
+        Way::Splice => {
+            let (reader, writer) = pipe()?;
+            let mut from = at;
+            let mut left = len;
+            while left > 0 {
+                let got = splice(
+                    file,
+                    Some(&mut from),
+                    &writer,
+                    None,
+                    left,
+                    SpliceFlags::empty(),
+                )?;
+                ensure!(got > 0, "the file ends at {from} already");
+                left -= got;
+            }
+            drop(writer);
+            File::from(reader)
+                .read_exact(&mut content)
+                .context("the pipe")?;
+        }
+    }
+    Ok(content)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One process of a torture.
+
+use std::{collections::HashMap, fs::File, os::unix::fs::MetadataExt as _, path::PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use ddhelper::churn::{Dice, PAGE};
+use rustix::fs::{FlockOperation, flock};
+
+use super::{
+    Model, Tally, TortureArguments,
+    reader::{self, Way},
+};
+use crate::unrest::populate;
+
+/// Steps between two chances to unmount the filesystem.
+const TURN: u32 = 64;
+/// Wrong pages after which there is nothing more to learn.
+const ENOUGH: usize = 10;
+
+/// One process: its choices, and what it has seen.
+#[derive(Debug)]
+pub(super) struct Worker<'a> {
+    pub(super) arguments: &'a TortureArguments,
+    pub(super) dice: Dice,
+    pub(super) tally: Tally,
+    /// Files opened a while ago.
+    held: HashMap<usize, File>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(arguments: &'a TortureArguments) -> Self {
+        Self {
+            arguments,
+            dice: Dice::new(arguments.seed),
+            tally: Tally::default(),
+            held: HashMap::new(),
+        }
+    }
+
+    /// Works until it has seen enough.
+    pub(super) fn work(mut self) -> Result<Tally> {
+        let mut models = Vec::new();
+        for file in 0.. {
+            let path = self.arguments.models.join(file.to_string());
+            if !path.exists() {
+                break;
+            }
+            models.push(Model::open(&path)?);
+        }
+        ensure!(models.len() > 1, "there are no models");
+        let gate = File::open(self.arguments.models.join("gate"))?;
+        let stop = self.arguments.models.join("stop");
+        while self.goes_on() && !stop.exists() {
+            flock(&gate, FlockOperation::LockShared)?;
+            for _ in 0..TURN {
+                if self.goes_on() {
+                    self.step(&mut models)?;
+                }
+            }
+            // Nothing is open any more: it may be unmounted.
+            self.held.clear();
+            flock(&gate, FlockOperation::Unlock)?;
+        }
+        Ok(self.tally)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.tally.checks < self.arguments.checks && self.tally.wrong.len() < ENOUGH
+    }
+
+    pub(super) fn path(&self, file: usize) -> PathBuf {
+        self.arguments.dir.join(file.to_string())
+    }
+
+    fn step(&mut self, models: &mut [Model]) -> Result<()> {
+        // Below the number of models.
+        let file = self.dice.below(models.len() as u64) as usize;
+        match self.dice.below(100) {
+            0..60 => self.look(file, &models[file]),
+            60..65 => {
+                self.noise(file);
+                Ok(())
+            }
+            _ => self.change(file, models),
+        }
+    }
+
+    /// Reads a file here and there, without a look at it and without a lock.
+    fn noise(&self, file: usize) {
+        if let Ok(file) = File::open(self.path(file)) {
+            populate(&file);
+        }
+    }
+
+    /// Compares some ranges of a file.
+    fn look(&mut self, file: usize, model: &Model) -> Result<()> {
+        let path = self.path(file);
+        let shared = model.share()?;
+        let Some(content) = shared.content() else {
+            ensure!(!path.exists(), "{} is there again", path.display());
+            return Ok(());
+        };
+        let len = path.metadata().context(path.display().to_string())?.len();
+        if len != content.len() as u64 {
+            let wrong = format!("{}: {len} bytes, not {}", path.display(), content.len());
+            self.tally.wrong.push(wrong);
+            return Ok(());
+        }
+        let way = Way::any(&mut self.dice);
+        let open = self.opened(file, way)?;
+        for _ in 0..self.dice.within(1, 24) {
+            if !content.is_empty() {
+                let (offset, len) = self.range(content.len());
+                let (offset, len) = way.fit(offset, len, content.len());
+                let got = reader::read(&open, way, offset, len)
+                    .with_context(|| format!("{way:?} at {offset} of {}", path.display()))?;
+                let name = path.to_string_lossy();
+                self.compare(&name, way, offset, &content[offset..offset + len], &got);
+            }
+        }
+        if !self.arguments.overlay && way != Way::Direct && self.dice.chance(20) {
+            self.held.insert(file, open);
+        }
+        Ok(())
+    }
+
+    /// The file, now or some time ago opened.
+    fn opened(&mut self, file: usize, way: Way) -> Result<File> {
+        let path = self.path(file);
+        if way != Way::Direct {
+            if let Some(held) = self.held.remove(&file) {
+                if held.metadata()?.ino() == path.metadata()?.ino() {
+                    return Ok(held);
+                }
+            }
+        }
+        Ok(reader::open(&path, way)?)
+    }
+
+    /// A range of the first `len` bytes; most are short.
+    pub(super) fn range(&mut self, len: usize) -> (usize, usize) {
+        let offset = self.dice.below(len as u64) as usize;
+        let most = (len - offset).min(match self.dice.below(20) {
+            0..10 => 1000,
+            10..19 => 16 << 10,
+            _ => 128 << 10,
+        });
+        (offset, self.dice.within(1, most as u64) as usize)
+    }
+
+    /// Counts a read, and says what was wrong with it.
+    pub(super) fn compare(
+        &mut self,
+        name: &str,
+        way: Way,
+        offset: usize,
+        expected: &[u8],
+        got: &[u8],
+    ) {
+        self.tally.checks += 1;
+        self.tally.bytes += got.len() as u64;
+        let Some(first) = expected
+            .iter()
+            .zip(got)
+            .position(|(one, other)| one != other)
+        else {
+            return;
+        };
+        let end = expected
+            .len()
+            .min((offset + first) / PAGE * PAGE + PAGE - offset);
+        let bytes = |from: &[u8]| {
+            let shown = &from[first..end.min(first + 16)];
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            hex
+        };
+        let different = expected[first..end].iter().zip(&got[first..end]);
+        let different = different.filter(|(one, other)| one != other).count();
+        self.tally.wrong.push(format!(
+            "{name}: {way:?} at {}: expected {}, got {} ({different} bytes of the page differ)",
+            offset + first,
+            bytes(expected),
+            bytes(got),
+        ));
+    }
+}
