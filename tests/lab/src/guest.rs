@@ -129,6 +129,13 @@ impl GuestConfig {
         self
     }
 
+    /// Adds an argument of the VMM.
+    #[must_use]
+    pub fn vmm_arg(mut self, argument: impl Into<String>) -> Self {
+        self.vmm_args.push(argument.into());
+        self
+    }
+
     /// Its directory in L1.
     fn dir(&self) -> String {
         format!("/run/dd/vm/{}", self.name)

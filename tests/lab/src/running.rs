@@ -34,6 +34,13 @@ impl Running {
         self.pid
     }
 
+    /// The same program after its machine went on as another one.
+    #[must_use]
+    pub fn moved(mut self, to: &Machine) -> Self {
+        self.machine = to.clone();
+        self
+    }
+
     /// How it ended; none while it runs.
     ///
     /// # Errors

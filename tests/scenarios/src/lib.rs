@@ -13,6 +13,7 @@ mod counters;
 mod ddctl;
 mod deaths;
 mod hostile;
+mod lifecycle;
 mod memory;
 mod meter;
 mod modules;
@@ -59,6 +60,7 @@ pub fn by_name() -> &'static [Scenario] {
         sla::SLA,
         torture::TORTURE_LONG,
         hostile::HOSTILE,
+        lifecycle::LIFECYCLE,
         modules::MODULES,
     ]
 }

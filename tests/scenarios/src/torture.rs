@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{
-    Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle,
+    Command, Context, Disk, Guest, GuestConfig, Machine, Running, Scenario, Target, Throttle,
 };
 use serde::Deserialize;
 
@@ -181,6 +181,11 @@ impl Site {
     /// not reclaim them.
     fn models(&self) -> String {
         format!("/run/models-{}", self.name)
+    }
+
+    /// Has all its processes end soon, and say what they saw.
+    pub(crate) fn stop(&self, guest: &Machine) -> Result<()> {
+        guest.write_file(&format!("{}/stop", self.models()), "")
     }
 
     /// Makes and mounts it, and what tells the processes what its files hold.

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A guest is stopped, taken back to a snapshot, moved to another VMM and loses
+//! its modules and its host, in the middle of a torture: no old page is seen
+//! (invariants 10 to 12).
+
+mod vmm;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
+use serde_json::json;
+
+use crate::{
+    books, ddctl,
+    stage::{self, GUEST, HOST, Stage, attached},
+    torture::{self, CONTAINERS, LIMIT, SITES, Site},
+};
+use vmm::Vmm;
+
+/// All of it twice, but for the migration.
+pub(crate) const LIFECYCLE: Scenario = Scenario {
+    name: "lifecycle",
+    about: "a tortured guest is paused, rolled back and migrated, its modules reloaded",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 24;
+/// Pages that must come from the host between two events.
+const BETWEEN: u64 = 300;
+/// How often things happen to the guest before it moves; once if it is to be quick.
+const ROUNDS: u32 = 2;
+
+/// The filesystems under torture: ext4 with small blocks, and XFS.
+fn sites() -> [&'static Site; 2] {
+    [&SITES[1], &SITES[2]]
+}
+
+/// Image of a site's disk, in L1; it keeps snapshots too.
+fn image(site: &Site) -> String {
+    format!("/run/dd/{}.qcow2", site.name)
+}
+
+fn config(name: &str) -> GuestConfig {
+    let mut config = GuestConfig::new(name).vcpus(2).memory_mib(384);
+    for site in sites() {
+        let (name, file) = (site.name, image(site));
+        config = config
+            .vmm_arg("-blockdev")
+            .vmm_arg(format!(
+                "driver=qcow2,node-name={name},discard=unmap,file.driver=file,\
+                 file.locking=off,file.filename={file}"
+            ))
+            .vmm_arg("-device")
+            .vmm_arg(format!("virtio-blk-pci,drive={name},serial={name}"));
+    }
+    config
+}
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let rounds = if context.quick() { 1 } else { ROUNDS };
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    for site in sites() {
+        vmm::make_image(stage.host(), &image(site), 384 << 20)?;
+    }
+    let guest = stage.guest(&config("one"))?;
+    for name in CONTAINERS {
+        stage::container(&guest, name, LIMIT, 100)?;
+    }
+    let mut workers = Vec::new();
+    let mut disturbers = Vec::new();
+    for site in sites() {
+        let device = format!("/dev/dd/{}", site.name);
+        site.make(&guest, &device)?;
+        disturbers.push(site.disturb(&guest, &device)?);
+        for container in CONTAINERS {
+            workers.push((site, site.work(&guest, container, u64::MAX)?));
+        }
+    }
+    let vmm = Vmm::new(stage.host(), &guest);
+    for round in 1..=rounds {
+        some_hits(&guest)?;
+        vmm.ask(&json!({"execute": "stop"}))?;
+        vmm.ask(&json!({"execute": "cont"}))?;
+
+        some_hits(&guest).context("after a pause")?;
+        roll_back(&vmm, &guest, round).context("the guest is rolled back")?;
+
+        some_hits(&guest).context("after a rollback")?;
+        guest.unload_module(GUEST)?;
+        stage::attach(&guest)?;
+        for name in CONTAINERS {
+            ddctl::run(&guest, &format!("container add {name} --weight 100"))?;
+        }
+
+        some_hits(&guest).context("after the guest module was away")?;
+        stage.host().unload_module(HOST)?;
+        stage.load_host(CAPACITY_MIB)?;
+        attached(&guest)?;
+    }
+    some_hits(&guest).context("after the host module was away")?;
+    let moved = migrate(&stage, &vmm).context("the guest is migrated")?;
+    drop(guest);
+    attached(&moved)?;
+    some_hits(&moved).context("after a migration")?;
+
+    let mut targets = Vec::new();
+    for site in sites() {
+        site.stop(&moved)?;
+    }
+    let (mut checks, mut changes, mut wrong) = (0, 0, 0);
+    for (site, worker) in workers {
+        let tally = torture::finish(site.name, &mut worker.moved(&moved))?;
+        checks += tally.checks;
+        changes += tally.changes;
+        wrong += tally.wrong.len();
+        for line in tally.wrong.iter().take(10) {
+            eprintln!("    {line}");
+        }
+    }
+    targets.push(Target::at_most(
+        format!("lifecycle: wrong reads of {checks} between {changes} changes"),
+        0.0,
+        wrong as f64,
+        "",
+    ));
+    for disturber in disturbers {
+        let mut disturber = disturber.moved(&moved);
+        let ended = disturber.poll()?;
+        ensure!(ended.is_none(), "it ended: {}", disturber.output()?);
+        disturber.kill(9)?;
+        disturber.wait()?;
+    }
+    books::balance(stage.host())?;
+    Ok(targets)
+}
+
+/// Waits until pages came from the host.
+fn some_hits(guest: &Machine) -> Result<()> {
+    let wanted = ddctl::counters(guest)?.get_hits + BETWEEN;
+    wait::until("pages come from the host", || {
+        Ok((ddctl::counters(guest)?.get_hits >= wanted).then_some(()))
+    })
+}
+
+/// Takes guest and disks back to where they were some hundred pages ago. The
+/// guest must learn that its session is over.
+fn roll_back(vmm: &Vmm<'_>, guest: &Guest, round: u32) -> Result<()> {
+    let devices: Vec<&str> = sites().iter().map(|site| site.name).collect();
+    let arguments = json!({
+        "tag": format!("round-{round}"), "vmstate": devices[0], "devices": devices
+    });
+    vmm.job("snapshot-save", &arguments)?;
+    let before = ddctl::counters(guest)?.stale;
+    some_hits(guest)?;
+    vmm.job("snapshot-load", &arguments)?;
+    wait::until("the guest noticed", || {
+        Ok((ddctl::counters(guest)?.stale > before).then_some(()))
+    })?;
+    attached(guest).map(drop)
+}
+
+/// Moves the running guest to another VMM.
+fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
+    let socket = "/run/dd/migration";
+    let config = config("two")
+        .vmm_arg("-incoming")
+        .vmm_arg(format!("unix:{socket}"));
+    std::thread::scope(|scope| {
+        // It is up once the guest has arrived.
+        let arriving = scope.spawn(|| stage.lab.start_guest(&config));
+        wait::until("the other VMM listens", || {
+            let there = stage.host().exec(["test", "-S", socket])?;
+            Ok(there.exit.success().then_some(()))
+        })?;
+        // As fast as it can, and still with a part of its memory at the end.
+        let limits = json!({"max-bandwidth": 1_u64 << 40, "downtime-limit": 20_000});
+        vmm.ask(&json!({"execute": "migrate-set-parameters", "arguments": limits}))?;
+        let uri = json!({"uri": format!("unix:{socket}")});
+        vmm.ask(&json!({"execute": "migrate", "arguments": uri}))?;
+        wait::until("the guest has moved", || {
+            let answer = vmm.ask(&json!({"execute": "query-migrate"}))?;
+            ensure!(answer["status"] != "failed", "{answer}");
+            Ok((answer["status"] == "completed").then_some(()))
+        })?;
+        arriving.join().expect("it does not panic")
+    })
+}

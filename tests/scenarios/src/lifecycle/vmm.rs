@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMMs and what they can be asked.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Guest, Machine, wait};
+use serde_json::{Value, json};
+
+/// A VMM of L1, by its control socket.
+pub(super) struct Vmm<'a> {
+    host: &'a Machine,
+    socket: String,
+}
+
+impl<'a> Vmm<'a> {
+    /// That of a guest.
+    pub(super) fn new(host: &'a Machine, guest: &Guest) -> Self {
+        let socket = guest.qmp_path();
+        Self { host, socket }
+    }
+
+    /// Gives it a command; its answer.
+    pub(super) fn ask(&self, command: &Value) -> Result<Value> {
+        let command = command.to_string();
+        let answer = self
+            .host
+            .exec_ok(["ddhelper", "qmp", &self.socket, &command])?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+
+    /// Gives it a command that takes its time, and waits for the end.
+    pub(super) fn job(&self, command: &str, arguments: &Value) -> Result<()> {
+        let mut arguments = arguments.clone();
+        arguments["job-id"] = json!(command);
+        self.ask(&json!({"execute": command, "arguments": arguments}))?;
+        let job = wait::until(command, || {
+            let jobs = self.ask(&json!({"execute": "query-jobs"}))?;
+            let jobs = jobs.as_array().context("a list of jobs")?;
+            let job = jobs.iter().find(|job| job["id"] == command);
+            Ok(job.filter(|job| job["status"] == "concluded").cloned())
+        })?;
+        ensure!(job["error"].is_null(), "{command}: {}", job["error"]);
+        self.ask(&json!({"execute": "job-dismiss", "arguments": {"id": command}}))
+            .map(drop)
+    }
+}
+
+/// Makes an empty disk image that can keep snapshots, by a VMM without a VM.
+pub(super) fn make_image(host: &Machine, path: &str, bytes: u64) -> Result<()> {
+    let socket = "/run/dd/images";
+    let line = format!(
+        "qemu-system-x86_64 -M none -nodefaults -display none -qmp unix:{socket},server=on,wait=off"
+    );
+    let mut process = host.spawn(&Command::new(line.split_whitespace()))?;
+    let vmm = Vmm {
+        host,
+        socket: socket.to_owned(),
+    };
+    wait::until("the VMM answers", || {
+        Ok(vmm.ask(&json!({"execute": "query-status"})).ok())
+    })?;
+    let file = json!({"driver": "file", "filename": path, "size": 0});
+    vmm.job("blockdev-create", &json!({"options": file}))?;
+    let file = json!({"driver": "file", "node-name": "file", "filename": path});
+    vmm.ask(&json!({"execute": "blockdev-add", "arguments": file}))?;
+    let image = json!({"driver": "qcow2", "file": "file", "size": bytes});
+    vmm.job("blockdev-create", &json!({"options": image}))?;
+    vmm.ask(&json!({"execute": "quit"}))?;
+    process.wait().map(drop)
+}
