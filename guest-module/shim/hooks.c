@@ -15,6 +15,7 @@
 #include <linux/rcupdate.h>
 #include "guest.h"
 #include "../../shim/hook.c"
+#include "../../shim/mutation.h"
 
 /* Diverted calls on their way. */
 static atomic_t dd_busy = ATOMIC_INIT(0);
@@ -58,7 +59,7 @@ DD_CALLBACK(dd_direct_written)
 	size_t count = (size_t)DD_ARG(fregs, 1);
 
 	/* No exit is needed: i_dio_count keeps pages from being put until the end. */
-	if (count)
+	if (count && !dd_mutated("direct-write-unseen"))
 		dd_on_content_change(iocb->ki_filp->f_mapping, iocb->ki_pos >> PAGE_SHIFT,
 				     (iocb->ki_pos + count - 1) >> PAGE_SHIFT);
 }
@@ -70,10 +71,16 @@ DD_CALLBACK(dd_direct_written)
  * folio is read like a new one.
  */
 
+static void dd_folio_dirtied(struct address_space *mapping, struct folio *folio)
+{
+	if (!dd_mutated("dirty-unseen"))
+		dd_folio_changes(mapping, folio);
+}
+
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
 DD_CALLBACK(dd_dirtied)
 {
-	dd_folio_changes(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
+	dd_folio_dirtied(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
 }
 
 /* bool filemap_dirty_folio(struct address_space *, struct folio *), which may
@@ -81,7 +88,7 @@ DD_CALLBACK(dd_dirtied)
  */
 DD_CALLBACK(dd_dirtied_in_cache)
 {
-	dd_folio_changes(DD_ARG(fregs, 0), DD_ARG(fregs, 1));
+	dd_folio_dirtied(DD_ARG(fregs, 0), DD_ARG(fregs, 1));
 }
 
 /*
@@ -91,14 +98,15 @@ DD_CALLBACK(dd_dirtied_in_cache)
  */
 static bool dd_only_evicted(struct address_space *mapping)
 {
-	return mapping_exiting(mapping) && mapping->host->i_nlink;
+	return mapping_exiting(mapping) &&
+	       (mapping->host->i_nlink || dd_mutated("inode-reused"));
 }
 
 static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t lend)
 {
 	u64 first = (u64)lstart >> PAGE_SHIFT;
 	u64 last = lend == -1 ? U64_MAX : lend >> PAGE_SHIFT;
-	bool changes = !dd_only_evicted(mapping);
+	bool changes = !dd_only_evicted(mapping) && !dd_mutated("truncate-unseen");
 
 	atomic_inc(&dd_busy);
 	if (changes)
@@ -111,12 +119,15 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 
 static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)
 {
+	bool changes = !dd_mutated("direct-write-unseen");
 	int ret;
 
 	atomic_inc(&dd_busy);
-	dd_on_content_change(mapping, start, end);
+	if (changes)
+		dd_on_content_change(mapping, start, end);
 	ret = invalidate_inode_pages2_range(mapping, start, end);
-	dd_on_content_change(mapping, start, end);
+	if (changes)
+		dd_on_content_change(mapping, start, end);
 	atomic_dec(&dd_busy);
 	return ret;
 }

@@ -9,6 +9,7 @@
 #include <linux/pagemap.h>
 #include <linux/quotaops.h>
 #include "guest.h"
+#include "../../shim/mutation.h"
 
 /*
  * Operations tables whose folios need no private state when they are fresh.
@@ -98,7 +99,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 
 	view->sb = inode->i_sb;
 	view->inode = inode->i_ino;
-	view->generation = inode->i_generation;
+	view->generation = dd_mutated("inode-reused") ? 0 : inode->i_generation;
 	view->end = DIV_ROUND_UP_ULL(i_size_read(inode), PAGE_SIZE);
 
 	if (!S_ISREG(inode->i_mode) || !dd_table_known(mapping->a_ops))

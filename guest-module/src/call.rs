@@ -3,6 +3,7 @@
 //! Making a hypercall: a request block per CPU, filled and sent with interrupts off.
 
 use crate::ffi::{self, InterruptsOff};
+use crate::mutation::mutated;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
@@ -87,6 +88,17 @@ impl Caller {
     }
 }
 
+/// The version of requests; a test claims others.
+fn version() -> u16 {
+    if mutated(c"older-abi") {
+        ABI_VERSION - 1
+    } else if mutated(c"newer-abi") {
+        ABI_VERSION + 1
+    } else {
+        ABI_VERSION
+    }
+}
+
 /// A call under construction, or its answer.
 ///
 /// # Invariants
@@ -132,7 +144,7 @@ impl Call<'_> {
         for _ in 0..MAX_RETRIES {
             let header = RequestHeader {
                 magic: REQUEST_MAGIC,
-                version: ABI_VERSION,
+                version: version(),
                 operation: operation as u16,
                 session,
                 sequence: self.caller.sequence.fetch_add(1, Relaxed) + 1,

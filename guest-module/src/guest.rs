@@ -11,6 +11,7 @@ use crate::flushes::Flushes;
 use crate::judges::Judges;
 use crate::link::Link;
 use crate::map::Map;
+use crate::mutation::mutated;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
 use ddabi::hypercall::{Operation, Outcome, Status};
@@ -139,6 +140,9 @@ impl Guest {
 
     /// A filesystem goes: nothing of it is put or read any more. To be called before and after.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
+        if mutated(c"unmount-unseen") {
+            return;
+        }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
             let cleared = self.map.forget_filesystem(number);
             count!(self, invalidated, cleared);

@@ -9,6 +9,7 @@ use crate::counters::count;
 use crate::departures::{Departure, FOLIOS};
 use crate::ffi::{mapping_flag, Folio, FolioView, MappingView};
 use crate::guest::Guest;
+use crate::mutation::mutated;
 use ddabi::hypercall::Operation;
 use ddabi::request::{Run, MAX_PAGES};
 use ddcore::policy::{Refusal, Verdict};
@@ -102,7 +103,8 @@ fn offered(guest: &Guest, inode: &MappingView, view: &FolioView) -> Option<u32> 
         count!(guest, put_skipped_mapping, view.pages);
         return None;
     }
-    if inode.any(mapping_flag::DIRECT | mapping_flag::ERROR) {
+    let direct = inode.any(mapping_flag::DIRECT) && !mutated(c"puts-beside-direct-io");
+    if direct || inode.any(mapping_flag::ERROR) {
         count!(guest, put_skipped_io, view.pages);
         return None;
     }
@@ -110,7 +112,8 @@ fn offered(guest: &Guest, inode: &MappingView, view: &FolioView) -> Option<u32> 
         .end
         .saturating_sub(view.index)
         .min(u64::from(view.pages)) as u32;
-    if !view.is_valid() || inside == 0 {
+    let valid = view.is_valid() || mutated(c"puts-what-is-not-valid");
+    if !valid || inside == 0 {
         count!(guest, put_skipped_page, view.pages);
         return None;
     }
@@ -178,6 +181,11 @@ fn settle(guest: &Guest, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);
     let finished = guest.map.finish_put(file, index, pages, stored);
+    if stored && finished.cancelled > 0 && mutated(c"put-overtakes") {
+        let _ = guest.map.begin_put(file, index, pages);
+        guest.map.finish_put(file, index, pages, true);
+        return;
+    }
     count!(guest, put_stored, finished.present);
     if !stored {
         count!(guest, put_refused, pages);

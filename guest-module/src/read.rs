@@ -8,6 +8,7 @@
 use crate::counters::count;
 use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
 use crate::guest::Guest;
+use crate::mutation::mutated;
 use crate::pools::Route;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
@@ -174,11 +175,15 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
             planned.pool = pool;
-            if inside < view.pages {
+            if inside < view.pages && !mutated(c"tail-not-zeroed") {
                 folio.zero_tail(inside);
             }
         }
         Claim::Ask => in_vain(guest, source.file, &planned),
+        Claim::Miss { .. } if mutated(c"cold-read-asks") && view.is_fresh() && inside > 0 => {
+            planned.ask = inside <= MAX_PAGES;
+            planned.pool = pool;
+        }
         Claim::Miss { present } => {
             count!(guest, read_absent, planned.inside);
             if present > 0 {
@@ -216,7 +221,7 @@ fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
     let mut hits = 0;
     if guest.send(&mut call, Operation::Get, session).is_some() {
         for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
-            planned.hit = call.succeeded(n);
+            planned.hit = call.succeeded(n) || mutated(c"miss-taken-for-hit");
             if planned.hit {
                 hits += planned.inside;
             }

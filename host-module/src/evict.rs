@@ -7,6 +7,7 @@
 
 use crate::host::Host;
 use crate::lists;
+use crate::mutation::mutated;
 use crate::notice::Fresh;
 use crate::page::Bin;
 use crate::registry::Roster;
@@ -29,6 +30,9 @@ const TURN: u64 = Fresh::SIZE as u64;
 impl Host {
     /// Reserves room in the tier, and evicts for it if need be.
     pub(crate) fn make_room(&self, pages: u64) -> bool {
+        if mutated(c"evicts-without-need") {
+            self.evict_batch(&mut self.vms.lock());
+        }
         for _ in 0..ROUNDS {
             if self.tier.reserve(pages) {
                 return true;
@@ -240,6 +244,9 @@ impl Session {
     }
 
     fn announce(&self, fresh: &Fresh) {
+        if mutated(c"evictions-untold") {
+            return;
+        }
         let mut lost = 0;
         let mut notices = self.notices.lock();
         for notice in fresh.as_slice() {

@@ -38,6 +38,8 @@ mod genl;
 mod get;
 mod host;
 mod lists;
+#[path = "../../shim/mutation.rs"]
+mod mutation;
 mod notice;
 #[path = "../../shim/number.rs"]
 mod number;

@@ -5,6 +5,7 @@
 
 use crate::ffi::Guest;
 use crate::host::Host;
+use crate::mutation::mutated;
 use crate::operation::Caller;
 use crate::page::{Bin, Hands, Page};
 use crate::pool::Refusal;
@@ -64,7 +65,13 @@ impl Caller<'_> {
             };
         }
         let filled = runs.iter().zip(results);
-        let filled = filled.filter_map(|(run, result)| Some((*run, usize::from(result.ok()?))));
+        let filled = filled.filter_map(|(run, result)| {
+            let mut run = *run;
+            if mutated(c"wrong-owner") {
+                run.pool = 0;
+            }
+            Some((run, usize::from(result.ok()?)))
+        });
         let stored = self.session.insert(filled, hands, stamp);
         room.pages -= stored as u64;
         for (result, run) in results.into_iter().zip(runs.iter()) {
@@ -84,6 +91,14 @@ impl Caller<'_> {
         }
         hands.empty(reserved);
         stored as u64
+    }
+
+    /// Puts what a get took back into the index: what `mutated("get-leaves-pages")` does.
+    pub(crate) fn keep(&self, runs: &Runs<'_>, hands: &mut Hands, found: usize) {
+        if self.host.tier.reserve(found as u64) {
+            let stamp = self.session.tier.stamp(found as u64);
+            self.session.insert(runs.placed(), hands, stamp);
+        }
     }
 
     /// Whether the run's pool keeps pages.

@@ -4,6 +4,7 @@
 //! proportion to what it holds (invariant 17).
 
 use crate::host::Host;
+use crate::mutation::mutated;
 
 /// Pages above the floor.
 pub(crate) fn count(host: &Host) -> u64 {
@@ -13,6 +14,9 @@ pub(crate) fn count(host: &Host) -> u64 {
 /// Gives up to `pages` back; says how many. Nothing if somebody is evicting already: the caller
 /// may be waiting for memory while it holds what that one needs.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
+    if mutated(c"shrinker-deaf") {
+        return 0;
+    }
     let Some(mut roster) = host.vms.try_lock() else {
         return 0;
     };

@@ -6,6 +6,7 @@ use crate::allowance::Allowance;
 use crate::desk::Desks;
 use crate::ffi::for_guest;
 use crate::genl::send_event;
+use crate::mutation::mutated;
 use crate::session::Session;
 use ddabi::genl::{Attribute, Event};
 use ddabi::pool::DEFAULT_WEIGHT;
@@ -58,6 +59,9 @@ impl WorkItem for Vm {
 
     /// The VM is gone: KVM has destroyed it.
     fn run(this: Arc<Vm>) {
+        if mutated(c"dead-vm-kept") {
+            return;
+        }
         this.leave();
         if let Some(host) = crate::ffi::host() {
             host.vms.lock().remove(&this);
@@ -93,6 +97,9 @@ impl Vm {
     }
 
     pub(crate) fn weight(&self) -> u32 {
+        if mutated(c"weights-ignored") {
+            return DEFAULT_WEIGHT;
+        }
         self.weight.load(Relaxed)
     }
 
@@ -110,10 +117,11 @@ impl Vm {
     pub(crate) fn enter(&self, session: u64, number: u64) -> Result<Arc<Session>, Refused> {
         let mut gate = self.gate.lock();
         let refused = match &gate.session {
-            Some(current) if current.id == session => {
+            Some(current) if current.id == session || mutated(c"any-session") => {
                 let current = current.clone();
                 match gate.sequence.check(number) {
                     Verdict::Accept => return Ok(current),
+                    _ if mutated(c"rollback-unseen") => return Ok(current),
                     Verdict::Retry => return Err(Refused::Retry),
                     Verdict::Stale => Refused::Rollback,
                 }

@@ -35,6 +35,8 @@ const SUPERFLUOUS: [&str; 7] = [
 pub(crate) enum Content {
     /// Modules and tools.
     All,
+    /// These, and modules whose invariants break on demand.
+    Mutable,
     /// The agent alone, for work on the lab itself.
     Agent,
     /// The agent and the benchmark of the engine.
@@ -74,7 +76,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         initrd,
         root: base.join("root.erofs"),
         opt,
-        modules: content == Content::All,
+        modules: content != Content::Agent,
     })
 }
 
@@ -108,10 +110,16 @@ impl Ours {
     fn build(args: &KernelArgs, content: Content) -> Result<Self> {
         let kernel = Kernel::prepare(args)?;
         let (mut files, tools) = match content {
-            Content::All => (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL),
+            Content::All | Content::Mutable => {
+                (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL)
+            }
             Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
             Content::Bench => (Vec::new(), [tools::AGENT, tools::BENCH].as_slice()),
         };
+        if content == Content::Mutable {
+            let mutable = modules::build_mutable(&kernel)?;
+            files.extend(all_in(&mutable, ddlab::MUTABLE_MODULES)?);
+        }
         let programs = tools::build(tools)?;
         let place = |tool| (programs.join(tool), format!("bin/{tool}"));
         files.extend(tools.iter().map(place));

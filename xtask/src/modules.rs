@@ -35,17 +35,42 @@ enum Mode {
     Plain,
     /// With clippy and the kernel's extra warnings; for their messages only.
     Lint,
+    /// With invariants that break on demand (`shim/mutation.h`).
+    Mutable,
+}
+
+impl Mode {
+    /// Ends the names of its directories.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Lint => "-lint",
+            Self::Mutable => "-mutable",
+        }
+    }
 }
 
 /// Builds all modules for a kernel; returns the directory they are in.
 pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
+    build_as(kernel, Mode::Plain)
+}
+
+/// Builds modules whose invariants break on demand; returns their directory.
+pub(crate) fn build_mutable(kernel: &Kernel) -> Result<PathBuf> {
+    build_as(kernel, Mode::Mutable)
+}
+
+fn build_as(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
     let name = &kernel.release.name;
-    let work = work_dir(kernel, "")?;
+    let suffix = mode.suffix();
+    let work = work_dir(kernel, suffix)?;
     let _lock = cache::lock_in(&work)?;
-    progress::step(&format!("build the modules for {name}"), || {
-        compile(kernel, Mode::Plain, &work)
+    progress::step(&format!("build the modules for {name}{suffix}"), || {
+        compile(kernel, mode, &work)
     })?;
-    let out = workspace::target().join("modules").join(name);
+    let out = workspace::target()
+        .join("modules")
+        .join(format!("{name}{suffix}"));
     fs::create_dir_all(&out)?;
     for module in built(&work)? {
         let file = module.file_name().unwrap_or_default();
@@ -56,7 +81,7 @@ pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
 
 /// Fails on any warning of clippy, the compilers, `modpost` or `objtool`.
 pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
-    let work = work_dir(kernel, "-lint")?;
+    let work = work_dir(kernel, Mode::Lint.suffix())?;
     let _lock = cache::lock_in(&work)?;
     // What is not compiled again does not warn again.
     for dir in SOURCES {
@@ -97,6 +122,7 @@ fn log(mode: Mode) -> PathBuf {
     workspace::target().join("log").join(match mode {
         Mode::Plain => "modules.log",
         Mode::Lint => "modules-lint.log",
+        Mode::Mutable => "modules-mutable.log",
     })
 }
 
@@ -106,6 +132,7 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
     let extra = match mode {
         Mode::Plain => "",
         Mode::Lint => "CLIPPY=1 W=1",
+        Mode::Mutable => "DD_MUTATIONS=1",
     };
     // With the part of the path behind the dot.
     let sources = SOURCES.map(|dir| format!("/repo/./{dir}")).join(" ");

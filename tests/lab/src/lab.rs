@@ -267,6 +267,17 @@ impl Lab {
         &self.host
     }
 
+    /// Has its machines load modules that break an invariant from now on, or
+    /// those that keep all.
+    pub fn mutate(&self, mutation: Option<&'static str>) {
+        *self
+            .host
+            .link()
+            .mutation
+            .lock()
+            .expect("no panic holds this lock") = mutation;
+    }
+
     /// How it was configured.
     #[must_use]
     pub fn config(&self) -> &LabConfig {

@@ -40,6 +40,8 @@ pub(crate) struct Link {
     pending: Pending,
     next: AtomicU64,
     pub(crate) vitals: Arc<Vitals>,
+    /// What our modules break on purpose.
+    pub(crate) mutation: Mutex<Option<&'static str>>,
 }
 
 impl Link {
@@ -60,6 +62,7 @@ impl Link {
             pending,
             next: AtomicU64::new(1),
             vitals,
+            mutation: Mutex::default(),
         })
     }
 

@@ -24,6 +24,9 @@ pub const HOST_MODULE: &str = "doubledecker_host";
 /// The guest's.
 pub const GUEST_MODULE: &str = "doubledecker_guest";
 
+/// Where images have the modules whose invariants break on demand.
+pub const MUTABLE_MODULES: &str = "mutable-modules";
+
 /// L1 or a guest. Cheap to clone; requests of several threads run at once.
 #[derive(Clone)]
 pub struct Machine {
@@ -282,8 +285,11 @@ impl Machine {
     ///
     /// When the kernel refuses it.
     pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
-        let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/modules/{name}.ko")];
+        let mutation = *self.link.mutation.lock().expect("no panic holds this lock");
+        let dir = mutation.map_or("modules", |_| MUTABLE_MODULES);
+        let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/{dir}/{name}.ko")];
         argv.extend(parameters.iter().map(|&parameter| parameter.to_owned()));
+        argv.extend(mutation.map(|name| format!("mutation={name}")));
         self.exec_ok(argv).map(drop)
     }
 

@@ -66,6 +66,7 @@ pub struct Context {
     scenario: &'static str,
     lab: Option<Lab>,
     allowed: Vec<Regex>,
+    mutation: Option<&'static str>,
 }
 
 impl Context {
@@ -79,6 +80,7 @@ impl Context {
             scenario: "none",
             lab: None,
             allowed: Vec::new(),
+            mutation: None,
         }
     }
 
@@ -187,6 +189,17 @@ impl Context {
         }
     }
 
+    /// Runs another scenario, in its short form and with modules that break an
+    /// invariant on purpose; says why it failed, if it did.
+    pub fn provoke(&mut self, scenario: &Scenario, mutation: &'static str) -> Option<Error> {
+        let (outer, quick) = (self.scenario, self.quick);
+        (self.mutation, self.quick) = (Some(mutation), true);
+        let verdict = self.run(scenario);
+        (self.mutation, self.quick) = (None, quick);
+        self.scenario = outer;
+        verdict.error
+    }
+
     fn is_emulators_fault(&self, error: &Error) -> bool {
         self.accel.resolve(&self.artifacts.qemu) == Accel::Tcg
             && error.chain().any(|cause| cause.is::<Vanished>())
@@ -198,6 +211,7 @@ impl Context {
         self.allowed.clear();
         if let Some(lab) = &self.lab {
             lab.set_patience(Patience::default());
+            lab.mutate(self.mutation);
         }
         let ran = panic::catch_unwind(AssertUnwindSafe(|| (scenario.run)(self)));
         let ran = ran.unwrap_or_else(|payload| Err(anyhow!("panicked: {}", panic_text(&*payload))));
@@ -224,6 +238,7 @@ impl Context {
             "L1 booted in {:.1} s",
             lab.boot_time().as_secs_f64()
         ));
+        lab.mutate(self.mutation);
         self.lab = Some(lab);
         Ok(())
     }

@@ -17,6 +17,7 @@ mod lifecycle;
 mod memory;
 mod meter;
 mod modules;
+mod mutations;
 mod overhead;
 mod policies;
 mod policy;
@@ -24,6 +25,7 @@ mod reboot;
 mod reclaim;
 mod shares;
 mod shrinker;
+mod skew;
 mod sla;
 mod small_files;
 mod stage;
@@ -57,10 +59,12 @@ pub fn all() -> &'static [Scenario] {
 pub fn by_name() -> &'static [Scenario] {
     &[
         overhead::OVERHEAD,
+        skew::SKEW,
         sla::SLA,
         torture::TORTURE_LONG,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,
         modules::MODULES,
+        mutations::MUTATIONS,
     ]
 }

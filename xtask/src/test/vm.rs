@@ -27,6 +27,8 @@ use crate::{
 const MEMORY_EACH: u64 = 8 << 30;
 /// More would wait for the longest scenario alone.
 const MOST_LABS: usize = 4;
+/// Scenarios that load modules which break an invariant on demand.
+const NEED_MUTABLE: [&str; 2] = ["mutations", "skew"];
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -85,6 +87,7 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
     let _lock = cache::lock("vm.lock")?;
     let content = match args.bare {
         true => Content::Agent,
+        false if scenarios.iter().any(|one| NEED_MUTABLE.contains(&one.name)) => Content::Mutable,
         false => Content::All,
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Modules of different versions refuse each other, say so, and harm nobody.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, FileSpec, Machine, ReadSpec, Scenario, Target, Throttle, wait};
+
+use crate::{
+    ddctl,
+    stage::{self, GUEST, Stage},
+};
+
+/// A guest that is older and one that is newer than its host.
+pub(crate) const SKEW: Scenario = Scenario {
+    name: "skew",
+    about: "older and newer guest modules are refused by a host, and find it once they fit",
+    quick: false,
+    run,
+};
+
+const LEN: u64 = 16 << 20;
+const READER: &str = "reader";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    context.allow_console("the host refuses us");
+    let stage = Stage::set(context, 32)?;
+    let file = FileSpec::new("file", LEN, 1);
+    let disk = stage.disk("data", vec![file.clone()])?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    guest.cgroup(READER, &[("memory.max", "8M")])?;
+    let read = || -> Result<()> {
+        let sum = guest.read(&ReadSpec::new("/mnt/file").cgroup(READER))?;
+        ensure!(sum.digest == Some(file.digest()), "wrong content: {sum:?}");
+        Ok(())
+    };
+    for claim in ["older-abi", "newer-abi"] {
+        // What it puts now must not be there for what comes after it.
+        read()?;
+        guest.unload_module(GUEST)?;
+        let before = ddctl::host(stage.host())?.counters.refused_unsupported;
+        stage.lab.mutate(Some(claim));
+        let loaded = guest.load_module(GUEST, &[]);
+        stage.lab.mutate(None);
+        loaded?;
+        refused(&guest).context(claim)?;
+        read().context(claim)?;
+        let counters = ddctl::counters(&guest)?;
+        ensure!(
+            counters.put_offered == 0 && counters.get_asked == 0,
+            "{counters:?}"
+        );
+        let after = ddctl::host(stage.host())?;
+        ensure!(after.counters.refused_unsupported > before, "{after:?}");
+        ensure!(after.used_pages == 0, "the host holds pages: {after:?}");
+        guest.unload_module(GUEST)?;
+        stage::attach(&guest)?;
+        read()?;
+        read()?;
+    }
+    let hits = ddctl::counters(&guest)?.get_hits;
+    Ok(vec![Target::at_least(
+        "skew: pages from the host once the versions fit",
+        1.0,
+        hits as f64,
+        "",
+    )])
+}
+
+/// Waits until the guest module says that it was refused, and why.
+fn refused(guest: &Machine) -> Result<()> {
+    wait::until("the guest is refused", || {
+        Ok((ddctl::guest(guest)?.state == "refused").then_some(()))
+    })?;
+    let said = guest.exec_ok(["dmesg"])?;
+    ensure!(
+        said.contains("compare the versions of both modules"),
+        "{said}"
+    );
+    Ok(())
+}
