@@ -44,6 +44,7 @@ pub fn all() -> &'static [Scenario] {
         stream::STREAM,
         deaths::DEATHS,
         coherence::COHERENCE,
+        torture::TORTURE,
         small_files::SMALL_FILES,
         reclaim::RECLAIM,
         shares::SHARES,
