@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Filesystems under torture.
+
+use anyhow::Result;
+use ddlab::{Command, Guest, Machine, Running};
+
+use super::CONTAINERS;
+
+/// Files of a filesystem: together several times what its containers may hold.
+const FILES: u32 = 24;
+/// Reads before an overlay is mounted above what was written between them.
+const CHECKS_BELOW: u64 = 200;
+/// Size of the file that a loop device shows as a disk, in MiB.
+const LOOP_MIB: u64 = 384;
+
+/// A filesystem; its name is that of its disk, mount point and models.
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    fstype: &'static str,
+    block: u64,
+    make: &'static [&'static str],
+    above: Above,
+}
+
+/// What lies between the files and the filesystem on the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Above {
+    Nothing,
+    /// An overlay; its lower layer has some of the files, for others to be copied up.
+    Overlay,
+    /// A filesystem of the same kind, in a file of the one on the disk.
+    Loop,
+}
+
+pub(crate) const SITES: [Site; 6] = [
+    Site {
+        name: "ext4",
+        fstype: "ext4",
+        block: 4096,
+        make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
+        above: Above::Nothing,
+    },
+    Site {
+        name: "ext4-1k",
+        fstype: "ext4",
+        block: 1024,
+        make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
+        above: Above::Nothing,
+    },
+    Site {
+        name: "xfs",
+        fstype: "xfs",
+        block: 4096,
+        make: &["mkfs.xfs", "-q"],
+        above: Above::Nothing,
+    },
+    Site {
+        name: "xfs-1k",
+        fstype: "xfs",
+        block: 1024,
+        make: &["mkfs.xfs", "-q", "-b", "size=1k"],
+        above: Above::Nothing,
+    },
+    Site {
+        name: "overlay",
+        fstype: "xfs",
+        block: 4096,
+        make: &["mkfs.xfs", "-q"],
+        above: Above::Overlay,
+    },
+    Site {
+        name: "loop",
+        fstype: "ext4",
+        block: 4096,
+        make: &["mke2fs", "-q", "-t", "ext4"],
+        above: Above::Loop,
+    },
+];
+
+impl Site {
+    fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
+    /// Where its models are: on tmpfs, made by nobody's container, which could
+    /// not reclaim them.
+    fn models(&self) -> String {
+        format!("/run/models-{}", self.name)
+    }
+
+    /// Has all its processes end soon, and say what they saw.
+    pub(crate) fn stop(&self, guest: &Machine) -> Result<()> {
+        guest.write_file(&format!("{}/stop", self.models()), "")
+    }
+
+    /// Where the filesystem on the disk is mounted, if not on its path.
+    fn below(&self) -> String {
+        format!("/{}-below", self.name)
+    }
+
+    /// Makes and mounts it, and what tells the processes what its files hold. The device
+    /// that can be unmounted and mounted again.
+    pub(crate) fn make(&self, guest: &Guest, device: &str) -> Result<String> {
+        let files = FILES.to_string();
+        guest.exec_ok(["ddhelper", "torture-models", &self.models(), &files])?;
+        let format = |device: &str| {
+            let argv = self.make.iter().chain([&device]).copied();
+            guest.exec_ok(argv)
+        };
+        let (path, below) = (self.path(), self.below());
+        format(device)?;
+        let place = match self.above {
+            Above::Nothing => &path,
+            Above::Overlay | Above::Loop => &below,
+        };
+        guest.mount(device, place, self.fstype, "noatime")?;
+        match self.above {
+            Above::Nothing => {}
+            Above::Overlay => {
+                let layers = ["lower", "upper", "work"].map(|layer| format!("{below}/{layer}"));
+                let [lower, upper, work] = &layers;
+                guest.exec_ok(["mkdir", lower, upper, work])?;
+                let first = self.torture(lower, CHECKS_BELOW, 0);
+                guest.run_ok(&Command::new(first.split_whitespace()))?;
+                let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+                guest.mount("overlay", &path, "overlay", &layers)?;
+            }
+            Above::Loop => {
+                let image = format!("{below}/image");
+                guest.exec_ok(["truncate", "-s", &format!("{LOOP_MIB}M"), &image])?;
+                let shown = guest.exec_ok(["losetup", "--find", "--show", &image])?;
+                let shown = shown.trim().to_owned();
+                format(&shown)?;
+                guest.mount(&shown, &path, self.fstype, "noatime")?;
+                return Ok(shown);
+            }
+        }
+        Ok(device.to_owned())
+    }
+
+    /// Starts what reclaims, freezes and unmounts it.
+    pub(crate) fn disturb(&self, guest: &Guest, device: &str) -> Result<Running> {
+        // Overlays cannot be frozen; what is below them can. It stays mounted.
+        let (place, unmount) = match self.above {
+            Above::Overlay => (self.below(), ""),
+            Above::Nothing | Above::Loop => (self.path(), "--unmount"),
+        };
+        let line = format!(
+            "ddhelper torture-disturb --mount {place} --device {device} --fstype {} --models {} \
+             --seed {} {unmount} --cgroup {} --cgroup {}",
+            self.fstype,
+            self.models(),
+            self.block,
+            CONTAINERS[0],
+            CONTAINERS[1],
+        );
+        guest.spawn(&Command::new(line.split_whitespace()))
+    }
+
+    /// Starts a process that reads and changes its files.
+    pub(crate) fn work(&self, guest: &Guest, container: &str, checks: u64) -> Result<Running> {
+        // Both sides make other choices, and so does each filesystem.
+        let seed = container.len() as u64 * 100 + self.name.len() as u64 * 10 + self.block;
+        let line = self.torture(&self.path(), checks, seed);
+        guest.spawn(&Command::new(line.split_whitespace()).cgroup(container))
+    }
+
+    /// The command line of a process that reads and changes files in a directory.
+    fn torture(&self, dir: &str, checks: u64, seed: u64) -> String {
+        // An open file of an overlay may be another one after a write.
+        let overlay = match self.above {
+            Above::Overlay => "--overlay",
+            Above::Nothing | Above::Loop => "",
+        };
+        format!(
+            "ddhelper torture --dir {dir} --models {} --seed {seed} --checks {checks} --block {} \
+             {overlay}",
+            self.models(),
+            self.block,
+        )
+    }
+}
