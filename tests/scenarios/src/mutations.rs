@@ -9,7 +9,8 @@ use anyhow::Result;
 use ddlab::{Context, Scenario, Target};
 
 use crate::{
-    coherence, deaths, policy, reboot, reclaim, shares, shrinker, small_files, stream, torture,
+    bad_input, coherence, deaths, lifecycle, policy, reboot, reclaim, shares, shrinker,
+    small_files, stream, torture,
 };
 
 /// One mutation after the other.
@@ -32,7 +33,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[torture::TORTURE, coherence::COHERENCE];
 
-const MUTATIONS_OF: [Mutation; 20] = [
+const MUTATIONS_OF: [Mutation; 22] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -49,7 +50,7 @@ const MUTATIONS_OF: [Mutation; 20] = [
         &[stream::STREAM, policy::POLICY, small_files::SMALL_FILES],
     ),
     // In the host.
-    mutation("rollback-unseen", &[reboot::REBOOT]),
+    mutation("rollback-unseen", &[lifecycle::LIFECYCLE]),
     mutation("any-session", &[reboot::REBOOT]),
     mutation("writes-what-is-tracked", &[reboot::REBOOT]),
     mutation("get-leaves-pages", &[stream::STREAM, reclaim::RECLAIM]),
@@ -59,6 +60,11 @@ const MUTATIONS_OF: [Mutation; 20] = [
         "evicts-without-need",
         &[stream::STREAM, policy::POLICY, small_files::SMALL_FILES],
     ),
+    mutation(
+        "evictions-untold",
+        &[stream::STREAM, small_files::SMALL_FILES, shares::SHARES],
+    ),
+    mutation("user-mode-let-in", &[bad_input::BAD_INPUT]),
     mutation("shrinker-deaf", &[shrinker::SHRINKER]),
     mutation("dead-vm-kept", &[deaths::DEATHS]),
 ];
