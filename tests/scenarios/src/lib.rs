@@ -12,6 +12,8 @@ mod coherence;
 mod counters;
 mod ddctl;
 mod deaths;
+mod faults;
+mod hog;
 mod hostile;
 mod lifecycle;
 mod memory;
@@ -31,6 +33,7 @@ mod small_files;
 mod stage;
 mod stream;
 mod torture;
+mod vmm;
 mod work;
 
 use ddlab::Scenario;
@@ -65,6 +68,7 @@ pub fn by_name() -> &'static [Scenario] {
         torture::TORTURE_LONG,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,
+        faults::FAULTS,
         modules::MODULES,
         mutations::MUTATIONS,
     ]

@@ -4,18 +4,16 @@
 //! its modules and its host, in the middle of a torture: no old page is seen
 //! (invariants 10 to 12).
 
-mod vmm;
-
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
+use ddlab::{Context, Guest, GuestConfig, Scenario, Target, wait};
 use serde_json::json;
 
 use crate::{
     books, ddctl,
     stage::{self, GUEST, HOST, Stage, attached},
-    torture::{self, CONTAINERS, LIMIT, SITES, Site},
+    torture::{SITES, Site, Storm, add_containers},
+    vmm::{self, Vmm},
 };
-use vmm::Vmm;
 
 /// All of it twice, but for the migration.
 pub(crate) const LIFECYCLE: Scenario = Scenario {
@@ -26,8 +24,6 @@ pub(crate) const LIFECYCLE: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 24;
-/// Pages that must come from the host between two events.
-const BETWEEN: u64 = 300;
 /// How often things happen to the guest before it moves; once if it is to be quick.
 const ROUNDS: u32 = 2;
 
@@ -64,83 +60,38 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         vmm::make_image(stage.host(), &image(site), 384 << 20)?;
     }
     let guest = stage.guest(&config("one"))?;
-    for name in CONTAINERS {
-        stage::container(&guest, name, LIMIT, 100)?;
-    }
-    let mut workers = Vec::new();
-    let mut disturbers = Vec::new();
-    for site in sites() {
-        let device = format!("/dev/dd/{}", site.name);
-        site.make(&guest, &device)?;
-        disturbers.push(site.disturb(&guest, &device)?);
-        for container in CONTAINERS {
-            workers.push((site, site.work(&guest, container, u64::MAX)?));
-        }
-    }
+    let devices = sites().map(|site| (site, format!("/dev/dd/{}", site.name)));
+    let storm = Storm::start(&guest, &devices, u64::MAX)?;
     let vmm = Vmm::new(stage.host(), &guest);
     for round in 1..=rounds {
-        some_hits(&guest)?;
+        Storm::some_hits(&guest)?;
         vmm.ask(&json!({"execute": "stop"}))?;
         vmm.ask(&json!({"execute": "cont"}))?;
 
-        some_hits(&guest).context("after a pause")?;
+        Storm::some_hits(&guest).context("after a pause")?;
         roll_back(&vmm, &guest, round).context("the guest is rolled back")?;
 
-        some_hits(&guest).context("after a rollback")?;
+        Storm::some_hits(&guest).context("after a rollback")?;
         guest.unload_module(GUEST)?;
         stage::attach(&guest)?;
-        for name in CONTAINERS {
-            ddctl::run(&guest, &format!("container add {name} --weight 100"))?;
-        }
+        add_containers(&guest)?;
 
-        some_hits(&guest).context("after the guest module was away")?;
+        Storm::some_hits(&guest).context("after the guest module was away")?;
         stage.host().unload_module(HOST)?;
         stage.load_host(CAPACITY_MIB)?;
         attached(&guest)?;
     }
-    some_hits(&guest).context("after the host module was away")?;
+    Storm::some_hits(&guest).context("after the host module was away")?;
     let moved = migrate(&stage, &vmm).context("the guest is migrated")?;
     drop(guest);
     attached(&moved)?;
-    some_hits(&moved).context("after a migration")?;
+    Storm::some_hits(&moved).context("after a migration")?;
 
-    let mut targets = Vec::new();
-    for site in sites() {
-        site.stop(&moved)?;
-    }
-    let (mut checks, mut changes, mut wrong) = (0, 0, 0);
-    for (site, worker) in workers {
-        let tally = torture::finish(site.name, &mut worker.moved(&moved))?;
-        checks += tally.checks;
-        changes += tally.changes;
-        wrong += tally.wrong.len();
-        for line in tally.wrong.iter().take(10) {
-            eprintln!("    {line}");
-        }
-    }
-    targets.push(Target::at_most(
-        format!("lifecycle: wrong reads of {checks} between {changes} changes"),
-        0.0,
-        wrong as f64,
-        "",
-    ));
-    for disturber in disturbers {
-        let mut disturber = disturber.moved(&moved);
-        let ended = disturber.poll()?;
-        ensure!(ended.is_none(), "it ended: {}", disturber.output()?);
-        disturber.kill(9)?;
-        disturber.wait()?;
-    }
+    let storm = storm.moved(&moved);
+    storm.stop(&moved)?;
+    let target = storm.verdict("lifecycle")?;
     books::balance(stage.host())?;
-    Ok(targets)
-}
-
-/// Waits until pages came from the host.
-fn some_hits(guest: &Machine) -> Result<()> {
-    let wanted = ddctl::counters(guest)?.get_hits + BETWEEN;
-    wait::until("pages come from the host", || {
-        Ok((ddctl::counters(guest)?.get_hits >= wanted).then_some(()))
-    })
+    Ok(vec![target])
 }
 
 /// Takes guest and disks back to where they were some hundred pages ago. The
@@ -152,7 +103,7 @@ fn roll_back(vmm: &Vmm<'_>, guest: &Guest, round: u32) -> Result<()> {
     });
     vmm.job("snapshot-save", &arguments)?;
     let before = ddctl::counters(guest)?.stale;
-    some_hits(guest)?;
+    Storm::some_hits(guest)?;
     vmm.job("snapshot-load", &arguments)?;
     wait::until("the guest noticed", || {
         Ok((ddctl::counters(guest)?.stale > before).then_some(()))

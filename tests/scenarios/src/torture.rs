@@ -5,16 +5,14 @@
 //! reclaimed from, frozen and unmounted. Every read is compared.
 
 mod site;
+mod storm;
 
-use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Disk, GuestConfig, Running, Scenario, Target, Throttle};
-use serde::Deserialize;
+use anyhow::Result;
+use ddlab::{Context, Disk, GuestConfig, Scenario, Target, Throttle};
 
-use crate::{
-    books, ddctl,
-    stage::{self, Stage},
-};
+use crate::{books, ddctl, stage::Stage};
 pub(crate) use site::{SITES, Site};
+pub(crate) use storm::{Storm, add_containers};
 
 /// A part of it for every run.
 pub(crate) const TORTURE: Scenario = Scenario {
@@ -32,21 +30,8 @@ pub(crate) const TORTURE_LONG: Scenario = Scenario {
     run: |context| run(context, 1_000_000),
 };
 
-/// Each filesystem is worked on from both.
-pub(crate) const CONTAINERS: [&str; 2] = ["left", "right"];
-pub(crate) const LIMIT: &str = "14M";
 /// Less than all files together.
 const CAPACITY_MIB: u64 = 24;
-
-/// What a process of the torture says in the end.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Tally {
-    pub(crate) checks: u64,
-    bytes: u64,
-    pub(crate) changes: u64,
-    refused: u64,
-    pub(crate) wrong: Vec<String>,
-}
 
 fn run(context: &mut Context, checks: u64) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB)?;
@@ -59,51 +44,16 @@ fn run(context: &mut Context, checks: u64) -> Result<Vec<Target>> {
         config = config.disk(disk, Throttle::NONE);
     }
     let guest = stage.guest(&config)?;
-    for name in CONTAINERS {
-        stage::container(&guest, name, LIMIT, 100)?;
-    }
-    // What one container wants to keep is the other's to judge.
-    ddctl::run(
-        &guest,
-        &format!("container set-policy {} fifo", CONTAINERS[0]),
-    )?;
-    let mut workers = Vec::new();
-    let mut disturbers = Vec::new();
-    for (site, disk) in SITES.iter().zip(&disks) {
-        let device = site.make(&guest, &disk.path_in_guest())?;
-        disturbers.push(site.disturb(&guest, &device)?);
-        for container in CONTAINERS {
-            let share = checks.div_ceil(CONTAINERS.len() as u64);
-            workers.push((site, site.work(&guest, container, share)?));
-        }
-    }
-    let mut sums: Vec<Tally> = SITES.iter().map(|_| Tally::default()).collect();
-    for (site, worker) in &mut workers {
-        let tally = finish(site.name, worker)?;
-        let at = SITES.iter().position(|one| one.name == site.name);
-        let sum = &mut sums[at.context("the site is one of them")?];
-        sum.checks += tally.checks;
-        sum.bytes += tally.bytes;
-        sum.changes += tally.changes;
-        sum.refused += tally.refused;
-        sum.wrong.extend(tally.wrong);
-    }
-    for disturber in &mut disturbers {
-        ensure!(
-            disturber.poll()?.is_none(),
-            "a disturber ended: {}",
-            disturber.output()?
-        );
-        disturber.kill(9)?;
-        disturber.wait()?;
-    }
+    let sites: Vec<_> = SITES
+        .iter()
+        .zip(&disks)
+        .map(|(site, disk)| (site, disk.path_in_guest()))
+        .collect();
+    let sums = Storm::start(&guest, &sites, checks)?.end()?;
     let counters = ddctl::counters(&guest)?;
     books::balance(stage.host())?;
     let mut targets = Vec::new();
-    for (site, sum) in SITES.iter().zip(&sums) {
-        for line in sum.wrong.iter().take(10) {
-            eprintln!("    {line}");
-        }
+    for (site, sum) in sums {
         targets.push(Target::at_most(
             format!(
                 "torture: wrong reads of {} ({} MiB) on {}, between {} changes",
@@ -131,12 +81,4 @@ fn run(context: &mut Context, checks: u64) -> Result<Vec<Target>> {
         "",
     ));
     Ok(targets)
-}
-
-/// Waits for a process of the torture; what it says.
-pub(crate) fn finish(name: &str, worker: &mut Running) -> Result<Tally> {
-    let exit = worker.wait()?;
-    let output = worker.output()?;
-    ensure!(exit.success(), "the torture of {name} failed: {output}");
-    serde_json::from_str(output.trim()).with_context(|| format!("{name} said {output}"))
 }

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use ddlab::{Command, Guest, Machine, Running};
 
-use super::CONTAINERS;
+use super::storm::CONTAINERS;
 
 /// Files of a filesystem: together several times what its containers may hold.
 const FILES: u32 = 24;
@@ -15,6 +15,7 @@ const CHECKS_BELOW: u64 = 200;
 const LOOP_MIB: u64 = 384;
 
 /// A filesystem; its name is that of its disk, mount point and models.
+#[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) name: &'static str,
     fstype: &'static str,

@@ -7,20 +7,20 @@ use ddlab::{Command, Guest, Machine, wait};
 use serde_json::{Value, json};
 
 /// A VMM of L1, by its control socket.
-pub(super) struct Vmm<'a> {
+pub(crate) struct Vmm<'a> {
     host: &'a Machine,
     socket: String,
 }
 
 impl<'a> Vmm<'a> {
     /// That of a guest.
-    pub(super) fn new(host: &'a Machine, guest: &Guest) -> Self {
+    pub(crate) fn new(host: &'a Machine, guest: &Guest) -> Self {
         let socket = guest.qmp_path();
         Self { host, socket }
     }
 
     /// Gives it a command; its answer.
-    pub(super) fn ask(&self, command: &Value) -> Result<Value> {
+    pub(crate) fn ask(&self, command: &Value) -> Result<Value> {
         let command = command.to_string();
         let answer = self
             .host
@@ -29,7 +29,7 @@ impl<'a> Vmm<'a> {
     }
 
     /// Gives it a command that takes its time, and waits for the end.
-    pub(super) fn job(&self, command: &str, arguments: &Value) -> Result<()> {
+    pub(crate) fn job(&self, command: &str, arguments: &Value) -> Result<()> {
         let mut arguments = arguments.clone();
         arguments["job-id"] = json!(command);
         self.ask(&json!({"execute": command, "arguments": arguments}))?;
@@ -46,7 +46,7 @@ impl<'a> Vmm<'a> {
 }
 
 /// Makes an empty disk image that can keep snapshots, by a VMM without a VM.
-pub(super) fn make_image(host: &Machine, path: &str, bytes: u64) -> Result<()> {
+pub(crate) fn make_image(host: &Machine, path: &str, bytes: u64) -> Result<()> {
     let socket = "/run/dd/images";
     let line = format!(
         "qemu-system-x86_64 -M none -nodefaults -display none -qmp unix:{socket},server=on,wait=off"

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Faults under a tortured guest: processors go and come back, its VMM is stopped
+//! and gets signals, its memory is taken and given back, its host runs short of
+//! memory, and a disk fails.
+
+mod disk;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, Disk, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wait};
+use serde_json::json;
+
+use crate::{
+    books, ddctl,
+    hog::Hog,
+    stage::{self, Stage},
+    torture::{SITES, Storm},
+    vmm::Vmm,
+};
+
+/// All of them, one after the other.
+pub(crate) const FAULTS: Scenario = Scenario {
+    name: "faults",
+    about: "processors, memory, signals and disks fail under a tortured guest",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 24;
+/// The guest's memory, and what a balloon leaves of it.
+const MEMORY_MIB: u64 = 448;
+const BALLOONED_MIB: u64 = 336;
+/// Signals to the VMM, each of which makes a virtual processor leave the guest.
+const SIGNALS: u32 = 400;
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
+const SIGUSR1: i32 = 10;
+
+/// A tortured guest and where it runs.
+struct Patient<'a> {
+    stage: Stage<'a>,
+    guest: Guest,
+    /// The longest that the host took for something while the VMM stood still.
+    slowest: Duration,
+}
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    for message in disk::MESSAGES {
+        context.allow_console(message);
+    }
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    // Of both filesystems, one with small blocks.
+    let sites = [&SITES[1], &SITES[2]];
+    let disks = sites.map(|site| stage.blank_disk(site.name, 512));
+    let disks: Vec<Disk> = disks.into_iter().collect::<Result<_>>()?;
+    let failing = disk::make(&stage)?;
+    let mut config = GuestConfig::new("one").vcpus(2).memory_mib(MEMORY_MIB);
+    for disk in disks.iter().chain([&failing]) {
+        config = config.disk(disk, Throttle::NONE);
+    }
+    let balloon = "virtio-balloon-pci,deflate-on-oom=on,free-page-reporting=on";
+    let config = config.vmm_arg("-device").vmm_arg(balloon);
+    let guest = stage.guest(&config)?;
+    guest.exec_ok(["modprobe", "virtio_balloon"])?;
+    let devices: Vec<_> = sites
+        .into_iter()
+        .zip(&disks)
+        .map(|(site, disk)| (site, disk.path_in_guest()))
+        .collect();
+    let storm = Storm::start(&guest, &devices, u64::MAX)?;
+    let mut patient = Patient {
+        stage,
+        guest,
+        slowest: Duration::ZERO,
+    };
+    Storm::some_hits(&patient.guest)?;
+    for (what, fault) in Patient::faults() {
+        fault(&mut patient).context(what)?;
+        Storm::some_hits(&patient.guest).with_context(|| format!("after {what}"))?;
+    }
+    storm.stop(&patient.guest)?;
+    let wrong = storm.verdict("faults")?;
+    disk::fail(&patient.guest, &failing).context("a disk failed")?;
+    books::balance(stage.host())?;
+    Ok(vec![
+        wrong,
+        Target::at_most(
+            "faults: until pages of a stopped VM were given to others",
+            1.0,
+            patient.slowest.as_secs_f64(),
+            "s",
+        ),
+    ])
+}
+
+/// Takes the second processor of a machine away for a while.
+fn without_processor(machine: &Machine, guest: &Guest) -> Result<()> {
+    let switch = "/sys/devices/system/cpu/cpu1/online";
+    machine.write_file(switch, "0")?;
+    Storm::some_hits(guest)?;
+    machine.write_file(switch, "1")
+}
+
+/// Something that happens to it.
+type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
+
+impl<'a> Patient<'a> {
+    /// All that happens.
+    fn faults() -> [(&'static str, Fault<'a>); 7] {
+        [
+            ("a processor of the host went", |patient| {
+                without_processor(patient.stage.host(), &patient.guest)
+            }),
+            ("a processor of the guest went", |patient| {
+                without_processor(&patient.guest, &patient.guest)
+            }),
+            ("its VMM was stopped", Self::stop),
+            ("its VMM got signals", Self::signals),
+            ("a balloon took memory of the guest", Self::balloon),
+            ("the host was short of memory", Self::short),
+            ("the store was taken away and given back", Self::flap),
+        ]
+    }
+
+    fn capacity(&self, mib: u64) -> Result<()> {
+        ddctl::run(self.stage.host(), &format!("set-capacity {mib}M")).map(drop)
+    }
+
+    /// The VMM stands still, wherever it is, and the host wants its pages.
+    fn stop(&mut self) -> Result<()> {
+        let host = self.stage.host();
+        let vms = ddctl::vms(host)?;
+        let status = format!("/proc/{}/status", ddctl::vm(&vms, "one")?.pid);
+        for _ in 0..3 {
+            self.guest.signal(SIGSTOP)?;
+            wait::until("the VMM stands still", || {
+                let stopped = host.read_text(&status)?.contains("T (stopped)");
+                Ok(stopped.then_some(()))
+            })?;
+            let start = Instant::now();
+            self.capacity(CAPACITY_MIB / 4)?;
+            let left = ddctl::host(host)?.used_pages;
+            self.slowest = self.slowest.max(start.elapsed());
+            ensure!(
+                left <= stage::pages(CAPACITY_MIB << 18),
+                "{left} pages left"
+            );
+            self.capacity(CAPACITY_MIB)?;
+            self.guest.signal(SIGCONT)?;
+            Storm::some_hits(&self.guest)?;
+        }
+        Ok(())
+    }
+
+    /// Virtual processors are interrupted at any instruction of the host.
+    fn signals(&mut self) -> Result<()> {
+        (0..SIGNALS).try_for_each(|_| self.guest.signal(SIGUSR1))
+    }
+
+    /// Frames under the guest go and come.
+    fn balloon(&mut self) -> Result<()> {
+        let vmm = Vmm::new(self.stage.host(), &self.guest);
+        for mib in [BALLOONED_MIB, MEMORY_MIB] {
+            let bytes = mib << 20;
+            let wanted = json!({"execute": "balloon", "arguments": {"value": bytes}});
+            vmm.ask(&wanted)?;
+            wait::until("the balloon has its size", || {
+                let answer = vmm.ask(&json!({"execute": "query-balloon"}))?;
+                Ok((answer["actual"] == bytes).then_some(()))
+            })?;
+            Storm::some_hits(&self.guest)?;
+        }
+        Ok(())
+    }
+
+    /// The host's kernel takes pages of the store.
+    fn short(&mut self) -> Result<()> {
+        let host = self.stage.host();
+        let before = ddctl::host(host)?.counters.shrunk;
+        let hog = Hog::start(host)?;
+        hog.until(|| Ok(ddctl::host(host)?.counters.shrunk > before))?;
+        drop(hog);
+        Ok(())
+    }
+
+    /// The administrator cannot make up his mind.
+    fn flap(&mut self) -> Result<()> {
+        for _ in 0..10 {
+            self.capacity(1)?;
+            self.capacity(CAPACITY_MIB)?;
+        }
+        Ok(())
+    }
+}

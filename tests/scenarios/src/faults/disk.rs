@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A disk that fails for a while.
+
+use anyhow::{Result, ensure};
+use ddlab::{Disk, FileSpec, Guest, ReadSpec};
+
+use crate::{
+    ddctl,
+    stage::{self, Stage},
+};
+
+/// What kernels say of disks that fail.
+pub(super) const MESSAGES: [&str; 2] = ["I/O error", "EXT4-fs (warning|error)"];
+
+const CONTAINER: &str = "reader";
+const FILES: [(&str, u64); 2] = [("one", 6 << 20), ("two", 6 << 20)];
+/// Less than one of the files.
+const LIMIT: &str = "5M";
+
+fn files() -> impl Iterator<Item = FileSpec> {
+    let seeds = 90..;
+    FILES
+        .into_iter()
+        .zip(seeds)
+        .map(|((name, size), seed)| FileSpec::new(name, size, seed))
+}
+
+/// The disk, with its files.
+pub(super) fn make(stage: &Stage<'_>) -> Result<Disk> {
+    stage.disk("failing", files().collect())
+}
+
+/// Reads it while it works, while it does not, and when it works again: all that is read is
+/// right, and what could not be read is not kept as something else.
+pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
+    stage::container(guest, CONTAINER, LIMIT, 100)?;
+    let device = disk.path_in_guest();
+    let size = guest.exec_ok(["blockdev", "--getsz", &device])?;
+    let size = size.trim();
+    let works = format!("0 {size} linear {device} 0");
+    guest.exec_ok(["modprobe", "dm-mod"])?;
+    guest.exec_ok(["dmsetup", "create", "failing", "--table", &works])?;
+    guest.mount("/dev/mapper/failing", "/failing", "ext4", "ro,noload")?;
+    for _ in 0..2 {
+        ensure!(files().all(|file| read(guest, &file)), "wrong content");
+    }
+    let hits = ddctl::counters(guest)?.get_hits;
+    ensure!(hits > 0, "nothing came from the host");
+    switch(guest, &format!("0 {size} error"))?;
+    let right = files().filter(|file| read(guest, file)).count();
+    ensure!(right < FILES.len(), "a disk that fails was not noticed");
+    switch(guest, &works)?;
+    for _ in 0..3 {
+        ensure!(
+            files().all(|file| read(guest, &file)),
+            "wrong content after a disk failed"
+        );
+    }
+    guest.exec_ok(["umount", "/failing"])?;
+    guest.exec_ok(["dmsetup", "remove", "failing"]).map(drop)
+}
+
+/// Whether a file can be read and is right.
+fn read(guest: &Guest, file: &FileSpec) -> bool {
+    let spec = ReadSpec::new(format!("/failing/{}", file.path)).cgroup(CONTAINER);
+    guest
+        .read(&spec)
+        .is_ok_and(|sum| sum.digest == Some(file.digest()))
+}
+
+/// Gives the disk another table.
+fn switch(guest: &Guest, table: &str) -> Result<()> {
+    guest.exec_ok(["dmsetup", "suspend", "--nolockfs", "failing"])?;
+    guest.exec_ok(["dmsetup", "load", "failing", "--table", table])?;
+    guest.exec_ok(["dmsetup", "resume", "failing"]).map(drop)
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All processes of a torture.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Guest, Machine, Running, Target, wait};
+use serde::Deserialize;
+
+use super::Site;
+use crate::ddctl;
+
+/// Each filesystem is worked on from both.
+pub(super) const CONTAINERS: [&str; 2] = ["left", "right"];
+const LIMIT: &str = "14M";
+/// Pages that must come from the host for something to have been shown.
+const SOME: u64 = 300;
+
+/// What a process of the torture says in the end.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Tally {
+    pub(crate) checks: u64,
+    pub(crate) bytes: u64,
+    pub(crate) changes: u64,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// The processes that read and change files, and those that disturb them.
+#[derive(Debug)]
+pub(crate) struct Storm {
+    sites: Vec<&'static Site>,
+    workers: Vec<(usize, Running)>,
+    disturbers: Vec<Running>,
+}
+
+impl Storm {
+    /// Makes the filesystems on their devices, and lets it loose on them from two
+    /// containers, until a filesystem saw `checks` reads.
+    pub(crate) fn start(
+        guest: &Guest,
+        sites: &[(&'static Site, String)],
+        checks: u64,
+    ) -> Result<Self> {
+        for name in CONTAINERS {
+            guest.cgroup(name, &[("memory.max", LIMIT)])?;
+        }
+        add_containers(guest)?;
+        let mut storm = Self {
+            sites: sites.iter().map(|(site, _)| *site).collect(),
+            workers: Vec::new(),
+            disturbers: Vec::new(),
+        };
+        let share = checks.div_ceil(CONTAINERS.len() as u64);
+        for (number, (site, device)) in sites.iter().enumerate() {
+            let device = site.make(guest, device)?;
+            storm.disturbers.push(site.disturb(guest, &device)?);
+            for container in CONTAINERS {
+                let worker = site.work(guest, container, share)?;
+                storm.workers.push((number, worker));
+            }
+        }
+        Ok(storm)
+    }
+
+    /// The same after its machine went on as another one.
+    pub(crate) fn moved(self, to: &Machine) -> Self {
+        let workers = self.workers.into_iter();
+        let disturbers = self.disturbers.into_iter();
+        Self {
+            sites: self.sites,
+            workers: workers.map(|(site, one)| (site, one.moved(to))).collect(),
+            disturbers: disturbers.map(|one| one.moved(to)).collect(),
+        }
+    }
+
+    /// Waits until pages came from the host.
+    pub(crate) fn some_hits(guest: &Machine) -> Result<()> {
+        let wanted = ddctl::counters(guest)?.get_hits + SOME;
+        wait::until("pages come from the host", || {
+            Ok((ddctl::counters(guest)?.get_hits >= wanted).then_some(()))
+        })
+    }
+
+    /// Ends it; how many reads were wrong.
+    pub(crate) fn verdict(self, scenario: &str) -> Result<Target> {
+        let sums = self.end()?;
+        let sum = |of: fn(&Tally) -> u64| sums.iter().map(|(_, tally)| of(tally)).sum::<u64>();
+        let (checks, changes) = (sum(|tally| tally.checks), sum(|tally| tally.changes));
+        Ok(Target::at_most(
+            format!("{scenario}: wrong reads of {checks} between {changes} changes"),
+            0.0,
+            sum(|tally| tally.wrong.len() as u64) as f64,
+            "",
+        ))
+    }
+
+    /// Has all processes end soon, however much they saw.
+    pub(crate) fn stop(&self, guest: &Machine) -> Result<()> {
+        self.sites.iter().try_for_each(|site| site.stop(guest))
+    }
+
+    /// Waits for the end; what was seen, by filesystem. Says what was wrong.
+    pub(crate) fn end(self) -> Result<Vec<(&'static Site, Tally)>> {
+        let sites = self.sites.into_iter();
+        let mut sums: Vec<_> = sites.map(|site| (site, Tally::default())).collect();
+        for (site, mut worker) in self.workers {
+            let (site, sum) = sums.get_mut(site).context("it is one of them")?;
+            let tally = finish(site.name, &mut worker)?;
+            for line in tally.wrong.iter().take(10) {
+                eprintln!("    {line}");
+            }
+            sum.checks += tally.checks;
+            sum.bytes += tally.bytes;
+            sum.changes += tally.changes;
+            sum.wrong.extend(tally.wrong);
+        }
+        for mut disturber in self.disturbers {
+            let ended = disturber.poll()?.is_some();
+            ensure!(!ended, "a disturber ended: {}", disturber.output()?);
+            disturber.kill(9)?;
+            disturber.wait()?;
+        }
+        Ok(sums)
+    }
+}
+
+/// Enrols the containers; one takes all it can get, for what is kept of the other is
+/// for the default policy to judge.
+pub(crate) fn add_containers(guest: &Machine) -> Result<()> {
+    for (name, policy) in CONTAINERS.into_iter().zip(["fifo", "adaptive"]) {
+        let add = format!("container add {name} --weight 100 --policy {policy}");
+        ddctl::run(guest, &add)?;
+    }
+    Ok(())
+}
+
+/// Waits for a process of the torture; what it says.
+fn finish(name: &str, worker: &mut Running) -> Result<Tally> {
+    let exit = worker.wait()?;
+    let output = worker.output()?;
+    ensure!(exit.success(), "the torture of {name} failed: {output}");
+    serde_json::from_str(output.trim()).with_context(|| format!("{name} said {output}"))
+}
