@@ -129,6 +129,7 @@ impl Site {
             }
             Above::Loop => {
                 let image = format!("{below}/image");
+                guest.exec_ok(["modprobe", "loop"])?;
                 guest.exec_ok(["truncate", "-s", &format!("{LOOP_MIB}M"), &image])?;
                 let shown = guest.exec_ok(["losetup", "--find", "--show", &image])?;
                 let shown = shown.trim().to_owned();

@@ -50,8 +50,9 @@ impl Storm {
             disturbers: Vec::new(),
         };
         let share = checks.div_ceil(CONTAINERS.len() as u64);
-        for (number, (site, device)) in sites.iter().enumerate() {
-            let device = site.make(guest, device)?;
+        let made = sites.iter().map(|(site, device)| site.make(guest, device));
+        let devices: Vec<String> = made.collect::<Result<_>>()?;
+        for (number, ((site, _), device)) in sites.iter().zip(devices).enumerate() {
             storm.disturbers.push(site.disturb(guest, &device)?);
             for container in CONTAINERS {
                 let worker = site.work(guest, container, share)?;
