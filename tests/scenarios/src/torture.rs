@@ -19,7 +19,10 @@ pub(crate) const TORTURE: Scenario = Scenario {
     name: "torture",
     about: "many processes on the same files, every read compared, on ext4 and XFS",
     quick: false,
-    run: |context| run(context, 4_000),
+    run: |context| {
+        let checks = if context.quick() { 1_500 } else { 4_000 };
+        run(context, checks)
+    },
 };
 
 /// A million reads of each filesystem.
