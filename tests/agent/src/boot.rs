@@ -18,7 +18,7 @@ use rustix::{
     system::finit_module,
 };
 
-use crate::SELF;
+use crate::{SELF, system::parameter};
 
 /// Mounts the root image with a writable layer over it and our files at
 /// `/opt/dd`, and starts this program again in there.
@@ -28,6 +28,7 @@ pub(crate) fn find_root() -> Result<()> {
         plain_mount(fstype, target, fstype, MountFlags::empty(), "")?;
     }
     load_modules()?;
+    resume()?;
     let root = wait_for_disk("root")?;
     let opt = wait_for_disk("opt")?;
     plain_mount(&root, "/lower", "erofs", MountFlags::RDONLY, "")?;
@@ -63,6 +64,17 @@ pub(crate) fn plain_mount(
     let data = CString::new(data)?;
     mount(source, target, fstype, flags, data.as_c_str())
         .with_context(|| format!("cannot mount {source} at {target}"))
+}
+
+/// Goes on where a kernel hibernated on the disk that `dd.resume` names; returns if none did.
+fn resume() -> Result<()> {
+    let Some(serial) = parameter("dd.resume") else {
+        return Ok(());
+    };
+    let device = wait_for_disk(&serial)?;
+    let block = device.trim_start_matches("/dev/");
+    let number = fs::read_to_string(format!("/sys/block/{block}/dev"))?;
+    fs::write("/sys/power/resume", number.trim()).context("cannot resume")
 }
 
 /// Loads `/modules/*.ko`, in the order of their names.

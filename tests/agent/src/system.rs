@@ -69,7 +69,7 @@ pub(crate) fn power_off() -> ! {
 }
 
 /// A parameter of the kernel command line.
-fn parameter(name: &str) -> Option<String> {
+pub(crate) fn parameter(name: &str) -> Option<String> {
     let line = fs::read_to_string("/proc/cmdline").ok()?;
     line.split_whitespace()
         .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))

@@ -3,6 +3,7 @@
 //! The program: one verb for each thing scenarios need done inside a machine.
 
 mod files;
+mod kexec;
 mod run;
 mod torture;
 mod unrest;
@@ -40,6 +41,13 @@ enum Verb {
         socket: PathBuf,
         /// The command
         command: String,
+    },
+    /// Start another kernel from this one, with the same command line
+    Kexec {
+        /// Its image
+        kernel: PathBuf,
+        /// Its initial filesystem
+        initrd: PathBuf,
     },
     /// Make a hypercall from user mode and print what it returned
     Vmcall {
@@ -88,6 +96,7 @@ fn main() -> Result<()> {
             println!("{answer}");
             Ok(())
         }
+        Verb::Kexec { kernel, initrd } => kexec::kexec(&kernel, &initrd),
         Verb::Vmcall { number, times } => {
             let answer = vmcall::vmcall(number);
             for _ in 1..times {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A guest is stopped, taken back to a snapshot, moved to another VMM and loses
-//! its modules and its host, in the middle of a torture: no old page is seen
-//! (invariants 10 to 12).
+//! A guest is stopped, taken back to a snapshot, moved to another VMM, hibernates
+//! and loses its modules and its host, in the middle of a torture: no old page is
+//! seen (invariants 10 to 12).
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Guest, GuestConfig, Scenario, Target, wait};
+use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, wait};
 use serde_json::json;
 
 use crate::{
@@ -15,10 +15,10 @@ use crate::{
     vmm::{self, Vmm},
 };
 
-/// All of it twice, but for the migration.
+/// All of it twice, but for migration and hibernation.
 pub(crate) const LIFECYCLE: Scenario = Scenario {
     name: "lifecycle",
-    about: "a tortured guest is paused, rolled back and migrated, its modules reloaded",
+    about: "a tortured guest is paused, rolled back, migrated, hibernates; modules are reloaded",
     quick: false,
     run,
 };
@@ -32,15 +32,23 @@ fn sites() -> [&'static Site; 2] {
     [&SITES[1], &SITES[2]]
 }
 
-/// Image of a site's disk, in L1; it keeps snapshots too.
-fn image(site: &Site) -> String {
-    format!("/run/dd/{}.qcow2", site.name)
+/// The disk that keeps the guest's memory while it hibernates.
+const SWAP: &str = "swap";
+
+fn disks() -> [&'static str; 3] {
+    let [one, other] = sites().map(|site| site.name);
+    [one, other, SWAP]
+}
+
+/// Image of a disk, in L1; it keeps snapshots too.
+fn image(disk: &str) -> String {
+    format!("/run/dd/{disk}.qcow2")
 }
 
 fn config(name: &str) -> GuestConfig {
     let mut config = GuestConfig::new(name).vcpus(2).memory_mib(384);
-    for site in sites() {
-        let (name, file) = (site.name, image(site));
+    for name in disks() {
+        let file = image(name);
         config = config
             .vmm_arg("-blockdev")
             .vmm_arg(format!(
@@ -56,8 +64,8 @@ fn config(name: &str) -> GuestConfig {
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let rounds = if context.quick() { 1 } else { ROUNDS };
     let stage = Stage::set(context, CAPACITY_MIB)?;
-    for site in sites() {
-        vmm::make_image(stage.host(), &image(site), 384 << 20)?;
+    for disk in disks() {
+        vmm::make_image(stage.host(), &image(disk), 384 << 20)?;
     }
     let guest = stage.guest(&config("one"))?;
     let devices = sites().map(|site| (site, format!("/dev/dd/{}", site.name)));
@@ -86,9 +94,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     drop(guest);
     attached(&moved)?;
     Storm::some_hits(&moved).context("after a migration")?;
+    let awake = hibernate(&stage, moved).context("the guest hibernates")?;
+    attached(&awake)?;
+    Storm::some_hits(&awake).context("after hibernation")?;
 
-    let storm = storm.moved(&moved);
-    storm.stop(&moved)?;
+    let storm = storm.moved(&awake);
+    storm.stop(&awake)?;
     let target = storm.verdict("lifecycle")?;
     books::balance(stage.host())?;
     Ok(vec![target])
@@ -136,4 +147,18 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
         })?;
         arriving.join().expect("it does not panic")
     })
+}
+
+/// Has the guest write its memory to a disk and switch itself off, and goes on with it.
+fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
+    let swap = format!("/dev/dd/{SWAP}");
+    guest.exec_ok(["mkswap", &swap])?;
+    guest.exec_ok(["swapon", &swap])?;
+    // The kernel gives up when a process waits for a frozen filesystem just then.
+    let sleep = "echo shutdown > /sys/power/disk
+        until echo disk > /sys/power/state; do sleep 0.2; done";
+    guest.spawn(&Command::shell(sleep))?;
+    guest.wait()?;
+    let config = config("three").kernel_arg(format!("dd.resume={SWAP}"));
+    stage.lab.start_guest(&config)
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Whoever goes away and comes back finds no old page (invariants 10 to 12):
-//! the guest module, the host module, the whole guest, a guest under migration.
+//! the guest module, the host module, the whole guest, its kernel alone, a guest
+//! under migration.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle, wait};
+use ddlab::{
+    Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle, wait,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
 /// A file changes each time somebody is away.
 pub(crate) const REBOOT: Scenario = Scenario {
     name: "reboot",
-    about: "modules reloaded, guest reset, guest migrating: no old page is ever seen",
+    about: "modules reloaded, guest reset, guest migrating, kexec: no old page is ever seen",
     quick: false,
     run,
 };
@@ -26,7 +29,7 @@ const LEN: u64 = 24 << 20;
 const READER: &str = "reader";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let versions: Vec<FileSpec> = (1..=4)
+    let versions: Vec<FileSpec> = (1..=5)
         .map(|seed| FileSpec::new(format!("v{seed}"), LEN, seed))
         .collect();
     let stage = Stage::set(context, CAPACITY_MIB)?;
@@ -55,18 +58,32 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     file.check(2).context("the host module was away")?;
 
     file.cache(2)?;
-    let stale = reset(&stage, &guest, &file)?;
-    file.check(3).context("the guest was reset")?;
+    let after_reset = file.reboot(3, || {
+        let qmp = |command: Value| qmp(stage.host(), &guest, &command);
+        qmp(json!({"execute": "set-action", "arguments": {"reboot": "reset"}}))?;
+        qmp(json!({"execute": "system_reset"})).map(drop)
+    });
+    let after_reset = after_reset.context("the guest was reset")?;
 
     file.cache(3)?;
+    let kexec = ["vmlinuz", "initrd"].map(|part| format!("/opt/dd/boot/{part}"));
+    let kexec = ["ddhelper", "kexec"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(kexec);
+    let kexec = Command::new(kexec);
+    let after_kexec = file.reboot(4, || guest.spawn(&kexec).map(drop));
+    let after_kexec = after_kexec.context("the guest started another kernel")?;
+
+    file.cache(4)?;
     let given = migrate(&stage, &guest, &file)?;
-    file.cache(3)?;
+    file.cache(4)?;
     books::balance(stage.host())?;
     Ok(vec![
         Target::at_most(
-            "reboot: pages of before the reset given to the guest after it",
+            "reboot: pages of before given to the guest after a reset and after kexec",
             0.0,
-            stale as f64,
+            (after_reset + after_kexec) as f64,
             "",
         ),
         Target::at_most(
@@ -76,26 +93,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "",
         ),
     ])
-}
-
-/// Resets the guest in the same VMM; the file changes before the module comes
-/// back. Pages the host gave it before any was put again.
-fn reset(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
-    guest.exec_ok(["sync"])?;
-    let uptime = guest.read_text("/proc/sys/kernel/random/boot_id")?;
-    let qmp = |command: Value| qmp(stage.host(), guest, &command);
-    qmp(json!({"execute": "set-action", "arguments": {"reboot": "reset"}}))?;
-    qmp(json!({"execute": "system_reset"}))?;
-    wait::until("the guest is up again", || {
-        let now = guest.read_text("/proc/sys/kernel/random/boot_id")?;
-        Ok((now != uptime).then_some(()))
-    })?;
-    guest.mount("/dev/dd/data", "/mnt", "ext4", "noatime")?;
-    guest.cgroup(READER, &[("memory.max", "10M")])?;
-    file.replace(3)?;
-    stage::attach(guest)?;
-    file.check(3)?;
-    Ok(ddctl::counters(guest)?.get_hits)
 }
 
 /// Begins to migrate the guest, which reads its file meanwhile, and gives up.
@@ -110,7 +107,7 @@ fn migrate(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
         Ok((answer["status"] == "active").then_some(()))
     })?;
     let before = ddctl::counters(guest)?;
-    file.check(3)?;
+    file.check(4)?;
     let after = ddctl::counters(guest)?;
     ensure!(after.get_asked > before.get_asked, "the host was not asked");
     qmp(json!({"execute": "migrate_cancel"}))?;
@@ -142,6 +139,25 @@ impl File<'_> {
         let copy = format!("dd if=/mnt/{source} of=/mnt/file bs=1M conv=notrunc,fsync status=none");
         self.guest.shell(copy)?;
         self.guest.drop_caches(false)
+    }
+
+    /// Has the guest start again, as `how` does; the file changes before the module comes
+    /// back. Pages the host gave it before any was put again.
+    fn reboot(&self, version: usize, how: impl FnOnce() -> Result<()>) -> Result<u64> {
+        let guest = self.guest;
+        guest.exec_ok(["sync"])?;
+        let boot = || guest.read_text("/proc/sys/kernel/random/boot_id");
+        let before = boot()?;
+        how()?;
+        wait::until("the guest is up again", || {
+            Ok((boot()? != before).then_some(()))
+        })?;
+        guest.mount("/dev/dd/data", "/mnt", "ext4", "noatime")?;
+        guest.cgroup(READER, &[("memory.max", "10M")])?;
+        self.replace(version)?;
+        stage::attach(guest)?;
+        self.check(version)?;
+        Ok(ddctl::counters(guest)?.get_hits)
     }
 
     /// Reads it; it must be this version.

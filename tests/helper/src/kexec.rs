@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Starting another kernel from this one.
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd as _,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use rustix::system::{RebootCommand, reboot};
+
+/// Starts a kernel with this one's command line, past firmware and VMM; does not return.
+pub(crate) fn kexec(kernel: &Path, initrd: &Path) -> Result<()> {
+    let open = |path: &Path| File::open(path).with_context(|| path.display().to_string());
+    let (kernel, initrd) = (open(kernel)?, open(initrd)?);
+    let line = CString::new(fs::read_to_string("/proc/cmdline")?.trim())?;
+    let line = line.as_bytes_with_nul();
+    let flags: libc::c_ulong = 0;
+    // SAFETY: The kernel reads both files and the line, which live until it returns.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_kexec_file_load,
+            kernel.as_raw_fd(),
+            initrd.as_raw_fd(),
+            line.len(),
+            line.as_ptr(),
+            flags,
+        )
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error()).context("the kernel is not loaded");
+    }
+    reboot(RebootCommand::Kexec).context("the kernel is not started")
+}
