@@ -6,6 +6,7 @@
 use anyhow::{Result, ensure};
 use ddlab::{
     Context, Disk, FileSpec, Guest, GuestConfig, Machine, ReadSpec, Scenario, Target, Throttle,
+    wait,
 };
 
 use crate::{
@@ -22,6 +23,10 @@ pub(crate) const STREAM: Scenario = Scenario {
     run,
 };
 
+/// Memory that a guest takes for persistent: a device that offers DAX.
+const PERSISTENT: &str = "memmap=64M!384M";
+/// Bytes of a file on it.
+const PERSISTENT_MIB: u64 = 24;
 /// The cgroup that reads.
 const READER: &str = "reader";
 
@@ -33,7 +38,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let xfs = stage.blank_disk("xfs", 512)?;
     let config = GuestConfig::new("one")
         .disk(&ext4, Throttle::NONE)
-        .disk(&xfs, Throttle::NONE);
+        .disk(&xfs, Throttle::NONE)
+        .kernel_arg(PERSISTENT);
     let guest = stage.guest(&config)?;
     stage::container(&guest, READER, "48M", 100)?;
     guest.mount(&ext4.path_in_guest(), "/ext4", "ext4", "noatime")?;
@@ -42,6 +48,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     if !quick {
         copy_to_xfs(&guest, &xfs)?;
         targets.extend(read_thrice(&guest, &xfs, &file)?);
+        targets.push(read_persistent(&guest)?);
     }
     agree(&stage, &guest)?;
     Ok(targets)
@@ -115,6 +122,35 @@ fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target
             "",
         ),
     ])
+}
+
+/// Has pages of a device that offers DAX reclaimed: such files change without a word.
+fn read_persistent(guest: &Guest) -> Result<Target> {
+    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820"])?;
+    wait::until("the device is there", || {
+        let there = guest.exec(["test", "-b", "/dev/pmem0"])?;
+        Ok(there.exit.success().then_some(()))
+    })?;
+    guest.exec_ok(["mke2fs", "-q", "-t", "ext4", "/dev/pmem0"])?;
+    guest.mount("/dev/pmem0", "/pmem", "ext4", "noatime")?;
+    guest.shell(format!(
+        "head -c {PERSISTENT_MIB}M /ext4/large > /pmem/file; sync"
+    ))?;
+    guest.drop_caches(false)?;
+    guest.read(&ReadSpec::new("/pmem/file").cgroup(READER))?;
+    let before = ddctl::counters(guest)?;
+    guest.drop_caches(false)?;
+    let counted = ddctl::counters(guest)? - before;
+    ensure!(
+        counted.put_skipped_mapping >= pages(PERSISTENT_MIB << 20),
+        "nothing was reclaimed: {counted:?}"
+    );
+    Ok(Target::at_most(
+        "pages of a device that offers DAX that went to the host",
+        0.0,
+        counted.put_stored as f64,
+        "",
+    ))
 }
 
 /// Both sides counted the same pages.
