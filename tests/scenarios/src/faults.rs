@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::{
     books, ddctl,
     hog::Hog,
+    memory::Memory,
     stage::{self, Stage},
     torture::{SITES, Storm},
     vmm::Vmm,
@@ -29,6 +30,10 @@ pub(crate) const FAULTS: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 24;
+/// What the host's kernel must leave the store, in MiB.
+const FLOOR_MIB: u64 = 2;
+/// Memory available to a host that is short of it.
+const SHORT_KIB: u64 = 96 << 10;
 /// The guest's memory, and what a balloon leaves of it.
 const MEMORY_MIB: u64 = 448;
 const BALLOONED_MIB: u64 = 336;
@@ -51,6 +56,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         context.allow_console(message);
     }
     let stage = Stage::set(context, CAPACITY_MIB)?;
+    let floor = format!("set-capacity --floor {FLOOR_MIB}M");
+    ddctl::run(stage.host(), &floor)?;
     // Of both filesystems, one with small blocks.
     let sites = [&SITES[1], &SITES[2]];
     let disks = sites.map(|site| stage.blank_disk(site.name, 512));
@@ -180,15 +187,19 @@ impl<'a> Patient<'a> {
         let host = self.stage.host();
         let before = ddctl::host(host)?.counters.shrunk;
         let hog = Hog::start(host)?;
-        hog.until(|| Ok(ddctl::host(host)?.counters.shrunk > before))?;
+        hog.until(|| Ok(Memory::now(host)?.kib("MemAvailable")? < SHORT_KIB))?;
+        Storm::some_hits(&self.guest)?;
+        host.write_file("/proc/sys/vm/drop_caches", "2")?;
         drop(hog);
+        let shrunk = ddctl::host(host)?.counters.shrunk;
+        ensure!(shrunk > before, "the store gave nothing");
         Ok(())
     }
 
     /// The administrator cannot make up his mind.
     fn flap(&mut self) -> Result<()> {
         for _ in 0..10 {
-            self.capacity(1)?;
+            self.capacity(FLOOR_MIB)?;
             self.capacity(CAPACITY_MIB)?;
         }
         Ok(())
