@@ -13,8 +13,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::system::{RebootCommand, reboot};
 
-/// Starts a kernel with this one's command line, past firmware and VMM; does not return.
-pub(crate) fn kexec(kernel: &Path, initrd: &Path) -> Result<()> {
+/// Starts the kernel that was loaded, past firmware and VMM; does not return.
+pub(crate) fn start() -> Result<()> {
+    reboot(RebootCommand::Kexec).context("the kernel is not started")
+}
+
+/// Loads a kernel, to be started with this one's command line.
+pub(crate) fn load(kernel: &Path, initrd: &Path) -> Result<()> {
     let open = |path: &Path| File::open(path).with_context(|| path.display().to_string());
     let (kernel, initrd) = (open(kernel)?, open(initrd)?);
     let line = CString::new(fs::read_to_string("/proc/cmdline")?.trim())?;
@@ -31,8 +36,8 @@ pub(crate) fn kexec(kernel: &Path, initrd: &Path) -> Result<()> {
             flags,
         )
     };
-    if done != 0 {
-        return Err(io::Error::last_os_error()).context("the kernel is not loaded");
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()).context("the kernel is not loaded"),
     }
-    reboot(RebootCommand::Kexec).context("the kernel is not started")
 }

@@ -42,13 +42,15 @@ enum Verb {
         /// The command
         command: String,
     },
-    /// Start another kernel from this one, with the same command line
-    Kexec {
+    /// Load another kernel, to be started with this one's command line
+    KexecLoad {
         /// Its image
         kernel: PathBuf,
         /// Its initial filesystem
         initrd: PathBuf,
     },
+    /// Start it, past firmware and VMM
+    KexecStart,
     /// Make a hypercall from user mode and print what it returned
     Vmcall {
         /// Its number
@@ -96,7 +98,8 @@ fn main() -> Result<()> {
             println!("{answer}");
             Ok(())
         }
-        Verb::Kexec { kernel, initrd } => kexec::kexec(&kernel, &initrd),
+        Verb::KexecLoad { kernel, initrd } => kexec::load(&kernel, &initrd),
+        Verb::KexecStart => kexec::start(),
         Verb::Vmcall { number, times } => {
             let answer = vmcall::vmcall(number);
             for _ in 1..times {

@@ -66,13 +66,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let after_reset = after_reset.context("the guest was reset")?;
 
     file.cache(3)?;
-    let kexec = ["vmlinuz", "initrd"].map(|part| format!("/opt/dd/boot/{part}"));
-    let kexec = ["ddhelper", "kexec"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(kexec);
-    let kexec = Command::new(kexec);
-    let after_kexec = file.reboot(4, || guest.spawn(&kexec).map(drop));
+    let after_kexec = file.reboot(4, || {
+        let load = "ddhelper kexec-load /opt/dd/boot/vmlinuz /opt/dd/boot/initrd";
+        guest.shell(load)?;
+        let start = Command::new(["ddhelper", "kexec-start"]);
+        guest.spawn(&start).map(drop)
+    });
     let after_kexec = after_kexec.context("the guest started another kernel")?;
 
     file.cache(4)?;
