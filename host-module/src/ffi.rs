@@ -8,8 +8,8 @@ mod table;
 
 pub(crate) use table::VmTable;
 
-use crate::mutation::mutated;
 use crate::host::Host;
+use crate::mutation::mutated;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
