@@ -157,7 +157,7 @@ fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
     // The kernel gives up when a process waits for a frozen filesystem just then.
     let sleep = "echo shutdown > /sys/power/disk
         until echo disk > /sys/power/state; do sleep 0.2; done";
-    guest.spawn(&Command::shell(sleep))?;
+    let _falling_asleep = guest.spawn(&Command::shell(sleep))?;
     guest.wait()?;
     let config = config("three").kernel_arg(format!("dd.resume={SWAP}"));
     stage.lab.start_guest(&config)
