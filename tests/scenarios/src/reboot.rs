@@ -150,7 +150,7 @@ impl File<'_> {
         // Told by the console: a question to an agent that is about to go gets no answer.
         let boots = || -> Result<u32> {
             let console = format!("/run/dd/vm/{}/console", guest.name());
-            let count = ["grep", "-c", "Linux version", &console];
+            let count = ["grep", "-c", "Run /init as init process", &console];
             Ok(self.stage.host().exec_ok(count)?.trim().parse()?)
         };
         let before = boots()?;
