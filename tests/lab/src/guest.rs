@@ -21,6 +21,11 @@ use crate::{
 /// How long the news of a guest's end may take to arrive.
 const NEWS: Duration = Duration::from_secs(30);
 
+/// There is no udev, hence no device a terminal could wait for; and every boot
+/// is that of an image, with nothing to update.
+const DEBIAN_ARGS: &str =
+    " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.show_status=no";
+
 /// A guest to start.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -36,6 +41,9 @@ pub struct GuestConfig {
     pub cgroup: Option<String>,
     /// Whether the VMM takes all of the guest's memory at its start.
     pub populated: bool,
+    /// Whether it is a whole Debian with systemd as PID 1; the lab must have
+    /// its image.
+    pub debian: bool,
     /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
     /// `terminal` of its directory in L1.
     pub terminal: bool,
@@ -63,6 +71,7 @@ impl GuestConfig {
             disks: Vec::new(),
             cgroup: None,
             populated: false,
+            debian: false,
             terminal: false,
             kernel_args: Vec::new(),
             vmm_args: Vec::new(),
@@ -115,6 +124,14 @@ impl GuestConfig {
         self
     }
 
+    /// Makes it a whole Debian: systemd is PID 1 and starts the agent. See
+    /// [`crate::Context::debian_lab`].
+    #[must_use]
+    pub fn debian(mut self) -> Self {
+        self.debian = true;
+        self
+    }
+
     /// Gives it a console for a person.
     #[must_use]
     pub fn terminal(mut self) -> Self {
@@ -157,6 +174,9 @@ impl GuestConfig {
             "console=hvc0 panic=-1 watchdog_thresh=30 rcupdate.rcu_cpu_stall_timeout=120 \
              loglevel=8 dd.hostname={name}"
         );
+        if self.debian {
+            kernel_args.push_str(DEBIAN_ARGS);
+        }
         for argument in &self.kernel_args {
             kernel_args.push(' ');
             kernel_args.push_str(argument);
@@ -208,7 +228,8 @@ impl GuestConfig {
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
         pair("-qmp", format!("unix:{dir}/qmp,server=on,wait=off"));
-        for image in ["root", "opt"] {
+        let debian = self.debian.then_some("debian");
+        for image in ["root", "opt"].into_iter().chain(debian) {
             pair(
                 "-drive",
                 format!("if=none,id={image},file=/dev/dd/{image},format=raw,readonly=on"),

@@ -132,6 +132,20 @@ impl Context {
         }
     }
 
+    /// A lab whose guests may be whole Debians (see
+    /// [`crate::GuestConfig::debian`]); the shared one ends.
+    ///
+    /// # Errors
+    ///
+    /// When the image cannot be made, or the lab does not boot.
+    pub fn debian_lab(&mut self) -> Result<&Lab> {
+        let config = LabConfig {
+            debian: Some((self.artifacts.debian)()?),
+            ..self.lab_config()
+        };
+        self.fresh_lab(config)
+    }
+
     /// A lab of the scenario's own making; the shared one ends.
     ///
     /// # Errors
@@ -311,6 +325,7 @@ mod tests {
             initrd: PathBuf::new(),
             root: PathBuf::new(),
             opt: PathBuf::new(),
+            debian: || Ok(PathBuf::new()),
             modules: false,
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
