@@ -23,10 +23,12 @@ mod reboot;
 mod reclaim;
 mod shares;
 mod shrinker;
+mod site;
 mod sla;
 mod small_files;
 mod stage;
 mod stream;
+mod systemd;
 mod work;
 
 use ddlab::Scenario;
@@ -56,6 +58,7 @@ pub fn by_name() -> &'static [Scenario] {
     &[
         overhead::OVERHEAD,
         sla::SLA,
+        systemd::SYSTEMD,
         hostile::HOSTILE,
         modules::MODULES,
     ]
