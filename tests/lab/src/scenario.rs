@@ -26,6 +26,12 @@ use crate::{
 /// emulator's would come again.
 const MOST_VANISHED: usize = 2;
 
+/// A whole Debian starts dozens of programs before its agent runs.
+const DEBIAN_PATIENCE: Patience = Patience {
+    still: Duration::from_secs(300),
+    spinning: Duration::from_secs(1200),
+};
+
 /// One thing shown on real kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -143,7 +149,9 @@ impl Context {
             debian: Some((self.artifacts.debian)()?),
             ..self.lab_config()
         };
-        self.fresh_lab(config)
+        let lab = self.fresh_lab(config)?;
+        lab.set_patience(DEBIAN_PATIENCE);
+        Ok(lab)
     }
 
     /// A lab of the scenario's own making; the shared one ends.
