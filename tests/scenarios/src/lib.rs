@@ -16,6 +16,7 @@ mod hostile;
 mod memory;
 mod meter;
 mod modules;
+mod offload;
 mod overhead;
 mod policies;
 mod policy;
@@ -57,6 +58,7 @@ pub fn all() -> &'static [Scenario] {
 pub fn by_name() -> &'static [Scenario] {
     &[
         overhead::OVERHEAD,
+        offload::OFFLOAD,
         sla::SLA,
         systemd::SYSTEMD,
         hostile::HOSTILE,

@@ -190,14 +190,11 @@ fn start_containers(guest: &Guest, images: &str) -> Result<()> {
          ln /srv/app data",
     )?;
     guest.write_file("/srv/bundle/config.json", bundle(&read("/data")))?;
-    guest.exec_ok(words(&[
-        "crun",
-        "--systemd-cgroup",
-        "run",
-        "--bundle=/srv/bundle",
-        "--detach",
-        "app",
-    ]))?;
+    // What is detached would keep the pipes of its starter.
+    guest.shell(
+        "crun --systemd-cgroup run --bundle=/srv/bundle --detach app > /run/crun.log 2>&1 || \
+         { cat /run/crun.log >&2; false; }",
+    )?;
 
     guest.exec_ok(["mkfs.ext4", "-q", images])?;
     guest.mount(images, "/var/lib/containers", "ext4", "noatime")?;
