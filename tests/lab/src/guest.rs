@@ -24,7 +24,7 @@ const NEWS: Duration = Duration::from_secs(30);
 /// There is no udev, hence no device a terminal could wait for; every boot is that
 /// of an image, with nothing to update; and each mount that nobody needs takes an
 /// emulated machine a second.
-const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.log_level=notice \
+const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.show_status=no \
      systemd.mask=dev-hugepages.mount systemd.mask=dev-mqueue.mount \
      systemd.mask=kmod-static-nodes.service systemd.mask=proc-sys-fs-binfmt_misc.automount \
      systemd.mask=sys-fs-fuse-connections.mount systemd.mask=sys-kernel-config.mount \
