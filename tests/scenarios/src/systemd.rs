@@ -190,11 +190,8 @@ fn start_containers(guest: &Guest, images: &str) -> Result<()> {
          ln /srv/app data",
     )?;
     guest.write_file("/srv/bundle/config.json", bundle(&read("/data")))?;
-    // What is detached would keep the pipes of its starter.
-    guest.shell(
-        "crun --systemd-cgroup run --bundle=/srv/bundle --detach app > /run/crun.log 2>&1 || \
-         { cat /run/crun.log >&2; false; }",
-    )?;
+    let crun = "crun --systemd-cgroup run --bundle=/srv/bundle --detach app";
+    detached(guest, crun)?;
 
     guest.exec_ok(["mkfs.ext4", "-q", images])?;
     guest.mount(images, "/var/lib/containers", "ext4", "noatime")?;
@@ -204,9 +201,21 @@ fn start_containers(guest: &Guest, images: &str) -> Result<()> {
          tar -rf /run/image.tar --transform=s,db,data, db && \
          podman import --quiet /run/image.tar store && rm /run/image.tar",
     )?;
-    let run = "podman run --detach --name db --network none --memory 8m store /bin/sh -c";
-    let run = words(&run.split(' ').collect::<Vec<_>>());
-    guest.exec_ok(with(run, read("/data"))).map(drop)
+    detached(
+        guest,
+        &format!(
+            "podman run --detach --name db --network none --memory 8m store /bin/sh -c '{}'",
+            read("/data")
+        ),
+    )
+}
+
+/// Runs what leaves something in the background, which would keep the pipes of its
+/// starter open.
+fn detached(guest: &Guest, line: &str) -> Result<()> {
+    const LOG: &str = "/run/detached.log";
+    let line = format!("{line} > {LOG} 2>&1 || {{ cat {LOG} >&2; false; }}");
+    guest.shell(line).map(drop)
 }
 
 /// The least that crun asks for.
