@@ -28,8 +28,8 @@ struct Site {
     held: &'static [Container],
     /// The shrinking ends when this is left of it all, in MiB.
     left_mib: u64,
-    /// So does it without policyd: where there is no cache left, the kernel takes the
-    /// programs', and all stands nearly still.
+    /// So does it without policyd, and soon: where there is no cache left, the kernel
+    /// takes the programs', and all stands nearly still.
     left_by_kernel_mib: u64,
 }
 
@@ -68,7 +68,7 @@ const RATIO: Site = Site {
         Container::new("two", Kind::Cache, 160, "memory_weight = 2"),
     ],
     left_mib: 120,
-    left_by_kernel_mib: 120,
+    left_by_kernel_mib: 160,
 };
 /// One of a higher class; nearly all of the others' memory goes, then some of its.
 const CLASSES: Site = Site {
@@ -83,10 +83,12 @@ const CLASSES: Site = Site {
 /// What two containers hold that have nearly nothing left, in MiB: policyd takes
 /// the last 16 MiB from nobody.
 const NEAR_EMPTY_MIB: f64 = 40.0;
-/// How much memory is taken at once, in MiB.
+/// How much memory is taken at once, in MiB: policyd follows small steps, while the
+/// kernel alone takes the programs' cache too, so that each step takes long.
 const STEP_MIB: u64 = 8;
+const STEP_BY_KERNEL_MIB: u64 = 32;
 /// What is free when the taking begins, in MiB: more than policyd keeps.
-const FREE_MIB: u64 = 128;
+const FREE_MIB: u64 = 112;
 /// policyd keeps a fifth of memory, so that the kernel need not act.
 const FILE: &str = "\
 interval_s = 1
@@ -196,7 +198,8 @@ impl Site {
 
     /// [`Site::shrink`] without policyd.
     fn shrink_by_kernel(&self, guest: &Guest, data: &Disk) -> Result<Course> {
-        self.shrink(guest, data, self.left_by_kernel_mib, || Ok(()))
+        let steps = (STEP_BY_KERNEL_MIB, self.left_by_kernel_mib);
+        self.shrink(guest, data, steps, || Ok(()))
     }
 
     /// [`Site::shrink`], no faster than policyd reclaims.
@@ -205,16 +208,19 @@ impl Site {
         let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
         let mut policyd = guest.spawn(&daemon)?;
         let enough = || {
-            wait::until("policyd keeps memory free", || {
+            let mut seen = (0, 0);
+            let waited = wait::until("policyd keeps memory free", || {
                 let memory = Memory::now(guest)?;
-                let there = memory
-                    .kib("MemAvailable")?
-                    .saturating_sub(self.cached(guest)? >> 10);
-                let part = there * 100 / memory.kib("MemTotal")?;
+                seen = (memory.kib("MemAvailable")?, self.cached(guest)? >> 10);
+                let part = seen.0.saturating_sub(seen.1) * 100 / memory.kib("MemTotal")?;
                 Ok((part >= THERE).then_some(()))
+            });
+            waited.with_context(|| {
+                let (held, said) = (self.held_mib(guest), policyd.output());
+                format!("available, cached in KiB: {seen:?}; held in MiB: {held:.0?}; {said:?}")
             })
         };
-        let course = self.shrink(guest, data, self.left_mib, enough)?;
+        let course = self.shrink(guest, data, (STEP_MIB, self.left_mib), enough)?;
         let alive = policyd.poll()?.is_none();
         ensure!(alive, "policyd ended: {}", policyd.output()?);
         policyd.kill(SIGTERM)?;
@@ -222,13 +228,13 @@ impl Site {
         Ok(course)
     }
 
-    /// Fills the containers and takes memory away, a step at a time and each after
+    /// Fills the containers and takes memory away, `step_mib` at a time and each after
     /// `enough`, until they have no more than `left_mib`.
     fn shrink(
         &self,
         guest: &Guest,
         data: &Disk,
-        left_mib: u64,
+        (step_mib, left_mib): (u64, u64),
         mut enough: impl FnMut() -> Result<()>,
     ) -> Result<Course> {
         guest.mount("tmpfs", "/mnt", "tmpfs", "size=1G")?;
@@ -250,7 +256,7 @@ impl Site {
         enough()?;
         let mut course = vec![self.held_mib(guest)?];
         while course[course.len() - 1].iter().sum::<f64>() > left_mib as f64 {
-            fill(guest, "hog", STEP_MIB)?;
+            fill(guest, "hog", step_mib)?;
             enough()?;
             course.push(self.held_mib(guest)?);
         }
