@@ -17,6 +17,9 @@ use std::{
 };
 use tracing::{info, warn};
 
+/// A container that gave one part in so many of what it was asked for gave something.
+const GOOD: u64 = 4;
+
 /// Writes to the cgroups below a root.
 #[derive(Debug)]
 pub struct Hands {
@@ -129,7 +132,22 @@ impl Hands {
     fn reclaim(&self, cgroup: &str, bytes: u64, files_only: bool) -> io::Result<()> {
         let how = if files_only { " swappiness=0" } else { "" };
         let directory = self.directory(cgroup)?;
-        fs::write(directory.join("memory.reclaim"), format!("{bytes}{how}"))
+        let current = || -> Option<u64> {
+            let text = fs::read_to_string(directory.join("memory.current")).ok()?;
+            text.trim().parse().ok()
+        };
+        let before = current();
+        let asked = fs::write(directory.join("memory.reclaim"), format!("{bytes}{how}"));
+        // The kernel refuses when it found less than all: what is still being written to swap
+        // does not count. Who gave a good part may be asked again.
+        let gave = before.zip(current());
+        let gave = gave.map_or(0, |(before, now)| before.saturating_sub(now));
+        match asked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && gave >= bytes / GOOD => {
+                Ok(())
+            }
+            asked => asked,
+        }
     }
 
     /// The directory of a cgroup that must be this one, not another of its name.

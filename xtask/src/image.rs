@@ -13,8 +13,13 @@ use anyhow::{Context as _, Result};
 use ddlab::{Accel, Artifacts, Qemu};
 
 use crate::{
-    cache, chroot::Chroot, emulator, initrd, modules, progress, root, suite::KernelArgs, tools,
-    tree::Kernel, workspace,
+    cache,
+    chroot::Chroot,
+    emulator, initrd, modules, progress, root,
+    suite::{KernelArgs, Suite},
+    tools,
+    tree::Kernel,
+    workspace,
 };
 
 /// Modules without which a machine does not find its root.
@@ -76,6 +81,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         initrd,
         root: base.join("root.erofs"),
         opt,
+        debian,
         modules: content != Content::Agent,
     })
 }
@@ -191,6 +197,53 @@ fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
     );
     let mut outside = kernel.chroot().bind(dir, "/image").command("sh");
     progress::quiet(outside.args(["-euc", &pack]), &log)
+}
+
+/// Starts the agent where PID 1 is systemd.
+const AGENT_UNIT: &str = include_str!("../../tests/agent/ddagent.service");
+/// In a whole Debian nothing is enabled but the agent; an emulated machine is
+/// slow, and its first boot is like any other.
+const PREPARE_DEBIAN: &str = "
+cd /
+rm -rf etc/systemd/system/*.wants
+mkdir -p etc/systemd/system/sysinit.target.wants etc/systemd/system.conf.d opt/dd
+ln -s ../ddagent.service etc/systemd/system/sysinit.target.wants/
+printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultTimeoutStopSec=15min\n' \
+    > etc/systemd/system.conf.d/slow.conf
+echo 646f75626c656465636b657264656269 > etc/machine-id
+";
+
+/// The image of a whole Debian, for those tests that need one.
+fn debian() -> Result<PathBuf> {
+    let packages = root::DEBIAN.join(",");
+    let left_out = SUPERFLUOUS.join(",");
+    let key = cache::key(&[&packages, &left_out, AGENT_UNIT, PREPARE_DEBIAN]);
+    let entry = cache::entry("image", &format!("debian-{key}"), |dir| {
+        progress::step("make the image of a whole Debian", || make_debian(dir))
+    })?;
+    Ok(entry.join("debian.erofs"))
+}
+
+fn make_debian(dir: &Path) -> Result<()> {
+    let staging = dir.join("staging");
+    fs::create_dir(&staging)?;
+    root::debian(&staging)?;
+    let log = workspace::target().join("log/debian-image.log");
+    fs::write(
+        staging.join("etc/systemd/system/ddagent.service"),
+        AGENT_UNIT,
+    )?;
+    let superfluous = SUPERFLUOUS.join(" ");
+    let prepare = format!("{PREPARE_DEBIAN}rm -rf {superfluous}");
+    let mut inside = Chroot::new(&staging).command("sh");
+    progress::quiet(inside.args(["-euc", &prepare]), &log)?;
+    let builder = root::build(Suite::TrixieBackports)?;
+    let mut outside = Chroot::new(builder)
+        .bind(dir, "/image")
+        .command("mkfs.erofs");
+    outside.args(["--quiet", "/image/debian.erofs", "/image/staging"]);
+    progress::quiet(&mut outside, &log)?;
+    cache::remove(&staging)
 }
 
 fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {

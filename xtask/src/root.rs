@@ -75,6 +75,20 @@ const RUN: &[&str] = &[
     "xfsprogs",
 ];
 
+/// A whole Debian: what a guest of the tests may run beside systemd.
+pub(crate) const DEBIAN: &[&str] = &[
+    "conmon",
+    "crun",
+    "dbus",
+    "mariadb-server",
+    "netavark",
+    "nginx-light",
+    "podman",
+    "redis-server",
+    "sqlite3",
+    "systemd-sysv",
+];
+
 /// The root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
     make("build", suite, BUILD)
@@ -88,6 +102,13 @@ pub(crate) fn run() -> Result<PathBuf> {
 /// The root to build the emulator in.
 pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
+}
+
+/// Makes a whole Debian in the empty directory `dir`.
+pub(crate) fn debian(dir: &Path) -> Result<()> {
+    let suite = Suite::TrixieBackports;
+    let sources = suite.sources(&mirror::find()?);
+    mmdebstrap(suite.base(), &sources, &DEBIAN.join(","), dir)
 }
 
 fn make(role: &str, suite: Suite, packages: &[&str]) -> Result<PathBuf> {

@@ -35,6 +35,8 @@ pub(super) struct Knobs {
     next_offload: BTreeMap<String, Time>,
     retries: Retries,
     machine: Option<(Time, Machine)>,
+    /// Bytes of available memory that cache files of those who take part in reclaim.
+    cache: u64,
     busy: Busy,
     /// Percent of time in which a task of the VM waited for memory, other than for our jobs.
     pressure: Option<f64>,
@@ -65,6 +67,28 @@ impl<'a> Round<'a> {
             .iter()
             .map(|(cgroup, target)| (cgroup, &containers[target.container]))
     }
+
+    /// Bytes that cache files of the containers which take part in reclaim.
+    fn cache(&self) -> u64 {
+        let containers = &self.config.containers;
+        let takes_part = |cgroup: &str| {
+            let target = self.targets.get(cgroup);
+            target.is_some_and(|target| containers[target.container].reclaim)
+        };
+        // What is below another is counted there.
+        self.sample
+            .containers
+            .iter()
+            .filter(|(cgroup, _)| takes_part(cgroup) && !ancestors(cgroup).any(takes_part))
+            .map(|(_, reading)| reading.file)
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// The cgroups that a cgroup is below of, without the root.
+fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
+    let ends = cgroup.match_indices('/').skip(1);
+    ends.filter_map(|(end, _)| cgroup.get(..end))
 }
 
 impl Knobs {
@@ -104,13 +128,15 @@ impl Knobs {
         config.reclaim.enabled && self.shortage(config) > 0
     }
 
-    /// Bytes to reclaim now.
+    /// Bytes to reclaim now. What is available only because the kernel would take it from
+    /// somebody's cache is not: then the kernel would choose from whose.
     fn shortage(&self, config: &Config) -> u64 {
         let Some((_, machine)) = &self.machine else {
             return 0;
         };
         let wanted = (machine.total as f64 * config.reclaim.free) as u64;
-        let short = wanted.saturating_sub(machine.available);
+        let left = machine.available.saturating_sub(self.cache);
+        let short = wanted.saturating_sub(left);
         if self
             .pressure
             .is_some_and(|now| now >= config.reclaim.pressure)
@@ -125,6 +151,7 @@ impl Knobs {
     pub(super) fn reclaim(&mut self, round: &Round<'_>) {
         self.resting.retain(|_, until| *until > round.now);
         let config = &round.config.reclaim;
+        self.cache = round.cache();
         let shortage = if config.enabled {
             self.shortage(round.config)
         } else {

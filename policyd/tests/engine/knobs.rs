@@ -151,6 +151,10 @@ fn refused_limits_are_tried_again_now_and_then() {
     assert!((4..30).contains(&tries), "{tries}");
 }
 
+/// What must be available beside the cache of [`crowded`]'s containers: a little more than
+/// policyd keeps.
+const ENOUGH: u64 = (2610 + 210) * MIB;
+
 const RECLAIM: &str = r#"
 [reclaim]
 [[container]]
@@ -188,7 +192,33 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
     assert!((1.7..2.3).contains(&ratio), "{ratio}");
     assert_eq!(usage("/redis"), 1000 * MIB, "gold is spared");
     // Enough is available: nothing more is taken.
-    world.sample.machine.available = 2048 * MIB;
+    world.sample.machine.available = ENOUGH;
+    world.pass(Time::from_secs(60));
+    assert_eq!(world.jobs, []);
+}
+
+/// Before the kernel takes cache from whom it likes, a part of memory must be free; the cache of
+/// others is there to be taken.
+#[test]
+fn cache_of_containers_is_not_available() {
+    let mut world = crowded(RECLAIM);
+    world.sample.machine.available = ENOUGH - 200 * MIB;
+    world.pass(Time::from_secs(1));
+    let of = |job: &Job| matches!(job, Job::Reclaim { cgroup, .. } if cgroup == "/web");
+    assert!(world.jobs.iter().any(of), "{:?}", world.jobs);
+
+    let file = RECLAIM.replace("cgroup = \"/web\"", "cgroup = \"/web\"\nreclaim = false");
+    let mut world = crowded(&file);
+    world.sample.machine.available = ENOUGH - 200 * MIB;
+    world.pass(Time::from_secs(60));
+    assert_eq!(world.jobs, []);
+    // Of two, one within the other, the outer one counts.
+    let mut world = crowded(&RECLAIM.replace("\"/web\"", "\"/other/web\""));
+    world.sample.machine.available = ENOUGH - 1300 * MIB;
+    world.make("/other/web", true);
+    let readings = &mut world.sample.containers;
+    let web = readings.remove("/web").unwrap();
+    readings.insert("/other/web".into(), web);
     world.pass(Time::from_secs(60));
     assert_eq!(world.jobs, []);
 }
@@ -197,7 +227,7 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
 #[test]
 fn reclaim_is_no_reason_to_reclaim() {
     let mut world = crowded(RECLAIM);
-    world.sample.machine.available = 2048 * MIB;
+    world.sample.machine.available = ENOUGH;
     let mut stall = 0;
     let mut wait = |world: &mut World, stalled: u64, passed: u64| {
         stall += stalled * 1000;

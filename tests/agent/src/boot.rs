@@ -18,10 +18,15 @@ use rustix::{
     system::finit_module,
 };
 
-use crate::{SELF, system::parameter};
+use crate::{SELF, system};
+
+/// The init of a whole Debian, which starts this program by its unit.
+const INIT: &str = "/sbin/init";
 
 /// Mounts the root image with a writable layer over it and our files at
-/// `/opt/dd`, and starts this program again in there.
+/// `/opt/dd`, and starts this program again in there. With `dd.debian` on the
+/// command line, the disk of that name lies over the root image, and its init
+/// is started instead.
 pub(crate) fn find_root() -> Result<()> {
     for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(target)?;
@@ -32,12 +37,21 @@ pub(crate) fn find_root() -> Result<()> {
     let root = wait_for_disk("root")?;
     let opt = wait_for_disk("opt")?;
     plain_mount(&root, "/lower", "erofs", MountFlags::RDONLY, "")?;
+    let debian = system::parameter("dd.debian").is_some();
+    let lower = match debian {
+        true => {
+            let disk = wait_for_disk("debian")?;
+            plain_mount(&disk, "/debian", "erofs", MountFlags::RDONLY, "")?;
+            "/debian:/lower"
+        }
+        false => "/lower",
+    };
     plain_mount("tmpfs", "/layer", "tmpfs", MountFlags::empty(), "mode=755")?;
     for dir in ["/layer/upper", "/layer/work"] {
         fs::create_dir(dir)?;
     }
-    let layers = "lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
-    plain_mount("overlay", "/new", "overlay", MountFlags::empty(), layers)?;
+    let layers = format!("lowerdir={lower},upperdir=/layer/upper,workdir=/layer/work");
+    plain_mount("overlay", "/new", "overlay", MountFlags::empty(), &layers)?;
     plain_mount(&opt, "/new/opt/dd", "erofs", MountFlags::RDONLY, "")?;
     for dir in ["dev", "proc", "sys"] {
         let to = format!("/new/{dir}");
@@ -48,8 +62,12 @@ pub(crate) fn find_root() -> Result<()> {
     mount_move(".", "/").context("cannot move the root")?;
     chroot(".").context("cannot enter the root")?;
     chdir("/")?;
-    let error = process::Command::new(SELF).arg("serve").exec();
-    Err(error).with_context(|| format!("cannot run {SELF}"))
+    let (program, arguments): (_, &[&str]) = match debian {
+        true => (INIT, &[]),
+        false => (SELF, &["serve"]),
+    };
+    let error = process::Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {program}"))
 }
 
 /// Mounts; the mount point is created.
@@ -68,7 +86,7 @@ pub(crate) fn plain_mount(
 
 /// Goes on where a kernel hibernated on the disk that `dd.resume` names; returns if none did.
 fn resume() -> Result<()> {
-    let Some(serial) = parameter("dd.resume") else {
+    let Some(serial) = system::parameter("dd.resume") else {
         return Ok(());
     };
     let device = wait_for_disk(&serial)?;

@@ -17,8 +17,19 @@ use crate::{boot, cgroup};
 /// and read 8 MiB ahead, more than the small containers of tests may hold.
 const READAHEAD_KIB: &str = "128";
 
-/// What a distribution's init would have done.
+/// What a distribution's init would have done, unless there is one; and what
+/// none does.
 pub(crate) fn prepare() -> Result<()> {
+    if process::id() == 1 {
+        mount_all()?;
+    }
+    fs::create_dir_all("/run/dd/vm")?;
+    name_disks()?;
+    sethostname(parameter("dd.hostname").unwrap_or_default().as_bytes())?;
+    Ok(())
+}
+
+fn mount_all() -> Result<()> {
     let none = MountFlags::empty();
     for (fstype, target, data) in [
         ("tmpfs", "/run", "mode=755"),
@@ -32,7 +43,11 @@ pub(crate) fn prepare() -> Result<()> {
         boot::plain_mount(fstype, target, fstype, none, data)?;
     }
     cgroup::delegate(cgroup::MOUNT.as_ref());
-    fs::create_dir_all("/run/dd/vm")?;
+    Ok(())
+}
+
+/// Every disk at `/dev/dd/<serial>`.
+fn name_disks() -> Result<()> {
     fs::create_dir_all("/dev/dd")?;
     for (serial, device) in boot::disks() {
         symlink(&device, format!("/dev/dd/{serial}"))
@@ -42,7 +57,6 @@ pub(crate) fn prepare() -> Result<()> {
         fs::write(&readahead, READAHEAD_KIB)
             .with_context(|| format!("cannot write {readahead}"))?;
     }
-    sethostname(parameter("dd.hostname").unwrap_or_default().as_bytes())?;
     Ok(())
 }
 
@@ -68,10 +82,11 @@ pub(crate) fn power_off() -> ! {
     process::exit(1);
 }
 
-/// A parameter of the kernel command line.
+/// A parameter of the kernel command line; empty if it has no value.
 pub(crate) fn parameter(name: &str) -> Option<String> {
     let line = fs::read_to_string("/proc/cmdline").ok()?;
-    line.split_whitespace()
-        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-        .map(str::to_owned)
+    line.split_whitespace().find_map(|word| {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        (key == name).then(|| value.to_owned())
+    })
 }

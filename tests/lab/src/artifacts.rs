@@ -7,6 +7,8 @@ use std::{
     process::Command,
 };
 
+use anyhow::Result;
+
 /// Everything a lab needs from the build.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
@@ -23,6 +25,10 @@ pub struct Artifacts {
     /// Read-only image with our own files, mounted at `/opt/dd`:
     /// `bin/` (on the path), `modules/*.ko`, `boot/{vmlinuz,initrd}`.
     pub opt: PathBuf,
+    /// Makes, if it is not there yet, the read-only image of a whole Debian
+    /// with systemd and servers, a layer over `root` (see
+    /// [`crate::GuestConfig::debian`]).
+    pub debian: fn() -> Result<PathBuf>,
     /// Whether the modules were built and are in `opt`.
     pub modules: bool,
 }

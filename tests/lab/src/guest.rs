@@ -21,6 +21,17 @@ use crate::{
 /// How long the news of a guest's end may take to arrive.
 const NEWS: Duration = Duration::from_secs(30);
 
+/// There is no udev, hence no device a terminal could wait for; every boot is that
+/// of an image, with nothing to update; and each mount that nobody needs takes an
+/// emulated machine a second.
+const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.show_status=no \
+     systemd.mask=dev-hugepages.mount systemd.mask=dev-mqueue.mount \
+     systemd.mask=kmod-static-nodes.service systemd.mask=proc-sys-fs-binfmt_misc.automount \
+     systemd.mask=sys-fs-fuse-connections.mount systemd.mask=sys-kernel-config.mount \
+     systemd.mask=systemd-binfmt.service systemd.mask=modprobe@configfs.service \
+     systemd.mask=modprobe@fuse.service systemd.mask=modprobe@efi_pstore.service \
+     systemd.mask=modprobe@drm.service systemd.mask=getty-static.service";
+
 /// A guest to start.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -36,6 +47,9 @@ pub struct GuestConfig {
     pub cgroup: Option<String>,
     /// Whether the VMM takes all of the guest's memory at its start.
     pub populated: bool,
+    /// Whether it is a whole Debian with systemd as PID 1; the lab must have
+    /// its image.
+    pub debian: bool,
     /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
     /// `terminal` of its directory in L1.
     pub terminal: bool,
@@ -63,6 +77,7 @@ impl GuestConfig {
             disks: Vec::new(),
             cgroup: None,
             populated: false,
+            debian: false,
             terminal: false,
             kernel_args: Vec::new(),
             vmm_args: Vec::new(),
@@ -115,6 +130,14 @@ impl GuestConfig {
         self
     }
 
+    /// Makes it a whole Debian: systemd is PID 1 and starts the agent. See
+    /// [`crate::Context::debian_lab`].
+    #[must_use]
+    pub fn debian(mut self) -> Self {
+        self.debian = true;
+        self
+    }
+
     /// Gives it a console for a person.
     #[must_use]
     pub fn terminal(mut self) -> Self {
@@ -164,6 +187,9 @@ impl GuestConfig {
             "console=hvc0 panic=-1 watchdog_thresh=30 rcupdate.rcu_cpu_stall_timeout=120 \
              loglevel=8 dd.hostname={name}"
         );
+        if self.debian {
+            kernel_args.push_str(DEBIAN_ARGS);
+        }
         for argument in &self.kernel_args {
             kernel_args.push(' ');
             kernel_args.push_str(argument);
@@ -215,7 +241,8 @@ impl GuestConfig {
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
         pair("-qmp", format!("unix:{dir}/qmp,server=on,wait=off"));
-        for image in ["root", "opt"] {
+        let debian = self.debian.then_some("debian");
+        for image in ["root", "opt"].into_iter().chain(debian) {
             pair(
                 "-drive",
                 format!("if=none,id={image},file=/dev/dd/{image},format=raw,readonly=on"),

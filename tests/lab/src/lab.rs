@@ -63,6 +63,8 @@ pub struct LabConfig {
     /// Whether its clock counts instructions, one a nanosecond, under emulation: what is
     /// measured then does not depend on this machine.
     pub count_instructions: bool,
+    /// Image of guests that are whole Debians, if there shall be any.
+    pub debian: Option<PathBuf>,
     /// Added to L1's kernel command line.
     pub kernel_args: Vec<String>,
 }
@@ -80,6 +82,7 @@ impl LabConfig {
             slot_mib: 16 << 10,
             terminal: false,
             count_instructions: false,
+            debian: None,
             kernel_args: Vec::new(),
         }
     }
@@ -119,7 +122,8 @@ impl LabConfig {
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
         let images = [("root", &self.artifacts.root), ("opt", &self.artifacts.opt)];
-        for (name, path) in images {
+        let debian = self.debian.iter().map(|path| ("debian", path));
+        for (name, path) in images.into_iter().chain(debian) {
             let path = path.display();
             pair(
                 "-drive",

@@ -26,6 +26,12 @@ use crate::{
 /// emulator's would come again.
 const MOST_VANISHED: usize = 2;
 
+/// A whole Debian starts dozens of programs before its agent runs.
+const DEBIAN_PATIENCE: Patience = Patience {
+    still: Duration::from_secs(300),
+    spinning: Duration::from_secs(1200),
+};
+
 /// One thing shown on real kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -132,6 +138,22 @@ impl Context {
             accel: self.accel,
             ..LabConfig::new(self.artifacts.clone(), self.dir.join(self.scenario))
         }
+    }
+
+    /// A lab whose guests may be whole Debians (see
+    /// [`crate::GuestConfig::debian`]); the shared one ends.
+    ///
+    /// # Errors
+    ///
+    /// When the image cannot be made, or the lab does not boot.
+    pub fn debian_lab(&mut self) -> Result<&Lab> {
+        let config = LabConfig {
+            debian: Some((self.artifacts.debian)()?),
+            ..self.lab_config()
+        };
+        let lab = self.fresh_lab(config)?;
+        lab.set_patience(DEBIAN_PATIENCE);
+        Ok(lab)
     }
 
     /// A lab of the scenario's own making; the shared one ends.
@@ -326,6 +348,7 @@ mod tests {
             initrd: PathBuf::new(),
             root: PathBuf::new(),
             opt: PathBuf::new(),
+            debian: || Ok(PathBuf::new()),
             modules: false,
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {

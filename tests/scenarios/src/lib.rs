@@ -20,6 +20,7 @@ mod memory;
 mod meter;
 mod modules;
 mod mutations;
+mod offload;
 mod overhead;
 mod policies;
 mod policy;
@@ -27,11 +28,13 @@ mod reboot;
 mod reclaim;
 mod shares;
 mod shrinker;
+mod site;
 mod skew;
 mod sla;
 mod small_files;
 mod stage;
 mod stream;
+mod systemd;
 mod torture;
 mod vmm;
 mod work;
@@ -63,8 +66,10 @@ pub fn all() -> &'static [Scenario] {
 pub fn by_name() -> &'static [Scenario] {
     &[
         overhead::OVERHEAD,
+        offload::OFFLOAD,
         skew::SKEW,
         sla::SLA,
+        systemd::SYSTEMD,
         torture::TORTURE_LONG,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

@@ -2,13 +2,11 @@
 
 //! policyd and the modules: whoever comes and goes, pools are what its file says.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, Guest, GuestConfig, Machine, Running, Scenario, Target, wait};
+use anyhow::{Result, ensure};
+use ddlab::{Command, Context, Guest, GuestConfig, Running, Scenario, Target, wait};
 
 use crate::{
-    ddctl,
+    site::Site,
     stage::{GUEST, HOST, Stage, attach, attached},
 };
 
@@ -105,38 +103,4 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 fn reload(guest: &Guest, policyd: &mut Running, file: &str) -> Result<()> {
     guest.write_file(FILE, file)?;
     policyd.kill(SIGHUP)
-}
-
-/// Where pools are seen.
-struct Site<'a> {
-    host: &'a Machine,
-    guest: &'a Guest,
-}
-
-impl Site<'_> {
-    /// Waits until both sides show these pools with these weights.
-    fn shows(&self, when: &str, expected: &[(&str, u32)]) -> Result<()> {
-        let expected: BTreeMap<String, u32> = expected
-            .iter()
-            .map(|(name, weight)| ((*name).to_owned(), *weight))
-            .collect();
-        let pools = || -> Result<[BTreeMap<String, u32>; 2]> {
-            let weights = |containers: &[ddctl::Container]| {
-                containers
-                    .iter()
-                    .map(|one| (one.name.clone(), one.weight))
-                    .collect()
-            };
-            let vms = ddctl::vms(self.host)?;
-            let there = vms.first().map_or(&[][..], |vm| &vm.containers);
-            Ok([weights(&ddctl::containers(self.guest)?), weights(there)])
-        };
-        let mut seen = pools()?;
-        wait::until(&format!("pools are right {when}"), || {
-            seen = pools()?;
-            Ok(seen.iter().all(|side| *side == expected).then_some(()))
-        })
-        .with_context(|| format!("{when}, guest and host had {seen:?}, not {expected:?}"))?;
-        Ok(())
-    }
 }

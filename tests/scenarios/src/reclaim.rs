@@ -1,127 +1,302 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that shrinks: policyd keeps the ratio of the containers' weights, the
-//! kernel alone does not.
+//! Memory that shrinks: policyd keeps the ratio of the containers' weights, and
+//! spares the higher class until the others are near empty; the kernel alone does
+//! neither (thesis, figures 4.6 to 4.8).
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+use ddlab::{
+    Command, Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, report, wait,
+};
 
 use crate::{memory::Memory, stage::Stage};
 
-/// Two containers of weights 1:2 beside one that takes ever more memory.
+/// Containers of weights 1:2, then of two classes, beside one that takes ever more
+/// memory.
+///
+/// The kernel takes clean cache before it swaps, on every machine and at any speed:
+/// whoever shall keep most caches files here, the others cannot but be swapped.
 pub(crate) const RECLAIM: Scenario = Scenario {
     name: "reclaim",
-    about: "proportional reclaim keeps 1:2 while memory shrinks",
+    about: "proportional reclaim keeps 1:2 while memory shrinks, and spares gold",
     quick: false,
     run,
 };
 
-/// What the containers hold at first, in MiB: twice as much as at the end.
-const HELD: [(&str, u64); 2] = [("one", 80), ("two", 160)];
-const LEFT_MIB: u64 = 120;
-/// What the first one reads again and again, in MiB: the kernel spares it.
-const BUSY_MIB: u64 = 32;
-/// How much memory is taken at once, in MiB.
+/// Containers that lose memory.
+struct Site {
+    held: &'static [Container],
+    /// The shrinking ends when this is left of it all, in MiB.
+    left_mib: u64,
+    /// So does it without policyd, and soon: where there is no cache left, the kernel
+    /// takes the programs', and all stands nearly still.
+    left_by_kernel_mib: u64,
+}
+
+struct Container {
+    name: &'static str,
+    kind: Kind,
+    /// What it holds at first.
+    mib: u64,
+    /// policyd's words on it.
+    words: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Pages of a file, read once.
+    Cache,
+    /// Memory that must be swapped.
+    Memory,
+}
+
+impl Container {
+    const fn new(name: &'static str, kind: Kind, mib: u64, words: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            mib,
+            words,
+        }
+    }
+}
+
+/// Weights of 1:2; half of the memory goes.
+const RATIO: Site = Site {
+    held: &[
+        Container::new("one", Kind::Memory, 80, "memory_weight = 1"),
+        Container::new("two", Kind::Cache, 160, "memory_weight = 2"),
+    ],
+    left_mib: 120,
+    left_by_kernel_mib: 160,
+};
+/// One of a higher class; nearly all of the others' memory goes, then some of its.
+const CLASSES: Site = Site {
+    held: &[
+        Container::new("gold", Kind::Cache, 60, "class = \"gold\""),
+        Container::new("one", Kind::Memory, 60, ""),
+        Container::new("two", Kind::Memory, 60, ""),
+    ],
+    left_mib: 76,
+    left_by_kernel_mib: 140,
+};
+/// What two containers hold that have nearly nothing left, in MiB: policyd takes
+/// the last 16 MiB from nobody.
+const NEAR_EMPTY_MIB: f64 = 40.0;
+/// How much memory is taken at once, in MiB: policyd follows small steps, while the
+/// kernel alone takes the programs' cache too, so that each step takes long.
 const STEP_MIB: u64 = 8;
-/// policyd keeps a tenth of memory available, so that the kernel need not act.
+const STEP_BY_KERNEL_MIB: u64 = 32;
+/// What is free when the taking begins, in MiB: more than policyd keeps.
+const FREE_MIB: u64 = 112;
+/// policyd keeps a fifth of memory, so that the kernel need not act.
 const FILE: &str = "\
 interval_s = 1
 
 [reclaim]
-free_percent = 10
+free_percent = 20
 chunk = \"2M\"
-
-[[container]]
-name = \"one\"
-cgroup = \"/one\"
-memory_weight = 1
-
-[[container]]
-name = \"two\"
-cgroup = \"/two\"
-memory_weight = 2
 ";
 const FILE_PATH: &str = "/run/policyd.toml";
 /// Percent of memory that is there before more is taken: less than policyd keeps.
-const THERE: u64 = 9;
+const THERE: u64 = 19;
+const SIGTERM: i32 = 15;
+
+/// What each container held after each step, in MiB.
+type Course = Vec<Vec<f64>>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let lab = context.lab()?;
-    let stage = Stage { lab };
+    let output = context.output_dir()?;
+    let stage = Stage {
+        lab: context.lab()?,
+    };
     let swap = stage.blank_disk("swap", 512)?;
-    let guest = lab.start_guest(&GuestConfig::new("one").disk(&swap, Throttle::NONE))?;
+    let cached = |site: &Site| {
+        let one = site.held.iter().find(|one| matches!(one.kind, Kind::Cache));
+        one.map(|one| FileSpec::new(one.name, one.mib << 20, 1))
+    };
+    let files = [&RATIO, &CLASSES].into_iter().filter_map(cached);
+    let data = stage.disk("data", files.collect())?;
+    let config = GuestConfig::new("one")
+        .disk(&swap, Throttle::NONE)
+        .disk(&data, Throttle::NONE);
+    let guest = stage.lab.start_guest(&config)?;
     guest.exec_ok(["mkswap", &swap.path_in_guest()])?;
     guest.exec_ok(["swapon", &swap.path_in_guest()])?;
 
-    let kernel = shrink(&guest, || Ok(()))?;
-    guest.write_file(FILE_PATH, FILE)?;
-    let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
-    let mut policyd = guest.spawn(&daemon)?;
-    let enough = || {
-        wait::until("policyd keeps memory available", || {
-            let memory = Memory::now(&guest)?;
-            let there = memory.kib("MemAvailable")? * 100 / memory.kib("MemTotal")?;
-            Ok((there >= THERE).then_some(()))
-        })
-    };
-    let kept = shrink(&guest, enough)?;
-    let alive = policyd.poll()?.is_none();
-    ensure!(alive, "policyd ended: {}", policyd.output()?);
-    context.say(format!("1:2 became 1:{kernel:.2} without policyd"));
-    let off = |ratio: f64| (ratio / 2.0 - 1.0).abs() * 100.0;
+    let kernel = RATIO.shrink_by_kernel(&guest, &data)?;
+    let kept = RATIO.shrink_with_policyd(&guest, &data)?;
+    let kernel_gold = CLASSES.shrink_by_kernel(&guest, &data)?;
+    let kept_gold = CLASSES.shrink_with_policyd(&guest, &data)?;
+    let result = serde_json::json!({
+        "unit": "MiB",
+        "ratio": { "kernel": kernel, "policyd": kept },
+        "classes": { "kernel": kernel_gold, "policyd": kept_gold },
+    });
+    report::write_json(&output.join("result.json"), &result)?;
+    for (what, course) in [
+        ("one and two, kernel alone", &kernel),
+        ("one and two, policyd", &kept),
+        ("gold, one, two, kernel alone", &kernel_gold),
+        ("gold, one, two, policyd", &kept_gold),
+    ] {
+        context.say(format!("{what}: {course:.0?}"));
+    }
     Ok(vec![
         Target::at_least(
-            "reclaim: how far the kernel alone is off the ratio 1:2",
+            "reclaim: how far the kernel alone is off the ratio 1:2, at most",
             20.0,
-            off(kernel),
+            off(&kernel),
             "%",
         ),
         Target::at_most(
-            "reclaim: how far policyd is off the ratio 1:2",
+            "reclaim: how far policyd is off the ratio 1:2, at most",
             10.0,
-            off(kept),
+            off(&kept),
+            "%",
+        ),
+        Target::at_most(
+            "reclaim: what the kernel alone leaves gold while others have memory",
+            80.0,
+            spared(&kernel_gold),
+            "%",
+        ),
+        Target::at_least(
+            "reclaim: what policyd leaves gold until the others are near empty",
+            90.0,
+            spared(&kept_gold),
             "%",
         ),
     ])
 }
 
-/// Fills both containers and takes memory away, a step at a time and each after
-/// `enough`, until they have half of it left; how many times as much as the
-/// first one the second has then.
-fn shrink(guest: &Guest, mut enough: impl FnMut() -> Result<()>) -> Result<f64> {
-    guest.mount("tmpfs", "/mnt", "tmpfs", "size=1G")?;
-    for (name, mib) in HELD {
-        guest.cgroup(name, &[])?;
-        fill(guest, name, mib)?;
+/// How far the ratio of the second to the first was off 2, at the worst, in percent.
+fn off(course: &Course) -> f64 {
+    let off = |held: &Vec<f64>| (held[1] / held[0] / 2.0 - 1.0).abs() * 100.0;
+    course.iter().map(off).fold(0.0, f64::max)
+}
+
+/// The least that was left of the first one's memory while the others had some, in percent.
+fn spared(course: &Course) -> f64 {
+    let others = |held: &&Vec<f64>| held[1..].iter().sum::<f64>() > NEAR_EMPTY_MIB;
+    let left = |held: &Vec<f64>| held[0] * 100.0 / course[0][0];
+    course
+        .iter()
+        .filter(others)
+        .map(left)
+        .fold(f64::INFINITY, f64::min)
+}
+
+impl Site {
+    fn file(&self) -> String {
+        let mut file = FILE.to_owned();
+        for Container { name, words, .. } in self.held {
+            file += &format!("[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\n{words}\n");
+        }
+        file
     }
-    // What takes memory gives none back.
-    guest.cgroup("hog", &[("memory.swap.max", "0")])?;
-    let read = format!("while :; do head -c {BUSY_MIB}M /mnt/one > /dev/null; sleep 0.2; done");
-    let mut reader = guest.spawn(&Command::shell(read).cgroup("one"))?;
-    let mut held = held_mib(guest)?;
-    while held.iter().sum::<f64>() > LEFT_MIB as f64 {
-        fill(guest, "hog", STEP_MIB)?;
+
+    /// [`Site::shrink`] without policyd.
+    fn shrink_by_kernel(&self, guest: &Guest, data: &Disk) -> Result<Course> {
+        let steps = (STEP_BY_KERNEL_MIB, self.left_by_kernel_mib);
+        self.shrink(guest, data, steps, || Ok(()))
+    }
+
+    /// [`Site::shrink`], no faster than policyd reclaims.
+    fn shrink_with_policyd(&self, guest: &Guest, data: &Disk) -> Result<Course> {
+        guest.write_file(FILE_PATH, self.file())?;
+        let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
+        let mut policyd = guest.spawn(&daemon)?;
+        let enough = || {
+            let mut seen = (0, 0);
+            let waited = wait::until("policyd keeps memory free", || {
+                let memory = Memory::now(guest)?;
+                seen = (memory.kib("MemAvailable")?, self.cached(guest)? >> 10);
+                let part = seen.0.saturating_sub(seen.1) * 100 / memory.kib("MemTotal")?;
+                Ok((part >= THERE).then_some(()))
+            });
+            waited.with_context(|| {
+                let (held, said) = (self.held_mib(guest), policyd.output());
+                format!("available, cached in KiB: {seen:?}; held in MiB: {held:.0?}; {said:?}")
+            })
+        };
+        let course = self.shrink(guest, data, (STEP_MIB, self.left_mib), enough)?;
+        let alive = policyd.poll()?.is_none();
+        ensure!(alive, "policyd ended: {}", policyd.output()?);
+        policyd.kill(SIGTERM)?;
+        policyd.wait()?;
+        Ok(course)
+    }
+
+    /// Fills the containers and takes memory away, `step_mib` at a time and each after
+    /// `enough`, until they have no more than `left_mib`.
+    fn shrink(
+        &self,
+        guest: &Guest,
+        data: &Disk,
+        (step_mib, left_mib): (u64, u64),
+        mut enough: impl FnMut() -> Result<()>,
+    ) -> Result<Course> {
+        guest.mount("tmpfs", "/mnt", "tmpfs", "size=1G")?;
+        guest.mount(&data.path_in_guest(), "/data", "ext4", "noatime")?;
+        for &Container {
+            name, kind, mib, ..
+        } in self.held
+        {
+            guest.cgroup(name, &[])?;
+            match kind {
+                Kind::Cache => cache(guest, name)?,
+                Kind::Memory => fill(guest, name, mib)?,
+            }
+        }
+        // What takes memory gives none back.
+        guest.cgroup("hog", &[("memory.swap.max", "0")])?;
+        let free = Memory::now(guest)?.kib("MemFree")? >> 10;
+        fill(guest, "hog", free.saturating_sub(FREE_MIB))?;
         enough()?;
-        held = held_mib(guest)?;
+        let mut course = vec![self.held_mib(guest)?];
+        while course[course.len() - 1].iter().sum::<f64>() > left_mib as f64 {
+            fill(guest, "hog", step_mib)?;
+            enough()?;
+            course.push(self.held_mib(guest)?);
+        }
+        guest.exec_ok(["umount", "/mnt", "/data"])?;
+        Ok(course)
     }
-    reader.kill(9)?;
-    reader.wait()?;
-    guest.exec_ok(["umount", "/mnt"])?;
-    Ok(held[1] / held[0])
+
+    /// MiB that each container holds.
+    fn held_mib(&self, guest: &Guest) -> Result<Vec<f64>> {
+        let of = |one: &Container| {
+            let path = format!("/sys/fs/cgroup/{}/memory.current", one.name);
+            let bytes: f64 = guest.read_text(&path)?.parse().context("no number")?;
+            Ok(bytes / f64::from(1 << 20))
+        };
+        self.held.iter().map(of).collect()
+    }
+
+    /// Bytes of the containers that cache files; the kernel could take them.
+    fn cached(&self, guest: &Guest) -> Result<u64> {
+        let of = |one: &Container| -> Result<u64> {
+            let path = format!("/sys/fs/cgroup/{}/memory.stat", one.name);
+            let text = guest.read_text(&path)?;
+            let bytes = |key| {
+                let line = text.lines().find_map(|line: &str| line.strip_prefix(key));
+                Ok::<u64, anyhow::Error>(line.context("not counted")?.parse()?)
+            };
+            Ok(bytes("file ")?.saturating_sub(bytes("shmem ")?))
+        };
+        self.held.iter().map(of).sum()
+    }
+}
+
+/// Has a container read its file.
+fn cache(guest: &Guest, name: &str) -> Result<()> {
+    let read = Command::shell(format!("cat /data/{name} > /dev/null"));
+    guest.run_ok(&read.cgroup(name)).map(drop)
 }
 
 /// Adds to what a container holds in memory.
 fn fill(guest: &Guest, name: &str, mib: u64) -> Result<()> {
     let fill = format!("head -c {mib}M /dev/zero >> /mnt/{name}");
     guest.run_ok(&Command::shell(fill).cgroup(name)).map(drop)
-}
-
-/// MiB that each container holds.
-fn held_mib(guest: &Guest) -> Result<Vec<f64>> {
-    let of = |(name, _)| {
-        let text = guest.read_text(&format!("/sys/fs/cgroup/{name}/memory.current"))?;
-        let bytes: f64 = text.parse().context("memory.current is no number")?;
-        Ok(bytes / f64::from(1 << 20))
-    };
-    HELD.into_iter().map(of).collect()
 }

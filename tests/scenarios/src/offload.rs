@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Idle guests give their page cache back: policyd pushes it out gently, the store
+//! keeps what is worth it, and free frames go back to the host.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{
+    Command, Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, report, wait,
+};
+use ddload::{Line, Load, Profile, Summary};
+use serde::Serialize;
+
+use crate::{
+    books, ddctl,
+    memory::Memory,
+    stage::{self, Stage},
+};
+
+/// Two guests that are busy in turn, in three ways.
+pub(crate) const OFFLOAD: Scenario = Scenario {
+    name: "offload",
+    about: "idle guests' page cache goes to the store: less memory, no slow start",
+    quick: false,
+    run,
+};
+
+/// Capacity of the store.
+const STORE_MIB: u64 = 80;
+/// What each guest reads again and again, and what it read once.
+const HOT_MIB: u64 = 48;
+const ONCE_MIB: u64 = 192;
+const NAMES: [&str; 2] = ["a", "b"];
+/// An emulated machine is about 20 times slower than a real one: so is its disk.
+const DISK: Throttle = Throttle {
+    iops: Some(150),
+    bytes_per_s: Some(60 << 20),
+};
+/// Requests right after a guest was idle, and those that follow.
+const FIRST: u64 = 1500;
+const REST: u64 = 20_000;
+/// A container has nothing more to give: policyd takes the last 16 MiB from nobody.
+const IDLE_MIB: f64 = 24.0;
+/// What a VMM may hold beyond the memory its guest uses: its own, and frames whose
+/// neighbours are in use.
+const SLACK_MIB: f64 = 96.0;
+/// The container that works.
+const WORK: &str = "work";
+const FILE_PATH: &str = "/run/policyd.toml";
+/// Steps are large and many: days of idleness in a minute.
+const FILE: &str = "\
+interval_s = 1
+default_pool_weight = 0
+
+[offload]
+period_s = 1
+step_percent = 10
+
+[[container]]
+name = \"work\"
+cgroup = \"/work\"
+";
+/// What is left of the store by hand at the end.
+const SHRUNK_MIB: u64 = 8;
+
+/// What becomes of the page cache of guests that are idle.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Way {
+    /// It stays, as without any of this.
+    Kept,
+    /// It is dropped; the guests have what the store would take as memory.
+    Dropped,
+    /// The store gets it.
+    Offloaded,
+}
+
+/// What came of a way.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    way: Way,
+    /// MiB of the host that VMMs and store held, at the end of every phase.
+    held_mib: Vec<f64>,
+    /// Requests a second in the busy phases, as a whole.
+    rate: f64,
+    /// Those of their beginnings.
+    rate_after_idle: f64,
+}
+
+/// What the store gave back by hand.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Shrunk {
+    mib: f64,
+    seconds: f64,
+    /// What the host had free afterwards and not before.
+    freed_mib: f64,
+}
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let output = context.output_dir()?;
+    let stage = Stage {
+        lab: context.lab()?,
+    };
+    let (kept, _) = measure(&stage, Way::Kept)?;
+    let (dropped, _) = measure(&stage, Way::Dropped)?;
+    let (offloaded, shrunk) = measure(&stage, Way::Offloaded)?;
+    let shrunk = shrunk.context("the store was not shrunk")?;
+    for one in [&kept, &dropped, &offloaded] {
+        context.say(format!("{one:.0?}"));
+    }
+    context.say(format!("{shrunk:.2?}"));
+    let result = serde_json::json!({ "ways": [&kept, &dropped, &offloaded], "shrunk": shrunk });
+    report::write_json(&output.join("result.json"), &result)?;
+    Ok(vec![
+        Target::at_least(
+            "offload: memory saved over guests that keep their page cache",
+            30.0,
+            (1.0 - offloaded.held() / kept.held()) * 100.0,
+            "%",
+        ),
+        Target::at_least(
+            "offload: throughput, beside theirs",
+            90.0,
+            offloaded.rate * 100.0 / kept.rate,
+            "%",
+        ),
+        Target::at_least(
+            "offload: throughput after idle, beside guests that drop it",
+            2.0,
+            offloaded.rate_after_idle / dropped.rate_after_idle,
+            "times",
+        ),
+        Target::at_least(
+            "offload: part of what the store gave back that the host had free at once",
+            90.0,
+            shrunk.freed_mib * 100.0 / shrunk.mib,
+            "%",
+        ),
+        Target::new(
+            "offload: how fast the store gave it back, emulated",
+            "reported",
+            format!("{:.2} GiB/s", shrunk.mib / 1024.0 / shrunk.seconds),
+            shrunk.mib > 0.0,
+        ),
+    ])
+}
+
+impl Measured {
+    /// MiB held on the average.
+    fn held(&self) -> f64 {
+        self.held_mib.iter().sum::<f64>() / self.held_mib.len() as f64
+    }
+}
+
+fn load(dir: &str) -> Load {
+    let load = Load::new(Profile::Zipf, format!("{dir}hot"));
+    load.threads(1).file_size(HOT_MIB << 20)
+}
+
+fn disk(stage: &Stage<'_>, name: &str) -> Result<Disk> {
+    let sets = load("").sets();
+    let hot = &sets[0].files()[0];
+    let hot = FileSpec::new(hot.path.display().to_string(), hot.len, 1);
+    stage.disk(name, vec![hot, FileSpec::new("once", ONCE_MIB << 20, 2)])
+}
+
+/// Two guests read a lot, then work in turn.
+fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
+    if way == Way::Offloaded {
+        stage.load_host(STORE_MIB)?;
+        ddctl::run(stage.host(), "set-capacity --batch 128K")?;
+    }
+    let site = Site { stage, way };
+    let disks = NAMES.map(|name| disk(stage, name));
+    let guests: Vec<Guest> = NAMES
+        .iter()
+        .zip(disks)
+        .map(|(name, disk)| site.guest(name, &disk?))
+        .collect::<Result<_>>()?;
+    for guest in &guests {
+        let once = Command::new(["dd", "if=/mnt/once", "of=/dev/null", "bs=1M"]);
+        guest.run_ok(&once.cgroup(WORK))?;
+        work(guest, FIRST)?;
+    }
+    for (name, guest) in NAMES.iter().zip(&guests) {
+        site.idle(name, guest)?;
+    }
+    let mut held_mib = vec![site.held_mib()?];
+    let mut spent = [0.0; 2];
+    for (name, guest) in NAMES.iter().zip(&guests) {
+        for (spent, operations) in spent.iter_mut().zip([FIRST, REST]) {
+            *spent += work(guest, operations)?.seconds;
+        }
+        held_mib.push(site.held_mib()?);
+        site.idle(name, guest)?;
+        held_mib.push(site.held_mib()?);
+    }
+    let shrunk = match way {
+        Way::Offloaded => Some(shrink(stage)?),
+        _ => None,
+    };
+    drop(guests);
+    if way == Way::Offloaded {
+        stage.host().unload_module(stage::HOST)?;
+    }
+    let all = NAMES.len() as f64;
+    let measured = Measured {
+        way,
+        held_mib,
+        rate: all * (FIRST + REST) as f64 / (spent[0] + spent[1]),
+        rate_after_idle: all * FIRST as f64 / spent[0],
+    };
+    Ok((measured, shrunk))
+}
+
+/// Makes so many requests.
+fn work(guest: &Guest, operations: u64) -> Result<Summary> {
+    let words = ["ddload".to_owned()].into_iter();
+    let words = words.chain(load("/mnt/").arguments());
+    let words = words.chain(["--operations".to_owned(), operations.to_string()]);
+    let text = guest.run_ok(&Command::new(words).cgroup(WORK))?;
+    let last = text.lines().last().context("ddload printed nothing")?;
+    match serde_json::from_str(last)? {
+        Line::Summary(summary) => Ok(summary),
+        other => anyhow::bail!("ddload ended with {other:?}"),
+    }
+}
+
+/// The store gives most of what it holds back at one word.
+fn shrink(stage: &Stage<'_>) -> Result<Shrunk> {
+    let host = stage.host();
+    books::balance(host)?;
+    let free = || Memory::now(host)?.kib("MemFree");
+    let (used, before) = (ddctl::host(host)?.used_pages, free()?);
+    let capacity = format!("{SHRUNK_MIB}M");
+    let ran = host.exec(["ddctl", "set-capacity", &capacity])?;
+    let (left, after) = (ddctl::host(host)?.used_pages, free()?);
+    ensure!(
+        ran.exit.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    ensure!(left * 4096 <= SHRUNK_MIB << 20, "{left} pages are left");
+    Ok(Shrunk {
+        mib: (used - left) as f64 / 256.0,
+        seconds: ran.seconds,
+        freed_mib: after.saturating_sub(before) as f64 / 1024.0,
+    })
+}
+
+/// The two guests' host.
+struct Site<'a> {
+    stage: &'a Stage<'a>,
+    way: Way,
+}
+
+impl Site<'_> {
+    /// A guest that reports free pages, with policyd if its cache is pushed out.
+    fn guest(&self, name: &str, disk: &Disk) -> Result<Guest> {
+        let stage = self.stage;
+        let more = match self.way {
+            Way::Dropped => STORE_MIB / NAMES.len() as u64,
+            Way::Kept | Way::Offloaded => 0,
+        };
+        stage.host().cgroup(&cgroup(name), &[])?;
+        let mut config = GuestConfig::new(name)
+            .memory_mib(512 + more)
+            .cgroup(cgroup(name))
+            .disk(disk, DISK)
+            // Reclaim of files leaves free frames beside others that are in use.
+            .kernel_arg("page_reporting.page_reporting_order=0");
+        let balloon = "virtio-balloon-pci,free-page-reporting=on";
+        config.vmm_args = ["-device", balloon].map(str::to_owned).into();
+        let guest = stage.lab.start_guest(&config)?;
+        guest.exec_ok(["modprobe", "virtio_balloon"])?;
+        guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
+        guest.cgroup(WORK, &[])?;
+        if self.way == Way::Offloaded {
+            stage::attach(&guest)?;
+        }
+        if self.way != Way::Kept {
+            guest.write_file(FILE_PATH, FILE)?;
+            // It ends with the guest.
+            guest.shell(format!(
+                "policyd run --config {FILE_PATH} > /run/policyd.log 2>&1 &"
+            ))?;
+        }
+        Ok(guest)
+    }
+
+    /// Lets a guest be idle until nothing more can be had from it.
+    fn idle(&self, name: &str, guest: &Guest) -> Result<()> {
+        if self.way == Way::Kept {
+            return Ok(());
+        }
+        let mut now = (0.0, 0.0, 0.0);
+        let waited = wait::until("the idle guest gave its memory back", || {
+            let current = guest.read_text(&format!("/sys/fs/cgroup/{WORK}/memory.current"))?;
+            let memory = Memory::now(guest)?;
+            let used = memory.kib("MemTotal")? - memory.kib("MemFree")?;
+            let container = current.parse::<u64>()? as f64 / f64::from(1 << 20);
+            now = (container, used as f64 / 1024.0, self.vmm_mib(name)?);
+            Ok((now.0 <= IDLE_MIB && now.2 <= now.1 + SLACK_MIB).then_some(()))
+        });
+        waited.with_context(|| {
+            let log = guest.read_text("/run/policyd.log").unwrap_or_default();
+            format!("container, guest, VMM in MiB: {now:?}; policyd: {log}")
+        })
+    }
+
+    /// MiB that both VMMs and the store hold.
+    fn held_mib(&self) -> Result<f64> {
+        let mut held = match self.way {
+            Way::Offloaded => ddctl::host(self.stage.host())?.used_pages as f64 / 256.0,
+            _ => 0.0,
+        };
+        for name in NAMES {
+            held += self.vmm_mib(name)?;
+        }
+        Ok(held)
+    }
+
+    /// MiB of a VMM that are no page cache.
+    fn vmm_mib(&self, name: &str) -> Result<f64> {
+        let path = format!("/sys/fs/cgroup/{}/memory.stat", cgroup(name));
+        let stat = self.stage.host().read_text(&path)?;
+        let anon = stat.lines().find_map(|line| line.strip_prefix("anon "));
+        let bytes: f64 = anon.context("the cgroup counts no memory")?.parse()?;
+        Ok(bytes / f64::from(1 << 20))
+    }
+}
+
+/// Where a guest's VMM runs.
+fn cgroup(name: &str) -> String {
+    format!("offload/{name}")
+}

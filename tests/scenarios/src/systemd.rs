@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A whole Debian with systemd as PID 1: policyd is a service by its own unit, its
+//! containers are started by systemd, podman and crun.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+use serde_json::json;
+
+use crate::{
+    ddctl,
+    site::Site,
+    stage::{GUEST, Stage, attach},
+};
+
+/// The daemon is restarted, reloaded and killed; the module comes and goes.
+pub(crate) const SYSTEMD: Scenario = Scenario {
+    name: "systemd",
+    about: "a Debian with systemd: policyd is a service, containers are systemd's, podman's, crun's",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 96;
+const UNIT: &str = include_str!("../../../policyd/doubledecker-policyd.service");
+const UNIT_NAME: &str = "doubledecker-policyd.service";
+const FILE_PATH: &str = "/etc/doubledecker/policyd.toml";
+/// One container for each of those who start some, and a limit of guest memory
+/// that is policyd's.
+const FILE: &str = "\
+interval_s = 1
+default_pool_weight = 5
+
+[[container]]
+name = \"web\"
+unit = \"web\"
+weight = 60
+
+[[container]]
+name = \"{}\"
+unit = \"job-*.scope\"
+weight = 20
+manage_memory = true
+memory_ceiling = \"48M\"
+
+[[container]]
+name = \"podman {}\"
+podman = \"d*\"
+weight = 30
+
+[[container]]
+name = \"app\"
+unit = \"crun-app.scope\"
+weight = 40
+";
+/// Pools that this file makes, with their weights.
+const POOLS: [(&str, u32); 5] = [
+    ("app", 40),
+    ("default", 5),
+    ("job-1", 20),
+    ("podman db", 30),
+    ("web", 60),
+];
+/// policyd's ceiling of the job, in bytes.
+const CEILING: &str = "50331648";
+const JOB_LIMIT: &str = "/sys/fs/cgroup/jobs.slice/job-1.scope/memory.max";
+/// Where the score of `systemd-analyze security` ends to be good enough.
+const EXPOSURE: f64 = 2.5;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let stage = Stage {
+        lab: context.debian_lab()?,
+    };
+    stage.load_host(CAPACITY_MIB)?;
+    // Each a little more than its container may hold.
+    let sizes = [("web", 12), ("job", 64), ("db", 12), ("app", 12)];
+    let file = |(name, mib): (&str, u64)| FileSpec::new(name, mib << 20, 1);
+    let data = stage.disk("data", sizes.map(file).into())?;
+    let images = stage.blank_disk("images", 512)?;
+    let config = GuestConfig::new("debian")
+        .debian()
+        .memory_mib(1024)
+        .disk(&data, Throttle::NONE)
+        .disk(&images, Throttle::NONE);
+    let guest = stage.lab.start_guest(&config)?;
+    let init = guest.read_text("/proc/1/comm")?;
+    ensure!(init == "systemd", "PID 1 is {init}");
+    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
+    booted(&guest)?;
+
+    install(&guest)?;
+    attach(&guest)?;
+    start_containers(&guest, &images.path_in_guest())?;
+    let site = Site {
+        host: stage.host(),
+        guest: &guest,
+    };
+    site.shows("with all containers", &POOLS)?;
+    limited(&guest, CEILING, "policyd limits the job")?;
+    given(&guest)?;
+
+    let first = main_pid(&guest)?;
+    guest.exec_ok(["systemctl", "restart", UNIT_NAME])?;
+    ensure!(
+        main_pid(&guest)? != first,
+        "a restart left the daemon alone"
+    );
+    site.shows("after a restart", &POOLS)?;
+    limited(&guest, CEILING, "the job is limited after a restart")?;
+    reload(&guest, &site)?;
+    crash(&guest)?;
+    let heavier = POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }));
+    site.shows("after a crash", &heavier)?;
+    limited(&guest, CEILING, "the job is limited after a crash")?;
+
+    guest.unload_module(GUEST)?;
+    attach(&guest)?;
+    site.shows("after the guest module was loaded anew", &heavier)?;
+    given(&guest)?;
+    guest.exec_ok(["podman", "rm", "--force", "--time", "0", "db"])?;
+    let left: Vec<_> = heavier
+        .into_iter()
+        .filter(|pool| pool.0 != "podman db")
+        .collect();
+    site.shows("without podman's container", &left)?;
+
+    guest.exec_ok(["systemctl", "stop", UNIT_NAME])?;
+    limited(&guest, "max", "the job's limit is undone")?;
+    site.shows("after the daemon's end", &left)?;
+    Ok(vec![Target::at_most(
+        "systemd: exposure of the unit, by systemd-analyze security",
+        EXPOSURE,
+        exposure(&guest)?,
+        "",
+    )])
+}
+
+/// Waits until systemd started all it wants; nothing may have failed.
+fn booted(guest: &Guest) -> Result<()> {
+    let state = guest.exec(["systemctl", "is-system-running", "--wait"])?;
+    let failed = || guest.exec_ok(["systemctl", "--failed", "--no-legend", "--plain"]);
+    ensure!(
+        state.text().trim() == "running",
+        "{}: {}",
+        state.text(),
+        failed()?
+    );
+    Ok(())
+}
+
+/// As `docs/policyd.md` says.
+fn install(guest: &Guest) -> Result<()> {
+    guest.shell("install -m 755 /opt/dd/bin/policyd /usr/sbin/; mkdir -p /etc/doubledecker")?;
+    guest.write_file(FILE_PATH, FILE)?;
+    guest.write_file(&format!("/etc/systemd/system/{UNIT_NAME}"), UNIT)?;
+    guest.exec_ok(["systemctl", "daemon-reload"])?;
+    guest.exec_ok(["systemctl", "enable", "--now", UNIT_NAME])?;
+    let enabled = guest.exec_ok(["systemctl", "is-enabled", UNIT_NAME])?;
+    ensure!(enabled.trim() == "enabled", "the unit is {enabled}");
+    Ok(())
+}
+
+/// Starts a service, a scope, and containers of crun and podman: each reads its
+/// file again and again.
+fn start_containers(guest: &Guest, images: &str) -> Result<()> {
+    let read = |path: &str| format!("while :; do cat {path} > /dev/null; sleep 1; done");
+    let service = [
+        "systemd-run",
+        "--unit=web",
+        "--slice=shop.slice",
+        "-pMemoryMax=8M",
+        "sh",
+        "-c",
+    ];
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let with = |mut words: Vec<String>, last: String| {
+        words.push(last);
+        words
+    };
+    guest.exec_ok(with(words(&service), read("/srv/web")))?;
+    // A scope has its starter's processes: this one goes on in the background.
+    guest.shell(format!(
+        "systemd-run --scope --unit=job-1 --slice=jobs.slice sh -c '{}' > /dev/null 2>&1 &",
+        read("/srv/job")
+    ))?;
+
+    guest.shell(
+        "mkdir -p /srv/bundle/rootfs/bin && cd /srv/bundle/rootfs && mkdir dev proc sys && \
+         cp /bin/busybox bin/ && for name in sh cat sleep; do ln -s busybox bin/$name; done && \
+         ln /srv/app data",
+    )?;
+    guest.write_file("/srv/bundle/config.json", bundle(&read("/data")))?;
+    let crun = "crun --systemd-cgroup run --bundle=/srv/bundle --detach app";
+    detached(guest, crun)?;
+
+    guest.exec_ok(["mkfs.ext4", "-q", images])?;
+    guest.mount(images, "/var/lib/containers", "ext4", "noatime")?;
+    // An image from the same files, as no registry is needed for.
+    guest.shell(
+        "cd /srv/bundle/rootfs && tar --exclude=./data -c . > /run/image.tar && cd /srv && \
+         tar -rf /run/image.tar --transform=s,db,data, db && \
+         podman import --quiet /run/image.tar store && rm /run/image.tar",
+    )?;
+    detached(
+        guest,
+        &format!(
+            "podman run --detach --name db --network none --memory 8m store /bin/sh -c '{}'",
+            read("/data")
+        ),
+    )
+}
+
+/// Runs what leaves something in the background, which would keep the pipes of its
+/// starter open.
+fn detached(guest: &Guest, line: &str) -> Result<()> {
+    const LOG: &str = "/run/detached.log";
+    let line = format!("{line} > {LOG} 2>&1 || {{ cat {LOG} >&2; false; }}");
+    guest.shell(line).map(drop)
+}
+
+/// The least that crun asks for.
+fn bundle(script: &str) -> String {
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "cwd": "/",
+            "args": ["/bin/sh", "-c", script],
+            "env": ["PATH=/bin"],
+            "user": { "uid": 0, "gid": 0 },
+        },
+        "root": { "path": "rootfs" },
+        "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
+        "linux": {
+            "cgroupsPath": "system.slice:crun:app",
+            "namespaces": [{ "type": "pid" }, { "type": "mount" }],
+            "resources": { "memory": { "limit": 8 << 20 } },
+        },
+    })
+    .to_string()
+}
+
+/// Waits until the host gave pages to every container.
+fn given(guest: &Guest) -> Result<()> {
+    let mut seen = Vec::new();
+    let what = "every container got pages from the host";
+    let waited = wait::until(what, || {
+        seen = ddctl::containers(guest)?;
+        let got = |one: &ddctl::Container| {
+            let stats = one.stats.as_ref();
+            one.name == "default" || stats.is_some_and(|stats| stats.gets > stats.misses)
+        };
+        Ok(seen.iter().all(got).then_some(()))
+    });
+    waited.with_context(|| format!("{seen:#?}"))
+}
+
+/// Waits until the job's limit is this one.
+fn limited(guest: &Guest, limit: &str, what: &str) -> Result<()> {
+    wait::until(what, || {
+        Ok((guest.read_text(JOB_LIMIT)? == limit).then_some(()))
+    })
+    .with_context(|| journal(guest))
+}
+
+/// A new file is in force, a wrong one is not.
+fn reload(guest: &Guest, site: &Site<'_>) -> Result<()> {
+    let pid = main_pid(guest)?;
+    let heavier = FILE.replace("60", "70");
+    guest.write_file(FILE_PATH, heavier.as_str())?;
+    guest.exec_ok(["systemctl", "reload", UNIT_NAME])?;
+    let new = POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }));
+    site.shows("with a new file", &new)?;
+    guest.write_file(
+        FILE_PATH,
+        heavier.replace("weight = 70", "weight = \"heavy\""),
+    )?;
+    guest.exec_ok(["systemctl", "reload", UNIT_NAME])?;
+    wait::until("the journal says what is wrong", || {
+        Ok(journal(guest).contains("line 7").then_some(()))
+    })?;
+    site.shows("with a wrong file", &new)?;
+    guest.write_file(FILE_PATH, heavier)?;
+    ensure!(main_pid(guest)? == pid, "a reload restarted the daemon");
+    Ok(())
+}
+
+/// Kills the daemon; systemd starts it again.
+fn crash(guest: &Guest) -> Result<()> {
+    let pid = main_pid(guest)?;
+    let kill = ["systemctl", "kill", "--signal=KILL", UNIT_NAME];
+    guest.exec_ok(kill)?;
+    wait::until("systemd starts the daemon again", || {
+        let now = main_pid(guest)?;
+        Ok((now != "0" && now != pid && show(guest, "ActiveState")? == "active").then_some(()))
+    })?;
+    let restarts = show(guest, "NRestarts")?;
+    ensure!(restarts == "1", "systemd counts {restarts} restarts");
+    Ok(())
+}
+
+fn main_pid(guest: &Guest) -> Result<String> {
+    show(guest, "MainPID")
+}
+
+/// A property of the service.
+fn show(guest: &Guest, property: &str) -> Result<String> {
+    let shown = guest.exec_ok(["systemctl", "show", "--value", "-p", property, UNIT_NAME])?;
+    Ok(shown.trim().to_owned())
+}
+
+/// What the daemon said.
+fn journal(guest: &Guest) -> String {
+    let said = guest.exec_ok(["journalctl", "--no-pager", "-o", "cat", "-u", UNIT_NAME]);
+    said.unwrap_or_else(|error| format!("no journal: {error:#}"))
+}
+
+/// What `systemd-analyze security` makes of the unit: 0 is the best, 10 the worst.
+fn exposure(guest: &Guest) -> Result<f64> {
+    let text = guest.exec_ok(["systemd-analyze", "security", "--no-pager", UNIT_NAME])?;
+    let score = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once("Overall exposure level for")?;
+        rest.split_once(": ")?.1.split(' ').next()?.parse().ok()
+    });
+    score.with_context(|| format!("there is no score in:\n{text}"))
+}
