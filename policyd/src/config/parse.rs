@@ -44,7 +44,7 @@ const TOP_KEYS: [&str; 11] = [
     "reclaim",
     "status_socket",
 ];
-const CONTAINER_KEYS: [&str; 23] = [
+const CONTAINER_KEYS: [&str; 24] = [
     "cache_ceiling",
     "cache_floor",
     "cgroup",
