@@ -15,7 +15,7 @@ pub use parse::Problem;
 pub use pattern::Pattern;
 pub use selector::{Name, Selector};
 pub use target::{Endpoint, Figure, Kind, Origin, Source, Target};
-pub use value::{Amount, Priority, Size, Store};
+pub use value::{Amount, Policy, Priority, Size, Store};
 
 use crate::discovery::Identity;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};

@@ -383,7 +383,10 @@ fn change_in_words(action: &Action) -> Option<String> {
         Action::Set(pool, change) => {
             let weight = change.weight.map(|weight| format!(" weight {weight}"));
             let store = change.store.map(|store| format!(" store {store:?}"));
-            let parts = [weight, store].into_iter().flatten().collect::<String>();
+            let policy = change
+                .policy
+                .map(|policy| format!(" policy {}", policy.name()));
+            let parts: String = [weight, store, policy].into_iter().flatten().collect();
             Some(format!("set container {pool}:{parts}"))
         }
         _ => None,

@@ -2,7 +2,7 @@
 
 //! A container of the file.
 
-use super::{Amount, Priority, Selector, Size, Store, Target, pattern};
+use super::{Amount, Policy, Priority, Selector, Size, Store, Target, pattern};
 use crate::discovery::Identity;
 
 /// A container, or many of a kind.
@@ -18,6 +18,8 @@ pub struct Container {
     pub ssd_weight: u32,
     /// Where its pages are kept.
     pub store: Store,
+    /// Which of its pages are worth keeping; left alone if absent.
+    pub policy: Option<Policy>,
     /// What it should reach.
     pub target: Option<Target>,
     /// Its rank, if the file gives one.

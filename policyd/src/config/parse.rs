@@ -44,7 +44,7 @@ const TOP_KEYS: [&str; 11] = [
     "reclaim",
     "status_socket",
 ];
-const CONTAINER_KEYS: [&str; 23] = [
+const CONTAINER_KEYS: [&str; 24] = [
     "cache_ceiling",
     "cache_floor",
     "cgroup",
@@ -61,6 +61,7 @@ const CONTAINER_KEYS: [&str; 23] = [
     "pod",
     "pod_container",
     "podman",
+    "policy",
     "priority",
     "reclaim",
     "ssd_weight",
@@ -290,6 +291,7 @@ fn container(
         .and_then(|below| target(reader, item, below));
     // Everything is read before anything is given up, so that all problems are told.
     let store = reader.get(table, "store").unwrap_or(Store::Mem);
+    let policy = reader.get(table, "policy");
     let priority = priority(reader, table);
     let cache_floor = reader.get(table, "cache_floor");
     let cache_ceiling = reader.get(table, "cache_ceiling");
@@ -304,6 +306,7 @@ fn container(
         weight: weight?,
         ssd_weight: ssd_weight.or(weight)?,
         store,
+        policy,
         target,
         priority,
         cache_floor,

@@ -169,6 +169,37 @@ pub enum Store {
     Ssd,
 }
 
+/// Which pages of a container are worth keeping, as the modules know it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Whatever does best of late.
+    Adaptive,
+    /// Everything enters, the oldest leaves.
+    Fifo,
+    /// Those that are there stay.
+    Mru,
+    /// What comes again has a queue of its own.
+    S3,
+    /// What is worth more than what would leave.
+    Tinylfu,
+    /// What the kernel counts to a working set.
+    Workingset,
+}
+
+impl From<Policy> for ddnl::Policy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Adaptive => Self::Adaptive,
+            Policy::Fifo => Self::Fifo,
+            Policy::Mru => Self::Mru,
+            Policy::S3 => Self::S3,
+            Policy::Tinylfu => Self::Tinylfu,
+            Policy::Workingset => Self::Workingset,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@
 use super::{
     Time,
     character::Character,
+    curve::Curve,
     damper::{Damper, WEIGHT_SUM, Wanted},
     member::Member,
     sample::Sample,
@@ -94,8 +95,12 @@ impl Controller {
             let Some(reading) = sample.containers.get(cgroup) else {
                 continue;
             };
-            let stats = pools.get(cgroup.as_str()).and_then(|pool| pool.stats);
+            let pool = pools.get(cgroup.as_str());
             let member = self.members.entry(cgroup.clone()).or_default();
+            if let Some(curve) = pool.and_then(|pool| Curve::of_pool(pool)) {
+                member.curve = Some(curve);
+            }
+            let stats = pool.and_then(|pool| pool.stats);
             member.observe(now, &config.containers[target.container], reading, stats);
         }
         let stats = |pool: &&Pool| {

@@ -2,6 +2,14 @@
 
 //! Hit-ratio curves, as a sampled estimate (SHARDS) gives them.
 
+use ddnl::Pool;
+
+/// Reads that a curve is made of at least.
+const FEWEST_READS: u64 = 1_000;
+
+/// Standard error of a curve at most, in parts of a thousand of the reads.
+const MOST_ERROR: u64 = 50;
+
 /// Share of the asked pages that a store of a size would give. Rises with the size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve(Vec<(f64, f64)>);
@@ -30,6 +38,25 @@ impl Curve {
             points.insert(0, (0.0, 0.0));
         }
         Some(Self(points))
+    }
+
+    /// The curve that the module has sampled of a pool; `None` while it tells too little.
+    ///
+    /// The module counts hits of all that was read. What never came back, no store could have
+    /// given; so the whole is what the largest store would have given, which is what the kernel
+    /// counts as refaults and policyd as asked for.
+    pub(super) fn of_pool(pool: &Pool) -> Option<Self> {
+        let admission = pool.admission.as_ref()?;
+        let points = pool.curve.as_deref()?;
+        let back = points.iter().map(|point| point.hits).max()?;
+        let tells = admission.reads >= FEWEST_READS
+            && admission.curve_error_permille <= MOST_ERROR
+            && back > 0;
+        if !tells {
+            return None;
+        }
+        let ratio = |hits: u64| hits as f64 / back as f64;
+        Self::new(points.iter().map(|point| (point.pages, ratio(point.hits))))
     }
 
     /// The hit ratio of a store of this many pages.
@@ -64,7 +91,43 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ddabi::counters::{AdmissionCounters, CurvePoint};
+    use ddabi::pool::Store;
+    use ddcore::policy::Policy;
     use proptest::prelude::*;
+
+    fn pool(reads: u64, error: u64, points: &[(u64, u64)]) -> Pool {
+        let point = |&(pages, hits): &(u64, u64)| CurvePoint { pages, hits };
+        Pool {
+            vm: None,
+            id: 1,
+            name: "web".into(),
+            cgroup_id: None,
+            cgroup: None,
+            weight: 100,
+            store: Store::Memory,
+            policy: Policy::default(),
+            admission: Some(AdmissionCounters {
+                reads,
+                curve_error_permille: error,
+                ..AdmissionCounters::default()
+            }),
+            curve: Some(points.iter().map(point).collect()),
+            stats: None,
+        }
+    }
+
+    #[test]
+    fn of_what_the_module_samples_the_whole_is_what_came_back() {
+        let points = [(100, 300), (400, 600)];
+        let curve = Curve::of_pool(&pool(9_000, 20, &points)).unwrap();
+        assert_eq!(curve.hit_ratio(100.0), 0.5);
+        assert_eq!(curve.hit_ratio(400.0), 1.0);
+        assert_eq!(Curve::of_pool(&pool(999, 20, &points)), None);
+        assert_eq!(Curve::of_pool(&pool(9_000, 51, &points)), None);
+        assert_eq!(Curve::of_pool(&pool(9_000, 20, &[(100, 0)])), None);
+        assert_eq!(Curve::of_pool(&pool(9_000, 20, &[])), None);
+    }
 
     #[test]
     fn between_points_the_curve_is_straight() {

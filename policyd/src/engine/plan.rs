@@ -63,7 +63,7 @@ impl Plan<'_> {
             let change = PoolChange {
                 weight: Some(weight).filter(|weight| *weight != pool.weight),
                 store: Some(target.store).filter(|store: &Store| *store != pool.store),
-                policy: None,
+                policy: target.policy.filter(|policy| *policy != pool.policy),
             };
             let same = change == PoolChange::default();
             (!same && self.may(cgroup)).then_some(Action::Set(pool.id, change))
@@ -80,7 +80,7 @@ impl Plan<'_> {
                 name: target.name.clone(),
                 weight: (self.weight)(cgroup).unwrap_or(target.weight),
                 store: target.store,
-                policy: None,
+                policy: target.policy,
             }))
         })
     }

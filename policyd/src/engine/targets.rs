@@ -5,6 +5,7 @@
 use super::{Cgroups, names::Names};
 use crate::config::{self, Config};
 use ddabi::pool::Store;
+use ddnl::Policy;
 use std::collections::BTreeMap;
 
 /// One container that exists.
@@ -14,6 +15,8 @@ pub(super) struct Target {
     /// What the file says; a controller may choose another.
     pub(super) weight: u32,
     pub(super) store: Store,
+    /// Left alone if absent.
+    pub(super) policy: Option<Policy>,
     /// Its place in the file.
     pub(super) container: usize,
 }
@@ -30,6 +33,7 @@ pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target
         name: container.pool_name_of(cgroup, identity),
         weight: container.weight,
         store: store(container.store),
+        policy: container.policy.map(Policy::from),
         container: at,
     })
 }

@@ -82,6 +82,7 @@ impl View {
                 if let Some(pool) = self.pools.get_mut(&id) {
                     pool.weight = change.weight.unwrap_or(pool.weight);
                     pool.store = change.store.unwrap_or(pool.store);
+                    pool.policy = change.policy.unwrap_or(pool.policy);
                 }
             }
             (Action::Remove(id), _) => {

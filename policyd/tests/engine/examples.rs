@@ -2,7 +2,7 @@
 
 use crate::world::{World, parse};
 use ddabi::pool::Store;
-use ddnl::{GuestControl, NewPool, PoolChange, fake::Mood};
+use ddnl::{GuestControl, NewPool, Policy, PoolChange, fake::Mood};
 use policyd::engine::{Action, Event, Summary, Time};
 
 const TWO: &str = r#"
@@ -133,6 +133,30 @@ fn the_file_wins_over_changes_by_hand() {
     world.tell(Event::SessionChanged);
     world.act();
     assert_eq!(world.enrolled()["/web"], entry("web", 300));
+}
+
+/// A file that names no policy leaves alone what was chosen by hand.
+#[test]
+fn policies_are_what_the_file_says() {
+    let container = |policy: &str| {
+        format!("interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n{policy}")
+    };
+    let mut world = World::new(&container("policy = \"tinylfu\"\n"));
+    world.make("/web", true);
+    world.act();
+    let policy = |world: &World| world.guest.with(|state| state.pools[1].policy);
+    assert_eq!(policy(&world), Policy::Tinylfu);
+    world.tell(Event::ConfigLoaded(parse(&container("policy = \"mru\"\n"))));
+    world.act();
+    assert_eq!(policy(&world), Policy::Mru);
+    world.tell(Event::ConfigLoaded(parse(&container(""))));
+    let change = PoolChange {
+        policy: Some(Policy::S3),
+        ..PoolChange::default()
+    };
+    world.guest.set_pool(1, change).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(policy(&world), Policy::S3);
 }
 
 #[test]

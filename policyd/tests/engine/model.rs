@@ -3,11 +3,15 @@
 //! Containers with workloads, in a VM with a share of the store: what weights do to figures.
 
 use crate::world::World;
+use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::pool::PoolStats;
 use policyd::engine::{Machine, Reading, Time};
 
 /// Pages of 4 KiB in a GiB.
 pub(crate) const GIB: f64 = 262_144.0;
+
+/// Reads that curves are made of.
+const READS: u64 = 100_000;
 
 /// How a container's figure depends on its store.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +78,19 @@ impl Workload {
         x * self.scale
     }
 
+    /// What the module samples of it.
+    fn curve(&self) -> Vec<CurvePoint> {
+        let point = |step: u32| {
+            let pages = GIB * f64::from(step) / 16.0;
+            let hits = READS as f64 * self.throughput(pages) / self.top;
+            CurvePoint {
+                pages: pages as u64,
+                hits: hits as u64,
+            }
+        };
+        (1..=32).map(point).collect()
+    }
+
     /// Pages it holds.
     pub(crate) const fn used(&self) -> f64 {
         self.used
@@ -93,6 +110,8 @@ pub(crate) struct Vm {
     pub(crate) pages: f64,
     /// Figures differ from the truth by up to this part.
     pub(crate) noise: f64,
+    /// Whether the module tells curves.
+    pub(crate) curves: bool,
     random: u64,
 }
 
@@ -116,6 +135,7 @@ impl Vm {
             workloads,
             pages,
             noise: 0.02,
+            curves: false,
             random: seed | 1,
         }
     }
@@ -154,6 +174,7 @@ impl Vm {
     /// Moves what is in the stores towards what the weights say.
     fn fill(&mut self) {
         let pages = self.pages;
+        let curves = self.curves;
         let workloads = &mut self.workloads;
         self.world.guest.with(|state| {
             let sum: u32 = state.pools.iter().map(|pool| pool.weight).sum();
@@ -172,6 +193,13 @@ impl Vm {
                     one.stats.gets += 5000;
                     one.stats.misses += (5000.0 * miss) as u64;
                     stats = one.stats;
+                    if curves {
+                        pool.curve = Some(one.curve());
+                        pool.admission = Some(AdmissionCounters {
+                            reads: READS,
+                            ..AdmissionCounters::default()
+                        });
+                    }
                 }
                 stats.entitlement = entitled as u64;
                 stats.weight = pool.weight.into();

@@ -63,7 +63,10 @@ impl Loop {
         let (site, sum) = (&self.site, weights.iter().sum());
         self.world.guest.with(|state| {
             for pool in &mut state.pools {
-                pool.stats = Some(match number(pool.cgroup.as_deref()) {
+                let number = number(pool.cgroup.as_deref());
+                let (admission, curve) = number.and_then(|number| site.curve(number)).unzip();
+                (pool.admission, pool.curve) = (admission, curve);
+                pool.stats = Some(match number {
                     Some(number) => site.stats(number, pool.weight, sum),
                     None => PoolStats {
                         weight: pool.weight.into(),

@@ -191,11 +191,13 @@ fn feasible_targets_are_met() {
     let mut runner = TestRunner::deterministic();
     let weights = prop::collection::vec(1..100u32, 7);
     let cases = (feasible(6), weights, any::<u64>(), 0..2usize, 0..6usize);
+    let curves = [false, true].into_iter().cycle();
     let mut late = Vec::new();
-    for case in 0..CASES {
+    for (case, curves) in (0..CASES).zip(curves) {
         let tree = cases.new_tree(&mut runner).unwrap();
         let ((workloads, part), weights, seed, delay, change) = tree.current();
         let mut vm = Vm::new(&file(&workloads, &[]), workloads, GIB, seed);
+        vm.curves = curves;
         for one in &mut vm.workloads {
             one.delay = delay;
         }

@@ -14,6 +14,7 @@ use crate::parameters::{
 };
 use crate::random::Random;
 use crate::workload::{ANONYMOUS, Step, Workload};
+use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
 use std::cmp::Reverse;
@@ -62,6 +63,7 @@ struct Running {
     workload: Box<dyn Workload>,
     work: Work,
     threads: Vec<Thread>,
+    curve: Option<Curve<Vec<Slot>>>,
 }
 
 #[derive(Default)]
@@ -91,6 +93,9 @@ pub struct Machine {
 
 /// Cells of the default's small caches: pools of some hundred thousand units.
 const CELLS: usize = 3 * 2048;
+
+/// Slots of a curve: what the guest's module has.
+const SLOTS: usize = 2048;
 
 impl Machine {
     /// A host whose tier has `capacity_mib` MiB.
@@ -131,6 +136,7 @@ impl Machine {
             workload: container.workload,
             work: Work::default(),
             threads: (0..container.threads).map(|_| Thread::default()).collect(),
+            curve: None,
         });
         self.disk.push(Queue::default());
         for thread in 0..container.threads {
@@ -173,6 +179,18 @@ impl Machine {
         self.host.counts(self.containers[container].pool)
     }
 
+    /// Begins to sample the curves of all containers, as the guest's module does.
+    pub fn sample_curves(&mut self) {
+        for running in &mut self.containers {
+            running.curve = Some(Curve::new(vec![Slot::default(); SLOTS]));
+        }
+    }
+
+    /// What was sampled of a container, in units; nothing before [`Self::sample_curves`].
+    pub fn curve(&self, container: usize) -> Option<&Curve<Vec<Slot>>> {
+        self.containers[container].curve.as_ref()
+    }
+
     /// Does one step of a thread and says when it is done.
     fn step(&mut self, now: u64, container: usize, thread: usize) -> u64 {
         let running = &mut self.containers[container];
@@ -202,6 +220,9 @@ impl Machine {
                 for index in 0..units {
                     let page = page_of(running.pool, file, index);
                     running.cache.forget(page);
+                    if let Some(curve) = &mut running.curve {
+                        curve.gone(Name::of(&page.key()).page);
+                    }
                     self.host.flush(running.pool.vm, page);
                 }
                 now
@@ -225,7 +246,11 @@ impl Machine {
             let anonymous = file & ANONYMOUS != 0;
             let hit = !anonymous && self.host.take(running.pool.vm, page);
             if !anonymous {
-                running.admission.missed(&Name::of(&page.key()), hit);
+                let name = Name::of(&page.key());
+                running.admission.missed(&name, hit);
+                if let Some(curve) = &mut running.curve {
+                    curve.read(name.page);
+                }
             }
             if hit {
                 time += GET;
@@ -248,6 +273,9 @@ impl Machine {
             time += COPY;
             if !running.cache.access(page, false) {
                 self.host.flush(running.pool.vm, page);
+                if let Some(curve) = &mut running.curve {
+                    curve.gone(Name::of(&page.key()).page);
+                }
                 time += self.admit(now, container, page, false);
             }
         }
@@ -270,6 +298,9 @@ impl Machine {
             }
             let running = &mut self.containers[container];
             let name = Name::of(&reclaimed.page.key());
+            if let Some(curve) = &mut running.curve {
+                curve.left(name.page);
+            }
             let pressure = match running.admission.policy() {
                 // Not asked for by what admits everything, and dear to compute.
                 Policy::Fifo => Pressure::default(),
@@ -337,4 +368,47 @@ fn page_of(pool: PoolId, file: u32, index: u32) -> Page {
         file & ANONYMOUS | (pool.pool as u32 + 1) << 24 | file & 0x00ff_ffff,
         index,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::filebench::{Proxy, Webserver};
+
+    /// What two containers did and held after each of 20 seconds.
+    fn run(policy: Policy) -> Vec<(Work, crate::host::Counts)> {
+        let mut machine = Machine::new(16, Mode::Weighted);
+        let vm = machine.host().add_vm(100);
+        let loads: [Box<dyn Workload>; 2] =
+            [Box::new(Webserver::new(64, 1)), Box::new(Proxy::new(64, 2))];
+        for workload in loads {
+            machine.add(Container {
+                vm,
+                limit_mib: 8,
+                weight: 50,
+                policy,
+                processors: 1,
+                threads: 4,
+                start_s: 0,
+                workload,
+            });
+        }
+        let mut seen = Vec::new();
+        for second in 1..=20 {
+            machine.run(second);
+            seen.extend((0..2).map(|at| (machine.work(at), machine.counts(at))));
+        }
+        seen
+    }
+
+    #[test]
+    fn the_same_experiment_gives_the_same_figures() {
+        let first = run(Policy::Adaptive);
+        assert_eq!(first, run(Policy::Adaptive));
+        // Not for want of anything that could differ.
+        assert_ne!(first, run(Policy::Tinylfu));
+        for (work, counts) in &first[first.len() - 2..] {
+            assert!(work.operations > 0 && counts.hits > 0 && counts.evictions > 0);
+        }
+    }
 }
