@@ -39,10 +39,13 @@ use crate::console;
 /// What a kernel says when waiting for it has become pointless.
 static FATAL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        "Kernel panic|Oops: |kernel BUG at|soft lockup|blocked for more than|detected stalls|self-detected stall",
+        "Kernel panic|Oops: |kernel BUG at|KVM internal error|soft lockup|blocked for more than|detected stalls|self-detected stall",
     )
     .expect("this is valid")
 });
+/// What a VMM says when a guest left while an interrupt was delivered to it and KVM does not
+/// know why: an emulated processor told it of an interrupt that had been delivered already.
+const HALF_DELIVERED: &str = "KVM internal error. Suberror: 3";
 /// How many lines of a console explain trouble.
 const EXCERPT: usize = 50;
 
@@ -194,6 +197,7 @@ impl Vitals {
         let silent = console::complaints(&log, &[]).is_empty();
         match trouble {
             Trouble::Ended { success: true, .. } if silent => bail!(Vanished(text)),
+            _ if log.contains(HALF_DELIVERED) => bail!(Vanished(text)),
             _ => bail!(text),
         }
     }
