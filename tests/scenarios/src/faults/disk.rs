@@ -40,7 +40,7 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     let size = size.trim();
     let works = format!("0 {size} linear {device} 0");
     guest.exec_ok(["modprobe", "dm-mod"])?;
-    guest.exec_ok(["dmsetup", "create", "failing", "--table", &works])?;
+    mapper(guest, &format!("create failing --table '{works}'"))?;
     guest.mount("/dev/mapper/failing", "/failing", "ext4", "ro,noload")?;
     for _ in 0..2 {
         ensure!(files().all(|file| read(guest, &file)), "wrong content");
@@ -58,7 +58,7 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
         );
     }
     guest.exec_ok(["umount", "/failing"])?;
-    guest.exec_ok(["dmsetup", "remove", "failing"]).map(drop)
+    mapper(guest, "remove failing")
 }
 
 /// Whether a file can be read and is right.
@@ -71,7 +71,13 @@ fn read(guest: &Guest, file: &FileSpec) -> bool {
 
 /// Gives the disk another table.
 fn switch(guest: &Guest, table: &str) -> Result<()> {
-    guest.exec_ok(["dmsetup", "suspend", "--nolockfs", "failing"])?;
-    guest.exec_ok(["dmsetup", "load", "failing", "--table", table])?;
-    guest.exec_ok(["dmsetup", "resume", "failing"]).map(drop)
+    mapper(guest, "suspend --nolockfs failing")?;
+    mapper(guest, &format!("load failing --table '{table}'"))?;
+    mapper(guest, "resume failing")
+}
+
+/// Has the device mapper do something; there is no udev to make its devices.
+fn mapper(guest: &Guest, line: &str) -> Result<()> {
+    let line = format!("DM_DISABLE_UDEV=1 dmsetup {line}");
+    guest.shell(line).map(drop)
 }
