@@ -57,7 +57,7 @@ struct Tally {
     bytes: u64,
     /// Changes that were made.
     changes: u64,
-    /// Changes the filesystem does not offer.
+    /// Changes the filesystem does not offer, and direct reads it refuses.
     refused: u64,
     /// One line for each page that was wrong, at most a few.
     wrong: Vec<String>,
