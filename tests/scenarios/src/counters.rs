@@ -30,7 +30,7 @@ counters! {
     /// Of the guest module.
     GuestCounters {
         calls put_calls get_calls sessions put_offered put_stored get_asked get_hits
-        put_skipped_mapping put_skipped_policy put_skipped_throttle get_misses read_absent
+        put_skipped_policy put_skipped_throttle get_misses read_absent
         invalidated evicted map_files map_pages stale
     }
 }
