@@ -49,7 +49,12 @@ fn behind(stream: &[Access], guest: usize) -> (Vec<(Page, Event)>, Outcome) {
     let mut events = Vec::new();
     let mut guest = PageCache::new(guest);
     for access in stream {
-        outcome.accesses += 1;
+        outcome.accesses += access.count();
+        if access.kind == Kind::Gone {
+            guest.forget(access.page);
+            events.push((access.page, Event::Gone));
+            continue;
+        }
         let write = access.kind == Kind::Write;
         if guest.access(access.page, write) {
             outcome.guest_hits += 1;
@@ -178,6 +183,20 @@ mod tests {
             let ours = belady(&stream, sizes).hits;
             assert_eq!(ours, best(&events, &mut Vec::new(), 2), "{stream:?}");
         }
+    }
+
+    #[test]
+    fn a_page_that_is_gone_is_not_read() {
+        // Pages 1 and 2 leave, 1 is deleted and comes anew from disk; 2 comes from the host.
+        let stream = stream(&[1, 2, 3, 4, 0xe1, 1, 2]);
+        let sizes = Sizes {
+            guest: 2,
+            host: 8,
+            batch: 1,
+        };
+        let outcome = belady(&stream, sizes);
+        assert_eq!((outcome.accesses, outcome.hits), (6, 1));
+        assert_eq!(replay(&stream, sizes, Policy::Fifo).hits, 1);
     }
 
     proptest! {
