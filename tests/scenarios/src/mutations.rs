@@ -37,7 +37,7 @@ const MUTATIONS_OF: [Mutation; 22] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
-    mutation("dirty-unseen", &[coherence::COHERENCE]),
+    mutation("dirty-unseen", CONTENT),
     mutation("unmount-unseen", &[coherence::COHERENCE]),
     mutation("inode-reused", CONTENT),
     mutation("puts-what-is-not-valid", CONTENT),
