@@ -251,7 +251,16 @@ fn given(guest: &Guest) -> Result<()> {
         };
         Ok(seen.iter().all(got).then_some(()))
     });
-    waited.with_context(|| format!("{seen:#?}"))
+    waited.with_context(|| format!("{seen:#?}\n{}", podman(guest)))
+}
+
+/// What podman says of its containers, for people.
+fn podman(guest: &Guest) -> String {
+    let ask = "podman ps --all; podman logs db; \
+               for file in $(find /sys/fs/cgroup -path '*libpod-*' -name memory.current); do \
+               echo $file $(cat $file) $(cat ${file%memory.current}cgroup.procs); done";
+    let said = guest.shell(format!("({ask}) 2>&1 || true"));
+    said.unwrap_or_else(|error| format!("{error:#}"))
 }
 
 /// Waits until the job's limit is this one.
