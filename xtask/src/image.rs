@@ -82,7 +82,6 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         root: base.join("root.erofs"),
         opt,
         debian,
-        modules: content != Content::Agent,
     })
 }
 

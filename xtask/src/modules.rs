@@ -119,11 +119,8 @@ fn work_dir(kernel: &Kernel, suffix: &str) -> Result<PathBuf> {
 }
 
 fn log(mode: Mode) -> PathBuf {
-    workspace::target().join("log").join(match mode {
-        Mode::Plain => "modules.log",
-        Mode::Lint => "modules-lint.log",
-        Mode::Mutable => "modules-mutable.log",
-    })
+    let name = format!("modules{}.log", mode.suffix());
+    workspace::target().join("log").join(name)
 }
 
 /// Kbuild writes beside the sources, so it gets a copy: the source tree stays

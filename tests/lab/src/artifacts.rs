@@ -29,8 +29,6 @@ pub struct Artifacts {
     /// with systemd and servers, a layer over `root` (see
     /// [`crate::GuestConfig::debian`]).
     pub debian: fn() -> Result<PathBuf>,
-    /// Whether the modules were built and are in `opt`.
-    pub modules: bool,
 }
 
 /// An emulator inside a root directory, run without entering that root: by the

@@ -104,6 +104,13 @@ impl GuestConfig {
         self.cached_disk(disk, throttle, HostCache::None)
     }
 
+    /// [`GuestConfig::disk`] for each.
+    #[must_use]
+    pub fn disks<'d>(self, disks: impl IntoIterator<Item = &'d Disk>, throttle: Throttle) -> Self {
+        let disks = disks.into_iter();
+        disks.fold(self, |config, disk| config.disk(disk, throttle))
+    }
+
     /// Gives it a disk. The VMM's throttle is above L1's cache; for one below,
     /// see [`crate::Lab::throttle`].
     #[must_use]

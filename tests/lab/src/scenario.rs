@@ -349,7 +349,6 @@ mod tests {
             root: PathBuf::new(),
             opt: PathBuf::new(),
             debian: || Ok(PathBuf::new()),
-            modules: false,
         };
         Context::new(artifacts, Accel::Tcg, dir.path(), true).run(&Scenario {
             name: "fake",

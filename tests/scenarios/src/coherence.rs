@@ -12,6 +12,7 @@ use ddlab::{Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Targe
 
 use crate::{
     books, ddctl,
+    filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
     stage::{self, Stage},
 };
 
@@ -24,34 +25,8 @@ pub(crate) const COHERENCE: Scenario = Scenario {
     run,
 };
 
-/// A filesystem under test; also the name of its disk, mount point and cgroup.
-struct Site {
-    name: &'static str,
-    fstype: &'static str,
-    block: u64,
-    make: &'static [&'static str],
-}
-
-const SITES: [Site; 3] = [
-    Site {
-        name: "ext4",
-        fstype: "ext4",
-        block: 4096,
-        make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
-    },
-    Site {
-        name: "ext4-1k",
-        fstype: "ext4",
-        block: 1024,
-        make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
-    },
-    Site {
-        name: "xfs",
-        fstype: "xfs",
-        block: 4096,
-        make: &["mkfs.xfs", "-q"],
-    },
-];
+/// Each has a cgroup of its name.
+const SITES: [Filesystem; 3] = [EXT4, EXT4_1K, XFS];
 
 /// Longest file; the files of a site together are several times its limit.
 const LONGEST: u64 = 2 << 20;
@@ -60,14 +35,9 @@ const LIMIT: &str = "12M";
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let steps = if context.quick() { 200 } else { 1000 };
     let stage = Stage::set(context, 32)?;
-    let disks: Vec<Disk> = SITES
-        .iter()
-        .map(|site| stage.blank_disk(site.name, 512))
-        .collect::<Result<_>>()?;
-    let mut config = GuestConfig::new("one").vcpus(2);
-    for disk in &disks {
-        config = config.disk(disk, Throttle::NONE);
-    }
+    let disks = stage.blank_disks(SITES.map(|site| site.name), 512)?;
+    let config = GuestConfig::new("one").vcpus(2);
+    let config = config.disks(&disks, Throttle::NONE);
     let guest = stage.guest(&config)?;
     ddctl::run(&guest, "container set-weight default 0")?;
 
@@ -121,7 +91,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-impl Site {
+impl Filesystem {
     fn plan(&self, seed: u64, steps: u32) -> Plan {
         Plan {
             seed,
@@ -136,13 +106,9 @@ impl Site {
     /// Makes the filesystem and the container that uses it.
     fn mount(&self, guest: &Guest, disk: &Disk) -> Result<()> {
         let device = disk.path_in_guest();
-        guest.exec_ok(self.make.iter().chain([&device.as_str()]).copied())?;
+        self.format(guest, &device)?;
         guest.mount(&device, &self.path(), self.fstype, "noatime")?;
         stage::container(guest, self.name, LIMIT, 100)
-    }
-
-    fn path(&self) -> String {
-        format!("/{}", self.name)
     }
 
     fn start(&self, guest: &Guest, disk: &Disk, plan: &Plan) -> Result<Running> {

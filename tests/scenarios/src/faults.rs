@@ -9,7 +9,7 @@ mod disk;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Disk, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wait};
+use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wait};
 use serde_json::json;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     hog::Hog,
     memory::Memory,
     stage::{self, Stage},
-    torture::{SITES, Storm},
+    torture::{FEW, Storm},
     vmm::Vmm,
 };
 
@@ -58,25 +58,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let floor = format!("set-capacity --floor {FLOOR_MIB}M");
     ddctl::run(stage.host(), &floor)?;
-    // Of both filesystems, one with small blocks.
-    let sites = [&SITES[1], &SITES[2]];
-    let disks = sites.map(|site| stage.blank_disk(site.name, 512));
-    let disks: Vec<Disk> = disks.into_iter().collect::<Result<_>>()?;
+    let disks = stage.blank_disks(FEW.map(|site| site.name()), 512)?;
     let failing = disk::make(&stage)?;
-    let mut config = GuestConfig::new("one").vcpus(2).memory_mib(MEMORY_MIB);
-    for disk in disks.iter().chain([&failing]) {
-        config = config.disk(disk, Throttle::NONE);
-    }
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(MEMORY_MIB);
+    let config = config.disks(disks.iter().chain([&failing]), Throttle::NONE);
     let balloon = "virtio-balloon-pci,deflate-on-oom=on,free-page-reporting=on";
     let config = config.vmm_arg("-device").vmm_arg(balloon);
     let guest = stage.guest(&config)?;
     guest.exec_ok(["modprobe", "virtio_balloon"])?;
-    let devices: Vec<_> = sites
-        .into_iter()
-        .zip(&disks)
-        .map(|(site, disk)| (site, disk.path_in_guest()))
-        .collect();
-    let storm = Storm::start(&guest, &devices, u64::MAX)?;
+    let storm = Storm::start(&guest, &FEW, u64::MAX)?;
     let mut patient = Patient {
         stage,
         guest,

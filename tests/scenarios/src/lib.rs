@@ -8,11 +8,13 @@
 
 mod bad_input;
 mod books;
+mod cgroup;
 mod coherence;
 mod counters;
 mod ddctl;
 mod deaths;
 mod faults;
+mod filesystem;
 mod hog;
 mod hostile;
 mod lifecycle;

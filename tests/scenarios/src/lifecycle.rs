@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     books, ddctl,
     stage::{self, GUEST, HOST, Stage, attached},
-    torture::{SITES, Site, Storm, add_containers},
+    torture::{FEW, Storm, add_containers},
     vmm::{self, Vmm},
 };
 
@@ -27,16 +27,11 @@ const CAPACITY_MIB: u64 = 24;
 /// How often things happen to the guest before it moves; once if it is to be quick.
 const ROUNDS: u32 = 2;
 
-/// The filesystems under torture: ext4 with small blocks, and XFS.
-fn sites() -> [&'static Site; 2] {
-    [&SITES[1], &SITES[2]]
-}
-
 /// The disk that keeps the guest's memory while it hibernates.
 const SWAP: &str = "swap";
 
 fn disks() -> [&'static str; 3] {
-    let [one, other] = sites().map(|site| site.name);
+    let [one, other] = FEW.map(|site| site.name());
     [one, other, SWAP]
 }
 
@@ -68,8 +63,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         vmm::make_image(stage.host(), &image(disk), 384 << 20)?;
     }
     let guest = stage.guest(&config("one"))?;
-    let devices = sites().map(|site| (site, format!("/dev/dd/{}", site.name)));
-    let storm = Storm::start(&guest, &devices, u64::MAX)?;
+    let storm = Storm::start(&guest, &FEW, u64::MAX)?;
     let vmm = Vmm::new(stage.host(), &guest);
     for round in 1..=rounds {
         Storm::some_hits(&guest)?;
@@ -108,7 +102,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 /// Takes guest and disks back to where they were some hundred pages ago. The
 /// guest must learn that its session is over.
 fn roll_back(vmm: &Vmm<'_>, guest: &Guest, round: u32) -> Result<()> {
-    let devices: Vec<&str> = sites().iter().map(|site| site.name).collect();
+    let devices = FEW.map(|site| site.name());
     let arguments = json!({
         "tag": format!("round-{round}"), "vmstate": devices[0], "devices": devices
     });

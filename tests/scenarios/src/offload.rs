@@ -11,7 +11,9 @@ use ddload::{Line, Load, Profile, Summary};
 use serde::Serialize;
 
 use crate::{
-    books, ddctl,
+    books,
+    cgroup::{self, Stat},
+    ddctl,
     memory::Memory,
     stage::{self, Stage},
 };
@@ -261,15 +263,15 @@ impl Site<'_> {
             Way::Dropped => STORE_MIB / NAMES.len() as u64,
             Way::Kept | Way::Offloaded => 0,
         };
-        stage.host().cgroup(&cgroup(name), &[])?;
-        let mut config = GuestConfig::new(name)
+        stage.host().cgroup(&vmm_cgroup(name), &[])?;
+        let config = GuestConfig::new(name)
             .memory_mib(512 + more)
-            .cgroup(cgroup(name))
+            .cgroup(vmm_cgroup(name))
             .disk(disk, DISK)
             // Reclaim of files leaves free frames beside others that are in use.
-            .kernel_arg("page_reporting.page_reporting_order=0");
-        let balloon = "virtio-balloon-pci,free-page-reporting=on";
-        config.vmm_args = ["-device", balloon].map(str::to_owned).into();
+            .kernel_arg("page_reporting.page_reporting_order=0")
+            .vmm_arg("-device")
+            .vmm_arg("virtio-balloon-pci,free-page-reporting=on");
         let guest = stage.lab.start_guest(&config)?;
         guest.exec_ok(["modprobe", "virtio_balloon"])?;
         guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
@@ -294,10 +296,9 @@ impl Site<'_> {
         }
         let mut now = (0.0, 0.0, 0.0);
         let waited = wait::until("the idle guest gave its memory back", || {
-            let current = guest.read_text(&format!("/sys/fs/cgroup/{WORK}/memory.current"))?;
+            let container = cgroup::held_mib(guest, WORK)?;
             let memory = Memory::now(guest)?;
             let used = memory.kib("MemTotal")? - memory.kib("MemFree")?;
-            let container = current.parse::<u64>()? as f64 / f64::from(1 << 20);
             now = (container, used as f64 / 1024.0, self.vmm_mib(name)?);
             Ok((now.0 <= IDLE_MIB && now.2 <= now.1 + SLACK_MIB).then_some(()))
         });
@@ -321,15 +322,12 @@ impl Site<'_> {
 
     /// MiB of a VMM that are no page cache.
     fn vmm_mib(&self, name: &str) -> Result<f64> {
-        let path = format!("/sys/fs/cgroup/{}/memory.stat", cgroup(name));
-        let stat = self.stage.host().read_text(&path)?;
-        let anon = stat.lines().find_map(|line| line.strip_prefix("anon "));
-        let bytes: f64 = anon.context("the cgroup counts no memory")?.parse()?;
-        Ok(bytes / f64::from(1 << 20))
+        let stat = Stat::of(self.stage.host(), &vmm_cgroup(name))?;
+        Ok(stat.get("anon")? as f64 / f64::from(1 << 20))
     }
 }
 
 /// Where a guest's VMM runs.
-fn cgroup(name: &str) -> String {
+fn vmm_cgroup(name: &str) -> String {
     format!("offload/{name}")
 }

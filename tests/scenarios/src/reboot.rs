@@ -5,14 +5,13 @@
 //! under migration.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{
-    Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle, wait,
-};
-use serde_json::{Value, json};
+use ddlab::{Command, Context, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, wait};
+use serde_json::json;
 
 use crate::{
     books, ddctl,
     stage::{self, GUEST, HOST, Stage, attached, pages},
+    vmm::Vmm,
 };
 
 /// A file changes each time somebody is away.
@@ -58,10 +57,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     file.check(2).context("the host module was away")?;
 
     file.cache(2)?;
+    let vmm = Vmm::new(stage.host(), &guest);
     let after_reset = file.reboot(3, || {
-        let qmp = |command: Value| qmp(stage.host(), &guest, &command);
-        qmp(json!({"execute": "set-action", "arguments": {"reboot": "reset"}}))?;
-        qmp(json!({"execute": "system_reset"})).map(drop)
+        let action = json!({"reboot": "reset"});
+        vmm.ask(&json!({"execute": "set-action", "arguments": action}))?;
+        vmm.ask(&json!({"execute": "system_reset"})).map(drop)
     });
     let after_reset = after_reset.context("the guest was reset")?;
 
@@ -77,7 +77,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let after_kexec = after_kexec.context("the guest started another kernel")?;
 
     file.cache(4)?;
-    let given = migrate(&stage, &guest, &file)?;
+    let given = migrate(&vmm, &file)?;
     file.cache(4)?;
     books::balance(stage.host())?;
     Ok(vec![
@@ -98,31 +98,25 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// Begins to migrate the guest, which reads its file meanwhile, and gives up.
 /// Pages that came from the host all the same.
-fn migrate(stage: &Stage<'_>, guest: &Guest, file: &File<'_>) -> Result<u64> {
-    let qmp = |command: Value| qmp(stage.host(), guest, &command);
+fn migrate(vmm: &Vmm<'_>, file: &File<'_>) -> Result<u64> {
+    let guest = file.guest;
     let slow = json!({"max-bandwidth": 1 << 20});
-    qmp(json!({"execute": "migrate-set-parameters", "arguments": slow}))?;
-    qmp(json!({"execute": "migrate", "arguments": {"uri": "exec:cat > /dev/null"}}))?;
+    vmm.ask(&json!({"execute": "migrate-set-parameters", "arguments": slow}))?;
+    vmm.ask(&json!({"execute": "migrate", "arguments": {"uri": "exec:cat > /dev/null"}}))?;
     wait::until("the migration is under way", || {
-        let answer = qmp(json!({"execute": "query-migrate"}))?;
+        let answer = vmm.ask(&json!({"execute": "query-migrate"}))?;
         Ok((answer["status"] == "active").then_some(()))
     })?;
     let before = ddctl::counters(guest)?;
     file.check(4)?;
     let after = ddctl::counters(guest)?;
     ensure!(after.get_asked > before.get_asked, "the host was not asked");
-    qmp(json!({"execute": "migrate_cancel"}))?;
+    vmm.ask(&json!({"execute": "migrate_cancel"}))?;
     wait::until("the migration has ended", || {
-        let answer = qmp(json!({"execute": "query-migrate"}))?;
+        let answer = vmm.ask(&json!({"execute": "query-migrate"}))?;
         Ok((answer["status"] == "cancelled").then_some(()))
     })?;
     Ok(after.get_hits - before.get_hits)
-}
-
-fn qmp(host: &Machine, guest: &Guest, command: &Value) -> Result<Value> {
-    let command = command.to_string();
-    let answer = host.exec_ok(["ddhelper", "qmp", &guest.qmp_path(), &command])?;
-    Ok(serde_json::from_str(&answer)?)
 }
 
 /// A file whose content changes, in versions known outside the guest.

@@ -9,7 +9,11 @@ use ddlab::{
     Command, Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, report, wait,
 };
 
-use crate::{memory::Memory, stage::Stage};
+use crate::{
+    cgroup::{self, Stat},
+    memory::Memory,
+    stage::Stage,
+};
 
 /// Containers of weights 1:2, then of two classes, beside one that takes ever more
 /// memory.
@@ -266,24 +270,15 @@ impl Site {
 
     /// MiB that each container holds.
     fn held_mib(&self, guest: &Guest) -> Result<Vec<f64>> {
-        let of = |one: &Container| {
-            let path = format!("/sys/fs/cgroup/{}/memory.current", one.name);
-            let bytes: f64 = guest.read_text(&path)?.parse().context("no number")?;
-            Ok(bytes / f64::from(1 << 20))
-        };
+        let of = |one: &Container| cgroup::held_mib(guest, one.name);
         self.held.iter().map(of).collect()
     }
 
     /// Bytes of the containers that cache files; the kernel could take them.
     fn cached(&self, guest: &Guest) -> Result<u64> {
         let of = |one: &Container| -> Result<u64> {
-            let path = format!("/sys/fs/cgroup/{}/memory.stat", one.name);
-            let text = guest.read_text(&path)?;
-            let bytes = |key| {
-                let line = text.lines().find_map(|line: &str| line.strip_prefix(key));
-                Ok::<u64, anyhow::Error>(line.context("not counted")?.parse()?)
-            };
-            Ok(bytes("file ")?.saturating_sub(bytes("shmem ")?))
+            let stat = Stat::of(guest, one.name)?;
+            Ok(stat.get("file")?.saturating_sub(stat.get("shmem")?))
         };
         self.held.iter().map(of).sum()
     }

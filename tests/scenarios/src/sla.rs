@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Running, Scenario, Target, Throttle, wait};
 use ddload::{Load, Profile};
 
-use crate::{books, ddctl, stage::Stage};
+use crate::{books, cgroup::Stat, ddctl, stage::Stage};
 
 /// Two containers with targets beside one that takes whatever it can get.
 pub(crate) const SLA: Scenario = Scenario {
@@ -212,11 +212,8 @@ impl Counted {
             let found = containers.iter().find(|one| one.name == name);
             let stats = found.and_then(|one| one.stats);
             let stats = stats.with_context(|| format!("{name} is not enrolled"))?;
-            let text = guest.read_text(&format!("/sys/fs/cgroup/{name}/memory.stat"))?;
-            let line = |line: &str| line.strip_prefix("workingset_refault_file ")?.parse().ok();
-            let back = text.lines().find_map(line);
             Ok(Self {
-                back: back.context("the kernel counts no refaults")?,
+                back: Stat::of(guest, name)?.get("workingset_refault_file")?,
                 given: stats.gets - stats.misses,
             })
         };

@@ -59,6 +59,16 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// [`Stage::blank_disk`] for each name.
+    pub(crate) fn blank_disks<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+        size_mib: u64,
+    ) -> Result<Vec<Disk>> {
+        let disks = names.into_iter();
+        disks.map(|name| self.blank_disk(name, size_mib)).collect()
+    }
+
     /// Starts a guest and attaches it to the host.
     pub(crate) fn guest(&self, config: &GuestConfig) -> Result<Guest> {
         let guest = self.lab.start_guest(config)?;

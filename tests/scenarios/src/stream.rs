@@ -3,14 +3,16 @@
 //! A file larger than the memory of its reader: read from disk once, and from
 //! the host ever after.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use ddlab::{
     Context, Disk, FileSpec, Guest, GuestConfig, Machine, ReadSpec, Scenario, Target, Throttle,
     wait,
 };
 
 use crate::{
-    books, ddctl,
+    books,
+    cgroup::Stat,
+    ddctl,
     meter::{Measured, Meter},
     stage::{self, Stage, pages, percent, ratio},
 };
@@ -138,11 +140,7 @@ fn read_persistent(guest: &Guest) -> Result<Target> {
     ))?;
     guest.drop_caches(false)?;
     guest.read(&ReadSpec::new("/pmem/file").cgroup(READER))?;
-    let cached = || -> Result<u64> {
-        let stat = guest.read_text(&format!("/sys/fs/cgroup/{READER}/memory.stat"))?;
-        let file = stat.lines().find_map(|line| line.strip_prefix("file "));
-        Ok(file.context("memory.stat tells of no files")?.parse()?)
-    };
+    let cached = || Stat::of(guest, READER)?.get("file");
     let (before, held) = (ddctl::counters(guest)?, cached()?);
     // More than there is, which the kernel says.
     let reclaim = format!("/sys/fs/cgroup/{READER}/memory.reclaim");

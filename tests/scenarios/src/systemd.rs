@@ -61,6 +61,11 @@ const POOLS: [(&str, u32); 5] = [
     ("podman db", 30),
     ("web", 60),
 ];
+/// [`POOLS`] once the file gives the web server more.
+fn heavier() -> [(&'static str, u32); 5] {
+    POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }))
+}
+
 /// policyd's ceiling of the job, in bytes.
 const CEILING: &str = "50331648";
 const JOB_LIMIT: &str = "/sys/fs/cgroup/jobs.slice/job-1.scope/memory.max";
@@ -109,7 +114,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     limited(&guest, CEILING, "the job is limited after a restart")?;
     reload(&guest, &site)?;
     crash(&guest)?;
-    let heavier = POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }));
+    let heavier = heavier();
     site.shows("after a crash", &heavier)?;
     limited(&guest, CEILING, "the job is limited after a crash")?;
 
@@ -277,7 +282,7 @@ fn reload(guest: &Guest, site: &Site<'_>) -> Result<()> {
     let heavier = FILE.replace("60", "70");
     guest.write_file(FILE_PATH, heavier.as_str())?;
     guest.exec_ok(["systemctl", "reload", UNIT_NAME])?;
-    let new = POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }));
+    let new = self::heavier();
     site.shows("with a new file", &new)?;
     guest.write_file(
         FILE_PATH,

@@ -8,10 +8,11 @@ mod site;
 mod storm;
 
 use anyhow::Result;
-use ddlab::{Context, Disk, GuestConfig, Scenario, Target, Throttle};
+use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
 use crate::{books, ddctl, stage::Stage};
-pub(crate) use site::{SITES, Site};
+use site::SITES;
+pub(crate) use site::{FEW, Site};
 pub(crate) use storm::{Storm, add_containers};
 
 /// A part of it for every run.
@@ -38,20 +39,10 @@ const CAPACITY_MIB: u64 = 24;
 
 fn run(context: &mut Context, checks: u64) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB)?;
-    let disks: Vec<Disk> = SITES
-        .iter()
-        .map(|site| stage.blank_disk(site.name, 512))
-        .collect::<Result<_>>()?;
-    let mut config = GuestConfig::new("one").vcpus(2).memory_mib(768);
-    for disk in &disks {
-        config = config.disk(disk, Throttle::NONE);
-    }
-    let guest = stage.guest(&config)?;
-    let sites: Vec<_> = SITES
-        .iter()
-        .zip(&disks)
-        .map(|(site, disk)| (site, disk.path_in_guest()))
-        .collect();
+    let sites: Vec<_> = SITES.iter().collect();
+    let disks = stage.blank_disks(sites.iter().map(|site| site.name()), 512)?;
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(768);
+    let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
     let sums = Storm::start(&guest, &sites, checks)?.end()?;
     let counters = ddctl::counters(&guest)?;
     books::balance(stage.host())?;
@@ -62,7 +53,7 @@ fn run(context: &mut Context, checks: u64) -> Result<Vec<Target>> {
                 "torture: wrong reads of {} ({} MiB) on {}, between {} changes",
                 sum.checks,
                 sum.bytes >> 20,
-                site.name,
+                site.name(),
                 sum.changes
             ),
             0.0,

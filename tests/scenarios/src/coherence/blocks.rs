@@ -5,8 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Machine, wait};
 
-use super::Site;
-use crate::ddctl;
+use crate::{ddctl, filesystem::Filesystem};
 
 /// Pages written to.
 const PAGES: u64 = 64;
@@ -14,7 +13,7 @@ const PAGES: u64 = 64;
 /// Bytes that are wrong after one block of each page was written while the host
 /// held the page, and the page left the page cache before it was read again.
 /// With blocks smaller than a page, it was not up to date all the while.
-pub(super) fn wrong_bytes(guest: &Machine, site: &Site) -> Result<u64> {
+pub(super) fn wrong_bytes(guest: &Machine, site: &Filesystem) -> Result<u64> {
     let name = site.name;
     let inside = |line: String| guest.run_ok(&Command::shell(line).cgroup(name));
     let len = PAGES * 4096;

@@ -6,6 +6,7 @@ use anyhow::Result;
 use ddlab::{Command, Guest, Machine, Running};
 
 use super::storm::CONTAINERS;
+use crate::filesystem::{EXT4, EXT4_1K, Filesystem, XFS};
 
 /// Files of a filesystem: together several times what its containers may hold.
 const FILES: u32 = 24;
@@ -14,13 +15,10 @@ const CHECKS_BELOW: u64 = 200;
 /// Size of the file that a loop device shows as a disk, in MiB.
 const LOOP_MIB: u64 = 384;
 
-/// A filesystem; its name is that of its disk, mount point and models.
+/// A filesystem, whose name is that of its models too, and what is above it.
 #[derive(Debug)]
 pub(crate) struct Site {
-    pub(crate) name: &'static str,
-    fstype: &'static str,
-    block: u64,
-    make: &'static [&'static str],
+    filesystem: Filesystem,
     above: Above,
 }
 
@@ -35,59 +33,52 @@ enum Above {
 }
 
 pub(crate) const SITES: [Site; 6] = [
-    Site {
-        name: "ext4",
-        fstype: "ext4",
-        block: 4096,
-        make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
-        above: Above::Nothing,
-    },
-    Site {
-        name: "ext4-1k",
-        fstype: "ext4",
-        block: 1024,
-        make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
-        above: Above::Nothing,
-    },
-    Site {
-        name: "xfs",
-        fstype: "xfs",
-        block: 4096,
-        make: &["mkfs.xfs", "-q"],
-        above: Above::Nothing,
-    },
-    Site {
-        name: "xfs-1k",
-        fstype: "xfs",
-        block: 1024,
-        make: &["mkfs.xfs", "-q", "-b", "size=1k"],
-        above: Above::Nothing,
-    },
-    Site {
-        name: "overlay",
-        fstype: "xfs",
-        block: 4096,
-        make: &["mkfs.xfs", "-q"],
-        above: Above::Overlay,
-    },
-    Site {
-        name: "loop",
-        fstype: "ext4",
-        block: 4096,
-        make: &["mke2fs", "-q", "-t", "ext4"],
-        above: Above::Loop,
-    },
+    Site::new(EXT4, Above::Nothing),
+    Site::new(EXT4_1K, Above::Nothing),
+    Site::new(XFS, Above::Nothing),
+    Site::new(
+        Filesystem {
+            name: "xfs-1k",
+            block: 1024,
+            make: &["mkfs.xfs", "-q", "-b", "size=1k"],
+            ..XFS
+        },
+        Above::Nothing,
+    ),
+    Site::new(
+        Filesystem {
+            name: "overlay",
+            ..XFS
+        },
+        Above::Overlay,
+    ),
+    Site::new(
+        Filesystem {
+            name: "loop",
+            make: &["mke2fs", "-q", "-t", "ext4"],
+            ..EXT4
+        },
+        Above::Loop,
+    ),
 ];
 
+/// Some of them, of both kinds: ext4 with small blocks, and XFS.
+pub(crate) const FEW: [&Site; 2] = [&SITES[1], &SITES[2]];
+
 impl Site {
-    fn path(&self) -> String {
-        format!("/{}", self.name)
+    const fn new(filesystem: Filesystem, above: Above) -> Self {
+        Self { filesystem, above }
+    }
+
+    /// That of its disk, mount point and models.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.filesystem.name
     }
 
     /// Where its models are: on tmpfs, made by nobody's container, which could
     /// not reclaim them.
     fn models(&self) -> String {
-        format!("/run/models-{}", self.name)
+        format!("/run/models-{}", self.name())
     }
 
     /// Has all its processes end soon, and say what they saw.
@@ -97,25 +88,23 @@ impl Site {
 
     /// Where the filesystem on the disk is mounted, if not on its path.
     fn below(&self) -> String {
-        format!("/{}-below", self.name)
+        format!("/{}-below", self.name())
     }
 
-    /// Makes and mounts it, and what tells the processes what its files hold. The device
-    /// that can be unmounted and mounted again.
-    pub(crate) fn make(&self, guest: &Guest, device: &str) -> Result<String> {
+    /// Makes and mounts it on its disk, and what tells the processes what its files hold. The
+    /// device that can be unmounted and mounted again.
+    pub(crate) fn make(&self, guest: &Guest) -> Result<String> {
+        let filesystem = &self.filesystem;
+        let device = format!("/dev/dd/{}", self.name());
         let files = FILES.to_string();
         guest.exec_ok(["ddhelper", "torture-models", &self.models(), &files])?;
-        let format = |device: &str| {
-            let argv = self.make.iter().chain([&device]).copied();
-            guest.exec_ok(argv)
-        };
-        let (path, below) = (self.path(), self.below());
-        format(device)?;
+        let (path, below) = (filesystem.path(), self.below());
+        filesystem.format(guest, &device)?;
         let place = match self.above {
             Above::Nothing => &path,
             Above::Overlay | Above::Loop => &below,
         };
-        guest.mount(device, place, self.fstype, "noatime")?;
+        guest.mount(&device, place, filesystem.fstype, "noatime")?;
         match self.above {
             Above::Nothing => {}
             Above::Overlay => {
@@ -133,12 +122,12 @@ impl Site {
                 guest.exec_ok(["truncate", "-s", &format!("{LOOP_MIB}M"), &image])?;
                 let shown = guest.exec_ok(["losetup", "--find", "--show", &image])?;
                 let shown = shown.trim().to_owned();
-                format(&shown)?;
-                guest.mount(&shown, &path, self.fstype, "noatime")?;
+                filesystem.format(guest, &shown)?;
+                guest.mount(&shown, &path, filesystem.fstype, "noatime")?;
                 return Ok(shown);
             }
         }
-        Ok(device.to_owned())
+        Ok(device)
     }
 
     /// Starts what reclaims, freezes and unmounts it.
@@ -146,14 +135,14 @@ impl Site {
         // Overlays cannot be frozen; what is below them can. It stays mounted.
         let (place, unmount) = match self.above {
             Above::Overlay => (self.below(), ""),
-            Above::Nothing | Above::Loop => (self.path(), "--unmount"),
+            Above::Nothing | Above::Loop => (self.filesystem.path(), "--unmount"),
         };
         let line = format!(
             "ddhelper torture-disturb --mount {place} --device {device} --fstype {} --models {} \
              --seed {} {unmount} --cgroup {} --cgroup {}",
-            self.fstype,
+            self.filesystem.fstype,
             self.models(),
-            self.block,
+            self.filesystem.block,
             CONTAINERS[0],
             CONTAINERS[1],
         );
@@ -163,8 +152,9 @@ impl Site {
     /// Starts a process that reads and changes its files.
     pub(crate) fn work(&self, guest: &Guest, container: &str, checks: u64) -> Result<Running> {
         // Both sides make other choices, and so does each filesystem.
-        let seed = container.len() as u64 * 100 + self.name.len() as u64 * 10 + self.block;
-        let line = self.torture(&self.path(), checks, seed);
+        let seed =
+            container.len() as u64 * 100 + self.name().len() as u64 * 10 + self.filesystem.block;
+        let line = self.torture(&self.filesystem.path(), checks, seed);
         guest.spawn(&Command::new(line.split_whitespace()).cgroup(container))
     }
 
@@ -179,7 +169,7 @@ impl Site {
             "ddhelper torture --dir {dir} --models {} --seed {seed} --checks {checks} --block {} \
              {overlay}",
             self.models(),
-            self.block,
+            self.filesystem.block,
         )
     }
 }

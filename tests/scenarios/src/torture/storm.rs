@@ -33,26 +33,22 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
-    /// Makes the filesystems on their devices, and lets it loose on them from two
+    /// Makes the filesystems on their disks, and lets it loose on them from two
     /// containers, until a filesystem saw `checks` reads.
-    pub(crate) fn start(
-        guest: &Guest,
-        sites: &[(&'static Site, String)],
-        checks: u64,
-    ) -> Result<Self> {
+    pub(crate) fn start(guest: &Guest, sites: &[&'static Site], checks: u64) -> Result<Self> {
         for name in CONTAINERS {
             guest.cgroup(name, &[("memory.max", LIMIT)])?;
         }
         add_containers(guest)?;
         let mut storm = Self {
-            sites: sites.iter().map(|(site, _)| *site).collect(),
+            sites: sites.to_vec(),
             workers: Vec::new(),
             disturbers: Vec::new(),
         };
         let share = checks.div_ceil(CONTAINERS.len() as u64);
-        let made = sites.iter().map(|(site, device)| site.make(guest, device));
+        let made = sites.iter().map(|site| site.make(guest));
         let devices: Vec<String> = made.collect::<Result<_>>()?;
-        for (number, ((site, _), device)) in sites.iter().zip(devices).enumerate() {
+        for (number, (site, device)) in sites.iter().zip(devices).enumerate() {
             storm.disturbers.push(site.disturb(guest, &device)?);
             for container in CONTAINERS {
                 let worker = site.work(guest, container, share)?;
@@ -105,7 +101,7 @@ impl Storm {
         let mut sums: Vec<_> = sites.map(|site| (site, Tally::default())).collect();
         for (site, mut worker) in self.workers {
             let (site, sum) = sums.get_mut(site).context("it is one of them")?;
-            let tally = finish(site.name, &mut worker)?;
+            let tally = finish(site.name(), &mut worker)?;
             for line in tally.wrong.iter().take(10) {
                 eprintln!("    {line}");
             }

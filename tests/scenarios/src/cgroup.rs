@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of cgroups (paths below the mount).
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+
+/// MiB that a cgroup holds.
+pub(crate) fn held_mib(machine: &Machine, cgroup: &str) -> Result<f64> {
+    let current = read(machine, cgroup, "memory.current")?;
+    let bytes: f64 = current.parse().context("memory.current is no number")?;
+    Ok(bytes / f64::from(1 << 20))
+}
+
+/// `memory.stat` of a cgroup, of one moment.
+pub(crate) struct Stat(String);
+
+impl Stat {
+    pub(crate) fn of(machine: &Machine, cgroup: &str) -> Result<Self> {
+        read(machine, cgroup, "memory.stat").map(Self)
+    }
+
+    /// A line of it; most are bytes.
+    pub(crate) fn get(&self, name: &str) -> Result<u64> {
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        let found = self.0.lines().find_map(value);
+        found.with_context(|| format!("memory.stat does not tell {name}"))
+    }
+}
+
+fn read(machine: &Machine, cgroup: &str, file: &str) -> Result<String> {
+    machine.read_text(&format!("/sys/fs/cgroup/{cgroup}/{file}"))
+}

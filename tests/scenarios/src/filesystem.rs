@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Filesystems that scenarios work on.
+
+use anyhow::Result;
+use ddlab::Guest;
+
+/// A filesystem; its name is that of its disk and mount point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filesystem {
+    pub(crate) name: &'static str,
+    pub(crate) fstype: &'static str,
+    /// Bytes of a block.
+    pub(crate) block: u64,
+    /// Makes it on the device that comes last.
+    pub(crate) make: &'static [&'static str],
+}
+
+pub(crate) const EXT4: Filesystem = Filesystem {
+    name: "ext4",
+    fstype: "ext4",
+    block: 4096,
+    make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096"],
+};
+pub(crate) const EXT4_1K: Filesystem = Filesystem {
+    name: "ext4-1k",
+    fstype: "ext4",
+    block: 1024,
+    make: &["mke2fs", "-q", "-t", "ext4", "-b", "1024"],
+};
+pub(crate) const XFS: Filesystem = Filesystem {
+    name: "xfs",
+    fstype: "xfs",
+    block: 4096,
+    make: &["mkfs.xfs", "-q"],
+};
+
+impl Filesystem {
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
+    /// Makes it on a device.
+    pub(crate) fn format(&self, guest: &Guest, device: &str) -> Result<()> {
+        let argv = self.make.iter().chain([&device]).copied();
+        guest.exec_ok(argv).map(drop)
+    }
+}
