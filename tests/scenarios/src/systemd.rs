@@ -206,6 +206,8 @@ fn start_containers(guest: &Guest, images: &str) -> Result<()> {
          tar -rf /run/image.tar --transform=s,db,data, db && \
          podman import --quiet /run/image.tar store && rm /run/image.tar",
     )?;
+    // What the import wrote belongs to it, and would stay: its reader is the container.
+    guest.shell("sync && echo 3 > /proc/sys/vm/drop_caches")?;
     detached(
         guest,
         &format!(
