@@ -15,7 +15,7 @@ use ddlab::{Accel, Artifacts, Qemu};
 use crate::{
     cache,
     chroot::Chroot,
-    emulator, initrd, modules, progress, root,
+    emulator, initrd, modules, progress, root, selftests,
     suite::{KernelArgs, Suite},
     tools,
     tree::Kernel,
@@ -39,13 +39,28 @@ const SUPERFLUOUS: [&str; 7] = [
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
     /// Modules and tools.
-    All,
-    /// These, and modules whose invariants break on demand.
-    Mutable,
+    All(Extras),
     /// The agent alone, for work on the lab itself.
     Agent,
     /// The agent and the benchmark of the engine.
     Bench,
+}
+
+/// What few scenarios want.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Extras {
+    /// Modules whose invariants break on demand.
+    pub(crate) mutable: bool,
+    /// The kernel's own selftests.
+    pub(crate) selftests: bool,
+}
+
+impl Content {
+    /// Modules and tools, no extras.
+    pub(crate) const ALL: Self = Self::All(Extras {
+        mutable: false,
+        selftests: false,
+    });
 }
 
 /// Builds everything a lab boots.
@@ -115,15 +130,18 @@ impl Ours {
     fn build(args: &KernelArgs, content: Content) -> Result<Self> {
         let kernel = Kernel::prepare(args)?;
         let (mut files, tools) = match content {
-            Content::All | Content::Mutable => {
-                (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL)
-            }
+            Content::All(_) => (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL),
             Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
             Content::Bench => (Vec::new(), [tools::AGENT, tools::BENCH].as_slice()),
         };
-        if content == Content::Mutable {
-            let mutable = modules::build_mutable(&kernel)?;
-            files.extend(all_in(&mutable, ddlab::MUTABLE_MODULES)?);
+        if let Content::All(extras) = content {
+            if extras.mutable {
+                let mutable = modules::build_mutable(&kernel)?;
+                files.extend(all_in(&mutable, ddlab::MUTABLE_MODULES)?);
+            }
+            if extras.selftests {
+                files.extend(selftests::programs(&kernel, ddlab::SELFTESTS)?);
+            }
         }
         let programs = tools::build(tools)?;
         let place = |tool| (programs.join(tool), format!("bin/{tool}"));

@@ -28,6 +28,7 @@ mod package;
 mod progress;
 mod release;
 mod root;
+mod selftests;
 mod suite;
 mod tidy;
 mod tools;

@@ -142,10 +142,11 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
              {sources} /src/\n\
          failed=0\n\
          for module in {modules}; do\n\
-             make -j{jobs} -C /k/tree M=/src/$module {arguments} {extra} modules || failed=1\n\
+             make -j{jobs} -C {tree} M=/src/$module {arguments} {extra} modules || failed=1\n\
          done\n\
          exit $failed\n",
         jobs = std::thread::available_parallelism()?,
+        tree = Kernel::TREE,
         arguments = kernel.make_arguments()?.join(" "),
     );
     let mut command = kernel

@@ -35,6 +35,9 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// The source in [`Kernel::chroot`].
+    pub(crate) const TREE: &str = "/k/tree";
+
     /// The kernel `args` mean, made if it is not in the cache.
     pub(crate) fn prepare(args: &KernelArgs) -> Result<Self> {
         let build_root = root::build(args.suite)?;

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     package::install_missing()?;
     let _lock = cache::lock("vm.lock")?;
-    let artifacts = image::artifacts(&args.kernel, args.accel, Content::All)?;
+    let artifacts = image::artifacts(&args.kernel, args.accel, Content::ALL)?;
     let config = LabConfig {
         accel: args.accel,
         terminal: true,

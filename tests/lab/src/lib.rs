@@ -41,7 +41,7 @@ pub use ddagent::{
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
 pub use guest::{Guest, GuestConfig, GuestDisk};
 pub use lab::{Lab, LabConfig};
-pub use machine::{GUEST_MODULE, HOST_MODULE, MUTABLE_MODULES, Machine};
+pub use machine::{GUEST_MODULE, HOST_MODULE, MUTABLE_MODULES, Machine, SELFTESTS};
 pub use read::ReadSpec;
 pub use report::Target;
 pub use running::Running;

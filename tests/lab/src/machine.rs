@@ -26,6 +26,8 @@ pub const GUEST_MODULE: &str = "doubledecker_guest";
 
 /// Where images have the modules whose invariants break on demand.
 pub const MUTABLE_MODULES: &str = "mutable-modules";
+/// Directory of the kernel's selftests below `/opt/dd`, for scenarios that want them.
+pub const SELFTESTS: &str = "selftests";
 
 /// L1 or a guest. Cheap to clone; requests of several threads run at once.
 #[derive(Clone)]

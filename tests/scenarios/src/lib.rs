@@ -28,6 +28,7 @@ mod policies;
 mod policy;
 mod reboot;
 mod reclaim;
+mod selftests;
 mod shares;
 mod shrinker;
 mod site;
@@ -77,6 +78,7 @@ pub fn by_name() -> &'static [Scenario] {
         lifecycle::LIFECYCLE,
         faults::FAULTS,
         modules::MODULES,
+        selftests::SELFTESTS_AGREE,
         mutations::MUTATIONS,
     ]
 }

@@ -37,7 +37,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     package::install_missing()?;
-    let artifacts = image::artifacts(&args.kernel, args.accel, Content::All)?;
+    let artifacts = image::artifacts(&args.kernel, args.accel, Content::ALL)?;
     // Two labs at a time would starve each other.
     let _lock = cache::lock("vm.lock")?;
     let dir = workspace::target().join("bench-host");

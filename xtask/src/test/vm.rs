@@ -19,7 +19,7 @@ use rustix::system::sysinfo;
 use super::{Args, Layer, Listed, Outcome, Test};
 use crate::{
     cache,
-    image::{self, Content},
+    image::{self, Content, Extras},
     package, workspace,
 };
 
@@ -29,6 +29,8 @@ const MEMORY_EACH: u64 = 8 << 30;
 const MOST_LABS: usize = 4;
 /// Scenarios that load modules which break an invariant on demand.
 const NEED_MUTABLE: [&str; 2] = ["mutations", "skew"];
+/// Scenarios that run the kernel's selftests.
+const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -85,10 +87,13 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
     package::install_missing()?;
     // Labs of two runs would starve each other, and share the images.
     let _lock = cache::lock("vm.lock")?;
+    let need = |names: &[&str]| scenarios.iter().any(|one| names.contains(&one.name));
     let content = match args.bare {
         true => Content::Agent,
-        false if scenarios.iter().any(|one| NEED_MUTABLE.contains(&one.name)) => Content::Mutable,
-        false => Content::All,
+        false => Content::All(Extras {
+            mutable: need(&NEED_MUTABLE),
+            selftests: need(&NEED_SELFTESTS),
+        }),
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;
     outcome.release = Some(artifacts.release.clone());

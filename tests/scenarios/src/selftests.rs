@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's own tests of what we hook end the same with our modules and without.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, ensure};
+use ddlab::{Command, Context, Guest, GuestConfig, Machine, SELFTESTS, Scenario, Target, Throttle};
+use serde::Serialize;
+
+use crate::stage::{self, GUEST, HOST, Stage};
+
+/// KVM's in the host; those of memory, cgroups and the page cache in a guest.
+pub(crate) const SELFTESTS_AGREE: Scenario = Scenario {
+    name: "selftests",
+    about: "the kernel's own tests of KVM, cgroups, memory and cachestat end as they do without us",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 64;
+/// Longest a test may take, in seconds; it is ended then.
+const LONGEST_S: u64 = 40;
+/// How often tests that ended in another way run in both: some do so by themselves.
+const ROUNDS: usize = 3;
+/// Files of tests are here.
+const WORK_DIR: &str = "/mnt";
+/// What tests provoke: containers without memory, and programs that die of signals.
+const PROVOKED: &str = r"invoked oom-killer|segfault at|page allocation failure";
+/// These change what later tests find: they take memory for broken, or processors away.
+const LEFT_OUT: [&str; 4] = [
+    "hugetlb-read-hwpoison",
+    "hugetlb-soft-offline",
+    "memory-failure",
+    "hardware_disable_test",
+];
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum End {
+    Passed,
+    Skipped,
+    Failed,
+    /// It would have taken too long.
+    Ended,
+}
+
+/// How a test ended without our modules, and with them.
+#[derive(Debug, Default, Serialize)]
+struct Ends {
+    without: BTreeSet<End>,
+    with: BTreeSet<End>,
+}
+
+/// Tests by their names.
+type Tests = BTreeMap<String, Ends>;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    context.allow_console(PROVOKED);
+    let output = context.output_dir()?;
+    let stage = Stage {
+        lab: context.lab()?,
+    };
+    let host = in_host(&stage)?;
+    let guest = in_guest(&stage)?;
+    ddlab::report::write_json(
+        &output.join("result.json"),
+        &serde_json::json!({ "host": host, "guest": guest }),
+    )?;
+    let mut targets = Vec::new();
+    for (place, tests) in [("host", &host), ("guest", &guest)] {
+        let ended = |end| {
+            tests
+                .values()
+                .filter(|ends| ends.with.contains(&end))
+                .count()
+        };
+        context.say(format!(
+            "{place}: {} tests; with our modules {} passed, {} skipped, {} failed, {} were ended",
+            tests.len(),
+            ended(End::Passed),
+            ended(End::Skipped),
+            ended(End::Failed),
+            ended(End::Ended),
+        ));
+        let differ: Vec<_> = tests.iter().filter(|(_, ends)| ends.differ()).collect();
+        targets.push(Target::at_least(
+            format!("selftests: passed in the {place} with our modules"),
+            1.0,
+            ended(End::Passed) as f64,
+            "",
+        ));
+        targets.push(Target::at_most(
+            format!("selftests: that end in another way in the {place} ({differ:?})"),
+            0.0,
+            differ.len() as f64,
+            "",
+        ));
+    }
+    Ok(targets)
+}
+
+fn in_host(stage: &Stage<'_>) -> Result<Tests> {
+    let host = stage.host();
+    host.shell(format!("mkdir -p {WORK_DIR} && modprobe kvm_amd"))?;
+    compare(host, &["kvm"], |ours| match ours {
+        true => stage.load_host(CAPACITY_MIB),
+        false => host.unload_module(HOST),
+    })
+}
+
+fn in_guest(stage: &Stage<'_>) -> Result<Tests> {
+    let disk = stage.blank_disk("work", 512)?;
+    stage.load_host(CAPACITY_MIB)?;
+    let config = GuestConfig::new("one")
+        .memory_mib(768)
+        .disk(&disk, Throttle::NONE);
+    let guest: Guest = stage.lab.start_guest(&config)?;
+    let path = disk.path_in_guest();
+    guest.exec_ok(["mkfs.ext4", "-q", &path])?;
+    guest.mount(&path, WORK_DIR, "ext4", "")?;
+    compare(&guest, &["cachestat", "cgroup", "mm"], |ours| match ours {
+        true => stage::attach(&guest),
+        false => guest.unload_module(GUEST),
+    })
+}
+
+/// Runs collections of tests without and with our modules, which `switch` loads
+/// and unloads; again those that ended in another way.
+fn compare(
+    machine: &Machine,
+    collections: &[&str],
+    switch: impl Fn(bool) -> Result<()>,
+) -> Result<Tests> {
+    let mut tests = list(machine, collections)?;
+    for _ in 0..ROUNDS {
+        for (name, ends) in tests.iter_mut().filter(|(_, ends)| ends.differ()) {
+            ends.without.insert(end(machine, name)?);
+        }
+        switch(true)?;
+        for (name, ends) in tests.iter_mut().filter(|(_, ends)| ends.differ()) {
+            ends.with.insert(end(machine, name)?);
+        }
+        switch(false)?;
+    }
+    Ok(tests)
+}
+
+fn list(machine: &Machine, collections: &[&str]) -> Result<Tests> {
+    let mut tests = Tests::new();
+    for collection in collections {
+        let names = machine.shell(format!("cd /opt/dd/{SELFTESTS} && ls -1 {collection}"))?;
+        let kept = names.lines().filter(|name| !LEFT_OUT.contains(name));
+        tests.extend(kept.map(|name| (format!("{collection}/{name}"), Ends::default())));
+    }
+    ensure!(!tests.is_empty(), "there are no selftests");
+    Ok(tests)
+}
+
+impl Ends {
+    /// Whether it never ended in one way in both.
+    fn differ(&self) -> bool {
+        self.without.is_disjoint(&self.with)
+    }
+}
+
+/// Runs a test.
+fn end(machine: &Machine, name: &str) -> Result<End> {
+    let program = format!("/opt/dd/{SELFTESTS}/{name}");
+    let limit = LONGEST_S.to_string();
+    let argv = ["timeout", "--kill-after=5", &limit, &program];
+    let ran = machine.run(&Command::new(argv).cwd(WORK_DIR))?;
+    // kselftest.h says what 4 means, timeout(1) the others.
+    Ok(match ran.exit.code {
+        Some(0) => End::Passed,
+        Some(4) => End::Skipped,
+        Some(124 | 137) => End::Ended,
+        _ => End::Failed,
+    })
+}
