@@ -179,3 +179,19 @@ fn end(machine: &Machine, name: &str) -> Result<End> {
         _ => End::Failed,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_agree_that_ended_alike_once() {
+        let ends = |without: &[End], with: &[End]| Ends {
+            without: without.iter().copied().collect(),
+            with: with.iter().copied().collect(),
+        };
+        assert!(ends(&[], &[]).differ());
+        assert!(ends(&[End::Passed], &[End::Failed]).differ());
+        assert!(!ends(&[End::Passed], &[End::Failed, End::Passed]).differ());
+    }
+}
