@@ -53,6 +53,11 @@ impl Memory {
         value.with_context(|| format!("/proc/meminfo does not tell {name}"))
     }
 
+    /// KiB that are free, on the processors' lists too.
+    pub(crate) fn free_kib(&self) -> Result<u64> {
+        Ok(self.kib("MemFree")? + self.kib(PER_CPU_FREE)?)
+    }
+
     /// The caches of the kernel's slab allocator, in KiB.
     fn slabs(machine: &Machine) -> Result<Self> {
         let text = machine.read_text("/proc/slabinfo")?;
