@@ -59,7 +59,7 @@ DD_CALLBACK(dd_direct_written)
 	size_t count = (size_t)DD_ARG(fregs, 1);
 
 	/* No exit is needed: i_dio_count keeps pages from being put until the end. */
-	if (count && !dd_mutated("direct-write-unseen"))
+	if (count && !dd_mutated("direct-write-unseen") && !dd_mutated("puts-beside-direct-io"))
 		dd_on_content_change(iocb->ki_filp->f_mapping, iocb->ki_pos >> PAGE_SHIFT,
 				     (iocb->ki_pos + count - 1) >> PAGE_SHIFT);
 }
@@ -119,7 +119,9 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 
 static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)
 {
-	bool changes = !dd_mutated("direct-write-unseen");
+	bool changes = !dd_mutated("direct-write-unseen") &&
+		       !(dd_mutated("puts-beside-direct-io") &&
+			 atomic_read(&mapping->host->i_dio_count));
 	int ret;
 
 	atomic_inc(&dd_busy);

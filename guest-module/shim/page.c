@@ -97,7 +97,9 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	struct inode *inode = mapping->host;
 	u32 flags = 0;
 
-	view->sb = inode->i_sb;
+	/* A device has the same number when it is mounted again, a superblock may. */
+	view->sb = dd_mutated("unmount-unseen") ? (void *)(unsigned long)inode->i_sb->s_dev
+						: inode->i_sb;
 	view->inode = inode->i_ino;
 	view->generation = dd_mutated("inode-reused") ? 0 : inode->i_generation;
 	view->end = DIV_ROUND_UP_ULL(i_size_read(inode), PAGE_SIZE);

@@ -12,6 +12,7 @@
 #include <linux/uaccess.h>
 #include <uapi/linux/kvm_para.h>
 #include "../../shim/hook.h"
+#include "../../shim/mutation.h"
 #include "host.h"
 
 static u64 dd_number __read_mostly;
@@ -151,7 +152,9 @@ static struct kvm_memory_slot *dd_kvm_slot(struct kvm *kvm, u64 gfn)
 
 static bool dd_kvm_may_write(const struct kvm_memory_slot *slot)
 {
-	return !kvm_slot_dirty_track_enabled(slot) && !(slot->flags & KVM_MEM_READONLY);
+	bool tracked = kvm_slot_dirty_track_enabled(slot) && !dd_mutated("writes-what-is-tracked");
+
+	return !tracked && !(slot->flags & KVM_MEM_READONLY);
 }
 
 /* All of it lies in one page. */

@@ -9,7 +9,6 @@ mod table;
 pub(crate) use table::VmTable;
 
 use crate::host::Host;
-use crate::mutation::mutated;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
@@ -124,8 +123,7 @@ impl Guest<'_> {
     /// Whether all these frames may be written, until the call ends.
     pub(crate) fn is_writable(&self, gfn: u64, pages: u64) -> bool {
         // SAFETY: By the type invariants.
-        let writable = unsafe { dd_kvm_writable(self.kvm, gfn, pages) };
-        writable || mutated(c"writes-what-is-tracked")
+        unsafe { dd_kvm_writable(self.kvm, gfn, pages) }
     }
 }
 

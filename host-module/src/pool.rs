@@ -4,8 +4,9 @@
 //! lists of the shards.
 
 use crate::counters::{Counter, Latency};
+use crate::mutation::mutated;
 use crate::pressure::Gauge;
-use ddabi::pool::{PoolStats, Store};
+use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
 use ddcore::policy::Policy;
 use ddcore::request::{Name, Settings};
 use ddcore::store::List;
@@ -108,6 +109,14 @@ impl Pool {
             weight: self.weight.load(Relaxed),
             store,
             policy: self.policy(),
+        }
+    }
+
+    /// Its weight when pages are divided.
+    pub(crate) fn share(&self) -> u32 {
+        match self.settings().share() {
+            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
+            weight => weight,
         }
     }
 

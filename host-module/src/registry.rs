@@ -114,7 +114,7 @@ impl Roster {
         for vm in &self.vms {
             let session = vm.session();
             let entity = Entity {
-                weight: if session.is_some() { vm.weight() } else { 0 },
+                weight: if session.is_some() { vm.share() } else { 0 },
                 entitlement: 0,
                 used: session.map_or(0, |session| session.used()),
             };

@@ -136,7 +136,7 @@ impl Session {
     pub(crate) fn entities(&self, entities: &mut KVec<Entity>) {
         entities.clear();
         for number in 0..self.pool_count() {
-            let weight = self.pool(number).map_or(0, |pool| pool.settings().share());
+            let weight = self.pool(number).map_or(0, Pool::share);
             // Whoever owns `entities` reserved for all pools.
             let _ = entities.push_within_capacity(Entity {
                 weight,

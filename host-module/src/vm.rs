@@ -97,10 +97,15 @@ impl Vm {
     }
 
     pub(crate) fn weight(&self) -> u32 {
-        if mutated(c"weights-ignored") {
-            return DEFAULT_WEIGHT;
-        }
         self.weight.load(Relaxed)
+    }
+
+    /// Its weight when pages are divided.
+    pub(crate) fn share(&self) -> u32 {
+        match self.weight() {
+            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
+            weight => weight,
+        }
     }
 
     pub(crate) fn set_weight(&self, weight: u32) {

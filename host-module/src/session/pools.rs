@@ -34,7 +34,7 @@ impl Session {
 
     /// A pool's part of the pages that the VM is entitled to. Pools may change meanwhile.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
-        let weight = |number| self.pool(number).map_or(0, |pool| pool.settings().share());
+        let weight = |number| self.pool(number).map_or(0, Pool::share);
         let total =
             (0..self.pool_count()).fold(0u32, |sum, number| sum.saturating_add(weight(number)));
         let mut shares = Shares::new(pages, total);
