@@ -15,7 +15,8 @@
 /* In the order of `Count` in src/tally.rs. */
 enum {
 	DD_SENT, DD_OK, DD_STALE, DD_RETRY, DD_INVALID, DD_UNSUPPORTED, DD_NO_MEMORY,
-	DD_NO_POOL, DD_LIMIT, DD_DENIED, DD_UNKNOWN, DD_STORED, DD_GIVEN, DD_FOREIGN, DD_COUNTS,
+	DD_NO_POOL, DD_LIMIT, DD_DENIED, DD_UNKNOWN, DD_STORED, DD_GIVEN, DD_FOREIGN,
+	DD_LET_IN, DD_COUNTS,
 };
 
 static unsigned long dd_tally[DD_COUNTS];
@@ -40,6 +41,8 @@ DD_RESULT(stored, DD_STORED);
 DD_RESULT(given, DD_GIVEN);
 /* Pages given that are not what was put. */
 DD_RESULT(foreign, DD_FOREIGN);
+/* Requests that were done though no session or number of theirs can be right. */
+DD_RESULT(let_in, DD_LET_IN);
 /* Threads that are not done yet. */
 module_param_named(running, dd_running, ulong, 0444);
 

@@ -290,8 +290,10 @@ pub(crate) fn hello(draft: &mut Draft, dice: &mut Dice) {
     });
 }
 
-/// A request that comes too late, too early, twice, or from nowhere.
-pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) {
+/// A request that comes too late, too early, twice, or from nowhere. Whether it may be done at
+/// all: neither a session that never was (they are random numbers of 64 bits) nor a number before
+/// the first.
+pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) -> bool {
     let now = plan::sequence();
     let sequence = match dice.below(6) {
         0 => 0,
@@ -301,12 +303,13 @@ pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) {
         4 => now,
         _ => dice.next(),
     };
-    let session = match dice.below(6) {
-        0 => dice.next(),
-        1 => plan::session().wrapping_add(1),
-        _ => plan::session(),
+    let (session, was_there) = match dice.below(6) {
+        0 => (dice.next(), false),
+        1 => (plan::session().wrapping_add(1), false),
+        _ => (plan::session(), true),
     };
     draft.begin_as(Operation::Ping, session, sequence);
+    was_there && sequence > 0
 }
 
 /// Changes a few bytes anywhere in header and body.

@@ -21,6 +21,8 @@ pub(crate) enum Count {
     Given = 12,
     /// Pages given that are not what was put.
     Foreign = 13,
+    /// Requests that were done though no session or number of theirs can be right.
+    LetIn = 14,
 }
 
 /// Counts.

@@ -55,8 +55,8 @@ impl Worker {
             Kind::Storms => return self.storm(),
             Kind::Crowd => return self.crowd(),
             Kind::Floods => return self.flood(),
+            Kind::Numbers => return self.number(),
             Kind::Noise => grammar::noise(draft, dice),
-            Kind::Numbers => grammar::numbers(draft, dice),
             Kind::Pools => grammar::pool(draft, dice),
             Kind::Mutants => {
                 grammar::sentence(draft, dice, Frames::shared());
@@ -140,6 +140,15 @@ impl Worker {
         let mut given = [0];
         ffi::read(self.block + 1, RESULTS, &mut given);
         header.sequence == sequence && given == [1]
+    }
+
+    /// A request of some session with some number. Only the current session is let in.
+    fn number(&mut self) {
+        let may_be_done = grammar::numbers(&mut self.draft, &mut self.dice);
+        let outcome = self.call(self.block);
+        if !may_be_done && outcome.is_some_and(|outcome| outcome.status == Status::Ok) {
+            tally::add(Count::LetIn, 1);
+        }
     }
 
     /// Comes and goes, with or without a word.

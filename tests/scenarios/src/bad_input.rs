@@ -4,10 +4,11 @@
 //! changes nothing.
 
 use anyhow::{Result, ensure};
-use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
+use ddlab::{Context, Guest, Machine, Scenario, Target, wait};
 
 use crate::{
     ddctl,
+    hostile::fuzzer::{self, Fuzzer, NUMBERS},
     stage::{self, GUEST, HOST, Stage},
 };
 
@@ -74,7 +75,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage { lab };
     let host = lab.host();
     refused(host, &WITHOUT_MODULE)?;
-    let guest = lab.start_guest(&GuestConfig::new("one"))?;
+    let guest = lab.start_guest(&fuzzer::guest("one"))?;
     refused(&guest, &WITHOUT_MODULE)?;
     wrong_machine(host, &guest)?;
     wrong_parameter(host)?;
@@ -90,6 +91,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(before == after, "{before:?} became {after:?}");
     user_mode(host, &guest)?;
     wrong_moment(&stage, &guest)?;
+    wrong_session(&guest)?;
     Ok(Vec::new())
 }
 
@@ -182,4 +184,17 @@ fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     wait::until("the host lost its guest", || {
         Ok((ddctl::host(stage.host())?.used_pages == 0).then_some(()))
     })
+}
+
+/// A kernel names sessions that never were, and numbers too high, too low and twice.
+fn wrong_session(guest: &Guest) -> Result<()> {
+    let fuzzer = Fuzzer::start(guest, NUMBERS, 5)?;
+    fuzzer.sends()?;
+    let tally = fuzzer.tally()?;
+    fuzzer.stop()?;
+    ensure!(
+        tally.let_in == 0 && tally.stale > 0 && tally.ok > 0 && tally.unknown == 0,
+        "{tally:?}"
+    );
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! works: the host stays well, the other guest's data right and its share what its
 //! weight says.
 
-mod fuzzer;
+pub(crate) mod fuzzer;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -175,6 +175,12 @@ impl Attack<'_> {
                 ),
                 0.0,
                 sum(|tally| tally.foreign) as f64,
+                "",
+            ),
+            Target::at_most(
+                "hostile: requests done whose session or number cannot be right",
+                0.0,
+                sum(|tally| tally.let_in) as f64,
                 "",
             ),
             Target::at_least(

@@ -8,16 +8,18 @@ use ddlab::{GuestConfig, Machine, wait};
 const MODULE: &str = "doubledecker_hostile";
 
 /// Kinds of requests, as the module's parameter names them.
-pub(super) const EVERYTHING: u64 = 0;
+pub(crate) const EVERYTHING: u64 = 0;
 /// What a good guest sends.
-pub(super) const ORDERS: u64 = 2;
+pub(crate) const ORDERS: u64 = 2;
+/// Sessions and sequences: replayed, jumping, at their ends, of nobody.
+pub(crate) const NUMBERS: u64 = 4;
 
 const MEMORY_MIB: u64 = 512;
 /// Memory at the end that the guest's kernel leaves alone.
 const ARENA_MIB: u64 = 64;
 
 /// A guest that can carry it.
-pub(super) fn guest(name: &str) -> GuestConfig {
+pub(crate) fn guest(name: &str) -> GuestConfig {
     let base = MEMORY_MIB - ARENA_MIB;
     GuestConfig::new(name)
         .vcpus(2)
@@ -26,18 +28,19 @@ pub(super) fn guest(name: &str) -> GuestConfig {
 }
 
 /// The module while it is loaded.
-pub(super) struct Fuzzer<'a>(&'a Machine);
+pub(crate) struct Fuzzer<'a>(&'a Machine);
 
 /// What it counted; see the module's parameters.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "all of it is printed")]
-pub(super) struct Tally {
-    pub(super) sent: u64,
-    pub(super) unknown: u64,
-    pub(super) given: u64,
-    pub(super) foreign: u64,
-    ok: u64,
-    stale: u64,
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) unknown: u64,
+    pub(crate) given: u64,
+    pub(crate) foreign: u64,
+    pub(crate) let_in: u64,
+    pub(crate) ok: u64,
+    pub(crate) stale: u64,
     retry: u64,
     invalid: u64,
     unsupported: u64,
@@ -49,7 +52,7 @@ pub(super) struct Tally {
 
 impl<'a> Fuzzer<'a> {
     /// Begins to send, until it is stopped.
-    pub(super) fn start(guest: &'a Machine, mode: u64, seed: u64) -> Result<Self> {
+    pub(crate) fn start(guest: &'a Machine, mode: u64, seed: u64) -> Result<Self> {
         let base = (MEMORY_MIB - ARENA_MIB) << 20;
         let parameters = [
             format!("base={base}"),
@@ -64,14 +67,14 @@ impl<'a> Fuzzer<'a> {
     }
 
     /// Requests sent so far.
-    pub(super) fn sent(&self) -> Result<u64> {
+    pub(crate) fn sent(&self) -> Result<u64> {
         let path = format!("/sys/module/{MODULE}/parameters/sent");
         let sent = self.0.read_text(&path)?;
         sent.parse().with_context(|| format!("{path} is {sent}"))
     }
 
     /// What it counted so far.
-    pub(super) fn tally(&self) -> Result<Tally> {
+    pub(crate) fn tally(&self) -> Result<Tally> {
         let path = format!("/sys/module/{MODULE}/parameters");
         let text = self.0.shell(format!("cd {path}; grep . *"))?;
         let value = |name: &str| {
@@ -89,6 +92,7 @@ impl<'a> Fuzzer<'a> {
             unknown: value("unknown")?,
             given: value("given")?,
             foreign: value("foreign")?,
+            let_in: value("let_in")?,
             ok: value("ok")?,
             stale: value("stale")?,
             retry: value("retry")?,
@@ -102,14 +106,14 @@ impl<'a> Fuzzer<'a> {
     }
 
     /// Waits until it has sent some.
-    pub(super) fn sends(&self) -> Result<()> {
+    pub(crate) fn sends(&self) -> Result<()> {
         wait::until("there were some requests", || {
             Ok((self.sent()? > 1000).then_some(()))
         })
     }
 
     /// Ends it.
-    pub(super) fn stop(self) -> Result<()> {
+    pub(crate) fn stop(self) -> Result<()> {
         self.0.unload_module(MODULE)
     }
 }
