@@ -7,7 +7,7 @@ mod curve;
 
 use std::{fs, path::Path};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ddlab::{
     Accel, Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle, wait,
 };
@@ -125,6 +125,7 @@ fn follow(
         Accel::Tcg => 6.0,
         _ => 2.0,
     };
+    entitled(who, &peers(&ddctl::vms(host)?)?)?;
     wait::until(&format!("the {who} have their shares"), || {
         let off = deviation(&peers(&ddctl::vms(host)?)?);
         Ok((off <= OFF).then_some(()))
@@ -152,6 +153,21 @@ fn follow(
             "s",
         ),
     ])
+}
+
+/// Entitlements are as the weights are, to the page.
+fn entitled(who: &str, shares: &[Share]) -> Result<()> {
+    let weights: u64 = shares.iter().map(|share| u64::from(share.weight)).sum();
+    let pages: u64 = shares.iter().map(|share| share.entitlement).sum();
+    let fair = |share: &Share| {
+        let exact = u128::from(pages) * u128::from(share.weight) / u128::from(weights.max(1));
+        u128::from(share.entitlement).abs_diff(exact) <= 1
+    };
+    ensure!(
+        pages > 0 && shares.iter().all(fair),
+        "the {who} are entitled to something else than their weights say: {shares:?}"
+    );
+    Ok(())
 }
 
 /// The containers of the first VM.

@@ -47,6 +47,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.mount(&ext4.path_in_guest(), "/ext4", "ext4", "noatime")?;
 
     let mut targets = read_thrice(&guest, &ext4, &file)?;
+    belong(&stage)?;
     if !quick {
         copy_to_xfs(&guest, &xfs)?;
         targets.extend(read_thrice(&guest, &xfs, &file)?);
@@ -124,6 +125,19 @@ fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target
             "",
         ),
     ])
+}
+
+/// What the reader read is the reader's.
+fn belong(stage: &Stage<'_>) -> Result<()> {
+    let vms = ddctl::vms(stage.host())?;
+    let vm = ddctl::vm(&vms, "one")?;
+    let held = vm.container(READER)?.used_pages;
+    ensure!(
+        held > 0 && held == vm.used_pages,
+        "of {} pages {held} are the reader's",
+        vm.used_pages
+    );
+    Ok(())
 }
 
 /// Has pages of a device that offers DAX reclaimed: such files change without a word.
