@@ -4,6 +4,7 @@
 
 mod files;
 mod kexec;
+mod rules;
 mod run;
 mod torture;
 mod unrest;
@@ -16,7 +17,10 @@ use clap::Parser;
 use ddagent::qmp;
 use ddhelper::churn::Plan;
 
-use crate::torture::{DisturbArguments, TortureArguments};
+use crate::{
+    rules::RuleArguments,
+    torture::{DisturbArguments, TortureArguments},
+};
 
 /// Does what the scenarios need done inside their machines
 #[derive(Debug, Parser)]
@@ -24,6 +28,8 @@ use crate::torture::{DisturbArguments, TortureArguments};
 enum Verb {
     /// Do the steps of a churn; print what its reads saw, one JSON object a line
     Churn(ChurnArguments),
+    /// Try one rule of the cache; print how many bytes were wrong after it
+    Rule(RuleArguments),
     /// Change and compare files beside other processes that do the same
     Torture(TortureArguments),
     /// Make what tells the processes of a torture what its files must hold
@@ -89,6 +95,7 @@ fn plan(text: &str) -> Result<Plan, serde_json::Error> {
 fn main() -> Result<()> {
     match Verb::parse() {
         Verb::Churn(arguments) => run::churn(&arguments),
+        Verb::Rule(arguments) => rules::rule(&arguments),
         Verb::Torture(arguments) => torture::torture(&arguments),
         Verb::TortureModels { dir, files } => torture::models(&dir, files),
         Verb::TortureDisturb(arguments) => torture::disturb(&arguments),

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::{Plan, Script, Seen, Step};
+use ddhelper::churn::{Script, Seen, Step};
 use rustix::{
     fs::{RenameFlags, sync},
     mount::{MountFlags, UnmountFlags, mount, unmount},
@@ -134,17 +134,17 @@ impl Site<'_> {
         let _shut = self.unrest.gate.write().unwrap_or_else(|e| e.into_inner());
         unmount(to, UnmountFlags::empty()).context("cannot unmount")?;
         if let Some((file, block, byte)) = touched {
-            overwrite(device, plan, file, block, byte)?;
+            ensure!(plan.offline, "the plan does not allow this");
+            overwrite(device, &format!("/churn/{file}"), block, byte)?;
         }
         mount(device, to, fstype.as_str(), MountFlags::NOATIME, None).context("cannot mount")
     }
 }
 
-/// Fills a block of a file of an unmounted ext4 filesystem, behind the back of
-/// whoever remembers it.
-fn overwrite(device: &str, plan: &Plan, file: u32, block: u64, byte: u8) -> Result<()> {
-    ensure!(plan.offline, "the plan does not allow this");
-    let request = format!("zap_block -f /churn/{file} -p {byte:#x} {block}");
+/// Fills a block of a file (path in it) of an unmounted ext4 filesystem, behind the
+/// back of whoever remembers it.
+pub(crate) fn overwrite(device: &str, path: &str, block: u64, byte: u8) -> Result<()> {
+    let request = format!("zap_block -f {path} -p {byte:#x} {block}");
     let output = Command::new("debugfs")
         .args(["-w", "-R", &request, device])
         .output()

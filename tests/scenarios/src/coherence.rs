@@ -5,6 +5,7 @@
 //! saw is compared with the same series done on bytes outside it.
 
 mod blocks;
+mod rules;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use ddhelper::churn::{Plan, Replay, Seen};
@@ -28,6 +29,15 @@ pub(crate) const COHERENCE: Scenario = Scenario {
 /// Each has a cgroup of its name.
 const SITES: [Filesystem; 3] = [EXT4, EXT4_1K, XFS];
 
+/// Where a rule is tried, and nothing else: no folio is smaller than a block, and files
+/// end inside.
+const XFS_16K: Filesystem = Filesystem {
+    name: "xfs-16k",
+    block: 16384,
+    make: &["mkfs.xfs", "-q", "-b", "size=16k"],
+    ..XFS
+};
+
 /// Longest file; the files of a site together are several times its limit.
 const LONGEST: u64 = 2 << 20;
 const LIMIT: &str = "12M";
@@ -35,17 +45,35 @@ const LIMIT: &str = "12M";
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let steps = if context.quick() { 200 } else { 1000 };
     let stage = Stage::set(context, 32)?;
-    let disks = stage.blank_disks(SITES.map(|site| site.name), 512)?;
+    let all = || SITES.iter().chain([&XFS_16K]);
+    let disks = stage.blank_disks(all().map(|site| site.name), 512)?;
     let config = GuestConfig::new("one").vcpus(2);
+    // Frames keep what was in them: what nobody fills is seen.
+    let config = config.kernel_arg("init_on_alloc=0");
     let config = config.disks(&disks, Throttle::NONE);
     let guest = stage.guest(&config)?;
     ddctl::run(&guest, "container set-weight default 0")?;
 
-    let mut runs = Vec::new();
-    let mut wrong_bytes = 0;
-    for (seed, (site, disk)) in (1..).zip(SITES.iter().zip(&disks)) {
+    for (site, disk) in all().zip(&disks) {
         site.mount(&guest, disk)?;
+    }
+    let mut targets = rules::hold(&guest)?;
+    let mut wrong_bytes = 0;
+    for site in &SITES {
         wrong_bytes += blocks::wrong_bytes(&guest, site)?;
+    }
+    targets.push(Target::at_most(
+        "coherence: wrong bytes after single blocks were written",
+        0.0,
+        wrong_bytes as f64,
+        "",
+    ));
+    if targets.iter().any(|target| !target.met) {
+        // Chance would only show it once more.
+        return Ok(targets);
+    }
+    let mut runs = Vec::new();
+    for (seed, (site, disk)) in (1..).zip(SITES.iter().zip(&disks)) {
         let plan = site.plan(seed, steps);
         runs.push((site, plan, site.start(&guest, disk, &plan)?));
     }
@@ -62,13 +90,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     let counters = ddctl::counters(&guest)?;
     books::balance(stage.host())?;
-    Ok(vec![
-        Target::at_most(
-            "coherence: wrong bytes after single blocks were written",
-            0.0,
-            wrong_bytes as f64,
-            "",
-        ),
+    targets.extend([
         Target::at_most(
             format!("coherence: wrong pages of {pages} that were read"),
             0.0,
@@ -88,7 +110,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             counters.invalidated as f64,
             "",
         ),
-    ])
+    ]);
+    Ok(targets)
 }
 
 impl Filesystem {

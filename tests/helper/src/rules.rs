@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Steps that chance takes too rarely: each of these is made for one rule of the
+//! cache, and bytes are wrong after it if the rule is broken.
+//!
+//! They count on nobody else to use the filesystem or to reclaim from the cgroup,
+//! which is that of this program.
+
+mod cut;
+mod direct;
+mod overtake;
+mod reuse;
+mod tail;
+mod unmount;
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use ddhelper::churn::{PAGE, fill};
+use rustix::{
+    fs::{Advice, fadvise},
+    thread::{CpuSet, sched_setaffinity},
+};
+
+/// What a rule is tried on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RuleArguments {
+    /// The rule
+    rule: Rule,
+    /// Where the filesystem is mounted
+    #[arg(long)]
+    mount: PathBuf,
+    /// Its device
+    #[arg(long)]
+    device: String,
+    /// Its type
+    #[arg(long)]
+    fstype: String,
+    /// Cgroup (path below the mount) this program runs in
+    #[arg(long)]
+    cgroup: String,
+}
+
+/// The rules.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Rule {
+    /// A folio that is written in part forgets what the host has of it
+    Cut,
+    /// No page is put while a direct write to its file is under way
+    Direct,
+    /// A put on its way does not outlast a change of its page
+    Overtake,
+    /// A file finds nothing of another one that had its inode
+    Reuse,
+    /// What a folio from the host has beyond the end of the file is zero
+    Tail,
+    /// Nothing is known of a filesystem that was unmounted
+    Unmount,
+}
+
+/// Tries a rule; prints how many bytes were wrong.
+pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
+    let dir = &arguments.mount;
+    let wrong = match arguments.rule {
+        Rule::Cut => cut::cut(dir),
+        Rule::Direct => direct::direct(dir),
+        Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
+        Rule::Reuse => reuse::reuse(dir),
+        Rule::Tail => tail::tail(dir),
+        Rule::Unmount => unmount::unmount(dir, &arguments.device, &arguments.fstype),
+    }?;
+    println!("{wrong}");
+    Ok(())
+}
+
+/// An empty file to be read and written.
+fn create(dir: &Path, name: &str) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(dir.join(name))
+}
+
+/// Bytes of a content.
+fn content(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    fill(seed, 0, &mut bytes);
+    bytes
+}
+
+/// Leaves the pages of a file to the host: they are clean, and nobody looks at them.
+fn give_away(file: &File) -> Result<()> {
+    file.sync_data()?;
+    // A filesystem is cached from its first read on.
+    fadvise(file, 0, None, Advice::DontNeed)?;
+    read(file)?;
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
+fn read(file: &File) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.metadata()?.len())?];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Bytes of a file that are not what they should be.
+fn wrong(file: &File, want: &[u8]) -> Result<u64> {
+    let found = read(file)?;
+    let pairs = found.iter().zip(want);
+    let different = pairs.filter(|(found, want)| found != want).count();
+    Ok((different + found.len().abs_diff(want.len())) as u64)
+}
+
+/// Offset of a page.
+const fn at(page: usize) -> u64 {
+    (page * PAGE) as u64
+}
+
+/// Has this thread, and what it starts, run on one processor.
+fn stay() -> Result<()> {
+    let mut cpus = CpuSet::new();
+    cpus.set(0);
+    Ok(sched_setaffinity(None, &cpus)?)
+}

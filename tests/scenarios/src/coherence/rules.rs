@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rules of the cache, each tried by a few steps that are made for it.
+
+use anyhow::{Context as _, Result};
+use ddlab::{Command, Guest, Target};
+
+use super::XFS_16K;
+use crate::{
+    ddctl,
+    filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
+};
+
+/// A rule.
+struct Rule {
+    /// The name the helper knows it by.
+    name: &'static str,
+    /// When bytes are wrong if it does not hold.
+    after: &'static str,
+    /// Where it is tried.
+    sites: &'static [Filesystem],
+}
+
+const RULES: [Rule; 6] = [
+    Rule {
+        name: "cut",
+        after: "folios that were written in part were cut",
+        sites: &[EXT4_1K],
+    },
+    Rule {
+        name: "direct",
+        after: "files were read beside direct writes",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "overtake",
+        after: "pages changed on their way to the host",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "reuse",
+        after: "a file got the inode of another one",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "tail",
+        after: "files that end inside a folio were made longer",
+        sites: &[XFS_16K],
+    },
+    Rule {
+        name: "unmount",
+        after: "a file was changed while it was not mounted",
+        sites: &[EXT4],
+    },
+];
+/// Pages that the steps put, at least.
+const PAGES: u64 = 3000;
+
+/// Tries all rules. Nobody else is at work on the filesystems.
+pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {
+    let before = ddctl::counters(guest)?;
+    let mut targets = Vec::new();
+    for rule in &RULES {
+        let mut wrong = 0;
+        for site in rule.sites {
+            wrong += rule
+                .wrong_bytes(guest, site)
+                .with_context(|| format!("{} on {}", rule.name, site.name))?;
+        }
+        targets.push(Target::at_most(
+            format!("coherence: wrong bytes after {}", rule.after),
+            0.0,
+            wrong as f64,
+            "",
+        ));
+    }
+    let counted = ddctl::counters(guest)? - before;
+    // Without these the rules would hold whatever the modules do.
+    targets.push(Target::at_least(
+        "coherence: pages put while single rules were tried",
+        PAGES as f64,
+        counted.put_stored as f64,
+        "",
+    ));
+    Ok(targets)
+}
+
+impl Rule {
+    fn wrong_bytes(&self, guest: &Guest, site: &Filesystem) -> Result<u64> {
+        let line = format!(
+            "ddhelper rule {} --mount {} --device /dev/dd/{} --fstype {} --cgroup {}",
+            self.name,
+            site.path(),
+            site.name,
+            site.fstype,
+            site.name,
+        );
+        let command = Command::new(line.split(' ')).cgroup(site.name);
+        let wrong = guest.run_ok(&command)?;
+        wrong.trim().parse().context("it is no number")
+    }
+}
