@@ -89,8 +89,7 @@ fn cargo(verb: &str, arguments: &[OsString]) -> Result<()> {
     command
         .current_dir(workspace::top())
         .arg(verb)
-        .args(["--quiet", "--release", "--package", "ddsim"])
-        .args(["--features", "figures", "--bin", "ddsim"]);
+        .args(["--quiet", "--release", "--package", "ddpapers"]);
     if !arguments.is_empty() {
         command.arg("--").args(arguments);
     }

@@ -2,8 +2,6 @@
 
 //! What the default policy promises, and what came of it.
 
-#[cfg(feature = "figures")]
-use crate::figure::{Compared, Figure};
 use crate::table::{Judged, Row};
 use ddcore::policy::Policy;
 use serde::Serialize;
@@ -16,10 +14,6 @@ const MORE_HITS: f64 = 1.5;
 const FEWER_PUTS: f64 = 0.5;
 /// Part of Belady's hits on a loop that does not fit.
 const OF_LOOP: f64 = 0.7;
-
-/// Part by which shares may be off those in the papers' figures.
-#[cfg(feature = "figures")]
-const OFF: f64 = 0.05;
 
 /// A promised figure, in the form of every result of this project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -96,20 +90,6 @@ pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
         }
     }
     goals
-}
-
-/// What the figures of shares say: whoever is told a share gets it.
-#[cfg(feature = "figures")]
-pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
-    let shares = ["DoubleDecker, figure 13", "DoubleDecker, figure 14"];
-    let shown = shares.iter().filter_map(|name| {
-        let figure = figures.iter().find(|figure| figure.name == *name)?;
-        let ratios = figure.compared.iter().filter_map(Compared::ratio);
-        let off = ratios.map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max);
-        let name = format!("{name}: largest part by which a share is off the paper's");
-        Some(Goal::at_most(name, OFF, off))
-    });
-    shown.collect()
 }
 
 #[cfg(test)]

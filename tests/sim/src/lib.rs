@@ -16,8 +16,6 @@
 
 pub mod advice;
 pub mod bound;
-#[cfg(feature = "figures")]
-pub mod figure;
 pub mod goal;
 pub mod host;
 pub mod machine;

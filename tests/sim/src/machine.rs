@@ -6,9 +6,13 @@
 //! container serve one request after the other, in the order they were asked; the disk is divided
 //! among those that wait for it. What each costs is in [`crate::parameters`].
 
+mod memory;
+
+pub use memory::Usage;
+
 use crate::host::{Host, Mode, PoolId};
 use crate::page::Page;
-use crate::pagecache::PageCache;
+use crate::pagecache::{PageCache, Reclaimed};
 use crate::parameters::{
     BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNITS_PER_MIB, WRITE_MERGE,
 };
@@ -17,6 +21,7 @@ use crate::workload::{ANONYMOUS, Step, Workload};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
+use memory::Shared;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -64,6 +69,10 @@ struct Running {
     work: Work,
     threads: Vec<Thread>,
     curve: Option<Curve<Vec<Slot>>>,
+    /// What a unit costs that nobody has, if not a read from disk.
+    recovery: Option<u64>,
+    /// Units that reclaim for others leave (`memory.low`).
+    protected: usize,
 }
 
 #[derive(Default)]
@@ -89,6 +98,7 @@ pub struct Machine {
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
+    shared: Option<Shared>,
 }
 
 /// Cells of the default's small caches: pools of some hundred thousand units.
@@ -107,6 +117,7 @@ impl Machine {
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
+            shared: None,
         }
     }
 
@@ -137,6 +148,8 @@ impl Machine {
             work: Work::default(),
             threads: (0..container.threads).map(|_| Thread::default()).collect(),
             curve: None,
+            recovery: None,
+            protected: 0,
         });
         self.disk.push(Queue::default());
         for thread in 0..container.threads {
@@ -184,6 +197,12 @@ impl Machine {
         for running in &mut self.containers {
             running.curve = Some(Curve::new(vec![Slot::default(); SLOTS]));
         }
+    }
+
+    /// What a container reads and nobody has is made anew, which takes so many nanoseconds and no
+    /// disk: the results of queries.
+    pub fn recovers_in(&mut self, container: usize, nanoseconds: u64) {
+        self.containers[container].recovery = Some(nanoseconds);
     }
 
     /// What was sampled of a container, in units; nothing before [`Self::sample_curves`].
@@ -256,7 +275,10 @@ impl Machine {
                 time += GET;
             } else {
                 running.work.disk_units += 1;
-                done = self.load(done, container, page);
+                done = match running.recovery {
+                    Some(time) => done + time,
+                    None => self.load(done, container, page),
+                };
             }
             time += self.admit(now, container, page, anonymous);
         }
@@ -292,30 +314,40 @@ impl Machine {
         let mut time = 0;
         self.containers[container].cache.insert(page, dirty);
         while let Some(reclaimed) = self.containers[container].cache.reclaim() {
-            if reclaimed.dirty {
-                self.store(now, container, 1);
-                continue;
-            }
-            let running = &mut self.containers[container];
-            let name = Name::of(&reclaimed.page.key());
-            if let Some(curve) = &mut running.curve {
-                curve.left(name.page);
-            }
-            let pressure = match running.admission.policy() {
-                // Not asked for by what admits everything, and dear to compute.
-                Policy::Fifo => Pressure::default(),
-                _ => self.host.pressure(running.pool),
-            };
-            let verdict = running
-                .admission
-                .offered(&name, reclaimed.workingset, &pressure);
-            if let Verdict::Put(class) = verdict
-                && self.host.put(running.pool, reclaimed.page, class)
-            {
-                time += PUT;
-            }
+            time += self.evict(now, container, reclaimed);
+        }
+        while let Some((victim, reclaimed)) = self.reclaim_shared() {
+            time += self.evict(now, victim, reclaimed);
         }
         time
+    }
+
+    /// Writes or puts what was reclaimed.
+    fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
+        if reclaimed.dirty {
+            self.store(now, container, 1);
+            return 0;
+        }
+        let running = &mut self.containers[container];
+        let name = Name::of(&reclaimed.page.key());
+        if let Some(curve) = &mut running.curve {
+            curve.left(name.page);
+        }
+        let pressure = match running.admission.policy() {
+            // Not asked for by what admits everything, and dear to compute.
+            Policy::Fifo => Pressure::default(),
+            _ => self.host.pressure(running.pool),
+        };
+        let verdict = running
+            .admission
+            .offered(&name, reclaimed.workingset, &pressure);
+        let Verdict::Put(class) = verdict else {
+            return 0;
+        };
+        match self.host.put(running.pool, reclaimed.page, class) {
+            true => PUT,
+            false => 0,
+        }
     }
 
     /// Reads a unit from disk; a run of units seeks once.

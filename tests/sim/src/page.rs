@@ -2,6 +2,7 @@
 
 //! How pages are named in the simulator, and fast maps of them.
 
+use crate::workload::ANONYMOUS;
 use ddabi::key::{FileKey, PageKey, mix};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,6 +21,11 @@ impl Page {
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
+    }
+
+    /// Whether it is a process' memory.
+    pub const fn is_anonymous(self) -> bool {
+        (self.0 >> 32) as u32 & ANONYMOUS != 0
     }
 
     /// The key under which the store knows it.

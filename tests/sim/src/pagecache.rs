@@ -59,6 +59,17 @@ pub struct PageCache {
     /// When pages were reclaimed, in reclaims and activations.
     shadows: PageMap<u64>,
     clock: u64,
+    anonymous: usize,
+    refaults: Refaults,
+}
+
+/// Pages that were added again while the kernel still knew that they had been reclaimed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Refaults {
+    /// Of files.
+    pub files: u64,
+    /// Of processes' memory.
+    pub anonymous: u64,
 }
 
 impl PageCache {
@@ -77,12 +88,29 @@ impl PageCache {
             lists: [ends; 2],
             shadows: PageMap::default(),
             clock: 0,
+            anonymous: 0,
+            refaults: Refaults::default(),
         }
     }
 
     /// Pages held.
     pub fn used(&self) -> usize {
         self.at.len()
+    }
+
+    /// Pages of these that are processes' memory.
+    pub const fn anonymous(&self) -> usize {
+        self.anonymous
+    }
+
+    /// What came back so far.
+    pub const fn refaults(&self) -> Refaults {
+        self.refaults
+    }
+
+    /// Changes the limit; what is too much is there until it is reclaimed.
+    pub const fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// Looks for a page and notes the access.
@@ -106,6 +134,14 @@ impl PageCache {
     /// Adds a page that [`PageCache::access`] did not find.
     pub fn insert(&mut self, page: Page, dirty: bool) {
         let shadow = self.shadows.remove(&page);
+        let anonymous = page.is_anonymous();
+        self.anonymous += usize::from(anonymous);
+        if shadow.is_some() {
+            match anonymous {
+                true => self.refaults.anonymous += 1,
+                false => self.refaults.files += 1,
+            }
+        }
         let active = self.lists[List::Active as usize].used as u64;
         let refaulted = shadow.is_some_and(|then| self.clock - then <= active);
         let entry = Entry {
@@ -140,7 +176,14 @@ impl PageCache {
 
     /// Reclaims a page, if there are more than the limit.
     pub fn reclaim(&mut self) -> Option<Reclaimed> {
-        if self.at.len() <= self.limit {
+        (self.at.len() > self.limit)
+            .then(|| self.shrink())
+            .flatten()
+    }
+
+    /// Reclaims a page, whatever the limit, if there is any.
+    pub fn shrink(&mut self) -> Option<Reclaimed> {
+        if self.at.is_empty() {
             return None;
         }
         let [inactive, active] = &self.lists;
@@ -184,7 +227,9 @@ impl PageCache {
 
     fn drop_entry(&mut self, at: u32) {
         self.unlink(at);
-        self.at.remove(&self.entries[at as usize].page);
+        let page = self.entries[at as usize].page;
+        self.anonymous -= usize::from(page.is_anonymous());
+        self.at.remove(&page);
         self.free.push(at);
     }
 
@@ -221,6 +266,7 @@ impl PageCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::ANONYMOUS;
 
     fn page(index: u32) -> Page {
         Page::new(1, index)
@@ -262,5 +308,31 @@ mod tests {
         cache.forget(page(0));
         assert_eq!(cache.used(), 4);
         assert_eq!(cache.reclaim(), None);
+        assert_eq!(cache.refaults().files, 1);
+    }
+
+    #[test]
+    fn memory_of_processes_is_counted_apart() {
+        let process = |index| Page::new(ANONYMOUS | 1, index);
+        let mut cache = PageCache::new(4);
+        for index in 0..2 {
+            cache.insert(process(index), true);
+            cache.insert(page(index), false);
+        }
+        assert_eq!((cache.used(), cache.anonymous()), (4, 2));
+        cache.set_limit(1);
+        let left: Vec<Page> = (0..3)
+            .filter_map(|_| cache.reclaim())
+            .map(|one| one.page)
+            .collect();
+        assert_eq!(left, [process(0), page(0), process(1)]);
+        assert_eq!((cache.used(), cache.anonymous()), (1, 0));
+        cache.insert(process(1), true);
+        let one = Refaults {
+            files: 0,
+            anonymous: 1,
+        };
+        assert_eq!((cache.anonymous(), cache.refaults()), (1, one));
+        assert_eq!(cache.shrink().map(|one| one.page), Some(page(1)));
     }
 }

@@ -117,6 +117,15 @@ pub const LARGE_VIDEO_MIB: u64 = 192;
 /// from one disk.
 pub const PACE: u64 = 400 * MS;
 
+/// Memory of the VM of table 4, and of figure 5.7 of the thesis (section 5.6.2).
+pub const COOPERATIVE_VM_MIB: u64 = 6 * 1024;
+
+/// How hard Linux scans the memory of processes when a VM runs short of memory: `vm.swappiness` as
+/// it is set by default, of 200 (`get_scan_count` in `mm/vmscan.c`, without its own observations).
+pub const SWAPPINESS: u64 = 60;
+/// What files get of this is the rest.
+pub const SWAPPINESS_SUM: u64 = 200;
+
 /// UniCache's guests keep little themselves: its store is below a FUSE file system and memcached.
 pub const UNICACHE_LIMIT_MIB: u64 = 8;
 /// Wikipedia's pages and query results.
@@ -125,3 +134,11 @@ pub const WIKIPEDIA_SET_MIB: u64 = 120;
 pub const CLOUDSTONE_SET_MIB: u64 = 200;
 /// Time between two requests of UniCache's clients.
 pub const THINK: u64 = 20 * MS;
+
+/// Time to make a page of Wikipedia or a query's result anew. Calibrated: the response time where
+/// the video server leaves Wikipedia nearly nothing (table I, best effort).
+pub const WIKIPEDIA_RECOVERY: u64 = 84 * MS;
+/// The same of CloudStone. The paper shows it in a plot only. This is the least it can be: the
+/// response time of table I by weights, where some of what is read is in the cache; best effort's
+/// 12 s are anomalies, the paper says.
+pub const CLOUDSTONE_RECOVERY: u64 = 400 * MS;

@@ -13,6 +13,10 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
+    (
+        "ddpapers",
+        &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"],
+    ),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[]),
     ("ddhelper", &["ddabi", "ddagent"]),

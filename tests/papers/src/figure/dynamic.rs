@@ -4,15 +4,15 @@
 
 use super::record::Record;
 use super::{Compared, Figure, Part};
-use crate::host::Mode;
-use crate::machine::{Container, Machine};
-use crate::parameters::{
+use ddcore::policy::Policy;
+use ddsim::host::Mode;
+use ddsim::machine::{Container, Machine};
+use ddsim::parameters::{
     LARGE_VIDEO_MIB, PACE, PROXY_SET_MIB, PROXY_THREADS, UNITS_PER_MIB, VIDEO_MIB, VIDEO_THREADS,
     WEB_SET_MIB, WEB_THREADS,
 };
-use crate::workload::Workload;
-use crate::workload::filebench::{Proxy, Video, Webserver};
-use ddcore::policy::Policy;
+use ddsim::workload::Workload;
+use ddsim::workload::filebench::{Proxy, Video, Webserver};
 
 pub(super) fn figures() -> Vec<Figure> {
     vec![thirteen(), fourteen()]

@@ -5,16 +5,16 @@
 
 use super::record::Record;
 use super::{Compared, Figure, Part};
-use crate::host::Mode;
-use crate::machine::{Container, Machine};
-use crate::parameters::{
+use ddcore::policy::Policy;
+use ddsim::host::Mode;
+use ddsim::machine::{Container, Machine};
+use ddsim::parameters::{
     DOCUMENT, KEY_VALUE, LONE_LIMIT_MIB, LONE_WEB_SET_MIB, MONGO_SET_MIB, MYSQL_SET_MIB,
     REDIS_SET_MIB, RELATIONAL, WEB_ANONYMOUS_MIB, WEB_SET_MIB,
 };
-use crate::workload::Workload;
-use crate::workload::filebench::Webserver;
-use crate::workload::keyvalue::KeyValue;
-use ddcore::policy::Policy;
+use ddsim::workload::Workload;
+use ddsim::workload::filebench::Webserver;
+use ddsim::workload::keyvalue::KeyValue;
 
 const UNTIL: u64 = 1_000;
 const NAMES: [&str; 2] = ["Container 1 (2 threads)", "Container 2 (3 threads)"];

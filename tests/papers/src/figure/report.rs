@@ -3,12 +3,13 @@
 //! One page for people, and a result for programs.
 
 use super::{Compared, Figure, Part, plot};
-use crate::goal::{self, Goal};
-use crate::replay::Outcome;
-use crate::stream::Access;
-use crate::table::{self, Judged, Row};
+use crate::goal;
 use anyhow::{Context as _, Result};
 use ddcore::policy::Policy;
+use ddsim::goal::Goal;
+use ddsim::replay::Outcome;
+use ddsim::stream::Access;
+use ddsim::table::{self, Judged, Row};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use std::fs;
@@ -38,7 +39,7 @@ impl Report {
     pub fn run(trace: Option<&[Access]>) -> Self {
         let figures = super::all();
         let policies = table::rows(trace);
-        let mut goals = goal::of_policies(&policies);
+        let mut goals = ddsim::goal::of_policies(&policies);
         goals.extend(goal::of_figures(&figures));
         Self {
             goals,

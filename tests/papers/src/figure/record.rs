@@ -2,15 +2,16 @@
 
 //! Running a machine and noting what its containers hold and do.
 
-use crate::host::Mode;
-use crate::machine::{Container, Machine, Work};
-use crate::parameters::{
-    MAIL_SET_MIB, MAIL_THREADS, PROXY_SET_MIB, PROXY_THREADS, SECOND, UNIT_PAGES, VIDEO_MIB,
-    VIDEO_THREADS, WEB_ANONYMOUS_MIB, WEB_SET_MIB, WEB_THREADS,
-};
-use crate::workload::Workload;
-use crate::workload::filebench::{Mail, Proxy, Video, Webserver};
+use crate::control::{Control, INTERVAL_S};
 use ddcore::policy::Policy;
+use ddsim::host::Mode;
+use ddsim::machine::{Container, Machine, Work};
+use ddsim::parameters::{
+    MAIL_SET_MIB, MAIL_THREADS, PROXY_SET_MIB, PROXY_THREADS, SECOND, UNIT_PAGES, UNITS_PER_MIB,
+    VIDEO_MIB, VIDEO_THREADS, WEB_ANONYMOUS_MIB, WEB_SET_MIB, WEB_THREADS,
+};
+use ddsim::workload::Workload;
+use ddsim::workload::filebench::{Mail, Proxy, Video, Webserver};
 
 /// Seconds between two notes.
 const STEP: u64 = 20;
@@ -23,6 +24,8 @@ pub(super) const FOUR: [&str; 4] = ["Webserver", "Proxycache", "Mail", "Videoser
 pub(super) struct Record {
     /// MiB held by each container over seconds.
     pub(super) held: Vec<Vec<(f64, f64)>>,
+    /// MiB of the VM's memory that each has over seconds, without what is not simulated of it.
+    pub(super) memory: Vec<Vec<(f64, f64)>>,
     works: Vec<Vec<Work>>,
 }
 
@@ -36,16 +39,34 @@ impl Record {
         mut event: impl FnMut(&mut Machine, u64),
     ) {
         self.held.resize(containers, Vec::new());
+        self.memory.resize(containers, Vec::new());
         self.works.resize(containers, Vec::new());
         let from = self.held.first().map_or(0, |held| held.len() as u64);
         for second in (from * STEP..until).step_by(STEP as usize) {
             event(machine, second);
             machine.run(second + STEP);
-            for container in 0..containers {
-                let held = machine.held_mib(container);
-                self.held[container].push(((second + STEP) as f64, held));
-                self.works[container].push(machine.work(container));
+            self.note(machine, second + STEP);
+        }
+    }
+
+    /// Runs until a second, with a daemon that looks whenever it is its time.
+    pub(super) fn run_with(&mut self, machine: &mut Machine, control: &mut Control, until: u64) {
+        let event = |machine: &mut Machine, second: u64| {
+            // The last look is the next round's first.
+            for look in (second..second + STEP).step_by(INTERVAL_S as usize) {
+                machine.run(look);
+                control.look(machine, look);
             }
+        };
+        self.run(machine, control.containers(), until, event);
+    }
+
+    fn note(&mut self, machine: &Machine, second: u64) {
+        for (container, held) in self.held.iter_mut().enumerate() {
+            held.push((second as f64, machine.held_mib(container)));
+            let used = machine.usage(container).used as f64 / UNITS_PER_MIB as f64;
+            self.memory[container].push((second as f64, used));
+            self.works[container].push(machine.work(container));
         }
     }
 
@@ -73,13 +94,12 @@ impl Record {
 
     /// The mean of what a container held between two seconds, in MiB.
     pub(super) fn mean(&self, container: usize, from: u64, until: u64) -> f64 {
-        let inside = |(second, _): &&(f64, f64)| *second > from as f64 && *second <= until as f64;
-        let held: Vec<f64> = self.held[container]
-            .iter()
-            .filter(inside)
-            .map(|(_, mib)| *mib)
-            .collect();
-        held.iter().sum::<f64>() / (held.len() as f64).max(1.0)
+        mean(&self.held[container], from, until)
+    }
+
+    /// The mean of the VM's memory that a container had between two seconds, in MiB.
+    pub(super) fn mean_memory(&self, container: usize, from: u64, until: u64) -> f64 {
+        mean(&self.memory[container], from, until)
     }
 
     /// Named lines of some containers.
@@ -89,6 +109,12 @@ impl Record {
             .map(|at| (names[*at].to_string(), self.held[*at].clone()))
             .collect()
     }
+}
+
+fn mean(line: &[(f64, f64)], from: u64, until: u64) -> f64 {
+    let inside = |(second, _): &&(f64, f64)| *second > from as f64 && *second <= until as f64;
+    let values: Vec<f64> = line.iter().filter(inside).map(|(_, mib)| *mib).collect();
+    values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
 }
 
 /// What a container did in a second.

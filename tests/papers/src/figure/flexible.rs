@@ -4,8 +4,8 @@
 
 use super::record::{FOUR, Record, four};
 use super::{Compared, Figure, Part};
-use crate::host::Mode;
 use ddcore::policy::Policy;
+use ddsim::host::Mode;
 
 const UNTIL: u64 = 1_500;
 const LIMITS: [u64; 4] = [1_280, 1_024, 1_024, 750];

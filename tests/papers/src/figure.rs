@@ -98,20 +98,20 @@ impl Compared {
 pub fn all() -> Vec<Figure> {
     // The longest first, so that no thread is left alone with one.
     let groups: [fn() -> Vec<Figure>; 6] = [
+        cooperative::figures,
         motivation::figures,
         flexible::figures,
         modes::figures,
         dynamic::figures,
-        cooperative::figures,
         unicache::figures,
     ];
-    let mut all = crate::parallel::map(&groups, |group| group()).concat();
+    let mut all = ddsim::parallel::map(&groups, |group| group()).concat();
     all.sort_by_key(|figure| ORDER.iter().position(|name| *name == figure.name));
     all
 }
 
 /// The order of the page.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 16] = [
     "DoubleDecker, figure 3",
     "DoubleDecker, figure 4",
     "DoubleDecker, figure 5",
@@ -122,8 +122,10 @@ const ORDER: [&str; 14] = [
     "DoubleDecker, figure 11",
     "DoubleDecker, figure 12",
     "DoubleDecker, table 4",
+    "Thesis, figure 5.7",
     "DoubleDecker, figure 13",
     "DoubleDecker, figure 14",
     "UniCache, figure 6",
     "UniCache, figure 7",
+    "UniCache, table I",
 ];

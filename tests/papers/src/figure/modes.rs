@@ -5,9 +5,9 @@
 
 use super::record::{FOUR, Rate, Record, evicted_pages, four, lookup_to_store};
 use super::{Compared, Figure, Part};
-use crate::host::Mode;
-use crate::machine::Machine;
 use ddcore::policy::Policy;
+use ddsim::host::Mode;
+use ddsim::machine::Machine;
 
 const UNTIL: u64 = 1_500;
 

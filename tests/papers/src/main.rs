@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ddsim figures`, `ddsim policies`: what `cargo xtask figures` runs.
+//! `ddpapers figures`, `ddpapers policies`: what `cargo xtask figures` runs.
 
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use ddsim::figure::report::{self, Report};
+use ddpapers::figure::report::{self, Report};
 use ddsim::{goal, table, trace};
 use std::io::Write as _;
 use std::path::PathBuf;
 
 /// Replays experiments and policies
 #[derive(Debug, Parser)]
-#[command(name = "ddsim")]
+#[command(name = "ddpapers")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

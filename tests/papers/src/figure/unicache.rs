@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! UniCache: replacement (figure 6) and partitioning (figure 7, table I).
+
+use super::record::Record;
+use super::{Compared, Figure, Part};
+use crate::control::{Control, Subject};
+use ddcore::policy::Policy;
+use ddsim::host::Mode;
+use ddsim::machine::{Container, Machine};
+use ddsim::parameters::{
+    CLOUDSTONE_RECOVERY, CLOUDSTONE_SET_MIB, KEY_VALUE, MS, THINK, UNICACHE_LIMIT_MIB, VIDEO_MIB,
+    WIKIPEDIA_RECOVERY, WIKIPEDIA_SET_MIB,
+};
+use ddsim::workload::Workload;
+use ddsim::workload::filebench::Video;
+use ddsim::workload::keyvalue::KeyValue;
+use policyd::config::Figure as Target;
+
+const NAMES: [&str; 3] = ["Wikipedia", "CloudStone", "Video server"];
+
+fn loads() -> [(Box<dyn Workload>, usize, u64); 3] {
+    let store = |mib, seed| {
+        Box::new(KeyValue::of_files(mib, KEY_VALUE, seed).read_slowly(THINK)) as Box<dyn Workload>
+    };
+    [
+        (store(WIKIPEDIA_SET_MIB, 1), 4, 0),
+        (store(CLOUDSTONE_SET_MIB, 2), 8, 120),
+        (Box::new(Video::paced(VIDEO_MIB, 40 * MS)), 5, 240),
+    ]
+}
+
+/// How long each takes to make anew what it does not find; nothing where the disk is read.
+const RECOVERY: [Option<u64>; 3] = [Some(WIKIPEDIA_RECOVERY), Some(CLOUDSTONE_RECOVERY), None];
+
+/// Size of the store in MiB.
+const STORE_MIB: u64 = 100;
+const UNTIL: u64 = 600;
+
+/// Response times in milliseconds: best effort, weights, performance-aware (table I).
+const PAPER: [[f64; 3]; 3] = [
+    [84.0, 36.0, 36.0],
+    [12_000.0, 400.0, 170.0],
+    [4.0, 7.0, 7.0],
+];
+
+struct Run {
+    name: &'static str,
+    record: Record,
+}
+
+impl Run {
+    /// Part of the store's reads that it did not answer, over time.
+    fn misses(&self) -> Vec<(String, Vec<(f64, f64)>)> {
+        let line = |(at, name): (usize, &&str)| {
+            let steps = (20..=UNTIL).step_by(20);
+            let point = |second| {
+                (
+                    second as f64,
+                    self.record.rate(at, second - 20, second).miss_ratio,
+                )
+            };
+            (name.to_string(), steps.map(point).collect())
+        };
+        NAMES.iter().enumerate().map(line).collect()
+    }
+
+    fn late_mib(&self, at: usize) -> f64 {
+        self.record.mean(at, 500, UNTIL)
+    }
+
+    fn late_ms(&self, at: usize) -> f64 {
+        self.record.rate(at, 500, UNTIL).latency_ms
+    }
+}
+
+fn container(at: usize, vm: usize, policy: Policy) -> Container {
+    let (workload, threads, start_s) = loads()
+        .into_iter()
+        .nth(at)
+        .unwrap_or_else(|| unreachable!());
+    Container {
+        vm,
+        limit_mib: UNICACHE_LIMIT_MIB,
+        weight: 100,
+        policy,
+        processors: 1,
+        threads,
+        start_s,
+        workload,
+    }
+}
+
+/// One of them alone, from the start.
+fn alone(policy: Policy, at: usize) -> Record {
+    let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
+    let vm = machine.host().add_vm(100);
+    machine.add(Container {
+        start_s: 0,
+        ..container(at, vm, policy)
+    });
+    let mut record = Record::default();
+    record.run(&mut machine, 1, UNTIL, |_, _| {});
+    record
+}
+
+fn add(machine: &mut Machine, at: usize, vm: usize) {
+    let number = machine.add(container(at, vm, Policy::Fifo));
+    if let Some(time) = RECOVERY[at] {
+        machine.recovers_in(number, time);
+    }
+}
+
+/// The three in VMs of their own.
+fn apart(name: &'static str, mode: Mode) -> Run {
+    let mut machine = Machine::new(STORE_MIB, mode);
+    for at in 0..NAMES.len() {
+        let vm = machine.host().add_vm(100);
+        add(&mut machine, at, vm);
+    }
+    let mut record = Record::default();
+    record.run(&mut machine, NAMES.len(), UNTIL, |_, _| {});
+    Run { name, record }
+}
+
+/// The three as containers of a VM whose policyd is promised the paper's response times.
+fn aware() -> Run {
+    let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
+    let vm = machine.host().add_vm(100);
+    for at in 0..NAMES.len() {
+        add(&mut machine, at, vm);
+    }
+    machine.sample_curves();
+    let default = machine.host().add_pool(vm, 1, Policy::Fifo.order());
+    let names = ["wikipedia", "cloudstone", "video"];
+    let subject = |(at, (_, _, start_s)): (usize, (_, _, u64))| Subject {
+        name: names[at],
+        promise: (Target::Latency, PAPER[at][2]),
+        start_s,
+        processes_mib: 0,
+    };
+    let subjects = loads().into_iter().enumerate().map(subject).collect();
+    let mut control = Control::new(subjects, STORE_MIB, None, default);
+    let mut record = Record::default();
+    record.run_with(&mut machine, &mut control, UNTIL);
+    Run {
+        name: "(c) performance-aware (policyd)",
+        record,
+    }
+}
+
+pub(super) fn figures() -> Vec<Figure> {
+    let mut figures = vec![six()];
+    figures.extend(partitions());
+    figures
+}
+
+fn six() -> Figure {
+    let policies = [Policy::Fifo, Policy::Tinylfu, Policy::Mru, Policy::Adaptive];
+    let mut parts = Vec::new();
+    let mut compared = Vec::new();
+    for at in [0, 2] {
+        let rate = |policy| alone(policy, at).rate(0, 300, UNTIL);
+        let base = rate(Policy::Fifo);
+        let mut bars = Vec::new();
+        for policy in policies {
+            let ours = base.latency_ms / rate(policy).latency_ms.max(0.000_1);
+            bars.push((policy.name().to_string(), ours, None));
+            let what = format!("{}, {} by fifo", NAMES[at], policy.name());
+            compared.push(Compared::new(what, "times as fast", None, ours));
+        }
+        parts.push(Part::Bars {
+            title: format!("{}: speed by that of fifo (LRU)", NAMES[at]),
+            y: "times",
+            bars,
+        });
+    }
+    parts.push(Part::Missing(
+        "UniCache's scores by recovery time and size need values with a cost; pages have none",
+    ));
+    Figure {
+        name: "UniCache, figure 6",
+        title: "Replacement, for a key-value load and for videos",
+        parts,
+        compared,
+        note: "UniCache compares scores by recovery time and size, which pages do not have, so only \
+               our own policies are shown. Its best is 10 % ahead of LRU for Wikipedia, and for \
+               videos nothing beats random eviction.",
+    }
+}
+
+fn partitions() -> Vec<Figure> {
+    let runs = [
+        apart("(a) best effort", Mode::Global),
+        apart("(b) weights", Mode::Weighted),
+        aware(),
+    ];
+    vec![seven(&runs), table(&runs)]
+}
+
+fn seven(runs: &[Run; 3]) -> Figure {
+    let mut parts = Vec::new();
+    for run in runs {
+        parts.push(Part::Lines {
+            title: format!("{}: sizes", run.name),
+            x: "seconds",
+            y: "MiB in the store",
+            lines: run.record.lines(&NAMES, &[0, 1, 2]),
+        });
+        parts.push(Part::Lines {
+            title: format!("{}: misses", run.name),
+            x: "seconds",
+            y: "part of the store's reads",
+            lines: run.misses(),
+        });
+    }
+    let [best, weights, aware] = runs;
+    let size = |what: &str, paper, ours| Compared::new(what, "MiB", paper, ours);
+    let third = Some(STORE_MIB as f64 / 3.0);
+    Figure {
+        name: "UniCache, figure 7",
+        title: "100 MiB for three that start one after the other",
+        compared: vec![
+            size("Video server, best effort", None, best.late_mib(2)),
+            size("Video server, weights: a third", third, weights.late_mib(2)),
+            size("CloudStone, weights: a third", third, weights.late_mib(1)),
+            size("Wikipedia, performance-aware", None, aware.late_mib(0)),
+            size("CloudStone, performance-aware", None, aware.late_mib(1)),
+            size("Video server, performance-aware", None, aware.late_mib(2)),
+        ],
+        parts,
+        note: SEVEN,
+    }
+}
+
+fn table(runs: &[Run; 3]) -> Figure {
+    let mut compared = Vec::new();
+    let mut bars = Vec::new();
+    for (at, name) in NAMES.iter().enumerate() {
+        for (which, run) in runs.iter().enumerate() {
+            let (what, paper) = (format!("{name}, {}", run.name), PAPER[at][which]);
+            compared.push(Compared::new(what, "ms", paper, run.late_ms(at)));
+        }
+        let gain = |times: &dyn Fn(usize) -> f64| times(0) / times(2).max(0.001);
+        let ours = gain(&|which| runs[which].late_ms(at));
+        bars.push((
+            name.to_string(),
+            ours,
+            Some(gain(&|which| PAPER[at][which])),
+        ));
+    }
+    Figure {
+        name: "UniCache, table I",
+        title: "Response times over the last 100 seconds",
+        parts: vec![Part::Bars {
+            title: "Best effort by performance-aware, cut at 20".into(),
+            y: "times as fast",
+            bars: bars
+                .into_iter()
+                .map(|(name, ours, paper)| {
+                    (name, ours.min(20.0), paper.map(|paper| paper.min(20.0)))
+                })
+                .collect(),
+        }],
+        compared,
+        note: TABLE,
+    }
+}
+
+const SEVEN: &str = "Performance-aware is policyd here, not UniCache's own rule: the three are \
+    containers of one VM and are promised the response times of table I.";
+const TABLE: &str = "";

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A VM's memory that its containers share, and what cgroup v2 lets a daemon say about it.
+
+use super::{Machine, Running};
+use crate::pagecache::{Reclaimed, Refaults};
+use crate::parameters::{SECOND, SWAPPINESS, SWAPPINESS_SUM, UNITS_PER_MIB};
+use crate::random::Random;
+
+/// Memory of a VM.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    units: usize,
+    random: Random,
+}
+
+/// What a container has of the VM's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Units.
+    pub used: usize,
+    /// Units of these that are processes' memory.
+    pub anonymous: usize,
+    /// Units that came back after they were reclaimed.
+    pub refaults: Refaults,
+}
+
+impl Machine {
+    /// All containers are in one VM and share so many MiB. Whoever is too much, the kernel
+    /// reclaims from each in proportion to its size (`shrink_node_memcgs` of Linux).
+    pub fn share_memory(&mut self, mib: u64) {
+        self.shared = Some(Shared {
+            units: (mib * UNITS_PER_MIB) as usize,
+            random: Random::new(7),
+        });
+    }
+
+    /// Protects units of a container (`memory.low`), and limits it to others (`memory.high`), from
+    /// this second on.
+    pub fn limit(&mut self, second: u64, container: usize, low: usize, high: usize) {
+        self.containers[container].protected = low;
+        self.containers[container].cache.set_limit(high);
+        // The daemon's time, not the container's.
+        while let Some(reclaimed) = self.containers[container].cache.reclaim() {
+            self.evict(second * SECOND, container, reclaimed);
+        }
+    }
+
+    /// What a container has of the memory.
+    pub fn usage(&self, container: usize) -> Usage {
+        let cache = &self.containers[container].cache;
+        Usage {
+            used: cache.used(),
+            anonymous: cache.anonymous(),
+            refaults: cache.refaults(),
+        }
+    }
+
+    /// Reclaims a unit of somebody if the shared memory is full, and says whose.
+    pub(super) fn reclaim_shared(&mut self) -> Option<(usize, Reclaimed)> {
+        let shared = self.shared.as_mut()?;
+        let caches = self.containers.iter().map(|running| &running.cache);
+        if caches.map(|cache| cache.used()).sum::<usize>() <= shared.units {
+            return None;
+        }
+        let mut scans: Vec<u64> = self.containers.iter().map(Running::scan).collect();
+        if scans.iter().all(|scan| *scan == 0) {
+            // Protection is best effort.
+            let unprotected = self.containers.iter().map(|running| running.scan_above(0));
+            scans = unprotected.collect();
+        }
+        let mut at = shared.random.below(scans.iter().sum::<u64>().max(1));
+        let victim = scans.iter().position(|scan| {
+            let inside = at < *scan;
+            at = at.saturating_sub(*scan);
+            inside
+        })?;
+        let reclaimed = self.containers[victim].cache.shrink()?;
+        Some((victim, reclaimed))
+    }
+}
+
+impl Running {
+    fn scan(&self) -> u64 {
+        self.scan_above(self.protected)
+    }
+
+    /// How much of it the kernel scans, beside others: less of what can only be swapped.
+    fn scan_above(&self, protected: usize) -> u64 {
+        let (used, anonymous) = (self.cache.used() as u64, self.cache.anonymous() as u64);
+        let open = used.saturating_sub(protected as u64);
+        let files = used - anonymous;
+        let weighed = SWAPPINESS * anonymous + (SWAPPINESS_SUM - SWAPPINESS) * files;
+        // A container at its limit of protection is not scanned at all.
+        (weighed * open).checked_div(used).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::host::Mode;
+    use crate::machine::{Container, Machine};
+    use crate::parameters::{MS, UNITS_PER_MIB};
+    use crate::workload::keyvalue::KeyValue;
+    use ddcore::policy::Policy;
+
+    /// A store in memory and one in files of 16 MiB each, in a VM of 16 MiB.
+    fn vm() -> Machine {
+        let mut machine = Machine::new(16, Mode::Weighted);
+        let vm = machine.host().add_vm(100);
+        for workload in [
+            KeyValue::in_memory(16, MS, 1),
+            KeyValue::of_files(16, MS, 2),
+        ] {
+            machine.add(Container {
+                vm,
+                limit_mib: 16,
+                weight: 50,
+                policy: Policy::Fifo,
+                processors: 1,
+                threads: 4,
+                start_s: 0,
+                workload: Box::new(workload),
+            });
+        }
+        machine.share_memory(16);
+        machine
+    }
+
+    #[test]
+    fn memory_is_shared_and_never_exceeded() {
+        let mut machine = vm();
+        machine.run(60);
+        let [memory, files] = [0, 1].map(|at| machine.usage(at));
+        assert_eq!(memory.used + files.used, 16 * UNITS_PER_MIB as usize);
+        assert_eq!((memory.anonymous, files.anonymous), (memory.used, 0));
+        // The kernel would rather drop files than swap.
+        assert!(memory.used > files.used, "{memory:?} {files:?}");
+        assert!(memory.refaults.anonymous > 0 && memory.refaults.files == 0);
+        assert!(files.refaults.files > 0 && files.refaults.anonymous == 0);
+    }
+
+    #[test]
+    fn what_is_protected_stays_and_limits_hold_at_once() {
+        let mut machine = vm();
+        let all = 16 * UNITS_PER_MIB as usize;
+        machine.limit(0, 1, 12 * UNITS_PER_MIB as usize, all);
+        machine.run(120);
+        let most = machine.usage(1).used;
+        assert!(most >= 12 * UNITS_PER_MIB as usize - 1, "{most}");
+        machine.limit(120, 1, 0, 2 * UNITS_PER_MIB as usize);
+        assert_eq!(machine.usage(1).used, 2 * UNITS_PER_MIB as usize);
+        // It goes to the store, and the room to the other.
+        assert!(machine.held_mib(1) > 1.0);
+        machine.run(180);
+        assert!(machine.usage(0).used > all - most, "{most}");
+    }
+}
