@@ -94,18 +94,33 @@ impl Compared {
     }
 }
 
+/// A group of experiments.
+type Group = fn() -> Vec<Figure>;
+
+/// The longest first, so that no thread is left alone with one.
+const GROUPS: [(&str, Group); 6] = [
+    ("cooperative", cooperative::figures),
+    ("motivation", motivation::figures),
+    ("flexible", flexible::figures),
+    ("modes", modes::figures),
+    ("dynamic", dynamic::figures),
+    ("unicache", unicache::figures),
+];
+
+/// The names of the groups.
+pub fn groups() -> [&'static str; 6] {
+    GROUPS.map(|(name, _)| name)
+}
+
+/// Runs one group; nothing if there is none of this name.
+pub fn group(name: &str) -> Vec<Figure> {
+    let group = GROUPS.iter().find(|(one, _)| *one == name);
+    group.map_or(Vec::new(), |(_, run)| run())
+}
+
 /// Runs all experiments, on as many threads as there are processors.
 pub fn all() -> Vec<Figure> {
-    // The longest first, so that no thread is left alone with one.
-    let groups: [fn() -> Vec<Figure>; 6] = [
-        cooperative::figures,
-        motivation::figures,
-        flexible::figures,
-        modes::figures,
-        dynamic::figures,
-        unicache::figures,
-    ];
-    let mut all = ddsim::parallel::map(&groups, |group| group()).concat();
+    let mut all = ddsim::parallel::map(&GROUPS, |(_, run)| run()).concat();
     all.sort_by_key(|figure| ORDER.iter().position(|name| *name == figure.name));
     all
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ddpapers figures`, `ddpapers policies`: what `cargo xtask figures` runs.
+//! `ddpapers figures`, `ddpapers group`, `ddpapers policies`: what `cargo xtask figures` runs.
 
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use ddpapers::figure::report::{self, Report};
+use ddpapers::figure::{
+    self,
+    report::{self, Report},
+};
 use ddsim::{goal, table, trace};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -30,6 +33,12 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
+    /// Print the numbers of one group of experiments
+    Group {
+        /// Which
+        #[arg(value_parser = figure::groups())]
+        name: String,
+    },
     /// Print the policy table
     Policies {
         /// A block trace as CSV, packed or not
@@ -44,8 +53,25 @@ fn main() -> Result<()> {
             let trace = trace.map(|path| trace::read(&path)).transpose()?;
             report::write(&folder, &Report::run(trace.as_deref()))
         }
+        Verb::Group { name } => numbers(&name),
         Verb::Policies { trace } => policies(trace),
     }
+}
+
+fn numbers(group: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for figure in figure::group(group) {
+        writeln!(out, "{}: {}", figure.name, figure.title)?;
+        for row in &figure.compared {
+            let paper = row.paper.map_or("-".into(), |paper| format!("{paper:.2}"));
+            writeln!(
+                out,
+                "  {}: {:.2} {}, paper {paper}",
+                row.what, row.ours, row.unit
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn policies(trace: Option<PathBuf>) -> Result<()> {

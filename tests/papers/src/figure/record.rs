@@ -51,6 +51,7 @@ impl Record {
 
     /// Runs until a second, with a daemon that looks whenever it is its time.
     pub(super) fn run_with(&mut self, machine: &mut Machine, control: &mut Control, until: u64) {
+        let containers = control.containers();
         let event = |machine: &mut Machine, second: u64| {
             // The last look is the next round's first.
             for look in (second..second + STEP).step_by(INTERVAL_S as usize) {
@@ -58,7 +59,7 @@ impl Record {
                 control.look(machine, look);
             }
         };
-        self.run(machine, control.containers(), until, event);
+        self.run(machine, containers, until, event);
     }
 
     fn note(&mut self, machine: &Machine, second: u64) {
