@@ -4,6 +4,7 @@
 
 mod engine;
 mod host;
+mod policyd;
 
 use std::process::ExitCode;
 
@@ -21,11 +22,13 @@ pub(crate) struct Args {
 enum Subject {
     Engine(engine::Args),
     Host(host::Args),
+    Policyd(policyd::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.subject {
         Subject::Engine(args) => engine::run(args),
         Subject::Host(args) => host::run(args),
+        Subject::Policyd(args) => policyd::run(args),
     }
 }
