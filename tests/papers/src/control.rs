@@ -301,3 +301,100 @@ fn curve(machine: &Machine, container: usize) -> Option<(AdmissionCounters, Vec<
 }
 
 const _: () = assert!(UNIT == UNIT_PAGES * PAGE_SIZE as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ddcore::policy::Policy;
+    use ddsim::host::Mode;
+    use ddsim::machine::Container;
+    use ddsim::parameters::MS;
+    use ddsim::workload::Workload;
+    use ddsim::workload::filebench::Webserver;
+    use ddsim::workload::keyvalue::KeyValue;
+
+    const STORE_MIB: u64 = 96;
+
+    /// Two containers, and a daemon that promises them so many operations a second.
+    fn site(
+        loads: [Box<dyn Workload>; 2],
+        limit_mib: u64,
+        memory: Option<u64>,
+        promises: [f64; 2],
+    ) -> (Machine, Control) {
+        let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
+        let vm = machine.host().add_vm(100);
+        for workload in loads {
+            machine.add(Container {
+                vm,
+                limit_mib,
+                weight: 100,
+                policy: Policy::Fifo,
+                processors: 1,
+                threads: 2,
+                start_s: 0,
+                workload,
+            });
+        }
+        let default = machine.host().add_pool(vm, 1, Policy::Fifo.order());
+        if let Some(mib) = memory {
+            machine.share_memory(mib);
+        }
+        let subject = |(name, promise)| Subject {
+            name,
+            promise: (Figure::Throughput, promise),
+            start_s: 0,
+            processes_mib: 0,
+        };
+        let subjects = ["a", "b"].into_iter().zip(promises).map(subject).collect();
+        let control = Control::new(subjects, STORE_MIB, memory, default);
+        (machine, control)
+    }
+
+    fn run(machine: &mut Machine, control: Option<&mut Control>, from: u64, until: u64) {
+        let mut control = control;
+        for second in (from..until).step_by(INTERVAL_S as usize) {
+            machine.run(second);
+            if let Some(control) = &mut control {
+                control.look(machine, second);
+            }
+        }
+    }
+
+    #[test]
+    fn the_store_goes_where_it_is_lacking() {
+        let held = |promises| {
+            let loads: [Box<dyn Workload>; 2] = [
+                Box::new(Webserver::new(80, 1)),
+                Box::new(Webserver::new(80, 2)),
+            ];
+            let (mut machine, mut control) = site(loads, 8, None, promises);
+            run(&mut machine, Some(&mut control), 0, 400);
+            let weights: u32 = control.weights().iter().map(|(_, weight)| weight).sum();
+            assert_eq!(weights, 10_000, "{}", control.report());
+            [0, 1].map(|at| machine.held_mib(at))
+        };
+        let [a, b] = held([1.0, 1e6]);
+        assert!(b > 1.5 * a, "{a} {b}");
+        let [a, b] = held([1e6, 1.0]);
+        assert!(a > 1.5 * b, "{a} {b}");
+    }
+
+    /// What lives from its own memory gets that, and is not swapped any more.
+    #[test]
+    fn memory_goes_to_who_has_nothing_else() {
+        let swapped = |managed: bool| {
+            let loads: [Box<dyn Workload>; 2] = [
+                Box::new(KeyValue::in_memory(60, MS, 1)),
+                Box::new(KeyValue::of_files(150, MS, 2)),
+            ];
+            let (mut machine, mut control) = site(loads, 100, Some(100), [500.0, 1.0]);
+            run(&mut machine, managed.then_some(&mut control), 0, 600);
+            let before = machine.usage(0).refaults.anonymous;
+            run(&mut machine, managed.then_some(&mut control), 600, 900);
+            machine.usage(0).refaults.anonymous - before
+        };
+        let (without, with) = (swapped(false), swapped(true));
+        assert!(with * 4 < without, "{with} {without}");
+    }
+}
