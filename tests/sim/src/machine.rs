@@ -247,11 +247,18 @@ impl Machine {
                 now
             }
             Step::Write { file, first, units } => self.write(now, container, (file, first, units)),
-            Step::Read { file, first, units } => self.read(now, container, (file, first, units)),
+            Step::Read { file, first, units } => {
+                self.read(now, (container, thread), (file, first, units))
+            }
         }
     }
 
-    fn read(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
+    fn read(
+        &mut self,
+        now: u64,
+        (container, thread): (usize, usize),
+        (file, first, units): (u32, u32, u32),
+    ) -> u64 {
         let mut time = 0;
         let mut done = now;
         for index in first..first + units {
@@ -284,6 +291,11 @@ impl Machine {
         }
         let running = &mut self.containers[container];
         running.work.bytes += u64::from(units) * UNIT;
+        if running.recovery.is_some() && done > now {
+            // Others use the processor in so long a time.
+            running.threads[thread].steps.push_front(Step::Work(time));
+            return done;
+        }
         running.compute(done, time)
     }
 
