@@ -3,7 +3,7 @@
 //! The papers' figures and tables, replayed at their sizes.
 //!
 //! One file for each group of experiments; [`plot`] draws, [`report`] writes the page and the
-//! result. What needs the SSD tier or SLA control keeps its place, marked as missing.
+//! result. What needs the SSD tier keeps its place, marked as missing.
 
 pub mod cooperative;
 pub mod dynamic;

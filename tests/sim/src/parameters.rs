@@ -135,10 +135,10 @@ pub const CLOUDSTONE_SET_MIB: u64 = 200;
 /// Time between two requests of UniCache's clients.
 pub const THINK: u64 = 20 * MS;
 
-/// Time to make a page of Wikipedia or a query's result anew. Calibrated: the response time where
-/// the video server leaves Wikipedia nearly nothing (table I, best effort).
+/// Time to make a page of Wikipedia or a query's result anew. Its response time in table I where
+/// the video server leaves it nearly nothing (best effort), as if no read were answered then.
 pub const WIKIPEDIA_RECOVERY: u64 = 84 * MS;
-/// The same of CloudStone. The paper shows it in a plot only. This is the least it can be: the
-/// response time of table I by weights, where some of what is read is in the cache; best effort's
-/// 12 s are anomalies, the paper says.
+/// The same of CloudStone. The paper shows it in a plot only. Taken for it is the
+/// response time of table I by weights, which is no longer than that, for some of what is read is
+/// in the cache; best effort's 12 s are anomalies, the paper says.
 pub const CLOUDSTONE_RECOVERY: u64 = 400 * MS;

@@ -207,20 +207,22 @@ const STORE: &str = "store only";
 /// Bars are cut at so many times the target.
 const CUT: f64 = 3.0;
 
-fn by_target(columns: &[(&str, &Run)], targets: &[f64; 4], table: bool) -> Part {
-    let bar = |at: usize, which: usize| {
-        let (name, run) = columns[which];
-        let paper = PAPER[at][usize::from(name != STORE)] / TABLE[at];
-        let paper = Some(paper.min(CUT)).filter(|_| table);
-        let ours = (run.operations()[at] / targets[at]).min(CUT);
-        (format!("{}, {name}", NAMES[at]), ours, paper)
+/// A plot for each application.
+fn by_target(columns: &[(&str, &Run)], targets: &[f64; 4], table: bool) -> Vec<Part> {
+    let plot = |at: usize| {
+        let bar = |(name, run): &(&str, &Run)| {
+            let paper = PAPER[at][usize::from(*name != STORE)] / TABLE[at];
+            let paper = Some(paper.min(CUT)).filter(|_| table);
+            let ours = (run.operations()[at] / targets[at]).min(CUT);
+            (name.to_string(), ours, paper)
+        };
+        Part::Bars {
+            title: format!("{}: throughput by target", NAMES[at]),
+            y: "times the target, cut at 3",
+            bars: columns.iter().map(bar).collect(),
+        }
     };
-    let pairs = (0..NAMES.len()).flat_map(|at| (0..columns.len()).map(move |which| (at, which)));
-    Part::Bars {
-        title: "Throughput by target".into(),
-        y: "times the target, cut at 3",
-        bars: pairs.map(|(at, which)| bar(at, which)).collect(),
-    }
+    (0..NAMES.len()).map(plot).collect()
 }
 
 fn over_time(run: &Run) -> [Part; 2] {
@@ -269,7 +271,7 @@ fn table(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
         let paper = if *name == STORE { 2.0 } else { 4.0 };
         compared.push(Compared::new(what, "of 4", paper, run.met(targets) as f64));
     }
-    let mut parts = vec![by_target(&columns, targets, true)];
+    let mut parts = by_target(&columns, targets, true);
     let (_, ours) = columns.iter().find(|(name, _)| *name == "policyd")?;
     parts.extend(over_time(ours));
     Some(Figure {
@@ -296,7 +298,7 @@ fn thesis(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
         let what = format!("targets met, {name}");
         compared.push(Compared::new(what, "of 4", paper, run.met(targets) as f64));
     }
-    let mut parts = vec![by_target(&columns, targets, false)];
+    let mut parts = by_target(&columns, targets, false);
     let (_, ours) = columns.iter().find(|(name, _)| *name == "policyd")?;
     parts.extend(over_time(ours));
     parts.push(Part::Missing(
@@ -311,5 +313,11 @@ fn thesis(runs: &[Run], targets: &[f64; 4]) -> Option<Figure> {
     })
 }
 
-const TABLE_NOTE: &str = "";
-const THESIS_NOTE: &str = "";
+const TABLE_NOTE: &str = "Not reproduced: every division meets every target here, the host's alone \
+    too, for Redis and MySQL begin with no memory and take it as they touch it, so that the VM of \
+    6 GiB never runs short in the time that is shown and policyd has nothing to change; the \
+    paper's hold all of theirs before they are measured. Targets are the paper's in proportion to \
+    what its own division gives here, for its machine and loads are not described well enough to \
+    be as fast as ours.";
+const THESIS_NOTE: &str = "The thesis shows its results in a plot only; its text says that the last \
+    division alone met all targets. Here all do, for the reason given at table 4 of DoubleDecker.";

@@ -80,7 +80,7 @@ fn page(report: &Report) -> Result<Markup> {
                     code { "ddcore" }
                     ", the source of the kernel modules; guests, containers and the disk are a \
                      model whose parameters are in " code { "tests/sim/src/parameters.rs" }
-                    ". Sizes are the papers' own. Grey is what a paper says. Places of curves that \
+                    ". Where containers have targets, policyd's own engine decides. Sizes are the papers' own. Grey is what a paper says. Places of curves that \
                      need what is not built yet are left empty."
                 }
                 (goals(&report.goals))
