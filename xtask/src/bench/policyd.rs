@@ -26,21 +26,27 @@ const MOST_MEMORY: f64 = 20.0;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often counters go on.
 const TICK: Duration = Duration::from_secs(1);
+/// Seconds to begin with: two looks.
+const BEGIN: u64 = 10;
 /// The kernel's unit of processor time in `/proc`, the same on every kernel of x86-64.
 const USER_HZ: u64 = 100;
 
 /// What policyd costs with many containers, on this machine
 ///
 /// Runs the daemon, with its default interval, on a tree of files that look like those of cgroups
-/// and change every second. There is no module: what its answers cost is in `cargo bench --package
-/// policyd`. Leaves target/bench-policyd/result.json.
+/// and change every second; then again while others come and go. There is no module: what deciding
+/// by its answers costs is in `cargo bench --package policyd`. Leaves
+/// target/bench-policyd/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How many
     #[arg(long, default_value_t = 200)]
     containers: u64,
-    /// How many seconds are measured, after ten to begin with
-    #[arg(long, default_value_t = 60)]
+    /// How many others come and go in the second part
+    #[arg(long, default_value_t = 1000)]
+    churn: u64,
+    /// How many seconds each part takes, after ten to begin with
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Print the result as JSON
     #[arg(long)]
@@ -52,23 +58,26 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let dir = tempfile::tempdir()?;
     let mut tree = Tree::new(&dir.path().join("cgroup"), args.containers)?;
     let daemon = Daemon::start(dir.path())?;
-    tree.live(Duration::from_secs(10))?;
-    let (begin, before) = (Instant::now(), daemon.processor()?);
-    tree.live(Duration::from_secs(args.seconds))?;
-    let (took, used) = (begin.elapsed(), daemon.processor()? - before);
-    let memory = daemon.memory_mib()?;
+    tree.live(BEGIN, 0)?;
+    let quiet = daemon.cost(|| tree.live(args.seconds, 0))?;
+    let churn = daemon.cost(|| tree.live(args.seconds, args.churn))?;
 
-    let cpu = used.as_secs_f64() / took.as_secs_f64() * 100.0;
     let name = |what: &str| format!("policyd with {} containers: {what}", args.containers);
+    let coming = |what: &str| format!("{what} while {} more come and go", args.churn);
     let targets = [
-        Target::at_most(name("processor"), MOST_CPU, cpu, "% of a core"),
-        Target::at_most(name("most memory"), MOST_MEMORY, memory, "MiB"),
+        Target::at_most(name("processor"), MOST_CPU, quiet.percent, "% of a core"),
+        Target::at_most(name("most memory"), MOST_MEMORY, quiet.mib, "MiB"),
+        Target::at_most(name(&coming("most memory")), MOST_MEMORY, churn.mib, "MiB"),
     ];
     let result = json!({
         "containers": args.containers,
-        "measured_s": took.as_secs_f64(),
-        "processor_percent": cpu,
-        "memory_mib": memory,
+        "churn": args.churn,
+        "measured_s": quiet.seconds,
+        "processor_percent": quiet.percent,
+        "memory_mib": quiet.mib,
+        "churn_measured_s": churn.seconds,
+        "churn_processor_percent": churn.percent,
+        "churn_memory_mib": churn.mib,
         "targets": targets,
     });
     let folder = workspace::target().join("bench-policyd");
@@ -99,66 +108,49 @@ fn build() -> Result<()> {
     }
 }
 
-/// Files as the kernel's, of containers that read.
-struct Tree {
-    stats: Vec<File>,
-    pressures: Vec<File>,
-    tick: u64,
+/// A cgroup's files as the kernel's, of a container that reads.
+struct Cgroup {
+    folder: PathBuf,
+    number: u64,
+    stat: File,
+    pressures: [File; 2],
 }
 
-impl Tree {
-    fn new(root: &Path, containers: u64) -> Result<Self> {
-        let (mut stats, mut pressures) = (Vec::new(), Vec::new());
-        for number in 0..containers {
-            let cgroup = root.join(format!("c/{number}"));
-            fs::create_dir_all(&cgroup)?;
-            fs::write(cgroup.join("memory.current"), "1073741824\n")?;
-            let open = |name: &str| {
-                let mut options = OpenOptions::new();
-                options.create(true).truncate(false).write(true);
-                options.open(cgroup.join(name))
-            };
-            stats.push(open("memory.stat")?);
-            pressures.extend([open("memory.pressure")?, open("io.pressure")?]);
-        }
-        let mut tree = Self {
-            stats,
-            pressures,
-            tick: 0,
+impl Cgroup {
+    fn new(root: &Path, number: u64, tick: u64) -> Result<Self> {
+        let folder = root.join(format!("c/{number}"));
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("memory.current"), "1073741824\n")?;
+        let open = |name: &str| {
+            let mut options = OpenOptions::new();
+            options.create(true).truncate(false).write(true);
+            options.open(folder.join(name))
         };
-        tree.write()?;
-        Ok(tree)
-    }
-
-    /// Lets counters go on for so long.
-    fn live(&mut self, time: Duration) -> Result<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            thread::sleep(TICK);
-            self.tick += 1;
-            self.write()?;
-        }
-        Ok(())
+        let mut cgroup = Self {
+            stat: open("memory.stat")?,
+            pressures: [open("memory.pressure")?, open("io.pressure")?],
+            folder,
+            number,
+        };
+        cgroup.write(tick)?;
+        Ok(cgroup)
     }
 
     /// Numbers are of one length, so that no reader ever finds a part of a file.
-    fn write(&mut self) -> Result<()> {
-        let tick = self.tick;
+    fn write(&mut self, tick: u64) -> Result<()> {
         // What a container has beside these, as many lines as the kernel writes.
         let others: String = (0..50)
             .map(|at| format!("other_{at:02} {tick:012}\n"))
             .collect();
-        for (number, file) in (1..).zip(&mut self.stats) {
-            let refaults: u64 = number * tick;
-            file.rewind()?;
-            write!(
-                file,
-                "anon 268435456\nfile 805306368\nshmem 0\n{others}\
-                 workingset_refault_anon 0\nworkingset_refault_file {refaults:012}\n"
-            )?;
-        }
-        for (number, file) in (1..).zip(&mut self.pressures) {
-            let total: u64 = number * tick * 1_000;
+        let refaults = self.number * tick;
+        self.stat.rewind()?;
+        write!(
+            self.stat,
+            "anon 268435456\nfile 805306368\nshmem 0\n{others}\
+             workingset_refault_anon 0\nworkingset_refault_file {refaults:012}\n"
+        )?;
+        let total = refaults * 1_000;
+        for file in &mut self.pressures {
             file.rewind()?;
             for kind in ["some", "full"] {
                 writeln!(
@@ -169,6 +161,61 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// Cgroups that stay, and others.
+struct Tree {
+    root: PathBuf,
+    lasting: Vec<Cgroup>,
+    passing: Vec<Cgroup>,
+    tick: u64,
+    /// Numbers that were given to cgroups.
+    numbers: u64,
+}
+
+impl Tree {
+    fn new(root: &Path, containers: u64) -> Result<Self> {
+        let lasting = (0..containers).map(|number| Cgroup::new(root, number, 0));
+        Ok(Self {
+            root: root.into(),
+            lasting: lasting.collect::<Result<_>>()?,
+            passing: Vec::new(),
+            tick: 0,
+            numbers: containers,
+        })
+    }
+
+    /// Lets counters go on for so many seconds, in which so many more come, each to go a second
+    /// later.
+    fn live(&mut self, seconds: u64, churn: u64) -> Result<()> {
+        let last = self.numbers + churn;
+        for left in (0..seconds).rev() {
+            thread::sleep(TICK);
+            self.tick += 1;
+            for cgroup in self.passing.drain(..) {
+                fs::remove_dir_all(cgroup.folder)?;
+            }
+            let come = (last - self.numbers) / (left + 1);
+            for number in self.numbers..self.numbers + come {
+                let cgroup = Cgroup::new(&self.root, number, self.tick)?;
+                self.passing.push(cgroup);
+            }
+            self.numbers += come;
+            for cgroup in &mut self.lasting {
+                cgroup.write(self.tick)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the daemon took.
+struct Cost {
+    seconds: f64,
+    /// Of a core.
+    percent: f64,
+    /// The most it has had so far.
+    mib: f64,
 }
 
 /// The daemon, until it is dropped.
@@ -214,6 +261,19 @@ impl Daemon {
                 return Ok(daemon);
             }
         }
+    }
+
+    /// What it takes while something is done.
+    fn cost(&self, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
+        let (begin, before) = (Instant::now(), self.processor()?);
+        work()?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let used = self.processor()?.saturating_sub(before).as_secs_f64();
+        Ok(Cost {
+            seconds,
+            percent: used / seconds * 100.0,
+            mib: self.memory_mib()?,
+        })
     }
 
     /// Time of processors that all its threads have had.
