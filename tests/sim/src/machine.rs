@@ -11,7 +11,7 @@ mod memory;
 pub use memory::Usage;
 
 use crate::host::{Host, Mode, PoolId};
-use crate::page::Page;
+use crate::page::{Page, PageMap};
 use crate::pagecache::{PageCache, Reclaimed};
 use crate::parameters::{
     BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNITS_PER_MIB, WRITE_MERGE,
@@ -73,6 +73,8 @@ struct Running {
     recovery: Option<u64>,
     /// Units that reclaim for others leave (`memory.low`).
     protected: usize,
+    /// Units of processes' memory that were swapped out.
+    swapped: PageMap<()>,
 }
 
 #[derive(Default)]
@@ -150,6 +152,7 @@ impl Machine {
             curve: None,
             recovery: None,
             protected: 0,
+            swapped: PageMap::default(),
         });
         self.disk.push(Queue::default());
         for thread in 0..container.threads {
@@ -161,13 +164,14 @@ impl Machine {
 
     /// Runs until this second.
     pub fn run(&mut self, until_s: u64) {
-        while let Some(Reverse((now, container, thread))) = self.queue.pop() {
+        while let Some(&Reverse((now, container, thread))) = self.queue.peek() {
             if now >= until_s * SECOND {
-                self.queue.push(Reverse((now, container, thread)));
                 return;
             }
             let then = self.step(now, container, thread);
-            self.queue.push(Reverse((then, container, thread)));
+            if let Some(mut first) = self.queue.peek_mut() {
+                *first = Reverse((then, container, thread));
+            }
         }
     }
 
@@ -269,7 +273,7 @@ impl Machine {
                 continue;
             }
             running.work.missed_units += 1;
-            let anonymous = file & ANONYMOUS != 0;
+            let anonymous = page.is_anonymous();
             let hit = !anonymous && self.host.take(running.pool.vm, page);
             if !anonymous {
                 let name = Name::of(&page.key());
@@ -280,6 +284,8 @@ impl Machine {
             }
             if hit {
                 time += GET;
+            } else if anonymous && running.swapped.remove(&page).is_none() {
+                // Never touched before: zeros, from nowhere.
             } else {
                 running.work.disk_units += 1;
                 done = match running.recovery {
@@ -300,6 +306,11 @@ impl Machine {
     }
 
     fn write(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
+        if file & ANONYMOUS != 0 {
+            // The same as a read: it may have to come from the swap, and is written there when it
+            // leaves.
+            return self.read(now, (container, 0), (file, first, units));
+        }
         let mut time = 0;
         for index in first..first + units {
             let running = &mut self.containers[container];
@@ -338,9 +349,14 @@ impl Machine {
     fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
         if reclaimed.dirty {
             self.store(now, container, 1);
-            return 0;
         }
         let running = &mut self.containers[container];
+        if reclaimed.page.is_anonymous() {
+            running.swapped.insert(reclaimed.page, ());
+        }
+        if reclaimed.dirty {
+            return 0;
+        }
         let name = Name::of(&reclaimed.page.key());
         if let Some(curve) = &mut running.curve {
             curve.left(name.page);

@@ -68,6 +68,9 @@ pub const DOCUMENT: u64 = 3_300 * US;
 /// The same of a relational database (MySQL: its best in table 4 is 133 a second).
 pub const RELATIONAL: u64 = 7_500 * US;
 
+/// Records in a unit: YCSB's are of ten fields of a hundred bytes and a key.
+pub const RECORDS: u32 = 15;
+
 /// What Table 1 of DoubleDecker says the web server's processes hold: 88.9 MiB of its limit.
 pub const WEB_ANONYMOUS_MIB: u64 = 89;
 

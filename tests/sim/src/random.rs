@@ -45,7 +45,12 @@ impl Random {
 pub struct Zipf {
     sums: Vec<f64>,
     order: Vec<u32>,
+    /// Where to look for each part of [`GUIDES`].
+    guide: Vec<u32>,
 }
+
+/// A power of two, so that parts of the sum are rounded like what is looked for.
+const GUIDES: u32 = 1 << 12;
 
 impl Zipf {
     /// `count` numbers; the n-th most popular is `n.powf(exponent)` times rarer than the first.
@@ -59,8 +64,35 @@ impl Zipf {
         for at in (1..order.len()).rev() {
             order.swap(at, random.below(at as u64 + 1) as usize);
         }
+        Self::with(sums.collect(), order)
+    }
+
+    /// Numbers of places, each with `each` things, whose popularity obeys the law: the popular ones
+    /// are where chance puts them, so places differ less than things do.
+    pub fn of_places(places: u32, each: u32, exponent: f64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut sums = vec![0.0; places as usize];
+        for rank in 1..=u64::from(places) * u64::from(each) {
+            let place = random.below(u64::from(places)) as usize;
+            sums[place] += (rank as f64).powf(-exponent);
+        }
+        let mut total = 0.0;
+        for sum in &mut sums {
+            total += *sum;
+            *sum = total;
+        }
+        Self::with(sums, (0..places).collect())
+    }
+
+    fn with(sums: Vec<f64>, order: Vec<u32>) -> Self {
+        let total = sums.last().copied().unwrap_or_default();
+        let begin = |part| {
+            let wanted = f64::from(part) / f64::from(GUIDES) * total;
+            sums.partition_point(|sum| *sum <= wanted) as u32
+        };
         Self {
-            sums: sums.collect(),
+            guide: (0..=GUIDES).map(begin).collect(),
+            sums,
             order,
         }
     }
@@ -68,8 +100,11 @@ impl Zipf {
     /// The next number.
     pub fn next(&self, random: &mut Random) -> u32 {
         let total = self.sums.last().copied().unwrap_or_default();
-        let wanted = random.unit() * total;
-        let rank = self.sums.partition_point(|sum| *sum <= wanted);
+        let unit = random.unit();
+        let part = (unit * f64::from(GUIDES)) as usize;
+        let [first, last] = [part, part + 1].map(|at| self.guide[at] as usize);
+        let near = &self.sums[first..last];
+        let rank = first + near.partition_point(|sum| *sum <= unit * total);
         self.order[rank.min(self.order.len() - 1)]
     }
 }
@@ -92,5 +127,19 @@ mod tests {
         let hits = (0..10_000).filter(|_| zipf.next(&mut random) == top);
         // One of the 1000th harmonic number, 7.49.
         assert!((1200..1500).contains(&hits.count()));
+    }
+
+    #[test]
+    fn places_of_many_things_differ_less() {
+        // Part of 20 000 that the less popular half of 1000 numbers gets.
+        let cold = |zipf: Zipf| {
+            let mut random = Random::new(3);
+            let mut counts = vec![0; 1000];
+            (0..20_000).for_each(|_| counts[zipf.next(&mut random) as usize] += 1);
+            counts.sort_unstable();
+            counts.iter().take(500).sum::<u32>()
+        };
+        let [alone, many] = [1, 16].map(|each| cold(Zipf::of_places(1000, each, 0.99, 1)));
+        assert!(many > 2 * alone, "{many} {alone}");
     }
 }

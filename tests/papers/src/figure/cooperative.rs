@@ -94,13 +94,16 @@ fn machine(limits: [u64; 4], weights: [u32; 4]) -> (Machine, usize) {
     let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
     let vm = machine.host().add_vm(100);
     let loads: [(Box<dyn Workload>, usize); 4] = [
-        (Box::new(KeyValue::of_files(MONGO_SET_MIB, DOCUMENT, 2)), 4),
         (
-            Box::new(KeyValue::in_memory(MYSQL_SET_MIB, RELATIONAL, 4)),
+            Box::new(KeyValue::of_files(MONGO_SET_MIB, DOCUMENT, 2).loaded(2)),
+            4,
+        ),
+        (
+            Box::new(KeyValue::in_memory(MYSQL_SET_MIB, RELATIONAL, 4).loaded(4)),
             2,
         ),
         (
-            Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3)),
+            Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3).loaded(3)),
             1,
         ),
         (Box::new(Webserver::new(WEB_SET_MIB, 1)), 8),

@@ -125,17 +125,17 @@ fn five() -> Figure {
         ("Webserver", || Box::new(Webserver::new(WEB_SET_MIB, 1)), 8),
         (
             "MongoDB",
-            || Box::new(KeyValue::of_files(MONGO_SET_MIB, DOCUMENT, 2)),
+            || Box::new(KeyValue::of_files(MONGO_SET_MIB, DOCUMENT, 2).loaded(2)),
             8,
         ),
         (
             "Redis",
-            || Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3)),
+            || Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3).loaded(3)),
             1,
         ),
         (
             "MySQL",
-            || Box::new(KeyValue::in_memory(MYSQL_SET_MIB, RELATIONAL, 4)),
+            || Box::new(KeyValue::in_memory(MYSQL_SET_MIB, RELATIONAL, 4).loaded(4)),
             4,
         ),
     ];

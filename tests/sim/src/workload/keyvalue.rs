@@ -2,18 +2,27 @@
 
 //! Key-value stores under YCSB: Zipf's popularity, exponent 0.99, over records in files or in the
 //! memory of a process.
+//!
+//! [`KeyValue::loaded`] is as YCSB does it: a load phase inserts all records, of 1 KB each, in the
+//! order of a hash, so that each place holds popular ones and others; then requests begin.
 
 use super::{ANONYMOUS, Step, Workload};
-use crate::parameters::UNITS_PER_MIB;
+use crate::parameters::{RECORDS, SECOND, UNITS_PER_MIB};
 use crate::random::{Random, Zipf};
 
 /// Units of one file of a database.
 const FILE: u32 = 4096;
 
+/// YCSB's constant.
+const EXPONENT: f64 = 0.99;
+
 /// A store.
 #[derive(Debug)]
 pub struct KeyValue {
     zipf: Zipf,
+    units: u32,
+    /// Units that the load phase has still to write.
+    unloaded: u32,
     work: u64,
     anonymous: bool,
     writes: f64,
@@ -23,8 +32,11 @@ pub struct KeyValue {
 impl KeyValue {
     /// A store over `mib` MiB of files, as MongoDB's; `work` nanoseconds for an operation.
     pub fn of_files(mib: u64, work: u64, seed: u64) -> Self {
+        let units = (mib * UNITS_PER_MIB) as u32;
         Self {
-            zipf: Zipf::new((mib * UNITS_PER_MIB) as u32, 0.99, seed),
+            zipf: Zipf::new(units, EXPONENT, seed),
+            units,
+            unloaded: 0,
             work,
             anonymous: false,
             writes: 0.05,
@@ -41,6 +53,15 @@ impl KeyValue {
         }
     }
 
+    /// A store that is filled first, with records where a hash puts them. Threads but the first
+    /// wait for that.
+    #[must_use]
+    pub fn loaded(mut self, seed: u64) -> Self {
+        self.zipf = Zipf::of_places(self.units, RECORDS, EXPONENT, seed);
+        self.unloaded = self.units;
+        self
+    }
+
     /// A store that is only read, by clients that wait `think` nanoseconds between requests.
     #[must_use]
     pub const fn read_slowly(mut self, think: u64) -> Self {
@@ -51,9 +72,21 @@ impl KeyValue {
 }
 
 impl Workload for KeyValue {
-    fn next(&mut self, _thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
-        let unit = self.zipf.next(random);
+    fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
         let kind = if self.anonymous { ANONYMOUS } else { 0 };
+        if self.unloaded > 0 {
+            steps.push(match thread {
+                0 => {
+                    let first = self.units - self.unloaded;
+                    let count = self.unloaded.min(UNITS_PER_MIB as u32);
+                    self.unloaded -= count;
+                    Step::write((first / FILE) | kind, first % FILE, count)
+                }
+                _ => Step::Wait(SECOND),
+            });
+            return;
+        }
+        let unit = self.zipf.next(random);
         let file = (unit / FILE) | kind;
         if self.think > 0 {
             steps.push(Step::Wait(self.think));
@@ -64,5 +97,33 @@ impl Workload for KeyValue {
         } else {
             steps.push(Step::read(file, unit % FILE, 1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_written_once_and_then_read() {
+        let mut store = KeyValue::in_memory(3, 1, 1).loaded(1);
+        let (mut random, mut steps) = (Random::new(1), Vec::new());
+        for _ in 0..3 {
+            store.next(1, &mut random, &mut steps);
+            assert_eq!(steps, [Step::Wait(SECOND)]);
+            steps.clear();
+            store.next(0, &mut random, &mut steps);
+            assert!(matches!(
+                steps[..],
+                [Step::Write {
+                    file: ANONYMOUS,
+                    units: 64,
+                    ..
+                }]
+            ));
+            steps.clear();
+        }
+        store.next(0, &mut random, &mut steps);
+        assert!(matches!(steps[..], [Step::Work(1), Step::Read { .. }]));
     }
 }
