@@ -11,8 +11,8 @@ use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
 use ddsim::parallel;
 use ddsim::parameters::{
-    COOPERATIVE_VM_MIB, DOCUMENT, KEY_VALUE, MONGO_SET_MIB, MYSQL_SET_MIB, REDIS_SET_MIB,
-    RELATIONAL, WEB_ANONYMOUS_MIB, WEB_SET_MIB,
+    COOPERATIVE_VM_MIB, COOPERATIVE_WEB_SET_MIB, DOCUMENT, KEY_VALUE, MONGO_SET_MIB, MYSQL_SET_MIB,
+    REDIS_SET_MIB, RELATIONAL, WEB_ANONYMOUS_MIB,
 };
 use ddsim::workload::Workload;
 use ddsim::workload::filebench::Webserver;
@@ -51,8 +51,8 @@ const BY_HAND: [u32; 4] = [20, 0, 0, 80];
 const TRIED: [u32; 6] = [0, 20, 40, 60, 80, 100];
 
 const STORE_MIB: u64 = 2_048;
-const FROM: u64 = 900;
-const UNTIL: u64 = 1_200;
+const FROM: u64 = 600;
+const UNTIL: u64 = 900;
 
 /// Who divides what.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +106,10 @@ fn machine(limits: [u64; 4], weights: [u32; 4]) -> (Machine, usize) {
             Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3).loaded(3)),
             1,
         ),
-        (Box::new(Webserver::new(WEB_SET_MIB, 1)), 8),
+        (
+            Box::new(Webserver::new(COOPERATIVE_WEB_SET_MIB, 1).made_first()),
+            8,
+        ),
     ];
     for (at, (workload, threads)) in loads.into_iter().enumerate() {
         let fixed = if at == WEB { WEB_ANONYMOUS_MIB } else { 0 };

@@ -44,6 +44,8 @@ pub struct Webserver {
     files: Files,
     served: u32,
     log: u32,
+    /// Files that have still to be made.
+    unmade: usize,
 }
 
 impl Webserver {
@@ -53,12 +55,37 @@ impl Webserver {
             files: Files::new(1, mib, &mut Random::new(seed)),
             served: 0,
             log: 0,
+            unmade: 0,
         }
+    }
+
+    /// The same, after all files were made (Filebench's `prealloc`). Threads but the first wait
+    /// for that.
+    #[must_use]
+    pub const fn made_first(mut self) -> Self {
+        self.unmade = self.files.units.len();
+        self
+    }
+
+    fn make(&mut self, thread: usize, steps: &mut Vec<Step>) {
+        if thread > 0 {
+            steps.push(Step::Wait(SECOND));
+            return;
+        }
+        let from = self.unmade.saturating_sub(UNITS_PER_MIB as usize);
+        let files = (self.files.first..).zip(&self.files.units);
+        let next = files.skip(from).take(self.unmade - from);
+        steps.extend(next.map(|(file, units)| Step::write(file, 0, u32::from(*units))));
+        self.unmade = from;
     }
 }
 
 impl Workload for Webserver {
-    fn next(&mut self, _thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
+    fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
+        if self.unmade > 0 {
+            self.make(thread, steps);
+            return;
+        }
         let (file, units) = self.files.pick(random);
         steps.push(Step::Work(SERVE));
         steps.push(Step::read(file, 0, units));
@@ -218,5 +245,36 @@ impl Workload for Video {
         steps.push(Step::Work(STREAM));
         steps.push(Step::read(*video, *at, count));
         *at += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_made_once_before_any_is_served() {
+        let mut server = Webserver::new(4, 1).made_first();
+        let (mut random, mut steps) = (Random::new(1), Vec::new());
+        server.next(1, &mut random, &mut steps);
+        assert_eq!(steps, [Step::Wait(SECOND)]);
+        let mut made = Vec::new();
+        loop {
+            steps.clear();
+            server.next(0, &mut random, &mut steps);
+            if steps.contains(&Step::Work(SERVE)) {
+                break;
+            }
+            made.append(&mut steps);
+        }
+        let units = |step: &Step| match step {
+            Step::Write { units, .. } => *units,
+            other => panic!("{other:?}"),
+        };
+        assert!(made.iter().map(units).sum::<u32>() >= 4 * UNITS_PER_MIB as u32);
+        let files = made.len();
+        made.sort_by_key(|step| format!("{step:?}"));
+        made.dedup();
+        assert_eq!((made.len(), server.files.units.len()), (files, files));
     }
 }
