@@ -3,6 +3,7 @@
 //! `bench policyd`: what the daemon costs with many containers.
 
 use std::{
+    env,
     fs::{self, File, OpenOptions},
     io::{Seek as _, Write as _},
     os::unix::net::UnixDatagram,
@@ -14,7 +15,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use ddlab::{Target, report};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{progress, workspace};
 
@@ -54,13 +55,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    progress::step("build policyd", build)?;
+    let program = progress::step("build policyd", build)?;
     let dir = tempfile::tempdir()?;
     let mut tree = Tree::new(&dir.path().join("cgroup"), args.containers)?;
-    let daemon = Daemon::start(dir.path())?;
+    let daemon = Daemon::start(&program, dir.path())?;
     tree.live(BEGIN, 0)?;
+    daemon.knows(args.containers)?;
     let quiet = daemon.cost(|| tree.live(args.seconds, 0))?;
     let churn = daemon.cost(|| tree.live(args.seconds, args.churn))?;
+    tree.settle()?;
+    daemon.knows(args.containers)?;
 
     let name = |what: &str| format!("policyd with {} containers: {what}", args.containers);
     let coming = |what: &str| format!("{what} while {} more come and go", args.churn);
@@ -95,15 +99,18 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn build() -> Result<()> {
+/// Builds the daemon; returns where it is.
+fn build() -> Result<PathBuf> {
+    let dir = env::var_os("CARGO_TARGET_DIR").map_or_else(workspace::target, PathBuf::from);
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(workspace::top());
     let status = command
+        .current_dir(workspace::top())
         .args(["build", "--quiet", "--release", "--package", "policyd"])
+        .env("CARGO_TARGET_DIR", &dir)
         .status()
         .context("cannot run cargo")?;
     match status.success() {
-        true => Ok(()),
+        true => Ok(dir.join("release/policyd")),
         false => bail!("policyd was not built ({status})"),
     }
 }
@@ -192,9 +199,7 @@ impl Tree {
         for left in (0..seconds).rev() {
             thread::sleep(TICK);
             self.tick += 1;
-            for cgroup in self.passing.drain(..) {
-                fs::remove_dir_all(cgroup.folder)?;
-            }
+            self.settle()?;
             let come = (last - self.numbers) / (left + 1);
             for number in self.numbers..self.numbers + come {
                 let cgroup = Cgroup::new(&self.root, number, self.tick)?;
@@ -204,6 +209,14 @@ impl Tree {
             for cgroup in &mut self.lasting {
                 cgroup.write(self.tick)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Removes what does not stay.
+    fn settle(&mut self) -> Result<()> {
+        for cgroup in self.passing.drain(..) {
+            fs::remove_dir_all(cgroup.folder)?;
         }
         Ok(())
     }
@@ -220,13 +233,15 @@ struct Cost {
 
 /// The daemon, until it is dropped.
 struct Daemon {
+    program: PathBuf,
+    socket: PathBuf,
     child: Child,
     proc: PathBuf,
 }
 
 impl Daemon {
     /// Starts it, and waits until it has seen everything once.
-    fn start(dir: &Path) -> Result<Self> {
+    fn start(program: &Path, dir: &Path) -> Result<Self> {
         let file = dir.join("policyd.toml");
         let path = |name: &str| dir.join(name).display().to_string();
         fs::write(
@@ -242,7 +257,7 @@ impl Daemon {
         let address = dir.join("notify");
         let manager = UnixDatagram::bind(&address)?;
         manager.set_read_timeout(Some(PATIENCE))?;
-        let child = Command::new(workspace::target().join("release/policyd"))
+        let child = Command::new(program)
             .args(["run", "--config"])
             .arg(&file)
             .env("NOTIFY_SOCKET", &address)
@@ -250,7 +265,12 @@ impl Daemon {
             .spawn()
             .context("cannot start policyd")?;
         let proc = PathBuf::from(format!("/proc/{}", child.id()));
-        let daemon = Self { child, proc };
+        let daemon = Self {
+            program: program.into(),
+            socket: dir.join("socket"),
+            child,
+            proc,
+        };
         let mut buffer = [0; 4096];
         loop {
             let length = manager
@@ -260,6 +280,29 @@ impl Daemon {
             if text.lines().any(|line| line == "READY=1") {
                 return Ok(daemon);
             }
+        }
+    }
+
+    /// Waits until it says that it has measured so many containers, and none beside them: figures
+    /// of a daemon that does nothing are worth nothing.
+    fn knows(&self, containers: u64) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let output = Command::new(&self.program)
+                .args(["explain", "--json", "--socket"])
+                .arg(&self.socket)
+                .output()?;
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let known = report["containers"].as_array();
+            let known = known.map_or(&[][..], Vec::as_slice);
+            let measured = |one: &Value| one["memory_bytes"].as_u64() > Some(0);
+            if known.len() as u64 == containers && known.iter().all(measured) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("policyd knows {} containers of {containers}", known.len());
+            }
+            thread::sleep(TICK);
         }
     }
 
