@@ -71,6 +71,10 @@ pub const RELATIONAL: u64 = 7_500 * US;
 /// Records in a unit: YCSB's are of ten fields of a hundred bytes and a key.
 pub const RECORDS: u32 = 15;
 
+/// Threads of a YCSB client: its default. With one, the numbers of operations above are those of
+/// the paper, whatever processors a container has.
+pub const YCSB_THREADS: usize = 1;
+
 /// What Table 1 of DoubleDecker says the web server's processes hold: 88.9 MiB of its limit.
 pub const WEB_ANONYMOUS_MIB: u64 = 89;
 

@@ -12,7 +12,7 @@ use ddsim::machine::{Container, Machine};
 use ddsim::parallel;
 use ddsim::parameters::{
     COOPERATIVE_VM_MIB, COOPERATIVE_WEB_SET_MIB, DOCUMENT, KEY_VALUE, MONGO_SET_MIB, MYSQL_SET_MIB,
-    REDIS_SET_MIB, RELATIONAL, WEB_ANONYMOUS_MIB,
+    REDIS_SET_MIB, RELATIONAL, WEB_ANONYMOUS_MIB, YCSB_THREADS,
 };
 use ddsim::workload::Workload;
 use ddsim::workload::filebench::Webserver;
@@ -96,15 +96,15 @@ fn machine(limits: [u64; 4], weights: [u32; 4]) -> (Machine, usize) {
     let loads: [(Box<dyn Workload>, usize); 4] = [
         (
             Box::new(KeyValue::of_files(MONGO_SET_MIB, DOCUMENT, 2).loaded(2)),
-            4,
+            YCSB_THREADS,
         ),
         (
             Box::new(KeyValue::in_memory(MYSQL_SET_MIB, RELATIONAL, 4).loaded(4)),
-            2,
+            YCSB_THREADS,
         ),
         (
             Box::new(KeyValue::in_memory(REDIS_SET_MIB, KEY_VALUE, 3).loaded(3)),
-            1,
+            YCSB_THREADS,
         ),
         (
             Box::new(Webserver::new(COOPERATIVE_WEB_SET_MIB, 1).made_first()),

@@ -277,9 +277,10 @@ const SEVEN: &str = "Performance-aware is policyd's engine here, not UniCache's 
 const TABLE: &str = "UniCache has no targets: its rule makes miss rate times recovery time equal. \
     policyd needs some, and they were chosen with the paper's outcome known: each is promised the \
     part of its response time by weights here that it has by weights in the paper (Wikipedia and \
-    videos all of it, CloudStone 0.425). The paper's milliseconds themselves were tried before and \
-    ask for nothing, for ours are shorter. So this shows that policyd comes near what it is told, \
-    not that it would have told itself the same. Ours are shorter where objects are made anew, for \
+    videos all of it, CloudStone 0.425). The paper's milliseconds themselves would ask \
+    for nothing of the first two, whose are shorter here, and for more than any store can give of \
+    the third. So this shows what policyd does when it is told, not that it would have told itself \
+    the same; it does not reach all of what CloudStone is promised. Ours are shorter where objects are made anew, for \
     a request reads one object and the guests keep some themselves; CloudStone's anomalies (12 s) \
     are not modelled. The video server's do not depend on the store, for its videos are ten times \
     larger than that. policyd gives CloudStone most, and Wikipedia less than by weights, so it is \
