@@ -86,10 +86,12 @@ fn simulate(dir: &Path, trace: Option<&Path>) -> Result<()> {
 /// Runs cargo on the simulator. It is a program of its own, for it has to be optimised.
 fn cargo(verb: &str, arguments: &[OsString]) -> Result<()> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .current_dir(workspace::top())
-        .arg(verb)
-        .args(["--quiet", "--release", "--package", "ddpapers"]);
+    command.current_dir(workspace::top()).arg(verb).args([
+        "--quiet",
+        "--release",
+        "--package",
+        "ddpapers",
+    ]);
     if !arguments.is_empty() {
         command.arg("--").args(arguments);
     }

@@ -13,10 +13,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
-    (
-        "ddpapers",
-        &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"],
-    ),
+    ("ddpapers", &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[]),
     ("ddhelper", &["ddabi", "ddagent"]),
