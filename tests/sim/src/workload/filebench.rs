@@ -62,7 +62,7 @@ impl Webserver {
     /// The same, after all files were made (Filebench's `prealloc`). Threads but the first wait
     /// for that.
     #[must_use]
-    pub const fn made_first(mut self) -> Self {
+    pub fn made_first(mut self) -> Self {
         self.unmade = self.files.units.len();
         self
     }
