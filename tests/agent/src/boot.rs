@@ -26,7 +26,7 @@ const INIT: &str = "/sbin/init";
 /// Mounts the root image with a writable layer over it and our files at
 /// `/opt/dd`, and starts this program again in there. With `dd.debian` on the
 /// command line, the disk of that name lies over the root image, and its init
-/// is started instead.
+/// is started instead; with `dd.debian=layer` only its files are there.
 pub(crate) fn find_root() -> Result<()> {
     for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(target)?;
@@ -37,14 +37,14 @@ pub(crate) fn find_root() -> Result<()> {
     let root = wait_for_disk("root")?;
     let opt = wait_for_disk("opt")?;
     plain_mount(&root, "/lower", "erofs", MountFlags::RDONLY, "")?;
-    let debian = system::parameter("dd.debian").is_some();
+    let debian = system::parameter("dd.debian");
     let lower = match debian {
-        true => {
+        Some(_) => {
             let disk = wait_for_disk("debian")?;
             plain_mount(&disk, "/debian", "erofs", MountFlags::RDONLY, "")?;
             "/debian:/lower"
         }
-        false => "/lower",
+        None => "/lower",
     };
     plain_mount("tmpfs", "/layer", "tmpfs", MountFlags::empty(), "mode=755")?;
     for dir in ["/layer/upper", "/layer/work"] {
@@ -62,9 +62,9 @@ pub(crate) fn find_root() -> Result<()> {
     mount_move(".", "/").context("cannot move the root")?;
     chroot(".").context("cannot enter the root")?;
     chdir("/")?;
-    let (program, arguments): (_, &[&str]) = match debian {
-        true => (INIT, &[]),
-        false => (SELF, &["serve"]),
+    let (program, arguments): (_, &[&str]) = match debian.as_deref() {
+        Some("") => (INIT, &[]),
+        _ => (SELF, &["serve"]),
     };
     let error = process::Command::new(program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {program}"))

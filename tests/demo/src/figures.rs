@@ -14,7 +14,10 @@ pub(crate) use experiment::Experiment;
 use anyhow::Result;
 use ddlab::{Context, Lab, Scenario, Target};
 
-use crate::recorder::{Audience, Nobody};
+use crate::{
+    recorder::{Audience, Nobody},
+    table_4,
+};
 
 /// A way to make an experiment.
 type Make = fn(&Lab, Box<dyn Audience>) -> Result<Experiment>;
@@ -44,6 +47,7 @@ pub fn scenarios() -> &'static [Scenario] {
             quick: false,
             run: |context| record(context, vms::run),
         },
+        table_4::SCENARIO,
     ]
 }
 

@@ -7,6 +7,8 @@
 //! experiments with weights that change, scaled down, for the test suite; each
 //! leaves its curves beside its logs.
 //!
+//! [`table_4`] is the paper's experiment with targets, on real servers.
+//!
 //! [`bench`] compares the ways to spend a host's memory on its guests' files.
 //!
 //! - [`plan`]: what runs where; [`site`]: VMs brought up by a plan;
@@ -29,6 +31,7 @@ mod report;
 mod sampler;
 mod site;
 mod step;
+mod table_4;
 
 pub use demo::{Options, run};
 pub use figures::scenarios;

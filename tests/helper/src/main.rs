@@ -2,6 +2,7 @@
 
 //! The program: one verb for each thing scenarios need done inside a machine.
 
+mod ask;
 mod files;
 mod kexec;
 mod rules;
@@ -18,6 +19,7 @@ use ddagent::qmp;
 use ddhelper::churn::Plan;
 
 use crate::{
+    ask::AskArguments,
     rules::RuleArguments,
     torture::{DisturbArguments, TortureArguments},
 };
@@ -41,6 +43,8 @@ enum Verb {
     },
     /// Drop caches, reclaim, freeze and unmount beside a torture, until killed
     TortureDisturb(DisturbArguments),
+    /// Ask a service at a pace and publish how many answers came, until killed
+    Ask(AskArguments),
     /// Give one command (JSON) to a VMM and print its answer
     Qmp {
         /// Its socket
@@ -99,6 +103,7 @@ fn main() -> Result<()> {
         Verb::Torture(arguments) => torture::torture(&arguments),
         Verb::TortureModels { dir, files } => torture::models(&dir, files),
         Verb::TortureDisturb(arguments) => torture::disturb(&arguments),
+        Verb::Ask(arguments) => match ask::ask(&arguments)? {},
         Verb::Qmp { socket, command } => {
             let answer = qmp::command(&socket, &command)
                 .with_context(|| format!("cannot ask {}", socket.display()))?;

@@ -47,9 +47,8 @@ pub struct GuestConfig {
     pub cgroup: Option<String>,
     /// Whether the VMM takes all of the guest's memory at its start.
     pub populated: bool,
-    /// Whether it is a whole Debian with systemd as PID 1; the lab must have
-    /// its image.
-    pub debian: bool,
+    /// What it runs beside the agent.
+    pub system: System,
     /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
     /// `terminal` of its directory in L1.
     pub terminal: bool,
@@ -57,6 +56,18 @@ pub struct GuestConfig {
     pub kernel_args: Vec<String>,
     /// Added to the VMM's arguments.
     pub vmm_args: Vec<String>,
+}
+
+/// What a guest runs beside the agent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum System {
+    /// The tools of every test machine; the agent is PID 1.
+    #[default]
+    Small,
+    /// The same with the programs of a whole Debian; the lab must have its image.
+    Servers,
+    /// A whole Debian, systemd is PID 1; the lab must have its image.
+    Debian,
 }
 
 /// A disk and how the VMM runs it.
@@ -77,7 +88,7 @@ impl GuestConfig {
             disks: Vec::new(),
             cgroup: None,
             populated: false,
-            debian: false,
+            system: System::Small,
             terminal: false,
             kernel_args: Vec::new(),
             vmm_args: Vec::new(),
@@ -141,7 +152,15 @@ impl GuestConfig {
     /// [`crate::Context::debian_lab`].
     #[must_use]
     pub fn debian(mut self) -> Self {
-        self.debian = true;
+        self.system = System::Debian;
+        self
+    }
+
+    /// Gives it a whole Debian's programs, and no init but the agent: it is there much
+    /// sooner. See [`crate::Context::debian_lab`].
+    #[must_use]
+    pub fn servers(mut self) -> Self {
+        self.system = System::Servers;
         self
     }
 
@@ -194,9 +213,11 @@ impl GuestConfig {
             "console=hvc0 panic=-1 watchdog_thresh=30 rcupdate.rcu_cpu_stall_timeout=120 \
              loglevel=8 dd.hostname={name}"
         );
-        if self.debian {
-            kernel_args.push_str(DEBIAN_ARGS);
-        }
+        kernel_args.push_str(match self.system {
+            System::Small => "",
+            System::Servers => " dd.debian=layer",
+            System::Debian => DEBIAN_ARGS,
+        });
         for argument in &self.kernel_args {
             kernel_args.push(' ');
             kernel_args.push_str(argument);
@@ -248,7 +269,7 @@ impl GuestConfig {
             pair("-device", "virtconsole,chardev=terminal".to_owned());
         }
         pair("-qmp", format!("unix:{dir}/qmp,server=on,wait=off"));
-        let debian = self.debian.then_some("debian");
+        let debian = (self.system != System::Small).then_some("debian");
         for image in ["root", "opt"].into_iter().chain(debian) {
             pair(
                 "-drive",
@@ -470,5 +491,16 @@ mod tests {
         assert_eq!(spec.cgroup.as_deref(), Some("vmm"));
         assert!(spec.argv.iter().any(|word| word == "-mem-prealloc"));
         assert_eq!(GuestConfig::new("a").spec().cgroup, None);
+    }
+
+    #[test]
+    fn systems_differ_in_disks_and_init() {
+        let of = |config: GuestConfig| {
+            let argv = config.spec().argv.join(" ");
+            (argv.contains("id=debian"), argv.contains("dd.debian=layer"))
+        };
+        assert_eq!(of(GuestConfig::new("a")), (false, false));
+        assert_eq!(of(GuestConfig::new("a").servers()), (true, true));
+        assert_eq!(of(GuestConfig::new("a").debian()), (true, false));
     }
 }

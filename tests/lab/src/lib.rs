@@ -39,7 +39,7 @@ pub use ddagent::{
     terminal,
 };
 pub use disk::{Disk, DiskConfig, Format, HostCache, Throttle};
-pub use guest::{Guest, GuestConfig, GuestDisk};
+pub use guest::{Guest, GuestConfig, GuestDisk, System};
 pub use lab::{Lab, LabConfig};
 pub use machine::{GUEST_MODULE, HOST_MODULE, MUTABLE_MODULES, Machine, SELFTESTS};
 pub use read::ReadSpec;

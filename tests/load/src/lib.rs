@@ -25,6 +25,7 @@ mod worker;
 
 pub use fileset::{File, FileSet};
 pub use load::Load;
+pub use pace::Pace;
 pub use profile::Profile;
 pub use report::{Interval, Latency, Line, Ready, Summary};
 pub use run::{End, prepare, run};

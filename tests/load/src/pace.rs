@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Paces one thread. A thread that falls behind does not catch up for ever: it
 /// may be late by [`Pace::LATE`] at most.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     every: Duration,
     due: Instant,
 }
@@ -16,7 +16,8 @@ impl Pace {
     const LATE: Duration = Duration::from_secs(1);
 
     /// The first request after `delay`, then one `every` so often.
-    pub(crate) fn new(start: Instant, delay: Duration, every: Duration) -> Self {
+    #[must_use]
+    pub fn new(start: Instant, delay: Duration, every: Duration) -> Self {
         Self {
             every,
             due: start + delay,
@@ -24,7 +25,7 @@ impl Pace {
     }
 
     /// How long until the next request, and counts it.
-    pub(crate) fn next(&mut self, now: Instant) -> Duration {
+    pub fn next(&mut self, now: Instant) -> Duration {
         let wait = self.due.saturating_duration_since(now);
         let earliest = now.checked_sub(Self::LATE).unwrap_or(now);
         self.due = self.due.max(earliest) + self.every;

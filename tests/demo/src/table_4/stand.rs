@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A guest with the four services, and what can be done to it.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ddlab::{
+    Command, Disk, DiskConfig, FileSpec, Format, GUEST_MODULE, Guest, GuestConfig, Lab, Running,
+    Throttle, wait,
+};
+use serde::Deserialize;
+
+use super::{
+    outcome::Figure,
+    service::{PAGE_LEN, PAGES, SERVICES},
+};
+use crate::{ddctl, site};
+
+/// Memory of the guest in MiB, its kernel's included: not enough for all.
+const MEMORY_MIB: u64 = 400;
+/// Capacity of the tier.
+pub(super) const CAPACITY_MIB: u64 = 64;
+/// What is kept of the guest's memory for clients and the kernel when limits divide it.
+const RESERVE_MIB: u64 = 24;
+/// An emulated machine is slow, and so are its disks: each of the readers', and swap.
+const DISK: Throttle = Throttle {
+    iops: Some(8),
+    bytes_per_s: None,
+};
+const SWAP: Throttle = Throttle {
+    iops: Some(12),
+    bytes_per_s: None,
+};
+/// How long figures get to become those of a configuration, and are measured.
+const SETTLE: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(20);
+
+const FILE: &str = "/run/policyd.toml";
+/// Seconds between two decisions.
+const INTERVAL_S: u64 = 3;
+/// Looks in a row that find all targets met.
+const LOOKS: u32 = 3;
+
+/// The guest.
+pub(super) struct Stand<'a> {
+    lab: &'a Lab,
+    guest: Guest,
+    /// Disks and what they are slowed down to when it counts.
+    disks: Vec<(Disk, Throttle)>,
+    services: Vec<Running>,
+    /// MiB that a container gets if all get the same.
+    limit_mib: u64,
+}
+
+impl<'a> Stand<'a> {
+    /// Brings all up. Nothing is limited, disks are fast.
+    pub(super) fn start(lab: &'a Lab) -> Result<Self> {
+        site::load_host(lab.host(), CAPACITY_MIB)?;
+        // A batch of the default size is a large part of a tier this small.
+        ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
+        let page = |number: u64| FileSpec::new(number.to_string(), PAGE_LEN, number);
+        let make = |name: &str, size_mib, format, files| {
+            lab.create_disk(&DiskConfig {
+                name: name.to_owned(),
+                size_mib,
+                format,
+                files,
+            })
+        };
+        let disks = [
+            (
+                "web",
+                make("web", 256, Format::Ext4, (0..PAGES).map(page).collect())?,
+                DISK,
+            ),
+            ("store", make("store", 256, Format::Ext4, Vec::new())?, DISK),
+            (
+                "db",
+                make("db", 512, Format::Ext4, Vec::new())?,
+                Throttle::NONE,
+            ),
+            ("swap", make("swap", 512, Format::Blank, Vec::new())?, SWAP),
+        ];
+        let mut config = GuestConfig::new("servers").servers().memory_mib(MEMORY_MIB);
+        for (_, disk, _) in &disks {
+            config = config.disk(disk, Throttle::NONE);
+        }
+        let guest = lab.start_guest(&config)?;
+        for (name, disk, _) in &disks {
+            let path = disk.path_in_guest();
+            match *name {
+                "swap" => {
+                    guest.exec_ok(["mkswap", &path])?;
+                    guest.exec_ok(["swapon", &path])?;
+                }
+                name => guest.mount(&path, &format!("/srv/{name}"), "ext4", "noatime")?,
+            }
+        }
+        guest.load_module(GUEST_MODULE, &[])?;
+        wait::until("the guest module has found its host", || {
+            let status = ddctl::run(&guest, &["status", "--json"])?;
+            Ok(status.contains("\"attached\"").then_some(()))
+        })?;
+        let mut stand = Self {
+            lab,
+            limit_mib: limit_mib(&guest)?,
+            guest,
+            disks: disks
+                .into_iter()
+                .map(|(_, disk, limit)| (disk, limit))
+                .collect(),
+            services: Vec::new(),
+        };
+        stand.serve()?;
+        Ok(stand)
+    }
+
+    fn serve(&mut self) -> Result<()> {
+        let guest = &self.guest;
+        guest.cgroup("clients", &[])?;
+        ddctl::run(guest, &["set-weight", "default", "0"])?;
+        for service in &SERVICES {
+            guest.cgroup(service.name, &[])?;
+            ddctl::run(guest, &["container", "add", service.name, "--weight", "0"])?;
+            self.services.extend(service.start(guest)?);
+        }
+        for service in &SERVICES {
+            self.services.push(service.ask(guest)?);
+        }
+        wait::until("all services answer", || {
+            Ok(self
+                .counts()
+                .is_ok_and(|all| all.iter().all(|one| one.answers > 0))
+                .then_some(()))
+        })
+        .or_else(|error| self.alive().and(Err(error)))
+    }
+
+    /// Fails when a service or a client has ended.
+    fn alive(&mut self) -> Result<()> {
+        for one in &mut self.services {
+            if let Some(exit) = one.poll()? {
+                bail!("a service ended ({exit:?}): {}", one.output()?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) const fn limit_mib(&self) -> u64 {
+        self.limit_mib
+    }
+
+    /// Answers a second with disks that cost next to nothing: the most that this machine gives
+    /// to all at once.
+    pub(super) fn most(&mut self) -> Result<Vec<f64>> {
+        self.warm()?;
+        thread::sleep(SETTLE);
+        self.rates()
+    }
+
+    /// Figures of equal limits and a partition that the host alone decides: the parts of the
+    /// services that read files.
+    pub(super) fn host_only(&mut self, web: u32, store: u32) -> Result<Vec<Figure>> {
+        self.throttle(false)?;
+        for (name, weight) in [("web", web), ("store", store)] {
+            ddctl::run(&self.guest, &["set-weight", name, &weight.to_string()])?;
+        }
+        let limit = format!("{}M", self.limit_mib);
+        self.limit(&limit)?;
+        self.figures()
+    }
+
+    /// Figures of what policyd makes of these targets, and whether it found all met.
+    pub(super) fn promised(&mut self, targets: &[f64]) -> Result<(bool, String, Vec<Figure>)> {
+        self.throttle(false)?;
+        self.limit("max")?;
+        self.guest.write_file(FILE, policy(targets))?;
+        let mut policyd = self
+            .guest
+            .spawn(&Command::new(["policyd", "run", "--config", FILE]))?;
+        self.warm()?;
+        self.throttle(true)?;
+        let met = self
+            .met()
+            .inspect_err(|error| eprintln!("{error:#}"))
+            .is_ok();
+        let figures = self.measured()?;
+        let explained = self.guest.exec_ok(["policyd", "explain"])?;
+        let ended = policyd.poll()?;
+        ensure!(ended.is_none(), "policyd ended: {}", policyd.output()?);
+        Ok((met, explained, figures))
+    }
+
+    fn limit(&self, limit: &str) -> Result<()> {
+        for service in &SERVICES {
+            self.guest.cgroup(service.name, &[("memory.max", limit)])?;
+        }
+        Ok(())
+    }
+
+    /// Slows the disks down, or lets them go.
+    fn throttle(&self, slow: bool) -> Result<()> {
+        for (disk, limit) in &self.disks {
+            let limit = if slow { *limit } else { Throttle::NONE };
+            self.lab.throttle(disk, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Has the readers' files read once: caches hold as much of them as they may, whatever it is.
+    fn warm(&self) -> Result<()> {
+        for (name, files) in [("web", "/srv/web/*"), ("store", "/srv/store/db")] {
+            let read = Command::shell(format!("cat {files} > /dev/null"));
+            self.guest.run_ok(&read.cgroup(name))?;
+        }
+        Ok(())
+    }
+
+    /// What comes of a configuration on slow disks.
+    fn figures(&mut self) -> Result<Vec<Figure>> {
+        self.warm()?;
+        self.throttle(true)?;
+        thread::sleep(SETTLE);
+        self.measured()
+    }
+
+    fn measured(&mut self) -> Result<Vec<Figure>> {
+        let rates = self.rates()?;
+        let stats = ddctl::stats(self.lab.host())?;
+        let vm = stats.vms.first().context("the host has no VM")?;
+        let figure = |(service, rate): (&super::service::Service, f64)| {
+            let name = service.name;
+            let pool = vm.containers.iter().find(|pool| pool.name == name);
+            let pool = pool.with_context(|| format!("the host has no container {name}"))?;
+            let path = format!("/sys/fs/cgroup/{name}/memory.current");
+            let bytes: f64 = self.guest.read_text(&path)?.parse()?;
+            Ok(Figure {
+                service: name,
+                answers_per_s: rate,
+                memory_mib: bytes / f64::from(1 << 20),
+                cache_mib: pool.used_pages as f64 / 256.0,
+                weight: pool.weight,
+            })
+        };
+        SERVICES.iter().zip(rates).map(figure).collect()
+    }
+
+    /// Answers a second of all services, over a window.
+    fn rates(&mut self) -> Result<Vec<f64>> {
+        let before = self.counts()?;
+        thread::sleep(WINDOW);
+        let after = self.counts()?;
+        self.alive()?;
+        let rate = |(now, then): (&Count, &Count)| {
+            (now.answers - then.answers) as f64 / (now.seconds - then.seconds)
+        };
+        Ok(after.iter().zip(&before).map(rate).collect())
+    }
+
+    fn counts(&self) -> Result<Vec<Count>> {
+        let of = |service: &super::service::Service| {
+            Count::read(&self.guest.read_text(&service.metrics())?)
+        };
+        SERVICES.iter().map(of).collect()
+    }
+
+    /// Waits until policyd finds all targets met, look after look.
+    fn met(&self) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Report {
+            containers: Vec<Explained>,
+        }
+        #[derive(Deserialize)]
+        struct Explained {
+            verdict: String,
+        }
+        let mut looks = 0;
+        wait::until("policyd finds all targets met", || {
+            // A look costs the emulated guest much of a second.
+            thread::sleep(Duration::from_secs(INTERVAL_S));
+            let report: Report =
+                serde_json::from_str(&ddctl::run(&self.guest, &["--json", "policy"])?)?;
+            let met = report.containers.iter().all(|one| one.verdict == "met");
+            looks = if met { looks + 1 } else { 0 };
+            Ok((looks >= LOOKS).then_some(()))
+        })
+    }
+}
+
+/// What a client published.
+struct Count {
+    seconds: f64,
+    answers: u64,
+}
+
+impl Count {
+    fn read(text: &str) -> Result<Self> {
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.with_context(|| format!("there is no {key}in {text:?}"))
+        };
+        Ok(Self {
+            seconds: value("asked_seconds ")?.parse()?,
+            answers: value("answers_total ")?.parse()?,
+        })
+    }
+}
+
+/// The equal parts of four in what a guest without services has left.
+fn limit_mib(guest: &Guest) -> Result<u64> {
+    let text = guest.read_text("/proc/meminfo")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    let kib: u64 = kib.context("the guest has no MemAvailable")?.parse()?;
+    Ok((kib >> 10).saturating_sub(RESERVE_MIB) / SERVICES.len() as u64)
+}
+
+/// policyd's file.
+fn policy(targets: &[f64]) -> String {
+    let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
+    for (service, target) in SERVICES.iter().zip(targets) {
+        let (name, metrics) = (service.name, service.metrics());
+        file += &format!(
+            "\n[[container]]\nname = \"{name}\"\ncgroup = \"/{name}\"\nmanage_memory = true\n\
+             target = {{ throughput = {target:.2}, source = {{ file = \"{metrics}\", \
+             metric = \"answers_total\" }} }}\n"
+        );
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_publish_is_read() {
+        let count = Count::read("asked_seconds 1.250\nanswers_total 7\n").unwrap();
+        assert_eq!((count.seconds, count.answers), (1.25, 7));
+        assert!(Count::read("answers_total 7\n").is_err());
+    }
+
+    #[test]
+    fn every_service_has_its_target() {
+        let file = policy(&[1.0, 2.0, 3.0, 4.5]);
+        assert_eq!(file.matches("manage_memory = true").count(), 4);
+        assert!(file.contains("cgroup = \"/store\"") && file.contains("throughput = 4.50"));
+    }
+}

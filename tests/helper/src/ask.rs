@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client of a service: asks at a pace, and publishes how many answers came.
+
+mod service;
+
+use std::{
+    convert::Infallible,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::ArgGroup;
+use ddhelper::churn::Dice;
+use ddload::Pace;
+
+use service::Service;
+
+/// How often the count is published.
+const PUBLISH: Duration = Duration::from_millis(250);
+
+/// What is asked, of whom, how often.
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("service").required(true).args(["web", "program"]))]
+pub(crate) struct AskArguments {
+    /// Questions a second
+    #[arg(long)]
+    rate: f64,
+    /// The numbers that are asked for, with equal chances, are below this one
+    #[arg(long)]
+    of: u64,
+    /// Question; `{}` is the number
+    #[arg(long)]
+    question: String,
+    /// What an answer begins with; `{}` is the number
+    #[arg(long, default_value = "")]
+    answer: String,
+    /// File in which the number of answers is published, for Prometheus
+    #[arg(long)]
+    metrics: PathBuf,
+    /// Socket of a web server; questions are paths
+    #[arg(long)]
+    web: Option<PathBuf>,
+    /// Program that answers a line with a line
+    #[arg(last = true)]
+    program: Vec<String>,
+}
+
+/// Asks until it is killed, or an answer is wrong.
+pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
+    ensure!(arguments.rate > 0.0, "{} is no rate", arguments.rate);
+    let mut service = match &arguments.web {
+        Some(socket) => Service::web(socket)?,
+        None => Service::program(&arguments.program)?,
+    };
+    let answers = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    // An answer may take long; that none came is news too.
+    let (path, count) = (arguments.metrics.clone(), Arc::clone(&answers));
+    thread::spawn(move || publish_for_ever(&path, start, &count));
+    let every = Duration::from_secs_f64(1.0 / arguments.rate);
+    let mut pace = Pace::new(start, Duration::ZERO, every);
+    let mut dice = Dice::new(arguments.of);
+    loop {
+        thread::sleep(pace.next(Instant::now()));
+        let number = dice.below(arguments.of).to_string();
+        let question = arguments.question.replace("{}", &number);
+        let expected = arguments.answer.replace("{}", &number);
+        let answer = service.ask(&question)?;
+        ensure!(
+            answer.starts_with(expected.as_bytes()),
+            "{question:?} was answered by {:?}",
+            String::from_utf8_lossy(answer)
+        );
+        answers.fetch_add(1, Relaxed);
+    }
+}
+
+fn publish_for_ever(path: &Path, start: Instant, answers: &AtomicU64) {
+    loop {
+        // Whoever reads it misses a new file, and says so.
+        if let Err(error) = publish(path, start.elapsed(), answers.load(Relaxed)) {
+            eprintln!("{error:#}");
+        }
+        thread::sleep(PUBLISH);
+    }
+}
+
+/// Writes the file as a whole: whoever reads it never sees half of it.
+fn publish(path: &Path, elapsed: Duration, answers: u64) -> Result<()> {
+    let new = path.with_extension("new");
+    let text = format!(
+        "asked_seconds {:.3}\nanswers_total {answers}\n",
+        elapsed.as_secs_f64()
+    );
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
