@@ -24,8 +24,8 @@ pub(super) struct Service {
 }
 
 /// Files of the web server: names and bytes.
-pub(super) const PAGES: u64 = 2048;
-pub(super) const PAGE_LEN: u64 = 32 << 10;
+pub(super) const PAGES: u64 = 1024;
+pub(super) const PAGE_LEN: u64 = 64 << 10;
 /// Keys of Redis, of 1000 bytes each.
 const KEYS: u64 = 70_000;
 /// Rows of MariaDB, two to a page of 16 KiB.
@@ -38,7 +38,7 @@ pub(super) const SERVICES: [Service; 4] = [
     Service {
         name: "redis",
         about: "Redis, 80 MiB of memory",
-        rate: 40,
+        rate: 16,
         of: KEYS,
         question: "GET key:{}",
         answer: "value:{}",
@@ -48,7 +48,7 @@ pub(super) const SERVICES: [Service; 4] = [
     Service {
         name: "mariadb",
         about: "MariaDB, 64 MiB of a table in its own cache",
-        rate: 20,
+        rate: 8,
         of: ROWS,
         question: "SELECT LENGTH(v) FROM t WHERE id = {};",
         answer: "7900",
@@ -58,7 +58,7 @@ pub(super) const SERVICES: [Service; 4] = [
     Service {
         name: "web",
         about: "nginx, 64 MiB of files",
-        rate: 20,
+        rate: 8,
         of: PAGES,
         question: "/{}",
         answer: "",
@@ -68,7 +68,7 @@ pub(super) const SERVICES: [Service; 4] = [
     Service {
         name: "store",
         about: "SQLite, a file of 112 MiB",
-        rate: 20,
+        rate: 8,
         of: RECORDS,
         question: "SELECT length(v) FROM t WHERE id = {} + 1;",
         answer: "32000",
@@ -126,7 +126,8 @@ fn mariadb(guest: &Guest) -> Result<Option<Running>> {
     let line = "exec mariadbd --no-defaults --user=root --datadir=/srv/db/data \
                 --socket=/run/db.sock --skip-networking --skip-grant-tables --skip-log-bin \
                 --performance-schema=OFF --innodb-buffer-pool-size=96M \
-                --innodb-log-file-size=8M --innodb-doublewrite=OFF \
+                --innodb-log-file-size=8M --innodb-log-buffer-size=2M \
+                --aria-pagecache-buffer-size=1M --innodb-doublewrite=OFF \
                 --innodb-flush-log-at-trx-commit=0 --innodb-adaptive-hash-index=OFF \
                 --innodb-stats-auto-recalc=OFF --innodb-use-native-aio=OFF \
                 --innodb-buffer-pool-load-at-startup=OFF";

@@ -25,11 +25,11 @@ pub(super) const CAPACITY_MIB: u64 = 64;
 const RESERVE_MIB: u64 = 24;
 /// An emulated machine is slow, and so are its disks: each of the readers', and swap.
 const DISK: Throttle = Throttle {
-    iops: Some(8),
+    iops: Some(4),
     bytes_per_s: None,
 };
 const SWAP: Throttle = Throttle {
-    iops: Some(12),
+    iops: Some(6),
     bytes_per_s: None,
 };
 /// How long figures get to become those of a configuration, and are measured.
@@ -180,6 +180,8 @@ impl<'a> Stand<'a> {
             .guest
             .spawn(&Command::new(["policyd", "run", "--config", FILE]))?;
         self.warm()?;
+        // What was swapped out comes back meanwhile.
+        thread::sleep(SETTLE * 3);
         self.throttle(true)?;
         let met = self
             .met()
@@ -210,7 +212,7 @@ impl<'a> Stand<'a> {
 
     /// Has the readers' files read once: caches hold as much of them as they may, whatever it is.
     fn warm(&self) -> Result<()> {
-        for (name, files) in [("web", "/srv/web/*"), ("store", "/srv/store/db")] {
+        for (name, files) in [("web", "/srv/web/[0-9]*"), ("store", "/srv/store/db")] {
             let read = Command::shell(format!("cat {files} > /dev/null"));
             self.guest.run_ok(&read.cgroup(name))?;
         }

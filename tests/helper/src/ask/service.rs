@@ -118,17 +118,13 @@ mod tests {
         assert!(silent.ask("three").is_err());
     }
 
-    /// A connection whose other end said this.
-    fn told(answers: &str) -> BufReader<UnixStream> {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(answers.as_bytes()).unwrap();
-        BufReader::new(ours)
-    }
-
     #[test]
     fn answers_of_a_web_server_are_read_to_their_ends() {
         let answer = "HTTP/1.1 200 OK\r\nServer: any\r\ncontent-length: 3\r\n\r\nabc";
-        let mut stream = told(&format!("{answer}{answer}HTTP/1.1 404 Not Found\r\n\r\n"));
+        let all = format!("{answer}{answer}HTTP/1.1 404 Not Found\r\n\r\n");
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(all.as_bytes()).unwrap();
+        let mut stream = BufReader::new(ours);
         let mut body = Vec::new();
         for _ in 0..2 {
             get(&mut stream, "/a", &mut body).unwrap();
