@@ -38,6 +38,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for (web, store) in PARTITIONS {
         let figures = stand.host_only(web, store)?;
         let name = format!("host alone, {web}:{store}");
+        say(&format!("{name}: {figures:.1?}"));
         configurations.push(Configuration::new(name, figures));
     }
     let (met, explained, figures) = stand.promised(&targets)?;
