@@ -16,7 +16,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("ddpapers", &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[]),
-    ("ddhelper", &["ddabi", "ddagent"]),
+    ("ddhelper", &["ddabi", "ddagent", "ddload"]),
     ("ddload", &[]),
     ("ddlab", &["ddagent"]),
     ("ddfuzz", &["ddabi", "ddcore", "ddsim"]),
