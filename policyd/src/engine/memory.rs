@@ -80,8 +80,19 @@ impl Memory {
             .filter(|one| one.needy && one.character == Character::Anonymous)
             .count() as u64
             * HELP;
-        let wanted = ((machine.total as f64 * SHORT) as u64).saturating_add(help);
-        let shortage = wanted.saturating_sub(machine.available);
+        let wanted = (machine.total as f64 * SHORT) as u64;
+        // The readers' cache counts as available, but the kernel would rather swap the others
+        // than take it while it is read: it helps nobody unless it is taken from them.
+        let cached: u64 = managed
+            .values()
+            .filter(|one| one.character != Character::Anonymous)
+            .map(|one| one.current.saturating_sub(one.anon))
+            .sum();
+        let others = machine.available.saturating_sub(cached);
+        let shortage = wanted
+            .saturating_add(help)
+            .saturating_sub(machine.available)
+            .max(help.saturating_sub(others));
         self.calm = if part > ROOM && help == 0 {
             self.calm + 1
         } else {
@@ -206,6 +217,18 @@ mod tests {
                 .is_none();
         }
         assert!(lifted);
+    }
+
+    #[test]
+    fn cache_of_readers_is_no_help_to_who_swaps() {
+        // All that is available is what the web server caches.
+        let mut memory = Memory::default();
+        let limits = memory.decide(&machine(3 * GIB), &pair(true)).clone();
+        assert!(limits["/web"].high.is_some_and(|high| high < 4 * GIB));
+        // With as much free beside it nobody gives.
+        let mut memory = Memory::default();
+        let limits = memory.decide(&machine(5 * GIB), &pair(true));
+        assert_eq!(limits["/web"].high, None);
     }
 
     #[test]
