@@ -19,6 +19,8 @@ pub(super) struct Service {
     answer: &'static str,
     /// Who asks: words of `ddhelper ask`.
     client: &'static str,
+    /// Line of shell that touches all it holds.
+    pub(super) touch: &'static str,
     /// Makes what it holds and starts it.
     start: fn(&Guest) -> Result<Option<Running>>,
 }
@@ -43,6 +45,7 @@ pub(super) const SERVICES: [Service; 4] = [
         question: "GET key:{}",
         answer: "value:{}",
         client: "-- redis-cli -s /run/redis.sock",
+        touch: "redis-cli -s /run/redis.sock debug digest",
         start: redis,
     },
     Service {
@@ -53,6 +56,7 @@ pub(super) const SERVICES: [Service; 4] = [
         question: "SELECT LENGTH(v) FROM t WHERE id = {};",
         answer: "7900",
         client: "-- mariadb --no-defaults -S /run/db.sock --batch --skip-column-names --unbuffered d",
+        touch: "mariadb --no-defaults -S /run/db.sock d -e 'CHECKSUM TABLE t'",
         start: mariadb,
     },
     Service {
@@ -63,6 +67,7 @@ pub(super) const SERVICES: [Service; 4] = [
         question: "/{}",
         answer: "",
         client: "--web /run/web.sock",
+        touch: "cat /srv/web/[0-9]*",
         start: nginx,
     },
     Service {
@@ -75,6 +80,7 @@ pub(super) const SERVICES: [Service; 4] = [
         // The library is the service: its program is in its container.
         client: "-- sh -c 'echo $$ > /sys/fs/cgroup/store/cgroup.procs; \
                  exec sqlite3 -cmd \"PRAGMA cache_size = 8\" /srv/store/db'",
+        touch: "cat /srv/store/db",
         start: sqlite,
     },
 ];
