@@ -87,7 +87,7 @@ impl Memory {
             .values()
             .filter(|one| one.character != Character::Anonymous)
             .map(|one| one.current.saturating_sub(one.anon))
-            .sum();
+            .fold(0, u64::saturating_add);
         let others = machine.available.saturating_sub(cached);
         let shortage = wanted
             .saturating_add(help)
