@@ -31,7 +31,7 @@ const BYTES_PER_REQUEST: u64 = 500_000;
 const BATCH: &str = "128K";
 /// Seconds at the usual speed before it is measured, and of measuring.
 const SETTLE_S: f64 = 3.0;
-const MEASURE_S: f64 = 10.0;
+const MEASURE_S: f64 = 20.0;
 /// The same for a speed of the sweep.
 const SWEEP_SETTLE_S: f64 = 1.0;
 const SWEEP_MEASURE_S: f64 = 6.0;

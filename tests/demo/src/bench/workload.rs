@@ -110,18 +110,25 @@ impl Workload {
                     Stage {
                         name: "west's peak",
                         busy: &["west"],
-                        weights: &[("east", 10), ("west", 90)],
+                        // East's files are given up for it, as one FIFO gives them up unasked.
+                        weights: &[("east", 1), ("west", 99)],
                         ..stage
                     },
                 ];
                 if way == Way::DoubleDecker {
-                    let left = Stage {
+                    // What it costs to keep some of them.
+                    let kept = Stage {
                         name: "west's peak, weights left",
                         busy: &["west"],
                         compared: false,
                         ..stage
                     };
-                    stages.insert(1, left);
+                    let tenth = Stage {
+                        name: "west's peak, a tenth kept for east",
+                        weights: &[("east", 10), ("west", 90)],
+                        ..kept
+                    };
+                    stages.splice(1..1, [kept, tenth]);
                 }
                 stages
             }
