@@ -64,7 +64,9 @@ impl Loop {
         self.world.guest.with(|state| {
             for pool in &mut state.pools {
                 let number = number(pool.cgroup.as_deref());
-                let (admission, curve) = number.and_then(|number| site.curve(number)).unzip();
+                let (admission, curve) = number
+                    .and_then(|number| site.machine.sampled(number))
+                    .unzip();
                 (pool.admission, pool.curve) = (admission, curve);
                 pool.stats = Some(match number {
                     Some(number) => site.stats(number, pool.weight, sum),

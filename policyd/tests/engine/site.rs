@@ -3,7 +3,6 @@
 //! A simulated machine: web servers in containers, their page caches, the host's store, and a disk
 //! that all share.
 
-use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::pool::PoolStats;
 use ddcore::policy::{Order, Policy};
 use ddsim::{
@@ -128,21 +127,6 @@ impl Site {
             }
         }
         sums
-    }
-
-    /// What the module would sample of a container.
-    pub(crate) fn curve(&self, number: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
-        let curve = self.machine.curve(number)?;
-        let admission = AdmissionCounters {
-            reads: curve.reads() * UNIT_PAGES,
-            curve_error_permille: curve.error_permille().into(),
-            ..AdmissionCounters::default()
-        };
-        let points = curve.points().map(|point| CurvePoint {
-            pages: point.pages * UNIT_PAGES,
-            hits: point.hits * UNIT_PAGES,
-        });
-        Some((admission, points.collect()))
     }
 
     /// What the module would tell of a container.

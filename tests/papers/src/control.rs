@@ -7,7 +7,6 @@
 //! a file that an administrator could have written, with its defaults.
 
 use ddabi::PAGE_SIZE;
-use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::pool::PoolStats;
 use ddnl::GuestControl as _;
 use ddnl::fake::FakeGuest;
@@ -194,7 +193,7 @@ impl Control {
                     stats.gets = asked * UNIT_PAGES;
                     stats.hits = counts.hits * UNIT_PAGES;
                     stats.misses = (asked - counts.hits) * UNIT_PAGES;
-                    (pool.admission, pool.curve) = curve(machine, number).unzip();
+                    (pool.admission, pool.curve) = machine.sampled(number).unzip();
                 }
                 pool.stats = Some(stats);
             }
@@ -283,21 +282,6 @@ fn file(subjects: &[Subject], memory: bool) -> String {
         ));
     }
     file
-}
-
-/// What the module would sample of a container.
-fn curve(machine: &Machine, container: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
-    let curve = machine.curve(container)?;
-    let admission = AdmissionCounters {
-        reads: curve.reads() * UNIT_PAGES,
-        curve_error_permille: curve.error_permille().into(),
-        ..AdmissionCounters::default()
-    };
-    let points = curve.points().map(|point| CurvePoint {
-        pages: point.pages * UNIT_PAGES,
-        hits: point.hits * UNIT_PAGES,
-    });
-    Some((admission, points.collect()))
 }
 
 const _: () = assert!(UNIT == UNIT_PAGES * PAGE_SIZE as u64);

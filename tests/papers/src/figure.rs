@@ -41,8 +41,8 @@ pub enum Part {
         x: &'static str,
         /// Of the vertical axis.
         y: &'static str,
-        /// Name and points of each line.
-        lines: Vec<(String, Vec<(f64, f64)>)>,
+        /// Each line.
+        lines: Vec<Line>,
     },
     /// A value for each of some things.
     Bars {
@@ -50,12 +50,21 @@ pub enum Part {
         title: String,
         /// Of the vertical axis.
         y: &'static str,
-        /// Label, ours, the paper's.
-        bars: Vec<(String, f64, Option<f64>)>,
+        /// Each bar.
+        bars: Vec<Bar>,
     },
     /// Not built yet.
     Missing(&'static str),
 }
+
+/// Points, from left to right.
+pub type Points = Vec<(f64, f64)>;
+
+/// Points with their name.
+pub type Line = (String, Points);
+
+/// Label, ours, the paper's.
+pub type Bar = (String, f64, Option<f64>);
 
 /// A number of ours beside the paper's.
 #[derive(Clone, Debug)]

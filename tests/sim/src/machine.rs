@@ -14,10 +14,12 @@ use crate::host::{Host, Mode, PoolId};
 use crate::page::{Page, PageMap};
 use crate::pagecache::{PageCache, Reclaimed};
 use crate::parameters::{
-    BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNITS_PER_MIB, WRITE_MERGE,
+    BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNIT_PAGES, UNITS_PER_MIB,
+    WRITE_MERGE,
 };
 use crate::random::Random;
 use crate::workload::{ANONYMOUS, Step, Workload};
+use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
@@ -209,9 +211,20 @@ impl Machine {
         self.containers[container].recovery = Some(nanoseconds);
     }
 
-    /// What was sampled of a container, in units; nothing before [`Self::sample_curves`].
-    pub fn curve(&self, container: usize) -> Option<&Curve<Vec<Slot>>> {
-        self.containers[container].curve.as_ref()
+    /// What the guest's module would sample of a container, in pages; nothing before
+    /// [`Self::sample_curves`].
+    pub fn sampled(&self, container: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
+        let curve = self.containers[container].curve.as_ref()?;
+        let admission = AdmissionCounters {
+            reads: curve.reads() * UNIT_PAGES,
+            curve_error_permille: curve.error_permille().into(),
+            ..AdmissionCounters::default()
+        };
+        let points = curve.points().map(|point| CurvePoint {
+            pages: point.pages * UNIT_PAGES,
+            hits: point.hits * UNIT_PAGES,
+        });
+        Some((admission, points.collect()))
     }
 
     /// Does one step of a thread and says when it is done.

@@ -3,7 +3,6 @@
 //! `bench policyd`: what the daemon costs with many containers.
 
 use std::{
-    env,
     fs::{self, File, OpenOptions},
     io::{Seek as _, Write as _},
     os::unix::net::UnixDatagram,
@@ -17,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use ddlab::{Target, report};
 use serde_json::{Value, json};
 
-use crate::{progress, workspace};
+use crate::{tools, workspace};
 
 /// Part of a core that it may take at most, in percent.
 const MOST_CPU: f64 = 1.0;
@@ -55,7 +54,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let program = progress::step("build policyd", build)?;
+    let program = tools::build(&["policyd"])?.join("policyd");
     let dir = tempfile::tempdir()?;
     let mut tree = Tree::new(&dir.path().join("cgroup"), args.containers)?;
     let daemon = Daemon::start(&program, dir.path())?;
@@ -84,35 +83,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         "churn_memory_mib": churn.mib,
         "targets": targets,
     });
-    let folder = workspace::target().join("bench-policyd");
-    fs::create_dir_all(&folder)?;
-    let path = folder.join("result.json");
-    let text = format!("{result:#}\n");
-    fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    let path = workspace::target().join("bench-policyd/result.json");
+    report::write_json(&path, &result)?;
     match args.json {
-        true => print!("{text}"),
+        true => println!("{result:#}"),
         false => println!("{}", report::table(&targets)),
     }
     Ok(match targets.iter().all(|target| target.met) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
-}
-
-/// Builds the daemon; returns where it is.
-fn build() -> Result<PathBuf> {
-    let dir = env::var_os("CARGO_TARGET_DIR").map_or_else(workspace::target, PathBuf::from);
-    let mut command = Command::new(env!("CARGO"));
-    let status = command
-        .current_dir(workspace::top())
-        .args(["build", "--quiet", "--release", "--package", "policyd"])
-        .env("CARGO_TARGET_DIR", &dir)
-        .status()
-        .context("cannot run cargo")?;
-    match status.success() {
-        true => Ok(dir.join("release/policyd")),
-        false => bail!("policyd was not built ({status})"),
-    }
 }
 
 /// A cgroup's files as the kernel's, of a container that reads.

@@ -28,10 +28,6 @@ const DISK: Throttle = Throttle {
     iops: Some(4),
     bytes_per_s: None,
 };
-const SWAP: Throttle = Throttle {
-    iops: Some(4),
-    bytes_per_s: None,
-};
 /// How long figures get to become those of a configuration, and are measured.
 const SETTLE: Duration = Duration::from_secs(10);
 const WINDOW: Duration = Duration::from_secs(20);
@@ -82,7 +78,7 @@ impl<'a> Stand<'a> {
                 make("db", 512, Format::Ext4, Vec::new())?,
                 Throttle::NONE,
             ),
-            ("swap", make("swap", 512, Format::Blank, Vec::new())?, SWAP),
+            ("swap", make("swap", 512, Format::Blank, Vec::new())?, DISK),
         ];
         let mut config = GuestConfig::new("servers").servers().memory_mib(MEMORY_MIB);
         for (_, disk, _) in &disks {

@@ -3,7 +3,7 @@
 //! DoubleDecker, section 5.2.1 (table 4), and the thesis' section 5.6.2 (figure 5.7): partitions
 //! from the host alone, against both levels provisioned by hand and by policyd.
 
-use super::record::Record;
+use super::record::{Record, named};
 use super::{Compared, Figure, Part};
 use crate::control::{Control, Subject};
 use ddcore::policy::Policy;
@@ -84,10 +84,14 @@ impl Run {
 
     /// GiB of the VM's memory and of the store.
     fn uses(&self, at: usize) -> [f64; 2] {
-        let fixed = if at == WEB { WEB_ANONYMOUS_MIB } else { 0 };
-        let memory = self.record.mean_memory(at, FROM, UNTIL) + fixed as f64;
+        let memory = self.record.mean_memory(at, FROM, UNTIL) + fixed_mib(at) as f64;
         [memory, self.record.mean(at, FROM, UNTIL)].map(|mib| mib / 1024.0)
     }
+}
+
+/// Memory of processes that the machine does not simulate.
+const fn fixed_mib(at: usize) -> u64 {
+    if at == WEB { WEB_ANONYMOUS_MIB } else { 0 }
 }
 
 fn machine(limits: [u64; 4], weights: [u32; 4]) -> (Machine, usize) {
@@ -112,10 +116,9 @@ fn machine(limits: [u64; 4], weights: [u32; 4]) -> (Machine, usize) {
         ),
     ];
     for (at, (workload, threads)) in loads.into_iter().enumerate() {
-        let fixed = if at == WEB { WEB_ANONYMOUS_MIB } else { 0 };
         machine.add(Container {
             vm,
-            limit_mib: limits[at] - fixed,
+            limit_mib: limits[at] - fixed_mib(at),
             weight: weights[at],
             policy: Policy::Fifo,
             processors: 2,
@@ -148,7 +151,7 @@ fn run(way: Way) -> Run {
                 name: names[at],
                 promise: (Target::Throughput, targets[at]),
                 start_s: 0,
-                processes_mib: if at == WEB { WEB_ANONYMOUS_MIB } else { 0 },
+                processes_mib: fixed_mib(at),
             };
             let subjects = (0..NAMES.len()).map(subject).collect();
             let memory = Some(COOPERATIVE_VM_MIB);
@@ -232,21 +235,17 @@ fn by_target(columns: &[(&str, &Run)], targets: &[f64; 4], table: bool) -> Vec<P
 }
 
 fn over_time(run: &Run) -> [Part; 2] {
-    let named = |lines: &[Vec<(f64, f64)>]| {
-        let named = NAMES.iter().zip(lines);
-        named
-            .map(|(name, line)| (name.to_string(), line.clone()))
-            .collect()
-    };
-    let part = |title: &str, y, lines: &[Vec<(f64, f64)>]| Part::Lines {
+    let part = |title: &str, y, lines| Part::Lines {
         title: title.into(),
         x: "seconds",
         y,
-        lines: named(lines),
+        lines,
     };
+    let memory = named(&NAMES, run.record.memory.iter().cloned());
+    let held = run.record.lines(&NAMES);
     [
-        part("policyd: the VM's memory", "MiB", &run.record.memory),
-        part("policyd: the store", "MiB in the store", &run.record.held),
+        part("policyd: the VM's memory", "MiB", memory),
+        part("policyd: the store", "MiB in the store", held),
     ]
 }
 

@@ -31,6 +31,19 @@ fn container(vm: usize, start_s: u64, threads: usize, workload: Box<dyn Workload
     }
 }
 
+/// What the first of the named held from one second to another, beside the paper's MiB.
+fn shares(record: &Record, names: &[&str], papers: &[(u64, u64, &[f64])]) -> Vec<Compared> {
+    let mut shares = Vec::new();
+    for (from, until, papers) in papers {
+        for (at, (name, paper)) in names.iter().zip(*papers).enumerate() {
+            let what = format!("{name}, {from} to {until} s");
+            let ours = record.mean(at, *from, *until);
+            shares.push(Compared::new(what, "MiB", *paper, ours));
+        }
+    }
+    shares
+}
+
 fn thirteen() -> Figure {
     let mut machine = Machine::new(1_024, Mode::Weighted);
     let vm = machine.host().add_vm(100);
@@ -70,10 +83,6 @@ fn thirteen() -> Figure {
         "Container 2 (proxy)",
         "Container 3 (video)",
     ];
-    let row = |at: usize, from, until, paper| {
-        let what = format!("{}, {from} to {until} s", names[at]);
-        Compared::new(what, "MiB", paper, record.mean(at, from, until))
-    };
     Figure {
         name: "DoubleDecker, figure 13",
         title: "Weights that change, among containers; a store of 1 GiB",
@@ -81,17 +90,17 @@ fn thirteen() -> Figure {
             title: "60:40, from 900 s 50:30:20, from 1800 s 60:40".into(),
             x: "seconds",
             y: "MiB in the store",
-            lines: record.lines(&names, &[0, 1, 2]),
+            lines: record.lines(&names),
         }],
-        compared: vec![
-            row(0, 800, 900, 600.0),
-            row(1, 800, 900, 400.0),
-            row(0, 1_400, 1_800, 500.0),
-            row(1, 1_400, 1_800, 300.0),
-            row(2, 1_400, 1_800, 200.0),
-            row(0, 2_200, 2_400, 600.0),
-            row(1, 2_200, 2_400, 400.0),
-        ],
+        compared: shares(
+            &record,
+            &names,
+            &[
+                (800, 900, &[600.0, 400.0]),
+                (1_400, 1_800, &[500.0, 300.0, 200.0]),
+                (2_200, 2_400, &[600.0, 400.0]),
+            ],
+        ),
         note: "The paper moves container 3 to the SSD at 1800 s; here its weight becomes zero, \
                which looks the same in the memory tier.",
     }
@@ -124,10 +133,6 @@ fn fourteen() -> Figure {
         }
     });
     let names = ["VM1", "VM2", "VM4"];
-    let row = |at: usize, from, until, paper| {
-        let what = format!("{}, {from} to {until} s", names[at]);
-        Compared::new(what, "MiB", paper, record.mean(at, from, until))
-    };
     Figure {
         name: "DoubleDecker, figure 14",
         title: "VMs that come, weights and capacity that change",
@@ -136,18 +141,19 @@ fn fourteen() -> Figure {
                 title: "2 GiB, from 1800 s 4 GiB".into(),
                 x: "seconds",
                 y: "MiB in the store",
-                lines: record.lines(&names, &[0, 1, 2]),
+                lines: record.lines(&names),
             },
             Part::Missing("VM3 uses the SSD tier only; the paper does not show it either"),
         ],
-        compared: vec![
-            row(0, 500, 600, 2_000.0),
-            row(0, 1_500, 1_800, 1_200.0),
-            row(1, 1_500, 1_800, 800.0),
-            row(0, 2_400, 2_700, 1_600.0),
-            row(1, 2_400, 2_700, 1_400.0),
-            row(2, 2_400, 2_700, 1_000.0),
-        ],
+        compared: shares(
+            &record,
+            &names,
+            &[
+                (500, 600, &[2_000.0]),
+                (1_500, 1_800, &[1_200.0, 800.0]),
+                (2_400, 2_700, &[1_600.0, 1_400.0, 1_000.0]),
+            ],
+        ),
         note: "VM3 is left out with the SSD; its disk traffic would slow the others down a little.",
     }
 }

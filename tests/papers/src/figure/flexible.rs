@@ -95,7 +95,7 @@ fn shares(global: &Record, ddmem: &Record) -> Figure {
         title: title.into(),
         x: "seconds",
         y: "MiB in the store",
-        lines: run.lines(&FOUR, &[0, 1, 2, 3]),
+        lines: run.lines(&FOUR),
     };
     let late = |run: &Record, at| run.mean(at, 1_000, UNTIL);
     Figure {

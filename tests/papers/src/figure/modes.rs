@@ -3,7 +3,7 @@
 //! DoubleDecker, section 5.1: one cache for all, or one with equal weights (figures 9 and 10,
 //! table 2).
 
-use super::record::{FOUR, Rate, Record, evicted_pages, four, lookup_to_store};
+use super::record::{FOUR, Rate, Record, evicted_pages, four, lookup_to_store, named};
 use super::{Compared, Figure, Part};
 use ddcore::policy::Policy;
 use ddsim::host::Mode;
@@ -29,7 +29,7 @@ pub(super) fn figures() -> Vec<Figure> {
         title: title.into(),
         x: "seconds",
         y: "MiB in the store",
-        lines: run.record.lines(&FOUR, &[0, 1, 2]),
+        lines: run.record.lines(&FOUR[..3]),
     };
     let late = |run: &Run, at| run.record.mean(at, 1_000, UNTIL);
     let nine = Figure {
@@ -57,10 +57,10 @@ pub(super) fn figures() -> Vec<Figure> {
                 title: "Videoserver".into(),
                 x: "seconds",
                 y: "MiB in the store",
-                lines: vec![
-                    ("Global".into(), global.record.held[3].clone()),
-                    ("DDMem".into(), weighted.record.held[3].clone()),
-                ],
+                lines: named(
+                    &["Global", "DDMem"],
+                    [&global, &weighted].map(|run| run.record.held[3].clone()),
+                ),
             },
             Part::Missing("DDSSD needs the SSD tier"),
         ],

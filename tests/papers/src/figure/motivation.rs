@@ -3,8 +3,8 @@
 //! DoubleDecker, section 2.3: what a cache that knows no containers does (figures 3 and 4), and
 //! memory in the VM against memory at the host (figure 5).
 
-use super::record::Record;
-use super::{Compared, Figure, Part};
+use super::record::{Record, named};
+use super::{Compared, Figure, Line, Part};
 use ddcore::policy::Policy;
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
@@ -44,7 +44,7 @@ pub(super) fn figures() -> Vec<Figure> {
     vec![three(), four(), five()]
 }
 
-fn part(title: &str, lines: Vec<(String, Vec<(f64, f64)>)>) -> Part {
+fn part(title: &str, lines: Vec<Line>) -> Part {
     Part::Lines {
         title: title.into(),
         x: "seconds",
@@ -55,15 +55,12 @@ fn part(title: &str, lines: Vec<(String, Vec<(f64, f64)>)>) -> Part {
 
 fn three() -> Figure {
     let runs = [web(&[(2, 0)]), web(&[(3, 0)])];
-    let lines = runs
-        .iter()
-        .zip(NAMES)
-        .map(|(run, name)| (name.into(), run.held[0].clone()));
+    let lines = named(&NAMES, runs.iter().map(|run| run.held[0].clone()));
     let full = |run: &Record| run.mean(0, UNTIL - 100, UNTIL);
     Figure {
         name: "DoubleDecker, figure 3",
         title: "A global store of 1 GiB, each web server alone",
-        parts: vec![part("Executed separately", lines.collect())],
+        parts: vec![part("Executed separately", lines)],
         compared: vec![
             Compared::new(NAMES[0], "MiB at the end", 1_024.0, full(&runs[0])),
             Compared::new(NAMES[1], "MiB at the end", 1_024.0, full(&runs[1])),
@@ -85,11 +82,8 @@ fn four() -> Figure {
         name: "DoubleDecker, figure 4",
         title: "A global store of 1 GiB, both web servers",
         parts: vec![
-            part("(a) Started together", together.lines(&NAMES, &[0, 1])),
-            part(
-                "(b) Container 2 started 200 s later",
-                later.lines(&NAMES, &[0, 1]),
-            ),
+            part("(a) Started together", together.lines(&NAMES)),
+            part("(b) Container 2 started 200 s later", later.lines(&NAMES)),
         ],
         compared: vec![
             Compared::new(

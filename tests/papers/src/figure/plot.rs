@@ -2,8 +2,10 @@
 
 //! Plots as SVG.
 
-use super::Part;
+use super::{Bar, Line, Part};
 use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (640, 340);
@@ -29,14 +31,16 @@ pub(super) fn draw(part: &Part) -> Result<Option<String>> {
     }
 }
 
-type Line = (String, Vec<(f64, f64)>);
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-fn lines_plot(title: &str, (x, y): (&str, &str), lines: &[Line]) -> Result<String> {
-    let most = |pick: fn(&(f64, f64)) -> f64| {
-        let values = lines.iter().flat_map(|(_, points)| points.iter().map(pick));
-        values.fold(f64::MIN_POSITIVE, f64::max)
-    };
-    let (right, top) = (most(|(x, _)| *x), most(|(_, y)| *y) * 1.08);
+/// A chart from nothing to these ends, with what is drawn into it and a legend at this place.
+fn chart(
+    title: &str,
+    (right, top): (f64, f64),
+    legend: SeriesLabelPosition,
+    draw: impl FnOnce(&Area<'_>, &mut Chart<'_, '_>) -> Result<()>,
+) -> Result<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -48,6 +52,22 @@ fn lines_plot(title: &str, (x, y): (&str, &str), lines: &[Line]) -> Result<Strin
             .y_label_area_size(56)
             .build_cartesian_2d(0.0..right, 0.0..top)
             .map_err(told)?;
+        draw(&area, &mut chart)?;
+        let mut labels = chart.configure_series_labels();
+        let labels = labels.background_style(WHITE.mix(0.8)).border_style(PAPER);
+        labels.position(legend).draw().map_err(told)?;
+        area.present().map_err(told)?;
+    }
+    Ok(svg)
+}
+
+fn lines_plot(title: &str, (x, y): (&str, &str), lines: &[Line]) -> Result<String> {
+    let most = |pick: fn(&(f64, f64)) -> f64| {
+        let values = lines.iter().flat_map(|(_, points)| points.iter().map(pick));
+        values.fold(f64::MIN_POSITIVE, f64::max)
+    };
+    let ends = (most(|(x, _)| *x), most(|(_, y)| *y) * 1.08);
+    chart(title, ends, SeriesLabelPosition::UpperLeft, |_, chart| {
         let mut mesh = chart.configure_mesh();
         let mesh = mesh.x_desc(x).y_desc(y).light_line_style(WHITE);
         mesh.draw().map_err(told)?;
@@ -61,58 +81,43 @@ fn lines_plot(title: &str, (x, y): (&str, &str), lines: &[Line]) -> Result<Strin
                     PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
                 });
         }
-        let mut labels = chart.configure_series_labels();
-        let labels = labels.background_style(WHITE.mix(0.8)).border_style(PAPER);
-        let labels = labels.position(SeriesLabelPosition::UpperLeft);
-        labels.draw().map_err(told)?;
-        area.present().map_err(told)?;
-    }
-    Ok(svg)
+        Ok(())
+    })
 }
 
-fn bars_plot(title: &str, y: &str, bars: &[(String, f64, Option<f64>)]) -> Result<String> {
+fn bars_plot(title: &str, y: &str, bars: &[Bar]) -> Result<String> {
     let values = bars
         .iter()
         .flat_map(|(_, ours, paper)| [*ours, paper.unwrap_or(0.0)]);
-    let top = values.fold(1.0, f64::max) * 1.1;
-    let right = bars.len() as f64;
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE).map_err(told)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 16))
-            .margin(10)
-            .x_label_area_size(36)
-            .y_label_area_size(56)
-            .build_cartesian_2d(0.0..right, 0.0..top)
-            .map_err(told)?;
+    let ends = (bars.len() as f64, values.fold(1.0, f64::max) * 1.1);
+    let place = SeriesLabelPosition::MiddleRight;
+    chart(title, ends, place, |area, chart| {
         let mut mesh = chart.configure_mesh();
         let mesh = mesh.y_desc(y).disable_x_mesh().x_labels(0);
         mesh.light_line_style(WHITE).draw().map_err(told)?;
-        let bar = |at: usize, from: f64, height: f64, colour: RGBColor| {
-            let left = at as f64 + from;
-            Rectangle::new([(left, 0.0), (left + 0.35, height)], colour.filled())
-        };
-        let ours = bars.iter().enumerate();
-        let ours = ours.map(|(at, (_, ours, _))| bar(at, 0.14, *ours, COLOURS[0]));
-        let square = |colour: RGBColor| {
-            move |(x, y): (i32, i32)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
-        };
-        chart
-            .draw_series(ours)
-            .map_err(told)?
-            .label("ours")
-            .legend(square(COLOURS[0]));
-        if bars.iter().any(|(_, _, paper)| paper.is_some()) {
-            let paper = bars.iter().enumerate();
-            let paper = paper
-                .filter_map(|(at, (_, _, paper))| paper.map(|paper| bar(at, 0.51, paper, PAPER)));
+        let ours: fn(&Bar) -> Option<f64> = |(_, ours, _)| Some(*ours);
+        let kinds = [
+            ("ours", COLOURS[0], 0.14, ours),
+            ("paper", PAPER, 0.51, |bar| bar.2),
+        ];
+        for (name, colour, from, height) in kinds {
+            let heights = bars.iter().map(height).enumerate();
+            let series = heights.filter_map(|(at, height)| {
+                let left = at as f64 + from;
+                let corners = [(left, 0.0), (left + 0.35, height?)];
+                Some(Rectangle::new(corners, colour.filled()))
+            });
+            let mut series = series.peekable();
+            if series.peek().is_none() {
+                continue;
+            }
             chart
-                .draw_series(paper)
+                .draw_series(series)
                 .map_err(told)?
-                .label("paper")
-                .legend(square(PAPER));
+                .label(name)
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
+                });
         }
         // Labels below the bars, two lines where they are long.
         let style = ("sans-serif", 12).into_font().color(&BLACK);
@@ -125,12 +130,8 @@ fn bars_plot(title: &str, y: &str, bars: &[(String, f64, Option<f64>)]) -> Resul
                     .map_err(told)?;
             }
         }
-        let mut labels = chart.configure_series_labels();
-        let labels = labels.background_style(WHITE.mix(0.8)).border_style(PAPER);
-        labels.draw().map_err(told)?;
-        area.present().map_err(told)?;
-    }
-    Ok(svg)
+        Ok(())
+    })
 }
 
 fn told(error: impl std::fmt::Display) -> anyhow::Error {

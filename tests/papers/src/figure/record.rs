@@ -2,6 +2,7 @@
 
 //! Running a machine and noting what its containers hold and do.
 
+use super::{Line, Points};
 use crate::control::{Control, INTERVAL_S};
 use ddcore::policy::Policy;
 use ddsim::host::Mode;
@@ -23,9 +24,9 @@ pub(super) const FOUR: [&str; 4] = ["Webserver", "Proxycache", "Mail", "Videoser
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// MiB held by each container over seconds.
-    pub(super) held: Vec<Vec<(f64, f64)>>,
+    pub(super) held: Vec<Points>,
     /// MiB of the VM's memory that each has over seconds, without what is not simulated of it.
-    pub(super) memory: Vec<Vec<(f64, f64)>>,
+    pub(super) memory: Vec<Points>,
     works: Vec<Vec<Work>>,
 }
 
@@ -103,13 +104,16 @@ impl Record {
         mean(&self.memory[container], from, until)
     }
 
-    /// Named lines of some containers.
-    pub(super) fn lines(&self, names: &[&str], which: &[usize]) -> Vec<(String, Vec<(f64, f64)>)> {
-        which
-            .iter()
-            .map(|at| (names[*at].to_string(), self.held[*at].clone()))
-            .collect()
+    /// What the first containers held, under these names.
+    pub(super) fn lines(&self, names: &[&str]) -> Vec<Line> {
+        named(names, self.held.iter().cloned())
     }
+}
+
+/// Lines with their names.
+pub(super) fn named(names: &[&str], lines: impl IntoIterator<Item = Points>) -> Vec<Line> {
+    let pairs = names.iter().zip(lines);
+    pairs.map(|(name, line)| (name.to_string(), line)).collect()
 }
 
 fn mean(line: &[(f64, f64)], from: u64, until: u64) -> f64 {
