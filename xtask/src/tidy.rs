@@ -2,6 +2,7 @@
 
 //! Rules about the source tree itself, one file each.
 
+mod conflict;
 mod dependency;
 mod licence;
 mod link;
@@ -44,6 +45,7 @@ impl Source {
 pub(crate) fn check(top: &Path) -> Result<()> {
     let sources = sources(top)?;
     let broken = [
+        conflict::check(&sources),
         size::check(&sources),
         name::check(&sources),
         licence::check(&sources),
