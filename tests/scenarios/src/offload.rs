@@ -38,10 +38,10 @@ const DISK: Throttle = Throttle {
     bytes_per_s: Some(60 << 20),
 };
 /// Requests right after a guest was idle, and those that follow.
-const FIRST: u64 = 1500;
-const REST: u64 = 20_000;
+const FIRST: u64 = 3_000;
+const REST: u64 = 100_000;
 /// A container has nothing more to give: policyd takes the last 16 MiB from nobody.
-const IDLE_MIB: f64 = 24.0;
+const IDLE_MIB: f64 = 20.0;
 /// What a VMM may hold beyond the memory its guest uses: its own, that of the guest's kernel,
 /// which guests do not count, and frames whose neighbours are in use.
 const SLACK_MIB: f64 = 128.0;
@@ -158,10 +158,13 @@ fn load(dir: &str) -> Load {
     load.threads(1).file_size(HOT_MIB << 20)
 }
 
+/// The file that is read again and again.
+fn hot(dir: &str) -> String {
+    load(dir).sets()[0].files()[0].path.display().to_string()
+}
+
 fn disk(stage: &Stage<'_>, name: &str) -> Result<Disk> {
-    let sets = load("").sets();
-    let hot = &sets[0].files()[0];
-    let hot = FileSpec::new(hot.path.display().to_string(), hot.len, 1);
+    let hot = FileSpec::new(hot(""), HOT_MIB << 20, 1);
     stage.disk(name, vec![hot, FileSpec::new("once", ONCE_MIB << 20, 2)])
 }
 
@@ -179,9 +182,11 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
         .map(|(name, disk)| site.guest(name, &disk?))
         .collect::<Result<_>>()?;
     for guest in &guests {
-        let once = Command::new(["dd", "if=/mnt/once", "of=/dev/null", "bs=1M"]);
-        guest.run_ok(&once.cgroup(WORK))?;
-        work(guest, FIRST)?;
+        for file in ["/mnt/once", &hot("/mnt/")] {
+            let read = Command::shell(format!("cat {file} > /dev/null"));
+            guest.run_ok(&read.cgroup(WORK))?;
+        }
+        work(guest, FIRST, 1)?;
     }
     for (name, guest) in NAMES.iter().zip(&guests) {
         site.idle(name, guest)?;
@@ -189,8 +194,8 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     let mut held_mib = vec![site.held_mib()?];
     let mut spent = [0.0; 2];
     for (name, guest) in NAMES.iter().zip(&guests) {
-        for (spent, operations) in spent.iter_mut().zip([FIRST, REST]) {
-            *spent += work(guest, operations)?.seconds;
+        for (spent, (operations, seed)) in spent.iter_mut().zip([(FIRST, 2), (REST, 3)]) {
+            *spent += work(guest, operations, seed)?.seconds;
         }
         held_mib.push(site.held_mib()?);
         site.idle(name, guest)?;
@@ -214,10 +219,10 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     Ok((measured, shrunk))
 }
 
-/// Makes so many requests.
-fn work(guest: &Guest, operations: u64) -> Result<Summary> {
+/// Makes so many requests. Those of another seed want more than what is left of these.
+fn work(guest: &Guest, operations: u64, seed: u64) -> Result<Summary> {
     let words = ["ddload".to_owned()].into_iter();
-    let words = words.chain(load("/mnt/").arguments());
+    let words = words.chain(load("/mnt/").seed(seed).arguments());
     let words = words.chain(["--operations".to_owned(), operations.to_string()]);
     let text = guest.run_ok(&Command::new(words).cgroup(WORK))?;
     let last = text.lines().last().context("ddload printed nothing")?;
