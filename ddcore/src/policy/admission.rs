@@ -96,9 +96,7 @@ where
 
     /// A page was read that the guest's page cache did not have; `hit` if the host had it.
     pub fn missed(&mut self, name: &Name, hit: bool) {
-        if hit {
-            self.throttle.hit();
-        }
+        self.throttle.missed(hit);
         if self.counts() && name.group != self.group {
             self.group = name.group;
             self.sketch.add(name.group, self.capacity);

@@ -150,6 +150,7 @@ fn puts_that_never_hit_become_few() {
     let mut pool = pool(Policy::S3);
     let mut puts = 0;
     for page in 0..200_000 {
+        pool.missed(&name(page), false);
         let verdict = pool.offered(&name(page), false, &full(0));
         puts += u32::from(matches!(verdict, Verdict::Put(_)));
     }
@@ -158,6 +159,20 @@ fn puts_that_never_hit_become_few() {
     for page in 0..200_000 {
         pool.offered(&name(page), false, &full(0));
         pool.missed(&name(page), page % 4 == 0);
+    }
+    assert_eq!(pool.throttle().level(), 0);
+}
+
+#[test]
+fn puts_of_who_reads_nothing_go_on() {
+    let mut pool = pool(Policy::S3);
+    // Read at first, pushed out when idle.
+    for page in 0..200_000 {
+        pool.missed(&name(page), false);
+    }
+    for page in 0..200_000 {
+        let verdict = pool.offered(&name(page), false, &full(0));
+        assert!(matches!(verdict, Verdict::Put(_)), "{page}");
     }
     assert_eq!(pool.throttle().level(), 0);
 }

@@ -4,7 +4,8 @@
 //!
 //! A page costs about the same to put as to get, and a hit saves a read of the disk, which is
 //! worth tens of copies. A pool that has fewer hits than one in [`POOR`] puts, over a time in which
-//! its content was replaced twice, puts half as many from then on.
+//! its content was replaced twice, puts half as many from then on. A time in which next to nothing
+//! was read proves nothing: the page cache of an idle container is pushed out for later.
 
 /// Puts for one hit above which a pool is throttled.
 pub const POOR: u64 = 64;
@@ -22,14 +23,17 @@ const STRICTEST: u32 = 5;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Throttle {
     puts: u64,
+    reads: u64,
     hits: u64,
     level: u32,
 }
 
 impl Throttle {
-    /// A page was read back.
-    pub fn hit(&mut self) {
-        self.hits += 1;
+    /// A page was read that the guest had not; `hit` if the host had it.
+    pub fn missed(&mut self, hit: bool) {
+        // What was read before the first put says nothing about puts.
+        self.reads += u64::from(self.puts > 0);
+        self.hits += u64::from(hit);
     }
 
     /// Whether `pages` pages, the first of which is `page`, may be put into a full pool of
@@ -41,12 +45,13 @@ impl Throttle {
         }
         self.puts += pages;
         if self.puts >= capacity.saturating_mul(2).max(LEAST_WINDOW) >> self.level {
-            if self.hits * POOR < self.puts {
+            let was_read = self.reads * POOR >= self.puts;
+            if was_read && self.hits * POOR < self.puts {
                 self.level = (self.level + 1).min(STRICTEST);
             } else if self.hits * RICH > self.puts {
                 self.level = self.level.saturating_sub(1);
             }
-            (self.puts, self.hits) = (0, 0);
+            (self.puts, self.reads, self.hits) = (0, 0, 0);
         }
         true
     }

@@ -207,7 +207,7 @@ pub(super) struct Model {
     cells: u64,
     way: Way,
     reads: u32,
-    throttle: (u64, u64, u32),
+    throttle: (u64, u64, u64, u32),
     group: u64,
     turn: u32,
     capacity: u64,
@@ -222,7 +222,7 @@ impl Model {
             cells: cells as u64 / 3,
             way: Way::All,
             reads: 0,
-            throttle: (0, 0, 0),
+            throttle: (0, 0, 0, 0),
             group: 0,
             turn: 0,
             capacity: 0,
@@ -234,7 +234,7 @@ impl Model {
     }
 
     pub(super) fn level(&self) -> u32 {
-        self.throttle.2
+        self.throttle.3
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
@@ -244,11 +244,15 @@ impl Model {
             }
         }
         self.policy = policy;
-        self.throttle = (0, 0, 0);
+        self.throttle = (0, 0, 0, 0);
     }
 
     pub(super) fn missed(&mut self, name: &Name, hit: bool) {
-        self.throttle.1 += u64::from(hit);
+        let (puts, reads, hits, _) = &mut self.throttle;
+        if *puts > 0 {
+            *reads += 1;
+        }
+        *hits += u64::from(hit);
         let counts = matches!(self.policy, Policy::Adaptive | Policy::Tinylfu);
         if counts && name.group != self.group {
             self.group = name.group;
@@ -310,19 +314,19 @@ impl Model {
     }
 
     fn allows(&mut self, page: u64) -> bool {
-        let (puts, hits, level) = &mut self.throttle;
+        let (puts, reads, hits, level) = &mut self.throttle;
         if (page >> 20) % (1 << *level) != 0 {
             return false;
         }
         *puts += 1;
         // A window is twice the content, or the same part of it that is let in.
         if *puts >= (2 * self.capacity).max(1024) >> *level {
-            if *hits * 64 < *puts {
+            if *hits * 64 < *puts && *puts <= *reads * 64 {
                 *level = (*level + 1).min(5);
             } else if *hits * 32 > *puts {
                 *level = level.saturating_sub(1);
             }
-            (*puts, *hits) = (0, 0);
+            (*puts, *reads, *hits) = (0, 0, 0);
         }
         true
     }

@@ -39,7 +39,7 @@ const DISK: Throttle = Throttle {
 };
 /// Requests right after a guest was idle, and those that follow.
 const FIRST: u64 = 3_000;
-const REST: u64 = 100_000;
+const REST: u64 = 200_000;
 /// A container has nothing more to give: policyd takes the last 16 MiB from nobody.
 const IDLE_MIB: f64 = 20.0;
 /// What a VMM may hold beyond the memory its guest uses: its own, that of the guest's kernel,
