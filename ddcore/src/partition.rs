@@ -107,6 +107,34 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
         .or_else(|| most_exceeding(0, &|entity| entity.used > 0))
 }
 
+/// Takes `eviction` pages from whoever [`victim`] names, again and again until they are together:
+/// somebody may have next to nothing, and have a thousand peers like that. Whoever waits for room
+/// then gets a batch all the same, and what all hold is counted once for it.
+///
+/// `take` is told who gives, and how many pages at most; it says how many it got. Says how many
+/// came together.
+pub fn collect(
+    entities: &mut [Entity],
+    eviction: u64,
+    mut take: impl FnMut(usize, u64) -> u64,
+) -> u64 {
+    let mut collected = 0u64;
+    while collected < eviction {
+        let Some(at) = victim(entities, eviction) else {
+            break;
+        };
+        let taken = take(at, eviction - collected);
+        collected = collected.saturating_add(taken);
+        let used = &mut entities[at].used;
+        // Who gives nothing has lost since what was counted.
+        *used = match taken {
+            0 => 0,
+            taken => used.saturating_sub(taken),
+        };
+    }
+    collected
+}
+
 fn is_overused(entity: &Entity, eviction: u64) -> bool {
     entity.used > 0 && entity.entitlement < entity.used.saturating_add(eviction)
 }

@@ -14,7 +14,7 @@ use crate::registry::Roster;
 use crate::session::Session;
 use crate::shard::{Memory, Shard, SHARDS};
 use ddabi::genl::Mode;
-use ddcore::partition::{entitle, victim};
+use ddcore::partition::{collect, entitle, victim};
 use ddcore::store::{age, Reason, Storage, Store, BLOCK_PAGES};
 use kernel::sync::atomic::ordering::Relaxed;
 
@@ -79,7 +79,8 @@ impl Host {
         evicted
     }
 
-    /// Algorithm 1 among the VMs, then among the pools of the victim.
+    /// Algorithm 1 among the VMs, then among the pools of the victim: a guest with its pages in a
+    /// thousand pools gives a batch like any other.
     fn evict_by_weight(&self, roster: &mut Roster, batch: u64) -> u64 {
         roster.entitle(self.tier.capacity());
         let Some(at) = victim(roster.entities(), batch) else {
@@ -95,10 +96,9 @@ impl Host {
         let pools = roster.scratch();
         session.entities(pools);
         entitle(pools, pages);
-        match victim(pools, batch) {
-            Some(pool) => session.evict(pool as u32, batch),
-            None => 0,
-        }
+        collect(pools, batch, |pool, pages| {
+            session.evict(pool as u32, pages)
+        })
     }
 
     /// The oldest pages of all, whoever owns them, to within a batch.

@@ -212,6 +212,55 @@ fn the_papers_equal_weights() {
     assert_near(&used, &[web, proxy, mail, 1200 * MIB]);
 }
 
+/// Takes all there is of what is asked for; how much of each.
+fn collected(entities: &mut [Entity], eviction: u64) -> Vec<u64> {
+    let mut left: Vec<u64> = entities.iter().map(|entity| entity.used).collect();
+    let mut taken = vec![0; entities.len()];
+    let sum = collect(entities, eviction, |at, pages| {
+        let pages = pages.min(left[at]);
+        left[at] -= pages;
+        taken[at] += pages;
+        pages
+    });
+    assert_eq!(sum, taken.iter().sum::<u64>());
+    taken
+}
+
+#[test]
+fn a_batch_is_whole_even_if_everybody_has_little() {
+    let mut few = entitled(12 * MIB, &[(100, 3); 1024]);
+    assert_eq!(collected(&mut few, BATCH).iter().sum::<u64>(), BATCH);
+    // As long as there is anything at all.
+    let mut all = entitled(12 * MIB, &[(100, 3), (0, 5), (100, 0)]);
+    assert_eq!(collected(&mut all, BATCH), [3, 5, 0]);
+}
+
+#[test]
+fn one_that_has_enough_gives_the_whole_batch() {
+    let mut entities = entitled(1024 * MIB, &[(50, 514 * MIB), (50, 510 * MIB)]);
+    assert_eq!(collected(&mut entities, BATCH), [BATCH, 0]);
+}
+
+#[test]
+fn who_has_lost_its_pages_meanwhile_is_asked_once() {
+    let mut entities = entitled(0, &[(100, 9), (100, 3), (100, 1)]);
+    let mut asked = Vec::new();
+    let sum = collect(&mut entities, BATCH, |at, pages| {
+        asked.push((at, pages));
+        if at == 0 {
+            0
+        } else {
+            1
+        }
+    });
+    assert_eq!(sum, 4);
+    let (all, one) = (BATCH, BATCH - 1);
+    assert_eq!(
+        asked,
+        [(0, all), (1, all), (1, one), (1, one - 1), (2, one - 2)]
+    );
+}
+
 proptest! {
     #[test]
     fn shares_are_conserved(
@@ -262,9 +311,10 @@ proptest! {
             0..8,
         ),
     ) {
-        let entities = entitled(pages, &entities);
+        let mut entities = entitled(pages, &entities);
         if let Some(at) = victim(&entities, eviction) {
             prop_assert!(entities[at].used > 0);
         }
+        collected(&mut entities, eviction);
     }
 }

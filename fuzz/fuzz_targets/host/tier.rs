@@ -3,7 +3,7 @@
 //! All VMs, and who has to give when the tier is full.
 
 use ddabi::request::Run;
-use ddcore::partition::{Entity, entitle, victim};
+use ddcore::partition::{Entity, collect, entitle, victim};
 use ddcore::request::{Request, Runs};
 use ddcore::sequence::Verdict;
 use ddcore::store::Reason;
@@ -197,9 +197,9 @@ impl Tier {
         };
         let mut pools = vm.entities();
         entitle(&mut pools, vms[at].entitlement.max(vms[at].used));
-        let pool = victim(&pools, BATCH).expect("it has pages, hence a pool that has");
-        let evicted = vm.evict(pool, BATCH, now);
-        assert_eq!(evicted, BATCH.min(pools[pool].used));
+        let used = vm.used();
+        let evicted = collect(&mut pools, BATCH, |pool, pages| vm.evict(pool, pages, now));
+        assert_eq!(evicted, BATCH.min(used));
         evicted
     }
 

@@ -6,7 +6,7 @@
 //! [`Class`], numbered `pool * CLASSES + class`.
 
 use crate::page::Page;
-use ddcore::partition::{Entity, entitle, victim};
+use ddcore::partition::{Entity, collect, entitle, victim};
 use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full, pressure};
 use ddcore::store::{Batch, Group, Hasher, Heap, List, Reason, Removed, Store, age};
 
@@ -265,7 +265,7 @@ impl Host {
 
     fn evict_batch(&mut self) -> u64 {
         let evicted = match self.mode {
-            Mode::Weighted => self.choose().map_or(0, |id| self.evict(id)),
+            Mode::Weighted => self.evict_by_weight(),
             Mode::Global => self.evict_oldest(),
         };
         self.used -= evicted;
@@ -273,12 +273,15 @@ impl Host {
     }
 
     /// Algorithm 1 among VMs, then among the pools of the victim.
-    fn choose(&self) -> Option<PoolId> {
+    fn evict_by_weight(&mut self) -> u64 {
         let vms = self.entities();
-        let vm = victim(&vms, self.batch)?;
-        let pools = self.pool_entities(vm, vms[vm].entitlement.max(vms[vm].used));
-        let pool = victim(&pools, self.batch)?;
-        Some(PoolId { vm, pool })
+        let Some(vm) = victim(&vms, self.batch) else {
+            return 0;
+        };
+        let mut pools = self.pool_entities(vm, vms[vm].entitlement.max(vms[vm].used));
+        collect(&mut pools, self.batch, |pool, pages| {
+            self.evict(PoolId { vm, pool }, pages)
+        })
     }
 
     fn entities(&self) -> Vec<Entity> {
@@ -304,9 +307,9 @@ impl Host {
         pools
     }
 
-    fn evict(&mut self, id: PoolId) -> u64 {
+    fn evict(&mut self, id: PoolId, pages: u64) -> u64 {
         let mut evicted = 0;
-        while evicted < self.batch {
+        while evicted < pages {
             let Some(class) = self.next_class(id) else {
                 break;
             };

@@ -172,27 +172,41 @@ impl Model {
 
     /// Evicts a batch; says whether anything went.
     fn evict_batch(&mut self) -> bool {
-        let chosen = match self.mode {
-            Mode::Global => None,
-            Mode::Weighted => match self.choose() {
-                Some(id) => Some(id),
-                None => return false,
-            },
+        let evicted = match self.mode {
+            Mode::Global => self.evict(self.batch, |model| (!model.held.is_empty()).then_some(0)),
+            Mode::Weighted => self.evict_by_weight(),
         };
-        let before = self.held.len();
-        for _ in 0..self.batch {
-            let at = match chosen {
-                // The oldest of all.
-                None => (!self.held.is_empty()).then_some(0),
-                Some(id) => self.leaves(id),
-            };
-            let Some(at) = at else {
-                break;
+        evicted > 0
+    }
+
+    /// Evicts up to `pages`, each time the one at the place that `next` names; says how many.
+    fn evict(&mut self, pages: u64, next: impl Fn(&Self) -> Option<usize>) -> u64 {
+        for done in 0..pages {
+            let Some(at) = next(self) else {
+                return done;
             };
             let id = self.held.remove(at).id;
             self.count(id).evictions += 1;
         }
-        self.held.len() < before
+        pages
+    }
+
+    /// A batch of the VM that exceeds most, from its pools that do, each until the batch is
+    /// together or it has nothing left. What they are entitled to is set for the batch.
+    fn evict_by_weight(&mut self) -> u64 {
+        let Some((vm, mut pools)) = self.choose() else {
+            return 0;
+        };
+        let mut left = self.batch;
+        while left > 0 {
+            let Some(pool) = victim(&pools, self.batch.into()) else {
+                break;
+            };
+            let id = PoolId { vm, pool };
+            left -= self.evict(left, |model| model.leaves(id));
+            pools[pool].used = self.counts(id).used.into();
+        }
+        self.batch - left
     }
 
     /// Which page of a pool leaves: its place.
@@ -242,7 +256,8 @@ impl Model {
         }
     }
 
-    fn choose(&self) -> Option<PoolId> {
+    /// The VM that exceeds most, and what its pools have.
+    fn choose(&self) -> Option<(usize, Vec<Entity>)> {
         let used = |vm: usize| self.held.iter().filter(|held| held.id.vm == vm).count() as u64;
         let weights = self.vms.iter().map(|vm| vm.weight);
         let vms = entities(self.capacity, weights, used);
@@ -253,8 +268,7 @@ impl Model {
             self.counts(id).used
         };
         let weights = self.vms[vm].pools.iter().map(|pool| pool.weight);
-        let pool = victim(&entities(pages, weights, used), self.batch.into())?;
-        Some(PoolId { vm, pool })
+        Some((vm, entities(pages, weights, used)))
     }
 }
 
