@@ -37,9 +37,10 @@ const DISK: Throttle = Throttle {
     iops: Some(150),
     bytes_per_s: Some(60 << 20),
 };
-/// Requests right after a guest was idle, and those that follow.
+/// Requests right after a guest was idle, and those that follow: half a minute, in which what comes
+/// back from the store is paid for once.
 const FIRST: u64 = 3_000;
-const REST: u64 = 200_000;
+const REST: u64 = 600_000;
 /// A container has nothing more to give: policyd takes the last 16 MiB from nobody.
 const IDLE_MIB: f64 = 20.0;
 /// What a VMM may hold beyond the memory its guest uses: its own, that of the guest's kernel,
