@@ -49,19 +49,9 @@ const SLACK_MIB: f64 = 128.0;
 /// The container that works.
 const WORK: &str = "work";
 const FILE_PATH: &str = "/run/policyd.toml";
-/// Steps are large and many: days of idleness in a minute.
-const FILE: &str = "\
-interval_s = 1
-default_pool_weight = 0
-
-[offload]
-period_s = 1
-step_percent = 10
-
-[[container]]
-name = \"work\"
-cgroup = \"/work\"
-";
+/// While a guest works policyd has its defaults. While it is idle steps are large and many: days of
+/// idleness in a minute.
+const FAST: [&str; 2] = ["interval_s = 1\n", "period_s = 1\nstep_percent = 10\n"];
 /// What is left of the store by hand at the end.
 const SHRUNK_MIB: u64 = 8;
 
@@ -195,10 +185,12 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     let mut held_mib = vec![site.held_mib()?];
     let mut spent = [0.0; 2];
     for (name, guest) in NAMES.iter().zip(&guests) {
+        site.tell(guest, false)?;
         for (spent, (operations, seed)) in spent.iter_mut().zip([(FIRST, 2), (REST, 3)]) {
             *spent += work(guest, operations, seed)?.seconds;
         }
         held_mib.push(site.held_mib()?);
+        site.tell(guest, true)?;
         site.idle(name, guest)?;
         held_mib.push(site.held_mib()?);
     }
@@ -286,13 +278,22 @@ impl Site<'_> {
             stage::attach(&guest)?;
         }
         if self.way != Way::Kept {
-            guest.write_file(FILE_PATH, FILE)?;
+            guest.write_file(FILE_PATH, file(true))?;
             // It ends with the guest.
             guest.shell(format!(
-                "policyd run --config {FILE_PATH} > /run/policyd.log 2>&1 &"
+                "policyd run --config {FILE_PATH} > /run/policyd.log 2>&1 & echo $! > /run/policyd.pid"
             ))?;
         }
         Ok(guest)
+    }
+
+    /// Lets policyd know what the guest is about to be.
+    fn tell(&self, guest: &Guest, idle: bool) -> Result<()> {
+        if self.way == Way::Kept {
+            return Ok(());
+        }
+        guest.write_file(FILE_PATH, file(idle))?;
+        guest.shell("kill -HUP $(cat /run/policyd.pid)").map(drop)
     }
 
     /// Lets a guest be idle until nothing more can be had from it.
@@ -331,6 +332,15 @@ impl Site<'_> {
         let stat = Stat::of(self.stage.host(), &vmm_cgroup(name))?;
         Ok(stat.get("anon")? as f64 / f64::from(1 << 20))
     }
+}
+
+/// policyd's file.
+fn file(idle: bool) -> String {
+    let [interval, steps] = if idle { FAST } else { [""; 2] };
+    format!(
+        "{interval}default_pool_weight = 0\n\n[offload]\n{steps}\n\
+         [[container]]\nname = \"work\"\ncgroup = \"/work\"\n"
+    )
 }
 
 /// Where a guest's VMM runs.
