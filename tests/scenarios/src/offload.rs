@@ -185,12 +185,10 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     let mut held_mib = vec![site.held_mib()?];
     let mut spent = [0.0; 2];
     for (name, guest) in NAMES.iter().zip(&guests) {
-        site.tell(guest, false)?;
         for (spent, (operations, seed)) in spent.iter_mut().zip([(FIRST, 2), (REST, 3)]) {
             *spent += work(guest, operations, seed)?.seconds;
         }
         held_mib.push(site.held_mib()?);
-        site.tell(guest, true)?;
         site.idle(name, guest)?;
         held_mib.push(site.held_mib()?);
     }
@@ -278,7 +276,7 @@ impl Site<'_> {
             stage::attach(&guest)?;
         }
         if self.way != Way::Kept {
-            guest.write_file(FILE_PATH, file(true))?;
+            guest.write_file(FILE_PATH, file(false))?;
             // It ends with the guest.
             guest.shell(format!(
                 "policyd run --config {FILE_PATH} > /run/policyd.log 2>&1 & echo $! > /run/policyd.pid"
@@ -287,11 +285,8 @@ impl Site<'_> {
         Ok(guest)
     }
 
-    /// Lets policyd know what the guest is about to be.
+    /// Lets policyd know whether the guest is idle.
     fn tell(&self, guest: &Guest, idle: bool) -> Result<()> {
-        if self.way == Way::Kept {
-            return Ok(());
-        }
         guest.write_file(FILE_PATH, file(idle))?;
         guest.shell("kill -HUP $(cat /run/policyd.pid)").map(drop)
     }
@@ -301,6 +296,7 @@ impl Site<'_> {
         if self.way == Way::Kept {
             return Ok(());
         }
+        self.tell(guest, true)?;
         let mut now = (0.0, 0.0, 0.0);
         let waited = wait::until("the idle guest gave its memory back", || {
             let container = cgroup::held_mib(guest, WORK)?;
@@ -312,7 +308,8 @@ impl Site<'_> {
         waited.with_context(|| {
             let log = guest.read_text("/run/policyd.log").unwrap_or_default();
             format!("container, guest, VMM in MiB: {now:?}; policyd: {log}")
-        })
+        })?;
+        self.tell(guest, false)
     }
 
     /// MiB that both VMMs and the store hold.
