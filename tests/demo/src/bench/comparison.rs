@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     break_even::BreakEven,
-    measured::{MOST_STARVED_PERCENT, Measured},
+    measured::{MOST_STARVED_PERCENT, Measured, geometric_mean},
     page::comparison_page,
     way::Way,
     workload::{MEMORY_MIB, Workload},
@@ -156,12 +156,13 @@ pub(crate) fn row(one: &Measured) -> [String; 10] {
     ]
 }
 
+/// Geometric mean over all pairs of the two ways' measurements.
 fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f64> {
-    let find = |way| {
-        let mut all = measured.iter();
-        all.find(|one| one.usual && one.stage == stage && one.way == way)
+    let all = |way| {
+        let all = measured.iter();
+        all.filter(move |one| one.usual && one.stage == stage && one.way == way)
     };
-    find(way)?.over(find(other)?)
+    geometric_mean(all(way).flat_map(|own| all(other).map(|other| own.over(other))))
 }
 
 /// Ahead of the page cache and of one FIFO everywhere, of memory in the guests
@@ -254,6 +255,7 @@ pub(super) fn sample() -> Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::measured::sample as measured_sample;
 
     #[test]
     fn goals_name_stage_and_way() {
@@ -263,7 +265,20 @@ mod tests {
         assert!(comparison.targets()[..5].iter().all(|target| target.met));
         assert!(!comparison.targets()[5].met);
         let factor = comparison.factor("one container", Way::DoubleDecker, Way::PageCache);
-        assert_eq!(factor, Some(2.0));
+        assert!((factor.unwrap() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_way_is_compared_with_all_measurements_of_another() {
+        let ways = [
+            (Way::Fifo, 10.0),
+            (Way::DoubleDecker, 20.0),
+            (Way::Fifo, 40.0),
+        ];
+        let measured = ways.map(|(way, rate)| measured_sample(way, "a", 50, &[rate]));
+        let by = factor(&measured, "a", Way::DoubleDecker, Way::Fifo);
+        assert!((by.unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(factor(&measured, "a", Way::DoubleDecker, Way::Guests), None);
     }
 
     #[test]

@@ -141,19 +141,21 @@ impl Measured {
 
     /// Requests for each of another way's, the containers' geometric mean.
     pub(crate) fn over(&self, other: &Self) -> Option<f64> {
-        let mut logarithms = Vec::new();
-        for own in &self.containers {
+        geometric_mean(self.containers.iter().map(|own| {
             let same = |rate: &&Rate| rate.name == own.name;
             let others = other.containers.iter().find(same)?.operations_per_s;
-            let factor = own.operations_per_s / others;
-            if !(factor > 0.0 && factor.is_finite()) {
-                return None;
-            }
-            logarithms.push(factor.ln());
-        }
-        let count = logarithms.len() as f64;
-        (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
+            Some(own.operations_per_s / others)
+        }))
     }
+}
+
+/// Of factors; none of none, or when one of them is not a factor.
+pub(super) fn geometric_mean(factors: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let is_factor = |by: &f64| *by > 0.0 && by.is_finite();
+    let logarithms = factors.map(|by| by.filter(is_factor).map(f64::ln));
+    let logarithms: Vec<f64> = logarithms.collect::<Option<_>>()?;
+    let count = logarithms.len() as f64;
+    (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
 }
 
 /// Bytes a second that requests of a container read.
