@@ -22,13 +22,13 @@ impl Frame {
     }
 
     /// Prints the form the user asked for.
-    pub(crate) fn print(&self, session: &mut Session<'_>) -> Result<()> {
-        if session.json {
-            writeln!(session.out, "{:#}", self.json)?;
-        } else {
-            write!(session.out, "{}", self.text)?;
-        }
-        Ok(())
+    pub(crate) fn print(self, session: &mut Session<'_>) -> Result<()> {
+        // At once: standard output would be written line by line.
+        let text = match session.json {
+            true => format!("{:#}\n", self.json),
+            false => self.text,
+        };
+        Ok(session.out.write_all(text.as_bytes())?)
     }
 }
 

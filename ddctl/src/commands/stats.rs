@@ -72,6 +72,8 @@ fn draw(
         groups => json!({ "vms": groups.iter().map(group_json).collect::<Vec<_>>() }),
     };
     let text = match (one, groups.as_slice()) {
+        // Laying out a thousand rows takes longer than all else.
+        _ if session.json => String::new(),
         (true, [Group { vm, pools }]) => pools
             .iter()
             .map(|pool| detail::text(vm.as_ref(), pool))
