@@ -16,7 +16,7 @@
 enum {
 	DD_SENT, DD_OK, DD_STALE, DD_RETRY, DD_INVALID, DD_UNSUPPORTED, DD_NO_MEMORY,
 	DD_NO_POOL, DD_LIMIT, DD_DENIED, DD_UNKNOWN, DD_STORED, DD_GIVEN, DD_FOREIGN,
-	DD_LET_IN, DD_COUNTS,
+	DD_LET_IN, DD_MOVED, DD_COUNTS,
 };
 
 static unsigned long dd_tally[DD_COUNTS];
@@ -43,6 +43,8 @@ DD_RESULT(given, DD_GIVEN);
 DD_RESULT(foreign, DD_FOREIGN);
 /* Requests that were done though no session or number of theirs can be right. */
 DD_RESULT(let_in, DD_LET_IN);
+/* Pages from memory that comes and goes, and to it. */
+DD_RESULT(moved, DD_MOVED);
 /* Threads that are not done yet. */
 module_param_named(running, dd_running, ulong, 0444);
 

@@ -139,7 +139,9 @@ impl Draft {
         body.chunks_exact(RUN)
             .take(named)
             .filter_map(|run| Run::read_from_bytes(run).ok())
-            .all(|run| frames.contains(run.gfn) || run.gfn >= BEYOND_MEMORY)
+            .all(|run| {
+                frames.contains(run.gfn) || plan::is_moving(run.gfn) || run.gfn >= BEYOND_MEMORY
+            })
     }
 }
 

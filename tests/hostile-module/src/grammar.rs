@@ -24,15 +24,18 @@ pub(crate) enum Kind {
     Numbers,
     /// Registering and leaving.
     Storms,
-    /// Pools, weights, names, migration.
+    /// Pools, weights, names, migration, and pages in as many pools as there may be.
     Pools,
     /// All processors write one block while each sends it.
     Crowd,
     /// As many as possible: short ones, and wild addresses and registers.
     Floods,
+    /// Frames in memory that comes and goes, between what a good guest sends.
+    Moving,
 }
 
-const KINDS: [(Kind, u64); 8] = [
+/// Each with its part in the mixture, in percent.
+const KINDS: [(Kind, u64); 9] = [
     (Kind::Noise, 5),
     (Kind::Orders, 30),
     (Kind::Mutants, 15),
@@ -41,6 +44,8 @@ const KINDS: [(Kind, u64); 8] = [
     (Kind::Pools, 10),
     (Kind::Crowd, 10),
     (Kind::Floods, 22),
+    // Only where there is such memory.
+    (Kind::Moving, 0),
 ];
 
 impl Kind {
@@ -74,6 +79,9 @@ const OWN_FILESYSTEMS: u64 = 2;
 
 /// Filesystem number of what was put from anywhere in the guest's memory.
 const WILD_FILESYSTEM: u32 = 0x1000;
+
+/// Filesystem number of what was put from memory that comes and goes.
+const MOVING_FILESYSTEM: u32 = 0x2000;
 
 fn file(dice: &mut Dice) -> FileKey {
     FileKey {
@@ -118,12 +126,13 @@ impl Order {
 
 const MARK: u64 = u64::from_le_bytes(*b"hostile!");
 
-/// Composes a put or a get.
+/// Composes a put or a get of a pool.
 pub(crate) fn order(
     draft: &mut Draft,
     dice: &mut Dice,
     operation: Operation,
     own: Frames,
+    pool: u32,
 ) -> Order {
     let file = file(dice);
     // Keys are few enough to be met again.
@@ -138,7 +147,7 @@ pub(crate) fn order(
         file,
         index,
         gfn: frame(first),
-        pool: 0,
+        pool,
         pages: pages as u16,
         ..Run::default()
     };
@@ -211,6 +220,32 @@ pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
     draft.push(&run);
 }
 
+/// A put from memory that comes and goes, or a get into it; of what is there, or what never was.
+pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
+    let put = dice.once_in(2);
+    draft.begin(if put { Operation::Put } else { Operation::Get });
+    for _ in 0..1 + dice.below(4) {
+        // What comes from there is nobody's to check: it has files of its own.
+        let file = if put || dice.once_in(2) {
+            FileKey {
+                filesystem: MOVING_FILESYSTEM,
+                ..file(dice)
+            }
+        } else {
+            file(dice)
+        };
+        let run = Run {
+            file,
+            index: dice.below(64) * 16,
+            gfn: plan::moving_frame(dice.below(plan::moving())),
+            pool: 0,
+            pages: 1 + dice.below(64) as u16,
+            ..Run::default()
+        };
+        draft.push(&run);
+    }
+}
+
 /// Ranges of all scopes, turned round, endless, overlapping.
 pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
     draft.begin(Operation::Flush);
@@ -243,11 +278,13 @@ pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
 
 /// Anything about pools.
 pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
-    let operation = match dice.below(8) {
-        0..3 => Operation::PoolCreate,
-        3 => Operation::PoolSet,
-        4 | 5 => Operation::PoolDestroy,
-        6 => Operation::Migrate,
+    // A fifth of those to be created can be; still more are than go. What migrates is all of a file,
+    // and in one pool then.
+    let operation = match dice.below(64) {
+        0..36 => Operation::PoolCreate,
+        36..44 => Operation::PoolSet,
+        44..48 => Operation::PoolDestroy,
+        48 => Operation::Migrate,
         _ => Operation::PoolStats,
     };
     draft.begin(operation);
@@ -398,12 +435,18 @@ fn class(dice: &mut Dice) -> u8 {
     dice.one_of(&[0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 255]) as u8
 }
 
+/// The number of a pool that there may be.
+pub(crate) fn any_pool(dice: &mut Dice) -> u32 {
+    dice.below(u64::from(MAX_POOLS)) as u32
+}
+
+/// Mostly one of the first, which short sessions have.
 fn number_of_pool(dice: &mut Dice) -> u32 {
     match dice.below(12) {
         0 => MAX_POOLS - 1,
         1 => MAX_POOLS,
         2 => u32::MAX,
-        3 => dice.below(u64::from(MAX_POOLS)) as u32,
+        3..6 => any_pool(dice),
         _ => dice.below(8) as u32,
     }
 }

@@ -47,7 +47,15 @@ module! {
         },
         mode: u64 {
             default: 0,
-            description: "Kind of requests, 1 to 8; 0 mixes all (src/grammar.rs)",
+            description: "Kind of requests, 1 to 9; 0 mixes 1 to 8 (src/grammar.rs)",
+        },
+        moving_base: u64 {
+            default: 0,
+            description: "Guest-physical address of memory that comes and goes, for mode 9",
+        },
+        moving_size: u64 {
+            default: 0,
+            description: "Its size; the kernel must not use it, nor have memory behind it",
         },
     },
 }
@@ -71,6 +79,10 @@ impl kernel::Module for Module {
             number(module_parameters::requests.value()),
             number(module_parameters::mode.value()),
         )?;
+        plan::set_moving(
+            number(module_parameters::moving_base.value()),
+            number(module_parameters::moving_size.value()),
+        );
         let arena = ffi::Arena::map(base, size)?;
         Ok(Self {
             _crew: ffi::Crew::start()?,

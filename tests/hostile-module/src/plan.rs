@@ -18,6 +18,9 @@ const FRAMES: u64 = MARGIN;
 
 const LEAST_PAGES: u64 = 4 * MARGIN;
 
+/// Frames on either side of the memory that comes and goes that are named too.
+const AROUND: u64 = 64;
+
 static BASE: Atomic<u64> = Atomic::new(0);
 static PAGES: Atomic<u64> = Atomic::new(0);
 static SEED: Atomic<u64> = Atomic::new(0);
@@ -25,6 +28,8 @@ static MODE: Atomic<u64> = Atomic::new(0);
 static LEFT: Atomic<i64> = Atomic::new(0);
 static SESSION: Atomic<u64> = Atomic::new(0);
 static SEQUENCE: Atomic<u64> = Atomic::new(0);
+static MOVING_FIRST: Atomic<u64> = Atomic::new(0);
+static MOVING_COUNT: Atomic<u64> = Atomic::new(0);
 
 /// Sets the plan from the module's parameters.
 pub(crate) fn set(base: u64, size: u64, seed: u64, requests: u64, mode: u64) -> Result {
@@ -45,6 +50,32 @@ pub(crate) fn set(base: u64, size: u64, seed: u64, requests: u64, mode: u64) -> 
     MODE.store(mode, Relaxed);
     LEFT.store(i64::try_from(requests).unwrap_or(i64::MAX), Relaxed);
     Ok(())
+}
+
+/// Sets where memory comes and goes.
+pub(crate) fn set_moving(base: u64, size: u64) {
+    MOVING_FIRST.store(base / PAGE_SIZE as u64, Relaxed);
+    MOVING_COUNT.store(size / PAGE_SIZE as u64, Relaxed);
+}
+
+/// A frame number near either end of the memory that comes and goes, or in it, by a number below
+/// [`moving`].
+pub(crate) fn moving_frame(at: u64) -> u64 {
+    (MOVING_FIRST.load(Relaxed) + at).saturating_sub(AROUND)
+}
+
+/// How many frames there are for [`moving_frame`].
+pub(crate) fn moving() -> u64 {
+    match MOVING_COUNT.load(Relaxed) {
+        0 => 0,
+        count => count + 2 * AROUND,
+    }
+}
+
+/// Whether there is never any other memory of the guest at a frame and those that a run may have
+/// behind it.
+pub(crate) fn is_moving(gfn: u64) -> bool {
+    gfn.wrapping_sub(moving_frame(0)) < moving()
 }
 
 /// Pages of the arena.

@@ -23,6 +23,8 @@ pub(crate) enum Count {
     Foreign = 13,
     /// Requests that were done though no session or number of theirs can be right.
     LetIn = 14,
+    /// Pages from memory that comes and goes, and to it.
+    Moved = 15,
 }
 
 /// Counts.

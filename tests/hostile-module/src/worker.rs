@@ -10,6 +10,7 @@ use crate::plan::{self, Frames};
 use crate::tally::{self, Count};
 use ddabi::answer::{AnswerHeader, HelloAnswer, RESULTS};
 use ddabi::hypercall::{Operation, Outcome, Status};
+use ddabi::pool::DEFAULT_POOL;
 use ddabi::PAGE_SIZE;
 use kernel::prelude::*;
 use zerocopy::{FromZeros, IntoBytes};
@@ -51,13 +52,19 @@ impl Worker {
         }
         let (draft, dice) = (&mut *self.draft, &mut self.dice);
         match kind {
-            Kind::Orders => return self.order(),
+            Kind::Orders => return self.order(DEFAULT_POOL),
             Kind::Storms => return self.storm(),
             Kind::Crowd => return self.crowd(),
             Kind::Floods => return self.flood(),
             Kind::Numbers => return self.number(),
             Kind::Noise => grammar::noise(draft, dice),
-            Kind::Pools => grammar::pool(draft, dice),
+            Kind::Pools if dice.once_in(2) => grammar::pool(draft, dice),
+            Kind::Pools => {
+                let pool = grammar::any_pool(dice);
+                return self.order(pool);
+            }
+            Kind::Moving if dice.once_in(2) => return self.order(DEFAULT_POOL),
+            Kind::Moving => return self.moving(),
             Kind::Mutants => {
                 grammar::sentence(draft, dice, Frames::shared());
                 grammar::mutate(draft, dice);
@@ -99,10 +106,10 @@ impl Worker {
     }
 
     /// A put or a get of own pages. What is given back must be what was put.
-    fn order(&mut self) {
+    fn order(&mut self, pool: u32) {
         let put = self.dice.once_in(2);
         let operation = if put { Operation::Put } else { Operation::Get };
-        let order = grammar::order(&mut self.draft, &mut self.dice, operation, self.own);
+        let order = grammar::order(&mut self.draft, &mut self.dice, operation, self.own, pool);
         if put {
             self.write(&order);
         }
@@ -173,6 +180,14 @@ impl Worker {
         self.call(plan::shared_block());
     }
 
+    /// The host reads and writes where there may be nothing any more.
+    fn moving(&mut self) {
+        grammar::moving(&mut self.draft, &mut self.dice);
+        if let Some(outcome) = self.call(self.block) {
+            tally::add(Count::Moved, u64::from(outcome.pages));
+        }
+    }
+
     fn flood(&mut self) {
         let wild = grammar::address(&mut self.dice);
         match self.dice.below(8) {
@@ -197,7 +212,8 @@ impl Worker {
             }
             // Behind it is no memory for the answer.
             4 => {
-                grammar::order(&mut self.draft, &mut self.dice, Operation::Get, self.own);
+                let (draft, dice) = (&mut *self.draft, &mut self.dice);
+                grammar::order(draft, dice, Operation::Get, self.own, DEFAULT_POOL);
                 self.call(plan::last_page());
             }
             5 => {
@@ -205,8 +221,8 @@ impl Worker {
                 self.call(self.block);
             }
             6 => {
-                let order =
-                    grammar::order(&mut self.draft, &mut self.dice, Operation::Put, self.own);
+                let (draft, dice) = (&mut *self.draft, &mut self.dice);
+                let order = grammar::order(draft, dice, Operation::Put, self.own, DEFAULT_POOL);
                 self.write(&order);
                 self.call(self.block);
                 // Once more, with the same number.

@@ -32,6 +32,9 @@ const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-ne
      systemd.mask=modprobe@fuse.service systemd.mask=modprobe@efi_pstore.service \
      systemd.mask=modprobe@drm.service systemd.mask=getty-static.service";
 
+/// Boots fastest: no firmware menu, no legacy devices.
+const SMALLEST: &str = "microvm,rtc=on,pcie=on";
+
 /// A guest to start.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -41,6 +44,8 @@ pub struct GuestConfig {
     pub memory_mib: u64,
     /// Virtual processors.
     pub vcpus: u32,
+    /// What the VMM emulates around them: its `-M`.
+    pub hardware: String,
     /// Its disks.
     pub disks: Vec<GuestDisk>,
     /// Cgroup (path below the mount) of L1 the VMM runs in; it must be there.
@@ -85,6 +90,7 @@ impl GuestConfig {
             name: name.into(),
             memory_mib: 512,
             vcpus: 1,
+            hardware: SMALLEST.to_owned(),
             disks: Vec::new(),
             cgroup: None,
             populated: false,
@@ -106,6 +112,13 @@ impl GuestConfig {
     #[must_use]
     pub fn vcpus(mut self, count: u32) -> Self {
         self.vcpus = count;
+        self
+    }
+
+    /// Sets the VMM's `-M`: the usual one takes no more hardware once it runs.
+    #[must_use]
+    pub fn hardware(mut self, hardware: impl Into<String>) -> Self {
+        self.hardware = hardware.into();
         self
     }
 
@@ -224,9 +237,6 @@ impl GuestConfig {
         }
         let mut argv: Vec<String> = [
             "qemu-system-x86_64",
-            // Boots fastest: no firmware menu, no legacy devices.
-            "-M",
-            "microvm,rtc=on,pcie=on",
             "-accel",
             "kvm",
             "-cpu",
@@ -248,6 +258,7 @@ impl GuestConfig {
         .map(str::to_owned)
         .into();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
+        pair("-M", self.hardware.clone());
         pair("-name", name.clone());
         pair("-m", format!("{memory_mib}M"));
         pair("-smp", vcpus.to_string());

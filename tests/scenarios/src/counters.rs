@@ -39,7 +39,7 @@ counters! {
     /// Of the host module.
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-        retries refused_fault refused_memory vms_came vms_went eviction_batches evicted shrunk
+        retries refused_fault refused_memory dirty_tracked vms_came vms_went eviction_batches evicted shrunk
         notices_lost events_dropped index_bytes
     }
 }
@@ -48,7 +48,7 @@ counters! {
     /// Of a pool, or summed up over a VM.
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
-        hits_foreign
+        hits_foreign put_refused_memory put_refused_fault
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::{
     books, ddctl,
     hog::Hog,
+    hotplug::{self, Bay, Usage},
     memory::Memory,
     stage::{self, Stage},
     torture::{FEW, Storm},
@@ -37,6 +38,8 @@ const SHORT_KIB: u64 = 96 << 10;
 /// The guest's memory, and what a balloon leaves of it.
 const MEMORY_MIB: u64 = 448;
 const BALLOONED_MIB: u64 = 336;
+/// How often memory is plugged in and taken out.
+const REPLUGS: u32 = 4;
 /// Signals to the VMM, each of which makes a virtual processor leave the guest.
 const SIGNALS: u32 = 400;
 const SIGSTOP: i32 = 19;
@@ -64,6 +67,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = config.disks(disks.iter().chain([&failing]), Throttle::NONE);
     let balloon = "virtio-balloon-pci,deflate-on-oom=on,free-page-reporting=on";
     let config = config.vmm_arg("-device").vmm_arg(balloon);
+    let config = hotplug::with_bay(config, Usage::Movable);
     let guest = stage.guest(&config)?;
     guest.exec_ok(["modprobe", "virtio_balloon"])?;
     let storm = Storm::start(&guest, &FEW, u64::MAX)?;
@@ -100,12 +104,27 @@ fn without_processor(machine: &Machine, guest: &Guest) -> Result<()> {
     machine.write_file(switch, "1")
 }
 
+/// Pages of files in memory that kernels keep free of anything they cannot move, by what
+/// `/proc/zoneinfo` says. Without memory that was plugged in there is none.
+fn movable_file_pages(zones: &str) -> u64 {
+    let mut zones = zones.split("\nNode ");
+    let movable = zones.find(|zone| zone.contains("zone  Movable"));
+    let lines = movable.unwrap_or_default().lines();
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words
+        .filter_map(|words| match words[..] {
+            ["nr_zone_active_file" | "nr_zone_inactive_file", pages] => pages.parse::<u64>().ok(),
+            _ => None,
+        })
+        .sum()
+}
+
 /// Something that happens to it.
 type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
 
 impl<'a> Patient<'a> {
     /// All that happens.
-    fn faults() -> [(&'static str, Fault<'a>); 7] {
+    fn faults() -> [(&'static str, Fault<'a>); 8] {
         [
             ("a processor of the host went", |patient| {
                 without_processor(patient.stage.host(), &patient.guest)
@@ -116,6 +135,7 @@ impl<'a> Patient<'a> {
             ("its VMM was stopped", Self::stop),
             ("its VMM got signals", Self::signals),
             ("a balloon took memory of the guest", Self::balloon),
+            ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
             ("the store was taken away and given back", Self::flap),
         ]
@@ -167,6 +187,22 @@ impl<'a> Patient<'a> {
                 let answer = vmm.ask(&json!({"execute": "query-balloon"}))?;
                 Ok((answer["actual"] == bytes).then_some(()))
             })?;
+            Storm::some_hits(&self.guest)?;
+        }
+        Ok(())
+    }
+
+    /// Frames come and go as a whole, with KVM's slot for them; files are in them meanwhile.
+    fn replug(&mut self) -> Result<()> {
+        let bay = Bay::new(self.stage.host(), &self.guest);
+        for _ in 0..REPLUGS {
+            bay.plug()?;
+            wait::until("files are in the new memory", || {
+                let pages = movable_file_pages(&self.guest.read_text("/proc/zoneinfo")?);
+                Ok((pages > 0).then_some(()))
+            })?;
+            Storm::some_hits(&self.guest)?;
+            bay.unplug()?;
             Storm::some_hits(&self.guest)?;
         }
         Ok(())

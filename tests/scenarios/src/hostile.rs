@@ -5,6 +5,8 @@
 //! weight says.
 
 pub(crate) mod fuzzer;
+mod moving;
+mod tenants;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -20,7 +22,8 @@ use ddlab::{
 use crate::{
     books,
     counters::HostCounters,
-    ddctl,
+    ddctl::{self, Vm},
+    hotplug::{self, Usage},
     memory::Baseline,
     stage::{self, GUEST, HOST, Stage, percent},
 };
@@ -62,6 +65,8 @@ const READER: &str = "reader";
 
 /// Memory that a VM's sessions, pools and calls may take beside the tier.
 const BESIDE_KIB: u64 = 3 << 10;
+/// The same of a VM with as many pools as there may be.
+const WITH_POOLS_KIB: u64 = 6 << 10;
 
 /// Calls from user mode.
 const USER_CALLS: u64 = 20_000;
@@ -80,7 +85,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = GuestConfig::new("victim").disk(&disk, Throttle::CLOUD);
     let victim = lab.start_guest(&config)?;
     victim.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
-    let hostile = lab.start_guest(&fuzzer::guest("hostile"))?;
+    let config = hotplug::with_bay(fuzzer::guest("hostile"), Usage::Nothing);
+    let hostile = lab.start_guest(&config)?;
     // Once for what a kernel never gives back, such as a first module's symbols.
     stage.load_host(CAPACITY_MIB)?;
     host.unload_module(HOST)?;
@@ -101,7 +107,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         hostile: &hostile,
         rounds: if short { 1 } else { ROUNDS },
     };
-    let targets = attack.run()?;
+    let mut targets = attack.run()?;
+    targets.extend(tenants::attack(&attack)?);
+    targets.extend(moving::attack(&attack, &hostile)?);
     user_mode(host, &hostile)?;
     unload(&stage, &victim, &hostile)?;
     before.check("a guest had attacked")?;
@@ -136,7 +144,7 @@ impl Attack<'_> {
         let mut shares = Vec::new();
         let (tallies, passes) = self.victim.beside(|| {
             let mut tallies = vec![self.send(ORDERS, 1, ROUND, &mut peak, &mut || {
-                shares.extend(share(host)?);
+                shares.extend(share(host, &ddctl::vms(host)?)?);
                 Ok(shares.len() >= LOOKS)
             })?];
             let begun = Instant::now();
@@ -202,7 +210,7 @@ impl Attack<'_> {
                 "%",
             ),
         ];
-        targets.extend(self.caps(&peak)?);
+        targets.extend(self.caps("all kinds", &peak, BESIDE_KIB)?);
         targets.extend(refusals(&counted));
         Ok(targets)
     }
@@ -243,27 +251,27 @@ impl Attack<'_> {
         Ok(tally)
     }
 
-    /// What the host may hold.
-    fn caps(&self, peak: &Peak) -> Result<Vec<Target>> {
+    /// What the host may hold during a kind of attack, the attacker's pools and calls included.
+    fn caps(&self, kind: &str, peak: &Peak, attacker_kib: u64) -> Result<Vec<Target>> {
         let capacity = ddctl::host(self.stage.host())?.capacity_pages;
         // A slot in sixteen may be unused, and each shard of a VM may have some.
         let index = capacity * 64 * 17 / 16 + (1 << 20);
-        let held = capacity * 4 + (index >> 10) + 2 * BESIDE_KIB;
+        let held = capacity * 4 + (index >> 10) + BESIDE_KIB + attacker_kib;
         Ok(vec![
             Target::at_most(
-                "hostile: most pages in the tier",
+                format!("hostile: {kind}: most pages in the tier"),
                 capacity as f64,
                 peak.used as f64,
                 "",
             ),
             Target::at_most(
-                "hostile: most memory of the index",
+                format!("hostile: {kind}: most memory of the index"),
                 index as f64 / 1024.0,
                 peak.index_bytes as f64 / 1024.0,
                 "KiB",
             ),
             Target::at_most(
-                "hostile: most memory the host held more than before",
+                format!("hostile: {kind}: most memory the host held more than before"),
                 held as f64 / 1024.0,
                 peak.held_kib as f64 / 1024.0,
                 "MiB",
@@ -284,10 +292,9 @@ fn weigh(host: &Machine) -> Result<()> {
 
 /// The victim's part of its entitlement in percent, once it has come to it and
 /// the tier is full.
-fn share(host: &Machine) -> Result<Option<f64>> {
+fn share(host: &Machine, vms: &[Vm]) -> Result<Option<f64>> {
     let status = ddctl::host(host)?;
-    let vms = ddctl::vms(host)?;
-    let (victim, hostile) = (ddctl::vm(&vms, "victim")?, ddctl::vm(&vms, "hostile")?);
+    let (victim, hostile) = (ddctl::vm(vms, "victim")?, ddctl::vm(vms, "hostile")?);
     let full = status.used_pages * 100 >= status.capacity_pages * 98;
     // Until its peer had to give way the victim has not had time to take its share.
     let settled = full && hostile.used_pages <= hostile.entitlement_pages * 105 / 100;

@@ -17,6 +17,7 @@ mod faults;
 mod filesystem;
 mod hog;
 mod hostile;
+mod hotplug;
 mod lifecycle;
 mod memory;
 mod meter;

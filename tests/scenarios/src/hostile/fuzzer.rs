@@ -5,6 +5,8 @@
 use anyhow::{Context as _, Result};
 use ddlab::{GuestConfig, Machine, wait};
 
+use crate::hotplug;
+
 const MODULE: &str = "doubledecker_hostile";
 
 /// Kinds of requests, as the module's parameter names them.
@@ -13,6 +15,12 @@ pub(crate) const EVERYTHING: u64 = 0;
 pub(crate) const ORDERS: u64 = 2;
 /// Sessions and sequences: replayed, jumping, at their ends, of nobody.
 pub(crate) const NUMBERS: u64 = 4;
+/// Registering and leaving.
+pub(crate) const STORMS: u64 = 5;
+/// Pools, and pages in as many as there may be.
+pub(crate) const POOLS: u64 = 6;
+/// Frames in memory that comes and goes.
+const MOVING: u64 = 9;
 
 const MEMORY_MIB: u64 = 512;
 /// Memory at the end that the guest's kernel leaves alone.
@@ -46,21 +54,36 @@ pub(crate) struct Tally {
     unsupported: u64,
     no_memory: u64,
     no_pool: u64,
-    limit: u64,
+    pub(crate) limit: u64,
     stored: u64,
+    pub(crate) moved: u64,
 }
 
 impl<'a> Fuzzer<'a> {
     /// Begins to send, until it is stopped.
     pub(crate) fn start(guest: &'a Machine, mode: u64, seed: u64) -> Result<Self> {
+        Self::load(guest, mode, seed, Vec::new())
+    }
+
+    /// The same with frames of memory that comes and goes at an address.
+    pub(crate) fn start_moving(guest: &'a Machine, address: u64, seed: u64) -> Result<Self> {
+        let moving = vec![
+            format!("moving_base={address}"),
+            format!("moving_size={}", hotplug::SIZE),
+        ];
+        Self::load(guest, MOVING, seed, moving)
+    }
+
+    fn load(guest: &'a Machine, mode: u64, seed: u64, more: Vec<String>) -> Result<Self> {
         let base = (MEMORY_MIB - ARENA_MIB) << 20;
-        let parameters = [
+        let mut parameters = vec![
             format!("base={base}"),
             format!("size={}", ARENA_MIB << 20),
             format!("seed={seed}"),
             format!("requests={}", i64::MAX),
             format!("mode={mode}"),
         ];
+        parameters.extend(more);
         let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
         guest.load_module(MODULE, &parameters)?;
         Ok(Self(guest))
@@ -102,6 +125,7 @@ impl<'a> Fuzzer<'a> {
             no_pool: value("no_pool")?,
             limit: value("limit")?,
             stored: value("stored")?,
+            moved: value("moved")?,
         })
     }
 

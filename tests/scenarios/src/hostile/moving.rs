@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An attacker whose memory is plugged in and taken out while its requests name frames of it.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use ddlab::{Guest, Target, wait};
+
+use super::{Attack, fuzzer::Fuzzer};
+use crate::{books, ddctl, hotplug::Bay};
+
+/// How often it is taken out.
+const TIMES: u64 = 12;
+/// Requests between two changes, at least.
+const BETWEEN: u64 = 500;
+
+/// Takes memory out and plugs it in again, at any instruction of the host.
+pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>> {
+    let host = attack.stage.host();
+    let bay = Bay::new(host, hostile);
+    let before = ddctl::host(host)?.counters;
+    let start = Instant::now();
+    let ((tally, refused), passes) = attack.victim.beside(|| {
+        let fuzzer = Fuzzer::start_moving(hostile, bay.plug()?, 5)?;
+        for _ in 0..TIMES {
+            sends(&fuzzer)?;
+            bay.unplug()?;
+            sends(&fuzzer)?;
+            bay.plug()?;
+        }
+        let vms = ddctl::vms(host)?;
+        let refused = ddctl::vm(&vms, "hostile")?.stats.put_refused_fault;
+        let tally = fuzzer.tally()?;
+        fuzzer.stop()?;
+        bay.unplug()?;
+        Ok((tally, refused))
+    })?;
+    let counted = ddctl::host(host)?.counters - before;
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("    {seconds:.0} s of moving memory, {passes} passes: {tally:?} {counted:?}");
+    books::balance(host)?;
+    attack.victim.check()?;
+    Ok(vec![
+        Target::at_least(
+            format!("hostile: pages to and from memory that went {TIMES} times"),
+            1.0,
+            tally.moved as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: refused: pages from memory that was gone",
+            1.0,
+            refused as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: refused: pages to memory that was gone",
+            1.0,
+            counted.dirty_tracked as f64,
+            "",
+        ),
+        Target::at_most(
+            "hostile: moving memory: answers that are no documented status",
+            0.0,
+            tally.unknown as f64,
+            "",
+        ),
+        Target::at_most(
+            format!(
+                "hostile: moving memory: pages of {} given that are not what was put",
+                tally.given
+            ),
+            0.0,
+            tally.foreign as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: moving memory: times the victim read its file, all of it right",
+            1.0,
+            passes as f64,
+            "",
+        ),
+    ])
+}
+
+/// Waits until it has sent some more: no call is stuck.
+fn sends(fuzzer: &Fuzzer<'_>) -> Result<()> {
+    let wanted = fuzzer.sent()? + BETWEEN;
+    wait::until("there were some requests", || {
+        Ok((fuzzer.sent()? >= wanted).then_some(()))
+    })
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An attacker with as many pools as there may be, and pages in them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use ddlab::{Target, wait};
+
+use super::{
+    Attack, LOOKS, Peak, ROUND, WITH_POOLS_KIB,
+    fuzzer::{Fuzzer, POOLS, STORMS, Tally},
+    share,
+};
+use crate::{
+    books,
+    ddctl::{self, Vm},
+};
+
+/// Pools that there must be at a time; the host allows 1024.
+const MANY: usize = 1000;
+
+/// What was seen while there were many.
+#[derive(Default)]
+struct Seen {
+    pools: usize,
+    /// How often they were looked at.
+    looks: usize,
+    /// Pools that had pages.
+    holding: usize,
+    /// The victim's part of its entitlement, in percent.
+    shares: Vec<f64>,
+    /// The longest that the host's administrator waited for all pools' statistics.
+    slowest: Duration,
+}
+
+impl Seen {
+    /// Looks at the host; whether it was seen often enough.
+    fn look(&mut self, attack: &Attack<'_>) -> Result<bool> {
+        let host = attack.stage.host();
+        let start = Instant::now();
+        let vms = ddctl::vms(host)?;
+        let took = start.elapsed();
+        let Ok(Vm { containers, .. }) = ddctl::vm(&vms, "hostile") else {
+            return Ok(false);
+        };
+        if containers.len() < MANY {
+            return Ok(false);
+        }
+        let holding = containers.iter().filter(|pool| pool.used_pages > 0);
+        self.pools = self.pools.max(containers.len());
+        self.holding = self.holding.max(holding.count());
+        self.slowest = self.slowest.max(took);
+        self.shares.extend(share(host, &vms)?);
+        self.looks += 1;
+        Ok(self.looks >= LOOKS && !self.shares.is_empty())
+    }
+}
+
+/// Has it make them, fill and empty them, and end them, until its session ends.
+pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
+    let host = attack.stage.host();
+    let (mut peak, mut seen) = (Peak::default(), Seen::default());
+    let before = ddctl::host(host)?.counters;
+    let ((tally, seconds), passes) = attack.victim.beside(|| {
+        let start = Instant::now();
+        let look = &mut || seen.look(attack);
+        let tally = attack.send(POOLS, 2, ROUND / 2, &mut peak, look)?;
+        Ok((tally, start.elapsed().as_secs_f64()))
+    })?;
+    let counted = ddctl::host(host)?.counters - before;
+    eprintln!("    {seconds:.0} s with many pools, {passes} passes: {counted:?}");
+    books::balance(host)?;
+    leave(attack)?;
+    attack.victim.check()?;
+    let mut targets = targets(&seen, &tally, passes);
+    targets.extend(attack.caps("many pools", &peak, WITH_POOLS_KIB)?);
+    Ok(targets)
+}
+
+/// Its session ends, with all that is in it.
+fn leave(attack: &Attack<'_>) -> Result<()> {
+    let fuzzer = Fuzzer::start(attack.hostile, STORMS, 3)?;
+    fuzzer.sends()?;
+    fuzzer.stop()?;
+    wait::until("the pools are gone", || {
+        let vms = ddctl::vms(attack.stage.host())?;
+        // The last word may have been to register again.
+        let left = ddctl::vm(&vms, "hostile").ok();
+        let gone = left.is_none_or(|vm| vm.containers.len() <= 1 && vm.used_pages == 0);
+        Ok(gone.then_some(()))
+    })
+}
+
+fn targets(seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
+    vec![
+        Target::at_least(
+            "hostile: pools of one VM at a time",
+            MANY as f64,
+            seen.pools as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: of these, with pages",
+            MANY as f64 / 10.0,
+            seen.holding as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: refused: more pools than there may be",
+            1.0,
+            tally.limit as f64,
+            "",
+        ),
+        Target::at_most(
+            "hostile: many pools: answers that are no documented status",
+            0.0,
+            tally.unknown as f64,
+            "",
+        ),
+        Target::at_most(
+            format!(
+                "hostile: many pools: pages of {} given that are not what was put",
+                tally.given
+            ),
+            0.0,
+            tally.foreign as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: many pools: times the victim read its file, all of it right",
+            1.0,
+            passes as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: many pools: looks at the victim's share under pressure",
+            1.0,
+            seen.shares.len() as f64,
+            "",
+        ),
+        Target::at_least(
+            "hostile: many pools: least part of its entitlement that the victim had",
+            95.0,
+            seen.shares.iter().copied().fold(f64::INFINITY, f64::min),
+            "%",
+        ),
+        Target::at_most(
+            "hostile: many pools: longest wait for the statistics of all",
+            30.0,
+            seen.slowest.as_secs_f64(),
+            "s",
+        ),
+    ]
+}
