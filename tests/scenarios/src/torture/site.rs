@@ -64,6 +64,9 @@ pub(crate) const SITES: [Site; 6] = [
 
 /// Some of them, of both kinds: ext4 with small blocks, and XFS.
 pub(crate) const FEW: [&Site; 2] = [&SITES[1], &SITES[2]];
+/// Each kind with blocks of 4 and of 1 KiB.
+pub(super) const EXT4_ALONE: [&Site; 2] = [&SITES[0], &SITES[1]];
+pub(super) const XFS_ALONE: [&Site; 2] = [&SITES[2], &SITES[3]];
 
 impl Site {
     const fn new(filesystem: Filesystem, above: Above) -> Self {
