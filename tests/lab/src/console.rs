@@ -55,18 +55,29 @@ static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
     .expect("these are valid")
 });
 
+/// What the names of our modules begin with.
+const OURS: &str = "[doubledecker_";
 /// Flags of `Tainted:` which out-of-tree, unsigned modules set.
 const OWN_TAINT: u64 = (1 << 12) | (1 << 13);
 
 /// The bad lines of a log, except those `allowed`.
 #[must_use]
 pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
-    log.lines()
-        .filter(|line| BAD.is_match(line) || foreign_taint(line))
-        .filter(|line| !HARMLESS.is_match(line))
-        .filter(|line| !allowed.iter().any(|allow| allow.is_match(line)))
-        .map(|line| line.trim_end().to_owned())
-        .collect()
+    let lines: Vec<&str> = log.lines().collect();
+    let bad = lines.iter().enumerate().filter(|&(at, line)| {
+        (BAD.is_match(line) || foreign_taint(line))
+            && !HARMLESS.is_match(line)
+            && !allowed.iter().any(|allow| allow.is_match(line))
+            && !foreign_race(&lines[at..])
+    });
+    bad.map(|(_, line)| line.trim_end().to_owned()).collect()
+}
+
+/// Whether these lines begin with a report on a data race that none of our
+/// modules has a part in: kernels have some of their own.
+fn foreign_race(lines: &[&str]) -> bool {
+    let mut report = lines.iter().take_while(|line| !line.contains("======"));
+    lines[0].contains("BUG: KCSAN: ") && !report.any(|line| line.contains(OURS))
 }
 
 /// Whether a kernel's taint mask has more than our modules' own flags.
@@ -135,6 +146,21 @@ mod tests {
     fn a_scenario_may_allow_what_it_provokes() {
         let allow = Regex::new("invoked oom-killer").unwrap();
         assert!(complaints("x invoked oom-killer: gfp", &[allow]).is_empty());
+    }
+
+    #[test]
+    fn data_races_count_that_are_ours() {
+        let report = |module: &str| {
+            format!(
+                "[ 1.0] ======\n[ 1.0] BUG: KCSAN: data-race in a / b\n\n\
+                 [ 1.0] write to 0xffff of 8 bytes by task 1 on cpu 0:\n[ 1.0]  a+0x1/0x2{module}\n\
+                 [ 1.0] Reported by Kernel Concurrency Sanitizer on:\n[ 1.0] ======\n"
+            )
+        };
+        let foreign = report("");
+        let ours = report(" [doubledecker_host]");
+        assert!(complaints(&foreign, &[]).is_empty());
+        assert_eq!(complaints(&(foreign + &ours), &[]).len(), 1);
     }
 
     #[test]
