@@ -82,8 +82,9 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
+/* Its only caller, kvm_destroy_vm(), is static: some compilers leave no function. */
 static struct dd_hook dd_destroy_hook = {
-	.symbol = "kvm_destroy_vm",
+	.symbol = "kvm_arch_pre_destroy_vm",
 	.call = dd_kvm_on_destroy,
 };
 

@@ -17,8 +17,8 @@
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
 //! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events` (spin): innermost.
 //!
-//! All of them are taken in process context only; the hook of `kvm_destroy_vm`, which runs with
-//! preemption off, takes none. Page data is copied, and memory allocated and freed, without
+//! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
+//! with preemption off, takes none. Page data is copied, and memory allocated and freed, without
 //! spinlocks. Memory is not allocated under `Registry::roster` except when a VM registers, and the
 //! shrinker only tries that lock.
 

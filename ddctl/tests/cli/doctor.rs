@@ -9,7 +9,7 @@ use std::io::Write;
 const CONFIG: &str = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\n\
                       CONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
 
-const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_destroy_vm [kvm]\n\
+const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_vm [kvm]\n\
                          __filemap_remove_folio\n__folio_mark_dirty\n\
                          delete_from_page_cache_batch\nfilemap_dirty_folio\n\
                          free_unref_folios\ngeneric_shutdown_super\n\

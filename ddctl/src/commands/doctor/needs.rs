@@ -34,7 +34,7 @@ pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption>
     BOTH_OPTIONS.iter().chain(own)
 }
 
-const HOST_FUNCTIONS: [&str; 2] = ["____kvm_emulate_hypercall", "kvm_destroy_vm"];
+const HOST_FUNCTIONS: [&str; 2] = ["____kvm_emulate_hypercall", "kvm_arch_pre_destroy_vm"];
 const GUEST_FUNCTIONS: [&str; 9] = [
     "__filemap_remove_folio",
     "__folio_mark_dirty",
