@@ -93,6 +93,8 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         qemu,
         release: kernel.release.name.clone(),
         kernel: image,
+        pace: args.checks.pace(),
+        kernel_args: args.checks.kernel_args(),
         initrd,
         root: base.join("root.erofs"),
         opt,

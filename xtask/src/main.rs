@@ -18,7 +18,9 @@ mod vm;
 
 // Nouns.
 mod cache;
+mod checked;
 mod chroot;
+mod config;
 mod emulator;
 mod image;
 mod initrd;

@@ -15,7 +15,7 @@ use ddlab::Accel;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    suite::{Flavour, KernelArgs, Suite},
+    suite::{Checks, Flavour, KernelArgs, Suite},
     workspace,
 };
 
@@ -60,7 +60,11 @@ impl Supported {
             Self::Sid => (Suite::Sid, Flavour::CloudAmd64),
             Self::Experimental => (Suite::Experimental, Flavour::CloudAmd64),
         };
-        KernelArgs { suite, flavour }
+        KernelArgs {
+            suite,
+            flavour,
+            checks: Checks::Stock,
+        }
     }
 
     /// What the user calls it.
@@ -159,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs the scenarios on one kernel.
 fn examine(kernel: Supported, args: &Args) -> Result<Record> {
-    let KernelArgs { suite, flavour } = kernel.kernel();
+    let KernelArgs { suite, flavour, .. } = kernel.kernel();
     let commit = printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     // A process of its own: what one kernel does to this one must not reach the next.
     let output = Command::new(std::env::current_exe()?)

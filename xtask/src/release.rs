@@ -160,11 +160,13 @@ fn numbers(text: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::Checks;
 
     fn args() -> KernelArgs {
         KernelArgs {
             suite: Suite::TrixieBackports,
             flavour: Flavour::CloudAmd64,
+            checks: Checks::Stock,
         }
     }
 

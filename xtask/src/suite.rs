@@ -67,6 +67,38 @@ impl Flavour {
     }
 }
 
+/// What a kernel checks of itself while it runs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Checks {
+    /// What Debian's own does
+    #[default]
+    Stock,
+    /// Memory, leaks, locks, contexts, lists, RCU; built from Debian's source
+    Debug,
+    /// Data races; built from Debian's source
+    Csan,
+}
+
+impl Checks {
+    /// How much longer than on Debian's kernel machines may take for everything.
+    pub(crate) fn pace(self) -> u32 {
+        match self {
+            Self::Stock => 1,
+            Self::Debug | Self::Csan => 4,
+        }
+    }
+
+    /// What such a kernel is told on its command line.
+    pub(crate) fn kernel_args(self) -> &'static str {
+        match self {
+            // An interrupt while it learns what its first processor can finds five levels of
+            // page tables switched off: KASAN takes all memory for wild, and is silent from then on.
+            Self::Debug => "no5lvl",
+            Self::Stock | Self::Csan => "",
+        }
+    }
+}
+
 /// Options of every verb that needs a kernel.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct KernelArgs {
@@ -76,4 +108,7 @@ pub(crate) struct KernelArgs {
     /// Flavour of the kernel
     #[arg(long, value_enum, default_value_t)]
     pub(crate) flavour: Flavour,
+    /// Which of its builds: the stock one, or one with checks, which takes half an hour, once
+    #[arg(long = "kernel", value_enum, default_value_t)]
+    pub(crate) checks: Checks,
 }

@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     cache,
+    checked::Recipe,
     chroot::Chroot,
+    config::Config,
     progress,
     release::{self, Release},
     root,
@@ -41,9 +43,14 @@ impl Kernel {
     /// The kernel `args` mean, made if it is not in the cache.
     pub(crate) fn prepare(args: &KernelArgs) -> Result<Self> {
         let build_root = root::build(args.suite)?;
-        let release = choose(&build_root, args)?;
-        let name = release.name.clone();
-        let dir = cache::entry("kernel", &name, |dir| make(&build_root, &release, dir))?;
+        let stock = choose(&build_root, args)?;
+        let recipe = Recipe::new(&stock, args);
+        let release = recipe.as_ref().map_or(&stock, |recipe| &recipe.release);
+        let dir = cache::entry("kernel", &release.name, |dir| match &recipe {
+            None => make(&build_root, &stock, dir),
+            Some(recipe) => recipe.make(&build_root, &stock, dir),
+        })?;
+        let release = release.clone();
         Ok(Self {
             release,
             build_root,
@@ -104,18 +111,40 @@ pub(crate) fn update(build_root: &Path) -> Result<()> {
 
 fn make(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
     let name = &release.name;
-    progress::step(&format!("download kernel {name}"), || {
-        download(build_root, release, dir)
-    })?;
-    progress::step(&format!("unpack kernel {name}"), || {
-        unpack(build_root, release, dir)
-    })?;
+    fetch(build_root, release, &["image", "binary", "modules"], dir)?;
     progress::step(&format!("prepare kernel {name} for Rust modules"), || {
         prepare(build_root, release, dir)
     })
 }
 
-fn download(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
+/// Puts `packages/` and `tree/` into `dir`: headers, those `parts` that the mirror has, and
+/// the source with the stock configuration.
+pub(crate) fn fetch(
+    build_root: &Path,
+    release: &Release,
+    parts: &[&str],
+    dir: &Path,
+) -> Result<()> {
+    let name = &release.name;
+    progress::step(&format!("download kernel {name}"), || {
+        download(build_root, release, parts, dir)
+    })?;
+    progress::step(&format!("unpack kernel {name}"), || {
+        unpack(build_root, release, dir)
+    })?;
+    fs::copy(
+        headers(release, dir).join(".config"),
+        dir.join("tree/.config"),
+    )
+    .context("the headers package has no .config")?;
+    Ok(())
+}
+
+fn headers(release: &Release, dir: &Path) -> PathBuf {
+    dir.join(format!("packages/usr/src/linux-headers-{}", release.name))
+}
+
+fn download(build_root: &Path, release: &Release, parts: &[&str], dir: &Path) -> Result<()> {
     let Release {
         name,
         version,
@@ -124,13 +153,14 @@ fn download(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
     fs::create_dir(dir.join("debs"))?;
     let script = format!(
         "cd {INSIDE}/debs\n\
-         for part in image binary modules; do\n\
+         for part in {parts}; do\n\
              if [ -n \"$(apt-cache pkgnames linux-$part-{name} | grep -Fx linux-$part-{name})\" ]; then\n\
                  set -- \"$@\" linux-$part-{name}\n\
              fi\n\
          done\n\
          apt-get -o Acquire::Retries=5 -o APT::Sandbox::User=root download \"$@\" \
-             linux-headers-{name}={version} {source}={version}\n"
+             linux-headers-{name}={version} {source}={version}\n",
+        parts = parts.join(" ")
     );
     let log = workspace::target().join("log/kernel-download.log");
     let run = || progress::quiet(&mut shell(build_root, dir, &script), &log);
@@ -152,10 +182,7 @@ fn unpack(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
 }
 
 fn prepare(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
-    let headers = format!("packages/usr/src/linux-headers-{}", release.name);
-    let (tree, headers) = (dir.join("tree"), dir.join(headers));
-    fs::copy(headers.join(".config"), tree.join(".config"))
-        .context("the headers package has no .config")?;
+    let tree = dir.join("tree");
     let arguments = make_arguments(release, dir)?;
     let jobs = std::thread::available_parallelism()?;
     let script = format!(
@@ -168,10 +195,10 @@ fn prepare(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
     );
     let log = workspace::target().join("log/kernel-prepare.log");
     progress::quiet(&mut shell(build_root, dir, &script), &log)?;
-    fs::copy(headers.join("Module.symvers"), tree.join("Module.symvers"))
+    let symbols = headers(release, dir).join("Module.symvers");
+    fs::copy(symbols, tree.join("Module.symvers"))
         .context("the headers package has no Module.symvers")?;
-    let config = fs::read_to_string(tree.join(".config"))?;
-    if !config.lines().any(|line| line == "CONFIG_RUST=y") {
+    if Config::of(&tree)?.get("RUST") != Some("y") {
         bail!(
             "this toolchain cannot build {} with Rust; see {}",
             release.name,
@@ -182,21 +209,39 @@ fn prepare(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
 }
 
 fn make_arguments(release: &Release, dir: &Path) -> Result<Vec<String>> {
-    Ok(vec![
+    let mut arguments = names(release);
+    let config = Config::of(&dir.join("tree"))?;
+    match config.get("CC_IS_CLANG") {
+        Some(_) => arguments.push(format!("LLVM=-{}", llvm(&config)?)),
+        None => arguments.extend([
+            format!("CC={}", compiler(dir)?),
+            format!("HOSTCC={}", host_compiler(dir)?),
+        ]),
+    }
+    Ok(arguments)
+}
+
+/// Arguments of `make` that give the kernel its name.
+pub(crate) fn names(release: &Release) -> Vec<String> {
+    vec![
         format!("LOCALVERSION={}", release.local()),
         format!("KERNELRELEASE={}", release.name),
-        format!("CC={}", compiler(dir)?),
-        format!("HOSTCC={}", host_compiler(dir)?),
-    ])
+    ]
+}
+
+/// Version of the LLVM that both clang and Rust's compiler shall be of.
+pub(crate) fn llvm(config: &Config) -> Result<&str> {
+    config
+        .get("RUSTC_LLVM_MAJOR_VERSION")
+        .context("the kernel's configuration names no LLVM of rustc's")
 }
 
 /// The compiler the stock kernel was built with, by its own configuration.
 fn compiler(dir: &Path) -> Result<String> {
-    let config = fs::read_to_string(dir.join("tree/.config"))?;
+    let config = Config::of(&dir.join("tree"))?;
     let text = config
-        .lines()
-        .find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT=\""))
-        .and_then(|text| text.split([' ', '"']).next());
+        .get("CC_VERSION_TEXT")
+        .and_then(|text| text.split(' ').next());
     text.map(str::to_owned)
         .context("the kernel's configuration names no compiler")
 }
@@ -208,7 +253,8 @@ fn host_compiler(dir: &Path) -> Result<String> {
     Ok(compiler[at..].to_owned())
 }
 
-fn shell(build_root: &Path, dir: &Path, script: &str) -> std::process::Command {
+/// A script run in the build root, with the kernel's directory in it.
+pub(crate) fn shell(build_root: &Path, dir: &Path, script: &str) -> std::process::Command {
     let mut command = Chroot::new(build_root).bind(dir, INSIDE).command("sh");
     command.args(["-euc", script]);
     command

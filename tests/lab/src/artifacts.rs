@@ -16,8 +16,12 @@ pub struct Artifacts {
     pub qemu: Qemu,
     /// Kernel release, `uname -r`.
     pub release: String,
-    /// The stock kernel.
+    /// The kernel: Debian's, or one that checks itself.
     pub kernel: PathBuf,
+    /// How much longer than on Debian's kernel everything may take.
+    pub pace: u32,
+    /// What every machine's kernel is told.
+    pub kernel_args: &'static str,
     /// Initial filesystem with the agent as `/init`.
     pub initrd: PathBuf,
     /// Read-only root image of all machines.

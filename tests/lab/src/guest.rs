@@ -21,6 +21,9 @@ use crate::{
 /// How long the news of a guest's end may take to arrive.
 const NEWS: Duration = Duration::from_secs(30);
 
+/// How long a guest that is ended may look for leaks.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
 /// There is no udev, hence no device a terminal could wait for; every boot is that
 /// of an image, with nothing to update; and each mount that nobody needs takes an
 /// emulated machine a second.
@@ -406,6 +409,7 @@ impl Guest {
     ///
     /// When it does not end.
     pub fn shutdown(mut self) -> Result<Exit> {
+        self.machine.search_leaks()?;
         self.machine.tell(Op::Poweroff)?;
         self.wait()
     }
@@ -451,6 +455,10 @@ impl Deref for Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
+        if !self.ended {
+            // Scenarios that succeed end their guests like this, too.
+            let _ = self.machine.patient(LAST_WORDS).search_leaks();
+        }
         if !self.ended && self.signal(9).is_ok() {
             // Its disks may be handed on only after its end.
             let _ = self.wait();

@@ -189,7 +189,8 @@ impl LabConfig {
             // Emulated clocks jump on a busy machine: no measuring against them.
             line.push_str(" lpj=3000000 tsc=reliable");
         }
-        for argument in &self.kernel_args {
+        let own = self.kernel_args.iter().map(String::as_str);
+        for argument in own.chain([self.artifacts.kernel_args]) {
             line.push(' ');
             line.push_str(argument);
         }
@@ -244,6 +245,7 @@ impl Lab {
         let vitals = Arc::new(Vitals::new(
             &config.dir,
             Arc::downgrade(&emulator) as Weak<dyn Emulator>,
+            config.artifacts.pace,
         ));
         let link = Arc::new(Link::connect(
             &work.path().join("agent"),
@@ -357,7 +359,8 @@ impl Lab {
     ///
     /// When it does not come up; with the end of its console.
     pub fn start_guest(&self, config: &GuestConfig) -> Result<Guest> {
-        Guest::start(self.host.link(), &self.host, config)
+        let config = config.clone().kernel_arg(self.config.artifacts.kernel_args);
+        Guest::start(self.host.link(), &self.host, &config)
             .with_context(|| format!("guest {} did not come up", config.name))
     }
 
@@ -389,9 +392,10 @@ impl Lab {
     /// When it does not end by itself; it is ended all the same.
     pub fn shutdown(self) -> Result<()> {
         self.host.tell(Op::Poweroff)?;
+        let limit = Duration::from_secs(300) * self.config.artifacts.pace;
         let start = Instant::now();
         while self.emulator.wait(Duration::from_secs(1)).is_none() {
-            if start.elapsed() > Duration::from_secs(300) {
+            if start.elapsed() > limit {
                 bail!("L1 did not switch off");
             }
         }

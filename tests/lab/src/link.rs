@@ -66,8 +66,10 @@ impl Link {
         })
     }
 
-    /// Sends a request and waits for its answer, as long as `target` lives.
+    /// Sends a request and waits for its answer, as long as `target` lives and
+    /// no longer than `limit` on Debian's kernel.
     pub(crate) fn call(&self, target: Option<&str>, op: Op, limit: Duration) -> Result<Answer> {
+        let limit = limit.saturating_mul(self.vitals.pace);
         let replies = self.send(target, op)?;
         let start = Instant::now();
         loop {

@@ -29,6 +29,9 @@ pub const MUTABLE_MODULES: &str = "mutable-modules";
 /// Directory of the kernel's selftests below `/opt/dd`, for scenarios that want them.
 pub const SELFTESTS: &str = "selftests";
 
+/// Where kernels with `DEBUG_KMEMLEAK` are told to look.
+const LEAKS: &str = "/sys/kernel/debug/kmemleak";
+
 /// L1 or a guest. Cheap to clone; requests of several threads run at once.
 #[derive(Clone)]
 pub struct Machine {
@@ -327,6 +330,24 @@ impl Machine {
             bail!("{}: the kernel is tainted ({mask:#x})", self.name());
         }
         Ok(())
+    }
+
+    /// Has a kernel that watches for memory nobody refers to any more say on its
+    /// console what it finds.
+    ///
+    /// # Errors
+    ///
+    /// When the machine is dead.
+    pub(crate) fn search_leaks(&self) -> Result<()> {
+        if self.link.vitals.pace == 1 {
+            // Debian's kernel does not.
+            return Ok(());
+        }
+        // A first look only finds what is suspicious.
+        self.shell(format!(
+            "test ! -e {LEAKS} || for look in 1 2; do echo scan > {LEAKS}; done"
+        ))
+        .map(drop)
     }
 
     pub(crate) fn call(&self, op: Op) -> Result<Answer> {

@@ -279,6 +279,7 @@ impl Context {
             if lab.host().has_module(HOST_MODULE)? {
                 lab.host().unload_module(HOST_MODULE)?;
             }
+            lab.host().search_leaks()?;
         }
         self.judge()
     }
@@ -345,6 +346,8 @@ mod tests {
             qemu: Qemu::in_root("/"),
             release: "7.2".to_owned(),
             kernel: PathBuf::new(),
+            pace: 1,
+            kernel_args: "",
             initrd: PathBuf::new(),
             root: PathBuf::new(),
             opt: PathBuf::new(),

@@ -60,6 +60,8 @@ pub(crate) trait Emulator: fmt::Debug + Send + Sync {
 /// Signs of all machines of a lab. Machines are named by their VM, L1 by none.
 #[derive(Debug)]
 pub(crate) struct Vitals {
+    /// What all patience is multiplied with: how slow the machines' kernel is.
+    pub(crate) pace: u32,
     /// Directory of the console logs.
     dir: PathBuf,
     /// Weak: the process ends when the lab drops it, however many still wait
@@ -87,8 +89,9 @@ struct Sign {
 }
 
 impl Vitals {
-    pub(crate) fn new(dir: &Path, emulator: Weak<dyn Emulator>) -> Self {
+    pub(crate) fn new(dir: &Path, emulator: Weak<dyn Emulator>, pace: u32) -> Self {
         let vitals = Self {
+            pace,
             dir: dir.to_owned(),
             emulator,
             state: Mutex::new(State {
@@ -204,7 +207,7 @@ impl Vitals {
 
     fn trouble(&self, vm: Option<&str>, log: &str) -> Option<Trouble> {
         let work = self.work_of(vm);
-        let patience = self.state().patience;
+        let patience = self.state().patience.times(self.pace);
         let (sign, now) = self.with(vm, |sign, now| {
             sign.pulse.console(now, log.len() as u64);
             if let Some(work) = work {

@@ -14,6 +14,16 @@ pub struct Patience {
     pub spinning: Duration,
 }
 
+impl Patience {
+    /// That for a machine which needs so many times as long for everything.
+    pub(crate) fn times(self, pace: u32) -> Self {
+        Self {
+            still: self.still.saturating_mul(pace),
+            spinning: self.spinning.saturating_mul(pace),
+        }
+    }
+}
+
 impl Default for Patience {
     /// For a machine that shares its processors with others.
     fn default() -> Self {
@@ -194,6 +204,14 @@ mod tests {
         // Sixteen of them, at full load, for a minute.
         pulse.work(s(60), s(16 * 60));
         assert_eq!(pulse.stuck(s(60), PATIENCE), None);
+    }
+
+    #[test]
+    fn a_slow_kernel_gets_more_time() {
+        let mut pulse = born();
+        pulse.beat(s(0));
+        assert_eq!(pulse.stuck(s(400), PATIENCE.times(4)), None);
+        assert!(pulse.stuck(s(481), PATIENCE.times(4)).is_some());
     }
 
     #[test]

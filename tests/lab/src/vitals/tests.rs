@@ -32,7 +32,11 @@ impl Emulator for Fake {
 fn world() -> (tempfile::TempDir, Arc<Fake>, Vitals) {
     let dir = tempfile::tempdir().unwrap();
     let emulator = Arc::new(Fake::default());
-    let vitals = Vitals::new(dir.path(), Arc::downgrade(&emulator) as Weak<dyn Emulator>);
+    let vitals = Vitals::new(
+        dir.path(),
+        Arc::downgrade(&emulator) as Weak<dyn Emulator>,
+        1,
+    );
     vitals.born(Some("one"));
     (dir, emulator, vitals)
 }
