@@ -84,7 +84,7 @@ fn run(context: &mut Context, sites: &[&'static Site], checks: u64) -> Result<Ve
     // Without these it would show nothing.
     targets.push(Target::at_least(
         "torture: pages that came from the host",
-        checks as f64 / 4.0,
+        checks as f64 / 8.0,
         counters.get_hits as f64,
         "",
     ));
