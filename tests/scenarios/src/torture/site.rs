@@ -2,6 +2,8 @@
 
 //! Filesystems under torture.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use ddlab::{Command, Guest, Machine, Running};
 
@@ -14,6 +16,8 @@ const FILES: u32 = 24;
 const CHECKS_BELOW: u64 = 200;
 /// Size of the file that a loop device shows as a disk, in MiB.
 const LOOP_MIB: u64 = 384;
+/// Longest a process may work: half a million reads on an emulated machine.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A filesystem, whose name is that of its models too, and what is above it.
 #[derive(Debug)]
@@ -158,7 +162,8 @@ impl Site {
         let seed =
             container.len() as u64 * 100 + self.name().len() as u64 * 10 + self.filesystem.block;
         let line = self.torture(&self.filesystem.path(), checks, seed);
-        guest.spawn(&Command::new(line.split_whitespace()).cgroup(container))
+        let command = Command::new(line.split_whitespace()).cgroup(container);
+        guest.patient(LONGEST).spawn(&command)
     }
 
     /// The command line of a process that reads and changes files in a directory.
