@@ -23,7 +23,7 @@ pub(crate) const TORTURE: Scenario = Scenario {
     run: |context| {
         let checks = if context.quick() { 1_500 } else { 4_000 };
         let all: Vec<_> = SITES.iter().collect();
-        run(context, &all, checks)
+        run(context, &all, checks, [checks, checks / 4])
     },
 };
 
@@ -49,7 +49,8 @@ const MILLION: u64 = 1_000_000;
 fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>> {
     let checks = MILLION.div_ceil(sites.len() as u64);
     let checks = if context.quick() { checks / 50 } else { checks };
-    run(context, sites, checks)
+    // What reclaims and drops goes by the clock, and the readers of two sites are faster than it.
+    run(context, sites, checks, [checks / 8, checks / 16])
 }
 
 /// Less than what the containers leave of the files of a site, now and then.
@@ -57,7 +58,14 @@ const CAPACITY_MIB: u64 = 1;
 /// As much smaller than the default as the tier is.
 const BATCH: &str = "128K";
 
-fn run(context: &mut Context, sites: &[&'static Site], checks: u64) -> Result<Vec<Target>> {
+/// Until each site saw `checks` reads. At least so many pages must come from the host, and be
+/// forgotten: without these it would show nothing.
+fn run(
+    context: &mut Context,
+    sites: &[&'static Site],
+    checks: u64,
+    [from_host, forgotten]: [u64; 2],
+) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB * sites.len() as u64)?;
     ddctl::run(stage.host(), &format!("set-capacity --batch {BATCH}"))?;
     let disks = stage.blank_disks(sites.iter().map(|site| site.name()), 512)?;
@@ -81,16 +89,15 @@ fn run(context: &mut Context, sites: &[&'static Site], checks: u64) -> Result<Ve
             "",
         ));
     }
-    // Without these it would show nothing.
     targets.push(Target::at_least(
         "torture: pages that came from the host",
-        checks as f64 / 8.0,
+        from_host as f64,
         counters.get_hits as f64,
         "",
     ));
     targets.push(Target::at_least(
         "torture: pages forgotten because their content changed",
-        checks as f64 / 16.0,
+        forgotten as f64,
         counters.invalidated as f64,
         "",
     ));
