@@ -105,8 +105,7 @@ impl Comparison {
 
     /// What was measured in a stage on the usual disk.
     pub(crate) fn usual<'a>(&'a self, stage: &'a str) -> impl Iterator<Item = &'a Measured> {
-        let all = self.measured.iter();
-        all.filter(move |one| one.usual && one.stage == stage)
+        usual(&self.measured, stage)
     }
 
     /// Requests of a way for each of another's.
@@ -156,12 +155,14 @@ pub(crate) fn row(one: &Measured) -> [String; 10] {
     ]
 }
 
+fn usual<'a>(measured: &'a [Measured], stage: &'a str) -> impl Iterator<Item = &'a Measured> {
+    let all = measured.iter();
+    all.filter(move |one| one.usual && one.stage == stage)
+}
+
 /// Geometric mean over all pairs of the two ways' measurements.
 fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f64> {
-    let all = |way| {
-        let all = measured.iter();
-        all.filter(move |one| one.usual && one.stage == stage && one.way == way)
-    };
+    let all = |way| usual(measured, stage).filter(move |one| one.way == way);
     geometric_mean(all(way).flat_map(|own| all(other).map(|other| own.over(other))))
 }
 
