@@ -53,6 +53,8 @@ pub(crate) struct Extras {
     pub(crate) mutable: bool,
     /// The kernel's own selftests.
     pub(crate) selftests: bool,
+    /// The file system exerciser, on the path.
+    pub(crate) fsx: bool,
 }
 
 impl Content {
@@ -60,6 +62,7 @@ impl Content {
     pub(crate) const ALL: Self = Self::All(Extras {
         mutable: false,
         selftests: false,
+        fsx: false,
     });
 }
 
@@ -143,6 +146,9 @@ impl Ours {
             }
             if extras.selftests {
                 files.extend(selftests::programs(&kernel, ddlab::SELFTESTS)?);
+            }
+            if extras.fsx {
+                files.push((tools::fsx()?, "bin/fsx".to_owned()));
             }
         }
         let programs = tools::build(tools)?;

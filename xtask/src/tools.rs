@@ -2,11 +2,15 @@
 
 //! Our programs, linked statically: they run in any root.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{progress, workspace};
+use crate::{cache, progress, workspace};
 
 /// The agent; a package with a program of the same name, like the others.
 pub(crate) const AGENT: &str = "ddagent";
@@ -23,14 +27,10 @@ pub(crate) fn build(tools: &[&str]) -> Result<PathBuf> {
         .map_or_else(workspace::target, PathBuf::from)
         .join("static");
     progress::step("build the tools", || {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = cargo("build", &dir);
         command
-            .current_dir(workspace::top())
-            .args(["build", "--quiet", "--release", "--target", TARGET])
-            .args(tools.iter().flat_map(|tool| ["--package", tool]))
-            .env("CARGO_TARGET_DIR", &dir)
-            .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
-            .env("RUSTFLAGS", "-C target-feature=+crt-static");
+            .arg("--release")
+            .args(tools.iter().flat_map(|tool| ["--package", tool]));
         let status = command.status().context("cannot run cargo")?;
         if !status.success() {
             bail!("the tools do not compile");
@@ -38,4 +38,35 @@ pub(crate) fn build(tools: &[&str]) -> Result<PathBuf> {
         Ok(())
     })?;
     Ok(dir.join(TARGET).join("release"))
+}
+
+/// Of the file system exerciser on crates.io.
+const FSX_VERSION: &str = "0.3.2";
+
+/// Builds the file system exerciser; returns its program.
+pub(crate) fn fsx() -> Result<PathBuf> {
+    let entry = cache::entry("tools", &format!("fsx-{FSX_VERSION}"), |dir| {
+        progress::step("build fsx (some minutes, once)", || {
+            let build = dir.join("build");
+            let mut command = cargo("install", &build);
+            command
+                .args(["fsx", "--version", FSX_VERSION, "--locked", "--root"])
+                .arg(dir);
+            progress::quiet(&mut command, &workspace::target().join("log/fsx.log"))?;
+            cache::remove(&build)
+        })
+    })?;
+    Ok(entry.join("bin/fsx"))
+}
+
+/// Cargo, for programs that run anywhere.
+fn cargo(verb: &str, target_dir: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::top())
+        .args([verb, "--quiet", "--target", TARGET])
+        .env("CARGO_TARGET_DIR", target_dir)
+        .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
+        .env("RUSTFLAGS", "-C target-feature=+crt-static");
+    command
 }

@@ -34,6 +34,12 @@ pub(crate) const XFS: Filesystem = Filesystem {
     block: 4096,
     make: &["mkfs.xfs", "-q"],
 };
+pub(crate) const XFS_1K: Filesystem = Filesystem {
+    name: "xfs-1k",
+    block: 1024,
+    make: &["mkfs.xfs", "-q", "-b", "size=1k"],
+    ..XFS
+};
 
 impl Filesystem {
     /// Where it is mounted.

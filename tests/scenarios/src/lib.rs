@@ -39,6 +39,7 @@ mod small_files;
 mod stage;
 mod stream;
 mod systemd;
+mod tools;
 mod torture;
 mod vmm;
 mod work;
@@ -76,6 +77,7 @@ pub fn by_name() -> &'static [Scenario] {
         systemd::SYSTEMD,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
+        tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,
         faults::FAULTS,

@@ -4,6 +4,7 @@
 //! change them there is, on several filesystems at a time, while these are
 //! reclaimed from, frozen and unmounted. Every read is compared.
 
+mod disturbance;
 mod site;
 mod storm;
 
@@ -11,6 +12,7 @@ use anyhow::Result;
 use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
 use crate::{books, ddctl, stage::Stage};
+pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{EXT4_ALONE, SITES, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
 pub(crate) use storm::{Storm, add_containers};

@@ -31,6 +31,8 @@ const MOST_LABS: usize = 4;
 const NEED_MUTABLE: [&str; 2] = ["mutations", "skew"];
 /// Scenarios that run the kernel's selftests.
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
+/// Scenarios that run the file system exerciser.
+const NEED_FSX: [&str; 1] = ["tools"];
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -93,6 +95,7 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
         false => Content::All(Extras {
             mutable: need(&NEED_MUTABLE),
             selftests: need(&NEED_SELFTESTS),
+            fsx: need(&NEED_FSX),
         }),
     };
     let artifacts = image::artifacts(&args.kernel, args.accel, content)?;

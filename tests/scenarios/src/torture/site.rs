@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use ddlab::{Command, Guest, Machine, Running};
 
-use super::storm::CONTAINERS;
-use crate::filesystem::{EXT4, EXT4_1K, Filesystem, XFS};
+use super::{disturbance::Disturbance, storm::CONTAINERS};
+use crate::filesystem::{EXT4, EXT4_1K, Filesystem, XFS, XFS_1K};
 
 /// Files of a filesystem: together several times what its containers may hold.
 const FILES: u32 = 24;
@@ -40,15 +40,7 @@ pub(crate) const SITES: [Site; 6] = [
     Site::new(EXT4, Above::Nothing),
     Site::new(EXT4_1K, Above::Nothing),
     Site::new(XFS, Above::Nothing),
-    Site::new(
-        Filesystem {
-            name: "xfs-1k",
-            block: 1024,
-            make: &["mkfs.xfs", "-q", "-b", "size=1k"],
-            ..XFS
-        },
-        Above::Nothing,
-    ),
+    Site::new(XFS_1K, Above::Nothing),
     Site::new(
         Filesystem {
             name: "overlay",
@@ -141,19 +133,17 @@ impl Site {
     pub(crate) fn disturb(&self, guest: &Guest, device: &str) -> Result<Running> {
         // Overlays cannot be frozen; what is below them can. It stays mounted.
         let (place, unmount) = match self.above {
-            Above::Overlay => (self.below(), ""),
-            Above::Nothing | Above::Loop => (self.filesystem.path(), "--unmount"),
+            Above::Overlay => (self.below(), false),
+            Above::Nothing | Above::Loop => (self.filesystem.path(), true),
         };
-        let line = format!(
-            "ddhelper torture-disturb --mount {place} --device {device} --fstype {} --models {} \
-             --seed {} {unmount} --cgroup {} --cgroup {}",
-            self.filesystem.fstype,
-            self.models(),
-            self.filesystem.block,
-            CONTAINERS[0],
-            CONTAINERS[1],
-        );
-        guest.spawn(&Command::new(line.split_whitespace()))
+        let disturbance = Disturbance {
+            filesystem: &self.filesystem,
+            place: &place,
+            device,
+            models: &self.models(),
+            unmount,
+        };
+        disturbance.start(guest, CONTAINERS)
     }
 
     /// Starts a process that reads and changes its files.

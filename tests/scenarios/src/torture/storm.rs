@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Guest, Machine, Running, Target, wait};
 use serde::Deserialize;
 
-use super::Site;
+use super::{Site, disturbance};
 use crate::ddctl;
 
 /// Each filesystem is worked on from both.
@@ -110,12 +110,7 @@ impl Storm {
             sum.changes += tally.changes;
             sum.wrong.extend(tally.wrong);
         }
-        for mut disturber in self.disturbers {
-            let ended = disturber.poll()?.is_some();
-            ensure!(!ended, "a disturber ended: {}", disturber.output()?);
-            disturber.kill(9)?;
-            disturber.wait()?;
-        }
+        self.disturbers.into_iter().try_for_each(disturbance::end)?;
         Ok(sums)
     }
 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The torture tools everybody uses: fio, stress-ng and fsx, each in a container of
+//! its own on each filesystem, which may hold a fraction of its files, while it is
+//! reclaimed from and its filesystem is frozen and remounted. All of them verify what
+//! they read, and each gets pages from the host.
+
+mod fio;
+mod fsx;
+mod stress_ng;
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Context, Guest, GuestConfig, Running, Scenario, Target, Throttle};
+
+use crate::{
+    books, ddctl,
+    filesystem::{EXT4, EXT4_1K, Filesystem, XFS, XFS_1K},
+    stage::Stage,
+    torture::{Disturbance, end_disturbance},
+};
+
+/// Minutes under emulation: by name only.
+pub(crate) const TOOLS: Scenario = Scenario {
+    name: "tools",
+    about: "fio, stress-ng and fsx verify what they read on ext4 and XFS",
+    quick: false,
+    run,
+};
+
+const SITES: [Filesystem; 4] = [EXT4, EXT4_1K, XFS, XFS_1K];
+const ALL: [Tool; 3] = [fio::FIO, stress_ng::STRESS_NG, fsx::FSX];
+
+/// Less than all files together.
+const CAPACITY_MIB: u64 = 64;
+/// Those of an ext4 with all that stress-ng leaves.
+const DISK_MIB: u64 = 1024;
+/// For disturbers, who lock out nobody here.
+const MODELS: &str = "/run/models";
+/// Pages that must come from the host for something to have been shown.
+const SOME: u64 = 300;
+
+/// A program that verifies what it reads.
+struct Tool {
+    name: &'static str,
+    /// What a container of it may hold: its processes' memory, and little more.
+    limit: &'static str,
+    /// Makes what it needs beside its own directory.
+    prepare: fn(&Guest) -> Result<()>,
+    /// Lines of shell, each for a process of its own; a short form if `quick`.
+    lines: fn(quick: bool) -> Vec<String>,
+    /// How many operations were verified, by what it wrote.
+    verified: fn(&str) -> Result<u64>,
+}
+
+/// A tool at work on a filesystem.
+struct Work {
+    tool: &'static Tool,
+    filesystem: &'static Filesystem,
+    processes: Vec<Running>,
+    start: Instant,
+}
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let quick = context.quick();
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    let disks = stage.blank_disks(SITES.map(|site| site.name), DISK_MIB)?;
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(1024);
+    let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
+    guest.exec_ok(["ddhelper", "torture-models", MODELS, "0"])?;
+    ALL.iter().try_for_each(|tool| (tool.prepare)(&guest))?;
+    let mut works = Vec::new();
+    let mut disturbers = Vec::new();
+    for (filesystem, disk) in SITES.iter().zip(&disks) {
+        let (device, place) = (disk.path_in_guest(), filesystem.path());
+        filesystem.format(&guest, &device)?;
+        guest.mount(&device, &place, filesystem.fstype, "noatime")?;
+        for tool in &ALL {
+            works.push(Work::start(&guest, tool, filesystem, quick)?);
+        }
+        let disturbance = Disturbance {
+            filesystem,
+            place: &place,
+            device: &device,
+            models: MODELS,
+            unmount: false,
+        };
+        let containers = ALL.iter().map(|tool| container(tool, filesystem));
+        disturbers.push(disturbance.start(&guest, containers)?);
+    }
+    let ends = works.into_iter().map(|work| work.end(&guest));
+    let targets = ends.collect::<Result<_>>()?;
+    disturbers.into_iter().try_for_each(end_disturbance)?;
+    books::balance(stage.host())?;
+    Ok(targets)
+}
+
+/// The container of a tool on a filesystem.
+fn container(tool: &Tool, filesystem: &Filesystem) -> String {
+    format!("{}-{}", tool.name, filesystem.name)
+}
+
+impl Work {
+    /// Starts a tool in its own container and directory. What that container keeps at
+    /// the host is not for a policy to judge here.
+    fn start(
+        guest: &Guest,
+        tool: &'static Tool,
+        filesystem: &'static Filesystem,
+        quick: bool,
+    ) -> Result<Self> {
+        let container = container(tool, filesystem);
+        guest.cgroup(&container, &[("memory.max", tool.limit)])?;
+        let add = format!("container add {container} --weight 100 --policy fifo");
+        ddctl::run(guest, &add)?;
+        let dir = format!("{}/{}", filesystem.path(), tool.name);
+        guest.exec_ok(["mkdir", &dir])?;
+        let start = |line| {
+            let command = Command::new(["bash", "-euo", "pipefail", "-c", line]);
+            guest.spawn(&command.cwd(&dir).cgroup(&container))
+        };
+        let lines = (tool.lines)(quick);
+        let processes = lines.iter().map(|line| start(line));
+        Ok(Self {
+            tool,
+            filesystem,
+            processes: processes.collect::<Result<_>>()?,
+            start: Instant::now(),
+        })
+    }
+
+    /// Waits for its end; what it showed.
+    fn end(self, guest: &Guest) -> Result<Target> {
+        let container = container(self.tool, self.filesystem);
+        let mut verified = 0;
+        for mut process in self.processes {
+            let exit = process.wait()?;
+            let output = process.output()?;
+            ensure!(exit.success(), "{container} failed ({exit:?}): {output}");
+            let count = (self.tool.verified)(&output);
+            verified += count.with_context(|| format!("{container} wrote {output}"))?;
+        }
+        let containers = ddctl::containers(guest)?;
+        let found = containers.iter().find(|one| one.name == container);
+        let stats = found.and_then(|one| one.stats);
+        let hits = stats.context("the container has no figures")?.hits;
+        let took = self.start.elapsed().as_secs();
+        eprintln!("    {container}: {verified} operations verified, {hits} hits, {took} s");
+        Ok(Target::at_least(
+            format!(
+                "tools: pages the host gave {} on {}, which verified {verified} operations",
+                self.tool.name, self.filesystem.name
+            ),
+            SOME as f64,
+            hits as f64,
+            "",
+        ))
+    }
+}
