@@ -26,6 +26,7 @@ use crate::{
     machine::Machine,
     process::Process,
     vitals::{Emulator, Patience, Vitals},
+    wire,
     work::WorkDir,
 };
 
@@ -67,6 +68,8 @@ pub struct LabConfig {
     pub debian: Option<PathBuf>,
     /// Added to L1's kernel command line.
     pub kernel_args: Vec<String>,
+    /// Whether another host can be booted beside L1 (see [`Lab::boot_beside`]).
+    pub wired: bool,
 }
 
 impl LabConfig {
@@ -84,12 +87,14 @@ impl LabConfig {
             count_instructions: false,
             debian: None,
             kernel_args: Vec::new(),
+            wired: false,
         }
     }
 
-    fn argv(&self, work: &Path) -> Vec<String> {
+    fn argv(&self, work: &Path, beside: Option<&Path>) -> Vec<String> {
         let mut argv = self.artifacts.qemu.argv();
         argv.extend(self.machine());
+        let wire = self.wired.then(|| wire::arguments(work, beside));
         let work = work.display();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
         pair("-m", format!("{}M", self.memory_mib));
@@ -151,6 +156,7 @@ impl LabConfig {
                 ),
             );
         }
+        argv.extend(wire.into_iter().flatten());
         argv
     }
 
@@ -217,16 +223,35 @@ impl Lab {
     ///
     /// When it does not come up; with the end of its console.
     pub fn boot(config: LabConfig) -> Result<Self> {
+        Self::boot_with(config, None)
+    }
+
+    /// Boots another KVM host like this one, which must be [`LabConfig::wired`]. It has the
+    /// same disks, but not what was cached of them, and writes its logs to `dir`. A guest
+    /// can go from one host to the other through [`Lab::wire`].
+    ///
+    /// # Errors
+    ///
+    /// See [`Lab::boot`].
+    pub fn boot_beside(&self, dir: impl Into<PathBuf>) -> Result<Self> {
+        let config = LabConfig {
+            dir: dir.into(),
+            ..self.config.clone()
+        };
+        Self::boot_with(config, Some(self))
+    }
+
+    fn boot_with(config: LabConfig, beside: Option<&Self>) -> Result<Self> {
         for _ in 1..BOOT_ATTEMPTS {
-            match Self::try_boot(config.clone()) {
+            match Self::try_boot(config.clone(), beside) {
                 Ok(lab) => return Ok(lab),
                 Err(error) => eprintln!("    L1 is booted again: {}", first_line(&error)),
             }
         }
-        Self::try_boot(config)
+        Self::try_boot(config, beside)
     }
 
-    fn try_boot(config: LabConfig) -> Result<Self> {
+    fn try_boot(config: LabConfig, beside: Option<&Self>) -> Result<Self> {
         let start = Instant::now();
         fs::create_dir_all(&config.dir)
             .with_context(|| format!("cannot create {}", config.dir.display()))?;
@@ -238,10 +263,13 @@ impl Lab {
         };
         let work = WorkDir::new()?;
         for slot in 0..config.slots {
-            let image = fs::File::create(work.slot(slot))?;
-            image.set_len(config.slot_mib << 20)?;
+            match beside {
+                Some(other) => fs::hard_link(other.work.slot(slot), work.slot(slot))?,
+                None => fs::File::create(work.slot(slot))?.set_len(config.slot_mib << 20)?,
+            }
         }
-        let emulator = start_emulator(&config, work.path())?;
+        let other = beside.map(|other| other.work.path());
+        let emulator = start_emulator(&config, work.path(), other)?;
         let vitals = Arc::new(Vitals::new(
             &config.dir,
             Arc::downgrade(&emulator) as Weak<dyn Emulator>,
@@ -258,7 +286,10 @@ impl Lab {
         host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel; test -c /dev/kvm")
             .context("L1 has no KVM")?;
         Ok(Self {
-            free_slots: Arc::new(Mutex::new((0..config.slots).collect())),
+            free_slots: match beside {
+                Some(other) => Arc::clone(&other.free_slots),
+                None => Arc::new(Mutex::new((0..config.slots).collect())),
+            },
             config,
             host,
             emulator,
@@ -294,6 +325,16 @@ impl Lab {
     #[must_use]
     pub fn boot_time(&self) -> Duration {
         self.boot_time
+    }
+
+    /// The device in L1 that carries bytes to and from the host beside it, in order and
+    /// without loss; one program at a time can open it.
+    ///
+    /// # Errors
+    ///
+    /// When it has none (see [`LabConfig::wired`]).
+    pub fn wire(&self) -> Result<String> {
+        wire::device(&self.host)
     }
 
     /// The other end of L1's console for a person.
@@ -410,13 +451,17 @@ impl Drop for Lab {
     }
 }
 
-fn start_emulator(config: &LabConfig, work: &Path) -> Result<Arc<Process>> {
+fn start_emulator(config: &LabConfig, work: &Path, beside: Option<&Path>) -> Result<Arc<Process>> {
     remove_old_logs(&config.dir)?;
     let log = fs::File::create(config.dir.join("l1.emulator.log"))?;
     // The watchdog reads it from the start.
     fs::File::create(config.dir.join("l1.console.log"))?;
     let env = config.artifacts.qemu.env();
-    Ok(Arc::new(Process::start(&config.argv(work), &env, log)?))
+    Ok(Arc::new(Process::start(
+        &config.argv(work, beside),
+        &env,
+        log,
+    )?))
 }
 
 /// Consoles of guests are appended to: those of an earlier run must go.

@@ -28,6 +28,7 @@ mod scenario;
 pub mod selftest;
 pub mod vitals;
 pub mod wait;
+mod wire;
 mod work;
 
 pub use accel::Accel;

@@ -21,6 +21,7 @@ mod hotplug;
 mod lifecycle;
 mod memory;
 mod meter;
+mod migration;
 mod modules;
 mod mutations;
 mod offload;
@@ -80,6 +81,7 @@ pub fn by_name() -> &'static [Scenario] {
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,
+        migration::MIGRATION,
         faults::FAULTS,
         modules::MODULES,
         selftests::SELFTESTS_AGREE,

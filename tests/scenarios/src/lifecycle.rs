@@ -4,7 +4,7 @@
 //! and loses its modules and its host, in the middle of a torture: no old page is
 //! seen (invariants 10 to 12).
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, wait};
 use serde_json::json;
 
@@ -129,16 +129,7 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
             let there = stage.host().exec(["test", "-S", socket])?;
             Ok(there.exit.success().then_some(()))
         })?;
-        // As fast as it can, and still with a part of its memory at the end.
-        let limits = json!({"max-bandwidth": 1_u64 << 40, "downtime-limit": 20_000});
-        vmm.ask(&json!({"execute": "migrate-set-parameters", "arguments": limits}))?;
-        let uri = json!({"uri": format!("unix:{socket}")});
-        vmm.ask(&json!({"execute": "migrate", "arguments": uri}))?;
-        wait::until("the guest has moved", || {
-            let answer = vmm.ask(&json!({"execute": "query-migrate"}))?;
-            ensure!(answer["status"] != "failed", "{answer}");
-            Ok((answer["status"] == "completed").then_some(()))
-        })?;
+        vmm.migrate(&format!("unix:{socket}"))?;
         arriving.join().expect("it does not panic")
     })
 }

@@ -28,6 +28,19 @@ impl<'a> Vmm<'a> {
         Ok(serde_json::from_str(&answer)?)
     }
 
+    /// Has its guest go on in another VMM, which listens at `uri`: moved as fast as it can
+    /// be, and still with a part of its memory at the end.
+    pub(crate) fn migrate(&self, uri: &str) -> Result<()> {
+        let limits = json!({"max-bandwidth": 1_u64 << 40, "downtime-limit": 20_000});
+        self.ask(&json!({"execute": "migrate-set-parameters", "arguments": limits}))?;
+        self.ask(&json!({"execute": "migrate", "arguments": {"uri": uri}}))?;
+        wait::until("the guest has moved", || {
+            let answer = self.ask(&json!({"execute": "query-migrate"}))?;
+            ensure!(answer["status"] != "failed", "{answer}");
+            Ok((answer["status"] == "completed").then_some(()))
+        })
+    }
+
     /// Gives it a command that takes its time, and waits for the end.
     pub(crate) fn job(&self, command: &str, arguments: &Value) -> Result<()> {
         let mut arguments = arguments.clone();

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A tortured guest goes to another host and back while it runs. The other host knows
+//! nothing of it, so the guest begins anew there; the one it left gives back all it had
+//! (invariants 10, 11 and 20).
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, Guest, GuestConfig, Lab, LabConfig, Scenario, Target, Throttle, wait};
+
+use crate::{
+    books, ddctl,
+    stage::{Stage, attached},
+    torture::{FEW, Storm},
+    vmm::Vmm,
+};
+
+/// Two hosts at a time: by name only.
+pub(crate) const MIGRATION: Scenario = Scenario {
+    name: "migration",
+    about: "a tortured guest is migrated between two hosts, live",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 24;
+/// How often the guest moves; only there if it is to be quick.
+const MOVES: usize = 4;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let moves = if context.quick() { 1 } else { MOVES };
+    let config = LabConfig {
+        wired: true,
+        ..context.lab_config()
+    };
+    let dir = context.output_dir()?.join("other");
+    let first = context.fresh_lab(config)?;
+    let other = first.boot_beside(dir)?;
+    let hosts = [first, &other].map(|lab| Stage { lab });
+    for host in &hosts {
+        host.load_host(CAPACITY_MIB)?;
+    }
+    let [home, _] = &hosts;
+    let disks = home.blank_disks(FEW.map(|site| site.name()), 512)?;
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(384);
+    let config = config.disks(&disks, Throttle::NONE);
+    let mut guest = home.guest(&config)?;
+    let mut storm = Storm::start(&guest, &FEW, u64::MAX)?;
+    Storm::some_hits(&guest)?;
+    let mut slowest = Duration::ZERO;
+    for number in 0..moves {
+        let [from, to] = [number, number + 1].map(|number| hosts[number % hosts.len()].lab);
+        let took;
+        (guest, took) = migrate(from, to, guest, &config)?;
+        storm = storm.moved(&guest);
+        slowest = slowest.max(took);
+        Storm::some_hits(&guest).context("after a migration")?;
+    }
+    storm.stop(&guest)?;
+    let wrong = storm.verdict("migration")?;
+    for host in &hosts {
+        books::balance(host.host())?;
+    }
+    drop(guest);
+    other.check_consoles(&[])?;
+    Ok(vec![
+        wrong,
+        Target::at_most(
+            format!("migration: until a host gave back all of a guest that left, of {moves}"),
+            1.0,
+            slowest.as_secs_f64(),
+            "s",
+        ),
+    ])
+}
+
+/// Moves the running guest. How long the host it left kept pages of it after the end of
+/// its VMM there.
+fn migrate(from: &Lab, to: &Lab, guest: Guest, config: &GuestConfig) -> Result<(Guest, Duration)> {
+    let before = ddctl::counters(&guest)?.sessions;
+    let vmm = Vmm::new(from.host(), &guest);
+    let incoming = format!("exec:cat {}", to.wire()?);
+    let config = config.clone().vmm_arg("-incoming").vmm_arg(incoming);
+    let outgoing = format!("exec:cat > {}", from.wire()?);
+    let arrived = thread::scope(|scope| {
+        // It is up once the guest has arrived.
+        let arriving = scope.spawn(|| to.start_guest(&config));
+        vmm.migrate(&outgoing)?;
+        arriving.join().expect("it does not panic")
+    })?;
+    let left = ddctl::host(from.host())?.used_pages;
+    ensure!(left > 0, "the host kept nothing that it could give back");
+    guest.kill(9)?;
+    let start = Instant::now();
+    wait::until("the host has forgotten who left", || {
+        let host = ddctl::host(from.host())?;
+        Ok((host.vms == 0 && host.used_pages == 0).then_some(()))
+    })?;
+    let took = start.elapsed();
+    attached(&arrived)?;
+    let after = ddctl::counters(&arrived)?.sessions;
+    ensure!(after > before, "it went on with the session it had");
+    Ok((arrived, took))
+}
