@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The torture tools everybody uses: fio, stress-ng and fsx, each in a container of
-//! its own on each filesystem, which may hold a fraction of its files, while it is
-//! reclaimed from and its filesystem is frozen and remounted. All of them verify what
+//! The torture tools everybody uses: fio, stress-ng and fsx, on one filesystem after the
+//! other, each in a container of its own, which may hold a fraction of its files, while it
+//! is reclaimed from and the filesystem is frozen and remounted. All of them verify what
 //! they read, and each gets pages from the host.
 
 mod fio;
@@ -70,29 +70,40 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
     guest.exec_ok(["ddhelper", "torture-models", MODELS, "0"])?;
     ALL.iter().try_for_each(|tool| (tool.prepare)(&guest))?;
-    let mut works = Vec::new();
-    let mut disturbers = Vec::new();
+    let mut targets = Vec::new();
     for (filesystem, disk) in SITES.iter().zip(&disks) {
-        let (device, place) = (disk.path_in_guest(), filesystem.path());
-        filesystem.format(&guest, &device)?;
-        guest.mount(&device, &place, filesystem.fstype, "noatime")?;
-        for tool in &ALL {
-            works.push(Work::start(&guest, tool, filesystem, quick)?);
-        }
-        let disturbance = Disturbance {
-            filesystem,
-            place: &place,
-            device: &device,
-            models: MODELS,
-            unmount: false,
-        };
-        let containers = ALL.iter().map(|tool| container(tool, filesystem));
-        disturbers.push(disturbance.start(&guest, containers)?);
+        targets.extend(on(&guest, filesystem, &disk.path_in_guest(), quick)?);
     }
-    let ends = works.into_iter().map(|work| work.end(&guest));
-    let targets = ends.collect::<Result<_>>()?;
-    disturbers.into_iter().try_for_each(end_disturbance)?;
     books::balance(stage.host())?;
+    Ok(targets)
+}
+
+/// All tools at once on a filesystem of a device.
+fn on(
+    guest: &Guest,
+    filesystem: &'static Filesystem,
+    device: &str,
+    quick: bool,
+) -> Result<Vec<Target>> {
+    let place = filesystem.path();
+    filesystem.format(guest, device)?;
+    guest.mount(device, &place, filesystem.fstype, "noatime")?;
+    let works = ALL
+        .iter()
+        .map(|tool| Work::start(guest, tool, filesystem, quick));
+    let works = works.collect::<Result<Vec<_>>>()?;
+    let disturbance = Disturbance {
+        filesystem,
+        place: &place,
+        device,
+        models: MODELS,
+        unmount: false,
+    };
+    let containers = ALL.iter().map(|tool| container(tool, filesystem));
+    let disturber = disturbance.start(guest, containers)?;
+    let ends = works.into_iter().map(|work| work.end(guest));
+    let targets = ends.collect::<Result<_>>()?;
+    end_disturbance(disturber)?;
     Ok(targets)
 }
 
