@@ -5,6 +5,7 @@
 mod ask;
 mod files;
 mod kexec;
+mod receive;
 mod rules;
 mod run;
 mod torture;
@@ -51,6 +52,11 @@ enum Verb {
         socket: PathBuf,
         /// The command
         command: String,
+    },
+    /// Copy what comes from a device to standard output, until nobody reads that
+    Receive {
+        /// The device
+        device: PathBuf,
     },
     /// Load another kernel, to be started with this one's command line
     KexecLoad {
@@ -110,6 +116,7 @@ fn main() -> Result<()> {
             println!("{answer}");
             Ok(())
         }
+        Verb::Receive { device } => receive::receive(&device),
         Verb::KexecLoad { kernel, initrd } => kexec::load(&kernel, &initrd),
         Verb::KexecStart => kexec::start(),
         Verb::Vmcall { number, times } => {

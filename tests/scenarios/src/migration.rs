@@ -83,7 +83,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 fn migrate(from: &Lab, to: &Lab, guest: Guest, config: &GuestConfig) -> Result<(Guest, Duration)> {
     let before = ddctl::counters(&guest)?.sessions;
     let vmm = Vmm::new(from.host(), &guest);
-    let incoming = format!("exec:cat {}", to.wire()?);
+    let incoming = format!("exec:ddhelper receive {}", to.wire()?);
     let config = config.clone().vmm_arg("-incoming").vmm_arg(incoming);
     let outgoing = format!("exec:cat > {}", from.wire()?);
     let arrived = thread::scope(|scope| {
