@@ -15,41 +15,56 @@ pub(super) const STRESS_NG: Tool = Tool {
     verified,
 };
 
-/// Compare: `hdd`, `readahead`, `copy-file`, `fpunch`, `pseek`. Looks at sizes: `fallocate`.
-/// Others look at nothing but errors.
-const STRESSORS: &str = "--hdd 1 --hdd-bytes 8m --hdd-write-size 16k --hdd-opts wr-seq,rd-rnd \
-    --readahead 1 --readahead-bytes 8m --copy-file 1 --copy-file-bytes 128m \
-    --fpunch 1 --fpunch-bytes 8m --pseek 1 --pseek-io-size 64k \
-    --fallocate 1 --fallocate-bytes 8m";
+/// Their sizes.
+const STRESSORS: &str = "--hdd-bytes 8m --hdd-write-size 16k --hdd-opts wr-seq,rd-rnd \
+    --readahead-bytes 8m --copy-file-bytes 128m --fpunch-bytes 8m --pseek-io-size 64k \
+    --fallocate-bytes 8m";
+/// How many operations each does; several times as many if there is time. Those that
+/// compare come first; `fallocate` looks at sizes. Others look at nothing but errors.
+const OPERATIONS: [(&str, u64); 6] = [
+    ("hdd", 64),
+    ("readahead", 64),
+    ("copy-file", 4),
+    ("fpunch", 1),
+    ("pseek", 8),
+    ("fallocate", 1),
+];
 /// Those files have no names while it works on them, and pages of such a file go with it:
 /// they are not put. So nothing is unlinked, although it is told so.
 const KEEP: &str = "strace -f --seccomp-bpf -qq -o /dev/null -e trace=unlink,unlinkat,rmdir \
     -e inject=unlink,unlinkat,rmdir:retval=0";
 /// Compares too, and would fill the disk with what is not unlinked.
-const UNLINKING: &str = "--metamix 1 --metamix-bytes 1m";
+const UNLINKING: (&str, u64) = ("metamix", 2);
+/// Its size.
+const UNLINKING_SIZE: &str = "--metamix-bytes 1m";
+
 /// Those whose operations are counted.
-const COMPARING: [&str; 6] = [
-    "hdd",
-    "readahead",
-    "copy-file",
-    "fpunch",
-    "pseek",
-    "metamix",
-];
+fn comparing() -> impl Iterator<Item = &'static str> {
+    let mine = OPERATIONS.iter().chain([&UNLINKING]);
+    mine.map(|(name, _)| *name)
+        .filter(|name| *name != "fallocate")
+}
 
 fn lines(quick: bool) -> Vec<String> {
-    let seconds = if quick { 20 } else { 90 };
-    let line = |stressors| {
-        format!("stress-ng --temp-path . --verify --metrics-brief --timeout {seconds} {stressors}")
+    let times = if quick { 1 } else { 4 };
+    let line = |sizes, stressors: &[(&str, u64)]| {
+        let mut line = format!("stress-ng --temp-path . --verify --metrics-brief {sizes}");
+        for (name, operations) in stressors {
+            line += &format!(" --{name} 1 --{name}-ops {}", operations * times);
+        }
+        line
     };
-    vec![format!("{KEEP} {}", line(STRESSORS)), line(UNLINKING)]
+    vec![
+        format!("{KEEP} {}", line(STRESSORS, &OPERATIONS)),
+        line(UNLINKING_SIZE, &[UNLINKING]),
+    ]
 }
 
 /// Its exit status is that of the stressors, some of which only say what was wrong.
 fn verified(output: &str) -> Result<u64> {
     ensure!(!output.contains("stress-ng: fail:"), "something was wrong");
     ensure!(output.contains("skipped: 0"), "something was skipped");
-    let counts = COMPARING.iter().filter_map(|name| operations(output, name));
+    let counts = comparing().filter_map(|name| operations(output, name));
     let counts: Vec<u64> = counts.collect();
     ensure!(!counts.is_empty(), "there are no figures");
     ensure!(!counts.contains(&0), "something did nothing");
@@ -70,11 +85,12 @@ mod tests {
     use super::*;
 
     fn said(hdd: &str) -> String {
-        let rows = COMPARING.map(|name| {
+        let rows = comparing().map(|name| {
             let count = if name == "hdd" { hdd } else { "10" };
             format!("stress-ng: metrc: [7] {name}   {count}   0.24  0.01  0.00  4.42  5.58\n")
         });
-        format!("{}stress-ng: info:  [7] skipped: 0\n", rows.concat())
+        let rows: String = rows.collect();
+        format!("{rows}stress-ng: info:  [7] skipped: 0\n")
     }
 
     #[test]
