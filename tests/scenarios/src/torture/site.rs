@@ -10,7 +10,8 @@ use ddlab::{Command, Guest, Machine, Running};
 use super::{disturbance::Disturbance, storm::CONTAINERS};
 use crate::filesystem::{EXT4, EXT4_1K, Filesystem, XFS, XFS_1K};
 
-/// Files of a filesystem: together several times what its containers may hold.
+/// Files of a filesystem. Truncations leave them some ten pages each, which their containers
+/// could hold: what makes pages leave are `memory.reclaim` and `drop_caches`.
 const FILES: u32 = 24;
 /// Reads before an overlay is mounted above what was written between them.
 const CHECKS_BELOW: u64 = 200;
