@@ -18,13 +18,20 @@ pub(crate) fn start() -> Result<()> {
     reboot(RebootCommand::Kexec).context("the kernel is not started")
 }
 
-/// Loads a kernel, to be started with this one's command line.
-pub(crate) fn load(kernel: &Path, initrd: &Path) -> Result<()> {
+/// Loads a kernel, to be started with this one's command line; for when this one crashes, if
+/// it is `on_crash`: then the line does not set memory aside once more.
+pub(crate) fn load(kernel: &Path, initrd: &Path, on_crash: bool) -> Result<()> {
     let open = |path: &Path| File::open(path).with_context(|| path.display().to_string());
     let (kernel, initrd) = (open(kernel)?, open(initrd)?);
-    let line = CString::new(fs::read_to_string("/proc/cmdline")?.trim())?;
+    let line = fs::read_to_string("/proc/cmdline")?;
+    let words = line.split_whitespace();
+    let kept = words.filter(|word| !(on_crash && word.starts_with("crashkernel=")));
+    let line = CString::new(kept.collect::<Vec<_>>().join(" "))?;
     let line = line.as_bytes_with_nul();
-    let flags: libc::c_ulong = 0;
+    let flags: libc::c_long = match on_crash {
+        true => libc::KEXEC_FILE_ON_CRASH.into(),
+        false => 0,
+    };
     // SAFETY: The kernel reads both files and the line, which live until it returns.
     let done = unsafe {
         libc::syscall(

@@ -64,6 +64,9 @@ enum Verb {
         kernel: PathBuf,
         /// Its initial filesystem
         initrd: PathBuf,
+        /// For when this one crashes, in the memory set aside for that
+        #[arg(long)]
+        on_crash: bool,
     },
     /// Start it, past firmware and VMM
     KexecStart,
@@ -117,7 +120,11 @@ fn main() -> Result<()> {
             Ok(())
         }
         Verb::Receive { device } => receive::receive(&device),
-        Verb::KexecLoad { kernel, initrd } => kexec::load(&kernel, &initrd),
+        Verb::KexecLoad {
+            kernel,
+            initrd,
+            on_crash,
+        } => kexec::load(&kernel, &initrd, on_crash),
         Verb::KexecStart => kexec::start(),
         Verb::Vmcall { number, times } => {
             let answer = vmcall::vmcall(number);

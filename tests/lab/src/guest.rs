@@ -2,6 +2,8 @@
 
 //! Guests: VMs on L1's KVM.
 
+mod restart;
+
 use std::{
     ops::Deref,
     sync::Arc,

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Whoever goes away and comes back finds no old page (invariants 10 to 12):
-//! the guest module, the host module, the whole guest, its kernel alone, a guest
-//! under migration.
+//! the guest module, the host module, the whole guest, its kernel alone, also by a
+//! crash, a guest under migration.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Command, Context, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, wait};
+use ddlab::{
+    Command, Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle, wait,
+};
 use serde_json::json;
 
 use crate::{
     books, ddctl,
+    memory::Memory,
     stage::{self, GUEST, HOST, Stage, attached, pages},
     vmm::Vmm,
 };
@@ -17,23 +20,28 @@ use crate::{
 /// A file changes each time somebody is away.
 pub(crate) const REBOOT: Scenario = Scenario {
     name: "reboot",
-    about: "modules reloaded, guest reset, guest migrating, kexec: no old page is ever seen",
+    about: "modules reloaded, guest reset, migrating, kexec, a crash kernel: no old page is ever seen",
     quick: false,
     run,
 };
 
 const CAPACITY_MIB: u64 = 64;
 const LEN: u64 = 24 << 20;
+/// Set aside of the guest's memory for the kernel that follows a crash.
+const CRASH_MIB: u64 = 176;
 /// The cgroup that reads.
 const READER: &str = "reader";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let versions: Vec<FileSpec> = (1..=5)
+    context.allow_console(Guest::LAST_WORDS);
+    let versions: Vec<FileSpec> = (1..=6)
         .map(|seed| FileSpec::new(format!("v{seed}"), LEN, seed))
         .collect();
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let disk = stage.disk("data", versions.clone())?;
-    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    let config = GuestConfig::new("one").disk(&disk, Throttle::NONE);
+    let guest = stage.guest(&config.kernel_arg(format!("crashkernel={CRASH_MIB}M")))?;
+    guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     guest.cgroup(READER, &[("memory.max", "10M")])?;
     let file = File {
         stage: &stage,
@@ -78,13 +86,24 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     file.cache(4)?;
     let given = migrate(&vmm, &file)?;
+
     file.cache(4)?;
+    guest.shell("ddhelper kexec-load --on-crash /opt/dd/boot/vmlinuz /opt/dd/boot/initrd")?;
+    let after_crash = file.reboot(5, || guest.crash());
+    let after_crash = after_crash.context("the guest's kernel crashed")?;
+    let total = Memory::now(&guest)?.kib("MemTotal")?;
+    ensure!(
+        total < CRASH_MIB << 10,
+        "a crash kernel with {total} KiB of memory"
+    );
+
+    file.cache(5)?;
     books::balance(stage.host())?;
     Ok(vec![
         Target::at_most(
-            "reboot: pages of before given to the guest after a reset and after kexec",
+            "reboot: pages of before given to the guest after a reset, after kexec and after a crash",
             0.0,
-            (after_reset + after_kexec) as f64,
+            (after_reset + after_kexec + after_crash) as f64,
             "",
         ),
         Target::at_most(
@@ -141,17 +160,7 @@ impl File<'_> {
     fn reboot(&self, version: usize, how: impl FnOnce() -> Result<()>) -> Result<u64> {
         let guest = self.guest;
         guest.exec_ok(["sync"])?;
-        // Told by the console: a question to an agent that is about to go gets no answer.
-        let boots = || -> Result<u32> {
-            let console = format!("/run/dd/vm/{}/console", guest.name());
-            let count = ["grep", "-c", "Run /init as init process", &console];
-            Ok(self.stage.host().exec_ok(count)?.trim().parse()?)
-        };
-        let before = boots()?;
-        how()?;
-        wait::until("the guest starts again", || {
-            Ok((boots()? > before).then_some(()))
-        })?;
+        guest.restart(how)?;
         guest.mount("/dev/dd/data", "/mnt", "ext4", "noatime")?;
         guest.cgroup(READER, &[("memory.max", "10M")])?;
         self.replace(version)?;

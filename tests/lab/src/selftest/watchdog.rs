@@ -8,8 +8,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{Command, Context, Guest, GuestConfig, Lab, Patience, Scenario, Target};
 
-/// What a crashing kernel says.
-const LAST_WORDS: &str = "sysrq: Trigger a crash|Kernel panic - not syncing: sysrq triggered crash";
 /// Quicker than the tests' own: the guest does nothing at all here.
 const PATIENCE: Duration = Duration::from_secs(8);
 const SIGCONT: i32 = 18;
@@ -24,7 +22,7 @@ pub const WATCHDOG: Scenario = Scenario {
 };
 
 fn watchdog(context: &mut Context) -> Result<Vec<Target>> {
-    context.allow_console(LAST_WORDS);
+    context.allow_console(Guest::LAST_WORDS);
     let lab = context.lab()?;
     let panic = panics(lab).context("the guest that panics")?;
     let hang = hangs(lab).context("the guest that hangs")?;

@@ -107,6 +107,20 @@ fn a_name_used_again_starts_afresh() {
 }
 
 #[test]
+fn a_kernel_that_follows_another_is_not_judged_by_its_words() {
+    let (_dir, _emulator, vitals) = world();
+    vitals.console("one", b"[    1.0] Run /init as init process\n");
+    vitals.console("one", b"[    9.0] Kernel panic - not syncing: why\n");
+    vitals.console("one", b"[    1.0] Run /init as init process\n");
+    vitals.check(Some("one")).unwrap_err();
+    assert_eq!(vitals.count("one", "Run /init"), 2);
+    vitals.born(Some("one"));
+    vitals.check(Some("one")).unwrap();
+    vitals.console("one", b"[    2.0] Kernel panic - not syncing: why\n");
+    vitals.check(Some("one")).unwrap_err();
+}
+
+#[test]
 fn the_end_of_a_process_is_told() {
     let (_dir, emulator, vitals) = world();
     vitals.exited(
