@@ -71,7 +71,7 @@ static int dd_genl_doit(struct sk_buff *skb, struct genl_info *info)
 	int err;
 
 	dd_genl_parse(info->attrs, &args);
-	reply.skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	reply.skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL | __GFP_NOWARN);
 	if (!reply.skb)
 		return -ENOMEM;
 	head = genlmsg_put_reply(reply.skb, info, &dd_family, 0, info->genlhdr->cmd);

@@ -304,14 +304,17 @@ int dd_hooks_install(const char **failed)
 	err = dd_hooks_attach(&dd_observing, dd_observing.count, failed);
 	if (!err)
 		err = dd_hooks_attach(&dd_diverting, DD_FIXED_DIVERSIONS, failed);
-	if (err) {
-		dd_hooks_detach();
-	} else {
-		dd_attached = true;
+	for (i = 0; !err && i < ARRAY_SIZE(dd_reads); i++) {
 		/* A filesystem that is not loaded has no functions yet. */
-		for (i = 0; i < ARRAY_SIZE(dd_reads); i++)
-			dd_reads_attach(i);
+		if (dd_reads_attach(i) == -ENOMEM) {
+			*failed = dd_reads[i].filesystem;
+			err = -ENOMEM;
+		}
 	}
+	if (err)
+		dd_hooks_detach();
+	else
+		dd_attached = true;
 	mutex_unlock(&dd_hooks_lock);
 	if (!err)
 		err = register_module_notifier(&dd_module_notifier);

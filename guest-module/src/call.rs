@@ -3,6 +3,7 @@
 //! Making a hypercall: a request block per CPU, filled and sent with interrupts off.
 
 use crate::ffi::{self, InterruptsOff};
+use crate::memory::quietly;
 use crate::mutation::mutated;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
@@ -55,11 +56,11 @@ impl Caller {
     pub(crate) fn new() -> Result<Self> {
         let mut blocks = KVec::new();
         for _ in 0..nr_cpu_ids() {
-            let block = KBox::<Block>::zeroed(GFP_KERNEL)?;
+            let block = KBox::<Block>::zeroed(quietly())?;
             // An `UnsafeCell` has the layout of its content.
             let raw = KBox::into_raw(block).cast::<UnsafeCell<Block>>();
             // SAFETY: From `into_raw` just now, and the layouts agree.
-            blocks.push(unsafe { KBox::from_raw(raw) }, GFP_KERNEL)?;
+            blocks.push(unsafe { KBox::from_raw(raw) }, quietly())?;
         }
         Ok(Self {
             blocks,

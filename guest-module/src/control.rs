@@ -8,6 +8,7 @@ use crate::genl::{Args, Control, Message};
 use crate::guest::Guest;
 use crate::judge::Judge;
 use crate::link;
+use crate::memory::quietly;
 use crate::pools::{self, Name, Settings, NO_HOST};
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
@@ -79,7 +80,7 @@ impl Control for GuestControl {
 }
 
 fn put_curve(judge: &Judge, message: &mut Message) -> Result {
-    let mut points = KVec::from_elem(CurvePoint::default(), POINTS, GFP_KERNEL)?;
+    let mut points = KVec::from_elem(CurvePoint::default(), POINTS, quietly())?;
     let count = judge.curve(&mut points);
     let points = points.get(..count).unwrap_or_default();
     message.put_bytes(Attribute::Curve, points.as_bytes())

@@ -4,6 +4,7 @@
 
 use crate::ffi;
 use crate::lock::{new_irq_lock, IrqLock};
+use crate::memory::quietly;
 use ddabi::key::FileKey;
 use ddabi::request::Run;
 use kernel::prelude::*;
@@ -95,16 +96,16 @@ pub(crate) struct Departures {
 impl Departures {
     /// No departures.
     pub(crate) fn new() -> Result<Self> {
-        let mut places = KVec::with_capacity(TASKS, GFP_KERNEL)?;
+        let mut places = KVec::with_capacity(TASKS, quietly())?;
         for _ in 0..TASKS {
             let place = KBox::pin_init(
                 pin_init!(Place {
                     task: Atomic::new(0),
                     departing <- new_irq_lock!(Departing::default(), "Departures::departing"),
                 }),
-                GFP_KERNEL,
+                quietly(),
             )?;
-            places.push(place, GFP_KERNEL)?;
+            places.push(place, quietly())?;
         }
         Ok(Self {
             places,

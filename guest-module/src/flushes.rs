@@ -5,6 +5,7 @@
 
 use crate::ffi::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
+use crate::memory::quietly;
 use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
@@ -22,7 +23,7 @@ pub(crate) struct Flushes {
 impl Flushes {
     /// None waiting.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
-        let waiting = KVec::with_capacity(MOST, GFP_KERNEL)?;
+        let waiting = KVec::with_capacity(MOST, quietly())?;
         Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
     }
 

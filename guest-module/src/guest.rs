@@ -11,6 +11,7 @@ use crate::flushes::Flushes;
 use crate::judges::Judges;
 use crate::link::Link;
 use crate::map::Map;
+use crate::memory::quietly;
 use crate::mutation::mutated;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
@@ -72,7 +73,7 @@ impl Guest {
                 link <- Link::new(),
                 counters: Counters::new(),
             }),
-            GFP_KERNEL,
+            quietly(),
         )
     }
 

@@ -7,13 +7,13 @@
 //! there. Its memory comes with its policy, from process context.
 
 use crate::lock::{new_irq_lock, IrqLock};
+use crate::memory::quietly;
 use ddabi::answer::PoolPressure;
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddabi::key::{FileKey, PageKey};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, Verdict};
-use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
@@ -37,7 +37,7 @@ impl<T: Copy + Default> Block<T> {
     }
 
     fn new(count: usize) -> Option<Self> {
-        KVVec::from_elem(T::default(), count, GFP_KERNEL | __GFP_NOWARN)
+        KVVec::from_elem(T::default(), count, quietly())
             .ok()
             .map(Self)
     }

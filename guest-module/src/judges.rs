@@ -5,6 +5,7 @@
 
 use crate::ffi;
 use crate::judge::{Budget, Judge};
+use crate::memory::quietly;
 use ddabi::answer::PoolPressure;
 use ddabi::key::FileKey;
 use ddabi::pool::MAX_POOLS;
@@ -36,9 +37,9 @@ impl Judges {
             0 => (memory / MEMORY_PART).max(MEMORY_FLOOR),
             bytes => bytes,
         };
-        let mut seats = KVVec::with_capacity(MAX_POOLS as usize, GFP_KERNEL)?;
+        let mut seats = KVVec::with_capacity(MAX_POOLS as usize, quietly())?;
         for _ in 0..MAX_POOLS {
-            seats.push(SetOnce::new(), GFP_KERNEL)?;
+            seats.push(SetOnce::new(), quietly())?;
         }
         let judges = Self {
             seats,
@@ -62,7 +63,7 @@ impl Judges {
     pub(crate) fn open(&self, seat: u16, policy: Policy) -> Result {
         let place = self.seats.get(usize::from(seat)).ok_or(ENOSPC)?;
         if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(Judge::new(), GFP_KERNEL)?);
+            place.populate(KBox::pin_init(Judge::new(), quietly())?);
         }
         let judge = place.as_ref().ok_or(ENOMEM)?;
         judge.begin(policy, &self.budget);

@@ -32,6 +32,9 @@ const PING_EVERY: u32 = 6;
 /// Housekeeping runs after which the past of the curves counts for half: five minutes.
 const FADE_EVERY: u32 = 600;
 
+/// There is no memory for a session, at the host or here.
+const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
+
 /// State of the session.
 #[pin_data]
 pub(crate) struct Link {
@@ -121,12 +124,15 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     let answer = hello(guest)?;
     if !guest.link.hooked.load(Relaxed) {
         if let Err((error, function)) = ffi::install_hooks() {
+            goodbye(guest, answer.session);
+            if error == ENOMEM {
+                return Err(NO_MEMORY);
+            }
             pr_err!(
                 "cannot attach to {} ({:?}): this kernel is not supported, nothing is cached\n",
                 function,
                 error
             );
-            goodbye(guest, answer.session);
             return Err(Failure::Refused(Status::Unsupported));
         }
         guest.link.hooked.store(true, Relaxed);
@@ -170,7 +176,8 @@ fn goodbye(guest: &Guest, session: u64) {
 /// There is no host for us: no hooks, no costs.
 fn alone(guest: &Guest, was: u32, failure: Failure) {
     unhook(guest);
-    let refused = failure != Failure::NoHost;
+    // Who is short of memory may have some at the next try.
+    let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let state = if refused {
         LinkState::Refused
     } else {
@@ -205,6 +212,9 @@ fn tell(event: Event) {
 /// Housekeeping with a host.
 fn keep(guest: &Guest) {
     guest.pools.reap(guest);
+    if let Some(session) = guest.link.session() {
+        guest.pools.enrol_rest(guest, session);
+    }
     let made = guest
         .map
         .make_room(|file, first, last| guest.flushes.pages(file, first, last));

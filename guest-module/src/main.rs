@@ -30,6 +30,8 @@ mod judges;
 mod link;
 mod lock;
 mod map;
+#[path = "../../shim/memory.rs"]
+mod memory;
 #[path = "../../shim/mutation.rs"]
 mod mutation;
 #[path = "../../shim/number.rs"]

@@ -3,6 +3,7 @@
 //! The presence map: [`ddcore::presence`] in shards, with locks and memory.
 
 use crate::lock::{new_irq_lock, IrqLock};
+use crate::memory::quietly;
 use ddabi::answer::Eviction;
 use ddabi::key::FileKey;
 use ddcore::presence::{
@@ -24,7 +25,7 @@ const STEP: u32 = 256;
 const RECLAIM: u32 = 32;
 
 /// Slots in segments that never move.
-struct Segments<T>(KVec<KVec<T>>);
+struct Segments<T>(KVVec<KVec<T>>);
 
 macro_rules! slots {
     ($($slot:ty),*) => {$(
@@ -61,15 +62,15 @@ impl Map {
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
         let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
-        let mut shards = KVec::with_capacity(SHARDS, GFP_KERNEL)?;
+        let mut shards = KVec::with_capacity(SHARDS, quietly())?;
         for number in 0..SHARDS {
             let shard = Shard::new(
-                Segments(KVec::with_capacity(most_segments, GFP_KERNEL)?),
-                Segments(KVec::with_capacity(most_segments, GFP_KERNEL)?),
+                Segments(KVVec::with_capacity(most_segments, quietly())?),
+                Segments(KVVec::with_capacity(most_segments, quietly())?),
                 ddabi::key::mix(number as u64 + 1),
             );
-            let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), GFP_KERNEL)?;
-            shards.push(shard, GFP_KERNEL)?;
+            let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), quietly())?;
+            shards.push(shard, quietly())?;
         }
         let map = Self {
             shards,
@@ -189,8 +190,8 @@ impl Map {
             .max(1)
             .min(self.most_segments - has.min(self.most_segments));
         for _ in 0..wanted {
-            let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, GFP_KERNEL)?;
-            let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, GFP_KERNEL)?;
+            let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, quietly())?;
+            let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, quietly())?;
             // The outer vectors have room for all segments there can be, so that nothing is
             // allocated here.
             shard.with(|shard| {

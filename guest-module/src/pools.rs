@@ -11,6 +11,7 @@ use crate::genl::send_event;
 use crate::guest::Guest;
 use crate::judges::DEFAULT_SEAT;
 use crate::lock::{new_irq_lock, IrqLock};
+use crate::memory::quietly;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Operation, Status};
@@ -93,13 +94,14 @@ pub(crate) struct Route {
     pub(crate) caches: bool,
 }
 
-/// Routes by cgroup id, and that of everything else.
+/// Routes by cgroup id, and that of everything else. There is room for all there can be: what
+/// was agreed with the host must not fail here for want of memory.
 struct Routes {
     /// Sorted by cgroup id.
-    enrolled: KVec<Route>,
+    enrolled: KVVec<Route>,
     default: Route,
     /// Seats by the host's numbers of the pools.
-    seats: KVec<u16>,
+    seats: KVVec<u16>,
 }
 
 const DEFAULT_ROUTE: Route = Route {
@@ -109,12 +111,61 @@ const DEFAULT_ROUTE: Route = Route {
     caches: true,
 };
 
+impl Routes {
+    fn new() -> Result<Self> {
+        let most = MAX_POOLS as usize;
+        Ok(Self {
+            enrolled: KVVec::with_capacity(most, quietly())?,
+            default: DEFAULT_ROUTE,
+            // What the host says about pools we do not know goes to the default pool, and does
+            // little.
+            seats: KVVec::from_elem(DEFAULT_SEAT, most, quietly())?,
+        })
+    }
+
+    /// Leads to these pools, and to no others.
+    fn lead_to(&mut self, pools: &[Pool]) {
+        self.enrolled.clear();
+        self.seats.fill(DEFAULT_SEAT);
+        for pool in pools {
+            let caches = pool.settings.caches();
+            if let Some(place) = pool.host.and_then(|host| self.seats.get_mut(host as usize)) {
+                *place = pool.seat;
+            }
+            match &pool.cgroup {
+                None => self.default.caches = caches,
+                Some(cgroup) => {
+                    // Without a pool at the host its pages are not cached.
+                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
+                    let route = Route {
+                        cgroup: cgroup.id(),
+                        host,
+                        seat: pool.seat,
+                        caches,
+                    };
+                    let enrolled = &mut self.enrolled;
+                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
+                    // There is room for all.
+                    let _ = enrolled.insert_within_capacity(at, route);
+                }
+            }
+        }
+    }
+}
+
+/// The pools, and routes to be filled when these change.
+struct List {
+    /// Sorted by id.
+    pools: KVec<Pool>,
+    spare: Routes,
+}
+
 /// All pools of this guest.
 #[pin_data]
 pub(crate) struct Pools {
-    /// Sorted by id; taken before `routes`.
+    /// Taken before `routes`.
     #[pin]
-    list: Mutex<KVec<Pool>>,
+    list: Mutex<List>,
     #[pin]
     routes: IrqLock<Routes>,
 }
@@ -122,14 +173,15 @@ pub(crate) struct Pools {
 impl Pools {
     /// The default pool alone.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
-        let routes = Routes {
-            enrolled: KVec::new(),
-            default: DEFAULT_ROUTE,
-            seats: KVec::new(),
+        let list = || -> Result<List> {
+            Ok(List {
+                pools: default_pool()?,
+                spare: Routes::new()?,
+            })
         };
         try_pin_init!(Self {
-            list <- new_mutex!(default_list()?, "Pools::list"),
-            routes <- new_irq_lock!(routes, "Pools::routes"),
+            list <- new_mutex!(list()?, "Pools::list"),
+            routes <- new_irq_lock!(Routes::new()?, "Pools::routes"),
         })
     }
 
@@ -167,44 +219,11 @@ impl Pools {
             .with(|routes| routes.seats.get(host as usize).copied())
     }
 
-    /// Builds the routes anew. To be called with the list locked, after each change.
-    fn reroute(&self, list: &[Pool]) -> Result {
-        let mut enrolled: KVec<Route> = KVec::with_capacity(list.len(), GFP_KERNEL)?;
-        let most = list.iter().filter_map(|pool| pool.host).max().unwrap_or(0);
-        // What the host says about pools we do not know goes to the default pool, and does little.
-        let most = most.min(MAX_POOLS) as usize;
-        let mut seats = KVec::from_elem(DEFAULT_SEAT, most + 1, GFP_KERNEL)?;
-        let mut default = DEFAULT_ROUTE;
-        for pool in list {
-            let caches = pool.settings.caches();
-            if let Some(place) = pool.host.and_then(|host| seats.get_mut(host as usize)) {
-                *place = pool.seat;
-            }
-            match &pool.cgroup {
-                None => default.caches = caches,
-                Some(cgroup) => {
-                    // Without a pool at the host its pages are not cached.
-                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
-                    let route = Route {
-                        cgroup: cgroup.id(),
-                        host,
-                        seat: pool.seat,
-                        caches,
-                    };
-                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
-                    // There is room for all.
-                    let _ = enrolled.insert_within_capacity(at, route);
-                }
-            }
-        }
-        let mut routes = Routes {
-            enrolled,
-            default,
-            seats,
-        };
+    /// Builds the routes anew. To be called after each change.
+    fn reroute(&self, list: &mut List) {
+        list.spare.lead_to(&list.pools);
         self.routes
-            .with(|current| core::mem::swap(current, &mut routes));
-        Ok(())
+            .with(|current| core::mem::swap(current, &mut list.spare));
     }
 
     /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
@@ -222,19 +241,20 @@ impl Pools {
                 .as_ref()
                 .is_some_and(|one| one.id() == cgroup.id())
         };
-        if list.iter().any(twin) {
+        if list.pools.iter().any(twin) {
             return Err(EEXIST);
         }
-        if list.len() >= MAX_POOLS as usize {
+        if list.pools.len() >= MAX_POOLS as usize {
             return Err(ENOSPC);
         }
         let id = list
+            .pools
             .last()
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
         // There are as many seats as pools.
-        let is_free = |seat: &u16| list.iter().all(|pool| pool.seat != *seat);
+        let is_free = |seat: &u16| list.pools.iter().all(|pool| pool.seat != *seat);
         let seat = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
             id,
@@ -244,6 +264,8 @@ impl Pools {
             settings,
             seat,
         };
+        // Before the host is told, and while nothing has to be taken back.
+        list.pools.reserve(1, quietly())?;
         guest.judges.open(seat, settings.policy)?;
         if let Some(session) = guest.link.session() {
             if let Err(failure) = enrol(guest, session, &mut pool) {
@@ -251,8 +273,8 @@ impl Pools {
                 return Err(to_error(failure));
             }
         }
-        list.push(pool, GFP_KERNEL)?;
-        self.reroute(&list)?;
+        let _ = list.pools.push_within_capacity(pool);
+        self.reroute(&mut list);
         drop(list);
         tell(Event::PoolCame, id, name);
         Ok(id)
@@ -261,7 +283,7 @@ impl Pools {
     /// Sets weight, store and policy of a pool.
     pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
         let mut list = self.list.lock();
-        let pool = list.iter_mut().find(|pool| pool.id == id).ok_or(ENOENT)?;
+        let pool = list.find(id)?;
         let mut settings = pool.settings;
         change(&mut settings);
         if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
@@ -270,18 +292,20 @@ impl Pools {
         }
         pool.settings = settings;
         guest.judges.set_policy(pool.seat, settings.policy);
-        self.reroute(&list)
+        self.reroute(&mut list);
+        Ok(())
     }
 
     /// Removes a container; its pages are freed. The default pool stays.
     pub(crate) fn remove(&self, guest: &Guest, id: u32) -> Result {
         let mut list = self.list.lock();
-        let at = list.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
-        if list[at].cgroup.is_none() {
+        let pools = &mut list.pools;
+        let at = pools.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
+        if pools[at].cgroup.is_none() {
             return Err(EINVAL);
         }
-        let pool = list.remove(at).map_err(|_| ENOENT)?;
-        self.reroute(&list)?;
+        let pool = pools.remove(at).map_err(|_| ENOENT)?;
+        self.reroute(&mut list);
         guest.judges.close(pool.seat);
         drop(list);
         dismiss(guest, &pool);
@@ -291,17 +315,19 @@ impl Pools {
     /// Frees all pages of a container by giving it a new pool at the host.
     pub(crate) fn renew(&self, guest: &Guest, id: u32) -> Result {
         let mut list = self.list.lock();
-        let pool = list.iter_mut().find(|pool| pool.id == id).ok_or(ENOENT)?;
+        let pool = list.find(id)?;
         let session = guest.link.session().ok_or(NO_HOST)?;
-        let host = pool.host.ok_or(NO_HOST)?;
         if pool.cgroup.is_none() {
             return Err(EINVAL);
         }
-        let old = body(host, &pool.name, pool.settings);
-        command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
-        pool.host = None;
+        if let Some(host) = pool.host {
+            let old = body(host, &pool.name, pool.settings);
+            command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
+            pool.host = None;
+        }
+        // If there is none now, the worker goes on trying.
         let enrolled = enrol(guest, session, pool).map_err(to_error);
-        self.reroute(&list)?;
+        self.reroute(&mut list);
         enrolled
     }
 
@@ -309,12 +335,10 @@ impl Pools {
     pub(crate) fn reap(&self, guest: &Guest) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
-            let found = self
-                .list
-                .lock()
-                .iter()
-                .find(|pool| dead(pool))
-                .map(|pool| pool.id);
+            let list = self.list.lock();
+            let found = list.pools.iter().find(|pool| dead(pool));
+            let found = found.map(|pool| pool.id);
+            drop(list);
             if found.is_none_or(|id| self.remove(guest, id).is_err()) {
                 return;
             }
@@ -324,14 +348,25 @@ impl Pools {
     /// Creates all pools in a new session.
     pub(crate) fn enrol_all(&self, guest: &Guest, session: u64) {
         let mut list = self.list.lock();
-        for pool in list.iter_mut() {
+        for pool in list.pools.iter_mut() {
             pool.host = None;
-            if enrol(guest, session, pool).is_err() {
-                pr_warn!("the host has no pool for container {}\n", pool.id);
+            match enrol(guest, session, pool) {
+                Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
+                Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
             }
         }
-        if self.reroute(&list).is_err() {
-            pr_warn!("no memory for containers, they use the default pool\n");
+        self.reroute(&mut list);
+    }
+
+    /// Creates the pools that the host had no memory for. Worker.
+    pub(crate) fn enrol_rest(&self, guest: &Guest, session: u64) {
+        let mut list = self.list.lock();
+        let mut enrolled = false;
+        for pool in list.pools.iter_mut().filter(|pool| pool.host.is_none()) {
+            enrolled |= enrol(guest, session, pool).is_ok();
+        }
+        if enrolled {
+            self.reroute(&mut list);
         }
     }
 
@@ -339,23 +374,30 @@ impl Pools {
     pub(crate) fn next<R>(&self, after: Option<u32>, look: impl FnOnce(&Pool) -> R) -> Option<R> {
         let list = self.list.lock();
         let next = |pool: &&Pool| after.is_none_or(|after| pool.id > after);
-        list.iter().find(next).map(look)
+        list.pools.iter().find(next).map(look)
     }
 
     /// Number of pools.
     pub(crate) fn count(&self) -> u32 {
-        self.list.lock().len() as u32
+        self.list.lock().pools.len() as u32
     }
 
     /// The host's number of a pool.
     pub(crate) fn host_of(&self, id: u32) -> Result<u32> {
-        let list = self.list.lock();
-        let pool = list.iter().find(|pool| pool.id == id).ok_or(ENOENT)?;
-        pool.host.ok_or(NO_HOST)
+        let mut list = self.list.lock();
+        list.find(id)?.host.ok_or(NO_HOST)
     }
 }
 
-fn default_list() -> Result<KVec<Pool>> {
+impl List {
+    /// The pool with this number.
+    fn find(&mut self, id: u32) -> Result<&mut Pool> {
+        let mut pools = self.pools.iter_mut();
+        pools.find(|pool| pool.id == id).ok_or(ENOENT)
+    }
+}
+
+fn default_pool() -> Result<KVec<Pool>> {
     let pool = Pool {
         id: 0,
         host: None,
@@ -364,9 +406,9 @@ fn default_list() -> Result<KVec<Pool>> {
         settings: Settings::DEFAULT,
         seat: DEFAULT_SEAT,
     };
-    let mut list = KVec::new();
-    list.push(pool, GFP_KERNEL)?;
-    Ok(list)
+    let mut pools = KVec::new();
+    pools.push(pool, quietly())?;
+    Ok(pools)
 }
 
 fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {

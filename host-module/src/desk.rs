@@ -4,7 +4,7 @@
 //! what its calls have used, about one for each vCPU.
 
 use crate::answer::NoticeRoom;
-use crate::ffi::for_guest;
+use crate::memory::quietly;
 use crate::page::Hands;
 use ddcore::request::MAX_BODY;
 use kernel::alloc::AllocError;
@@ -38,7 +38,7 @@ pub(crate) struct Desks {
 impl Desks {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            free <- new_spinlock!(KVec::with_capacity(KEPT, for_guest())?, "Desks::free"),
+            free <- new_spinlock!(KVec::with_capacity(KEPT, quietly())?, "Desks::free"),
         })
     }
 
@@ -50,7 +50,7 @@ impl Desks {
         let kept = desks.and_then(|desks| desks.free.lock().pop());
         let mut desk = match kept {
             Some(desk) => desk,
-            None => KVBox::zeroed(for_guest())?,
+            None => KVBox::zeroed(quietly())?,
         };
         let result = work(&mut desk);
         if let Some(desks) = desks {

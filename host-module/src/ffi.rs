@@ -12,7 +12,6 @@ use crate::host::Host;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
-use kernel::alloc::{flags::__GFP_NOWARN, Flags};
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
@@ -151,12 +150,6 @@ pub(crate) unsafe fn free_frame(frame: u64) {
 pub(crate) unsafe fn frame_address(frame: u64) -> *mut u8 {
     // SAFETY: By the function's contract.
     unsafe { dd_page_address(frame).cast() }
-}
-
-/// How memory is allocated that a guest's call needs: if there is none, the guest learns of it,
-/// not the host's log.
-pub(crate) fn for_guest() -> Flags {
-    GFP_KERNEL | __GFP_NOWARN
 }
 
 /// Pages of memory the machine has.

@@ -2,6 +2,7 @@
 
 //! The module's state.
 
+use crate::memory::quietly;
 use crate::registry::Registry;
 use crate::tier::Tier;
 use kernel::prelude::*;
@@ -18,13 +19,13 @@ pub(crate) struct Host {
 impl Host {
     /// A host without VMs, with a tier of `capacity` pages.
     pub(crate) fn new(capacity: u64) -> Result<Pin<KBox<Self>>> {
-        let tier = Arc::new(Tier::new(capacity), GFP_KERNEL)?;
+        let tier = Arc::new(Tier::new(capacity), quietly())?;
         KBox::pin_init(
             pin_init!(Self {
                 tier,
                 vms <- Registry::new(),
             }),
-            GFP_KERNEL,
+            quietly(),
         )
     }
 }

@@ -38,6 +38,8 @@ mod genl;
 mod get;
 mod host;
 mod lists;
+#[path = "../../shim/memory.rs"]
+mod memory;
 #[path = "../../shim/mutation.rs"]
 mod mutation;
 mod notice;

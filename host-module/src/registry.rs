@@ -2,7 +2,8 @@
 
 //! All VMs: found by `struct kvm` without a lock, listed under one.
 
-use crate::ffi::{for_guest, Guest, VmTable};
+use crate::ffi::{Guest, VmTable};
+use crate::memory::quietly;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::MAX_POOLS;
@@ -83,12 +84,12 @@ impl Roster {
         // Eviction allocates nothing: what it needs is reserved here.
         let vms = self.vms.len() + 1;
         self.entities.clear();
-        self.entities.reserve(vms, for_guest())?;
+        self.entities.reserve(vms, quietly())?;
         self.scratch.clear();
-        self.scratch.reserve(MAX_POOLS as usize, for_guest())?;
+        self.scratch.reserve(MAX_POOLS as usize, quietly())?;
         let number = self.last.checked_add(1).ok_or(ENOSPC)?;
         let vm = Vm::new(number, pid)?;
-        self.vms.push(vm.clone(), for_guest())?;
+        self.vms.push(vm.clone(), quietly())?;
         self.last = number;
         Ok(vm)
     }

@@ -2,7 +2,7 @@
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
-use crate::ffi::for_guest;
+use crate::memory::quietly;
 use crate::tier::Tier;
 use ddabi::PAGE_SIZE;
 use ddcore::store::{Hasher, Kind, List, Segment, Storage, Store};
@@ -141,7 +141,7 @@ impl Shard {
         if self.store.lock().storage().lists.len() >= count {
             return Ok(());
         }
-        let mut lists = KVVec::from_elem(List::default(), count, for_guest())?;
+        let mut lists = KVVec::from_elem(List::default(), count, quietly())?;
         let mut store = self.store.lock();
         let current = &mut store.storage_mut().lists;
         if current.len() < lists.len() {
@@ -186,7 +186,7 @@ impl Spare {
         }
         if let Some(full) = full {
             let capacity = full + full / 2 + 8;
-            self.directory = Some(KVVec::with_capacity(capacity, for_guest())?);
+            self.directory = Some(KVVec::with_capacity(capacity, quietly())?);
         }
         Ok(())
     }

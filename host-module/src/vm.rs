@@ -4,8 +4,8 @@
 
 use crate::allowance::Allowance;
 use crate::desk::Desks;
-use crate::ffi::for_guest;
 use crate::genl::send_event;
+use crate::memory::quietly;
 use crate::mutation::mutated;
 use crate::session::Session;
 use ddabi::genl::{Attribute, Event};
@@ -88,7 +88,7 @@ impl Vm {
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
             }),
-            for_guest(),
+            quietly(),
         )
     }
 

@@ -52,7 +52,7 @@ impl VmTable {
                 self.xa.get(),
                 guest.identity(),
                 entry.cast(),
-                bindings::GFP_KERNEL,
+                bindings::GFP_KERNEL | bindings::__GFP_NOWARN,
             )
         };
         // SAFETY: `old` is what `xa_store` returned.
