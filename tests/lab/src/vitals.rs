@@ -166,7 +166,9 @@ impl Vitals {
 
     /// How often a text was on the console of VMs of this name.
     pub(crate) fn count(&self, vm: &str, text: &str) -> usize {
-        read_lossy(&self.console_path(Some(vm))).matches(text).count()
+        read_lossy(&self.console_path(Some(vm)))
+            .matches(text)
+            .count()
     }
 
     /// A VM's process ended.

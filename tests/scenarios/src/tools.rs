@@ -68,6 +68,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let disks = stage.blank_disks(SITES.map(|site| site.name), DISK_MIB)?;
     let config = GuestConfig::new("one").vcpus(2).memory_mib(1024);
     let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
+    // Of what a container may hold: it would be made to wait after each small write otherwise.
+    guest.write_file("/proc/sys/vm/dirty_ratio", "60")?;
     guest.exec_ok(["ddhelper", "torture-models", MODELS, "0"])?;
     ALL.iter().try_for_each(|tool| (tool.prepare)(&guest))?;
     let mut targets = Vec::new();
