@@ -2,9 +2,10 @@
 
 //! Faults under a tortured guest: processors go and come back, its VMM is stopped
 //! and gets signals, its memory is taken and given back, its host runs short of
-//! memory, and a disk fails.
+//! memory, both are suspended, and a disk fails.
 
 mod disk;
+mod suspend;
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use crate::{
 /// All of them, one after the other.
 pub(crate) const FAULTS: Scenario = Scenario {
     name: "faults",
-    about: "processors, memory, signals and disks fail under a tortured guest",
+    about: "processors, memory, signals, disks fail under a tortured guest; it and its host sleep",
     quick: false,
     run,
 };
@@ -124,13 +125,19 @@ type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
 
 impl<'a> Patient<'a> {
     /// All that happens.
-    fn faults() -> [(&'static str, Fault<'a>); 8] {
+    fn faults() -> [(&'static str, Fault<'a>); 10] {
         [
             ("a processor of the host went", |patient| {
                 without_processor(patient.stage.host(), &patient.guest)
             }),
             ("a processor of the guest went", |patient| {
                 without_processor(&patient.guest, &patient.guest)
+            }),
+            ("the guest slept", |patient| {
+                suspend::to_memory(&patient.guest, &patient.guest)
+            }),
+            ("the host slept", |patient| {
+                suspend::to_memory(patient.stage.host(), &patient.guest)
             }),
             ("its VMM was stopped", Self::stop),
             ("its VMM got signals", Self::signals),

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Machines that are suspended to memory until their clock wakes them.
+
+use anyhow::{Result, ensure};
+use ddlab::{Command, Machine, wait};
+
+use crate::ddctl;
+
+/// Events are counted from before the alarm is set: one that comes before the machine sleeps
+/// ends the attempt, where otherwise nothing would wake it any more.
+const SUSPEND: &str = "
+    alarm=/sys/class/rtc/rtc0/wakealarm
+    echo 0 > $alarm
+    events=$(cat /sys/power/wakeup_count)
+    echo +10 > $alarm &&
+    echo $events > /sys/power/wakeup_count &&
+    echo mem > /sys/power/state";
+
+/// Suspends a machine, the guest or its host, until the alarm; the guest keeps its session.
+pub(super) fn to_memory(machine: &Machine, guest: &Machine) -> Result<()> {
+    let sleeps = || -> Result<u32> {
+        let times = machine.read_text("/sys/power/suspend_stats/success")?;
+        Ok(times.parse()?)
+    };
+    let (sessions, before) = (ddctl::counters(guest)?.sessions, sleeps()?);
+    wait::until("it slept", || {
+        // The kernel gives up when a process waits for a frozen filesystem just then.
+        let done = machine.run(&Command::shell(SUSPEND))?;
+        Ok(done.exit.success().then_some(()))
+    })?;
+    ensure!(sleeps()? > before, "it did not sleep");
+    let after = ddctl::counters(guest)?.sessions;
+    ensure!(after == sessions, "the guest began another session");
+    Ok(())
+}
