@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Faults under a tortured guest: processors go and come back, its VMM is stopped
-//! and gets signals, its memory is taken and given back, its host runs short of
-//! memory, both are suspended, and a disk fails.
+//! and gets signals, its memory is taken and given back, its host and itself run short
+//! of memory and are suspended, and a disk fails.
 
 mod disk;
+mod hunger;
 mod suspend;
 
 use std::time::{Duration, Instant};
@@ -125,7 +126,7 @@ type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
 
 impl<'a> Patient<'a> {
     /// All that happens.
-    fn faults() -> [(&'static str, Fault<'a>); 10] {
+    fn faults() -> [(&'static str, Fault<'a>); 11] {
         [
             ("a processor of the host went", |patient| {
                 without_processor(patient.stage.host(), &patient.guest)
@@ -142,6 +143,9 @@ impl<'a> Patient<'a> {
             ("its VMM was stopped", Self::stop),
             ("its VMM got signals", Self::signals),
             ("a balloon took memory of the guest", Self::balloon),
+            ("the guest was short of memory", |patient| {
+                hunger::starve(&patient.guest)
+            }),
             ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
             ("the store was taken away and given back", Self::flap),
@@ -219,7 +223,7 @@ impl<'a> Patient<'a> {
     fn short(&mut self) -> Result<()> {
         let host = self.stage.host();
         let before = ddctl::host(host)?.counters.shrunk;
-        let hog = Hog::start(host)?;
+        let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
         hog.until(|| Ok(Memory::now(host)?.kib("MemAvailable")? < SHORT_KIB))?;
         Storm::some_hits(&self.guest)?;
         // The store gives nothing while somebody is evicting, which happens all the time;

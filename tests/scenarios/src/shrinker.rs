@@ -44,7 +44,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     // Real pressure, until the tier gave a third.
     let full = ddctl::host(host)?.used_pages;
-    let hog = Hog::start(host)?;
+    let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
     hog.until(|| Ok(ddctl::host(host)?.used_pages < full / 3 * 2))?;
     let after = books::balance(host)?;
     drop(hog);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A guest whose kernel has no memory left but what it takes from page caches.
+
+use anyhow::Result;
+use ddlab::{Guest, Machine};
+
+use crate::{hog::Hog, torture::Storm};
+
+/// What the guest is left at the least: less, and somebody is killed.
+const FLOOR_KIB: u64 = 12 << 10;
+/// Pages that its kernel must have taken from page caches: a third of what there is.
+const RECLAIMED: u64 = 2 << 10;
+
+/// Takes a tortured guest's memory until its kernel has to reclaim for whoever wants some, and
+/// has pages come from the host all the same. Consoles would tell if somebody were killed.
+pub(super) fn starve(guest: &Guest) -> Result<()> {
+    let enough = reclaimed(guest)? + RECLAIMED;
+    let hog = Hog::start(guest, FLOOR_KIB)?;
+    hog.until(|| Ok(reclaimed(guest)? >= enough))?;
+    Storm::some_hits(guest)
+}
+
+/// Pages that a machine's kernel took because memory was short, not because a container was
+/// full or somebody asked for it.
+fn reclaimed(machine: &Machine) -> Result<u64> {
+    let text = machine.read_text("/proc/vmstat")?;
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let taken = lines.filter(|(name, _)| ["pgsteal_kswapd", "pgsteal_direct"].contains(name));
+    taken.map(|(_, pages)| Ok(pages.parse::<u64>()?)).sum()
+}
