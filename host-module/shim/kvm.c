@@ -97,7 +97,7 @@ static int dd_kvm_hook(struct dd_hook_set *set)
 {
 	int err = dd_hook_attach(set, set->hooks);
 
-	if (err)
+	if (err && err != -ENOMEM)
 		pr_err("cannot attach to %s: %d\n", set->hooks->symbol, err);
 	return err;
 }

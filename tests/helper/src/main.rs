@@ -8,6 +8,7 @@ mod kexec;
 mod receive;
 mod rules;
 mod run;
+mod starve;
 mod torture;
 mod unrest;
 mod vmcall;
@@ -70,6 +71,11 @@ enum Verb {
     },
     /// Start it, past firmware and VMM
     KexecStart,
+    /// Run a program one of whose allocations fails; print what came of it as JSON
+    Starve(StarveArguments),
+    /// Become such a program
+    #[command(hide = true)]
+    Starved(StarveArguments),
     /// Make a hypercall from user mode and print what it returned
     Vmcall {
         /// Its number
@@ -78,6 +84,16 @@ enum Verb {
         #[arg(long, default_value_t = 1)]
         times: u32,
     },
+}
+
+/// A program and which of its allocations fails.
+#[derive(Debug, clap::Args)]
+struct StarveArguments {
+    /// Counted from 1
+    nth: u32,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    argv: Vec<String>,
 }
 
 /// What a churn works on.
@@ -126,6 +142,8 @@ fn main() -> Result<()> {
             on_crash,
         } => kexec::load(&kernel, &initrd, on_crash),
         Verb::KexecStart => kexec::start(),
+        Verb::Starve(StarveArguments { nth, argv }) => starve::starve(nth, &argv),
+        Verb::Starved(StarveArguments { nth, argv }) => starve::starved(nth, &argv),
         Verb::Vmcall { number, times } => {
             let answer = vmcall::vmcall(number);
             for _ in 1..times {

@@ -21,7 +21,7 @@ use crate::{
     memory::Memory,
     stage::{self, Stage},
     torture::{FEW, Storm},
-    vmm::Vmm,
+    vmm::{self, Vmm},
 };
 
 /// All of them, one after the other.
@@ -44,8 +44,6 @@ const BALLOONED_MIB: u64 = 336;
 const REPLUGS: u32 = 4;
 /// Signals to the VMM, each of which makes a virtual processor leave the guest.
 const SIGNALS: u32 = 400;
-const SIGSTOP: i32 = 19;
-const SIGCONT: i32 = 18;
 const SIGUSR1: i32 = 10;
 
 /// A tortured guest and where it runs.
@@ -160,13 +158,9 @@ impl<'a> Patient<'a> {
     fn stop(&mut self) -> Result<()> {
         let host = self.stage.host();
         let vms = ddctl::vms(host)?;
-        let status = format!("/proc/{}/status", ddctl::vm(&vms, "one")?.pid);
+        let pid = ddctl::vm(&vms, "one")?.pid;
         for _ in 0..3 {
-            self.guest.signal(SIGSTOP)?;
-            wait::until("the VMM stands still", || {
-                let stopped = host.read_text(&status)?.contains("T (stopped)");
-                Ok(stopped.then_some(()))
-            })?;
+            vmm::freeze(host, &self.guest, pid)?;
             let start = Instant::now();
             self.capacity(CAPACITY_MIB / 4)?;
             let left = ddctl::host(host)?.used_pages;
@@ -176,7 +170,7 @@ impl<'a> Patient<'a> {
                 "{left} pages left"
             );
             self.capacity(CAPACITY_MIB)?;
-            self.guest.signal(SIGCONT)?;
+            vmm::thaw(&self.guest)?;
             Storm::some_hits(&self.guest)?;
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! `ddctl` counts ([`counters`]) and with content that was made outside
 //! the machines. Whatever it does, the [`books`] must balance afterwards.
 
+mod allocations;
 mod bad_input;
 mod books;
 mod cgroup;
@@ -25,6 +26,7 @@ mod migration;
 mod modules;
 mod mutations;
 mod offload;
+mod only;
 mod overhead;
 mod policies;
 mod policy;
@@ -83,6 +85,7 @@ pub fn by_name() -> &'static [Scenario] {
         lifecycle::LIFECYCLE,
         migration::MIGRATION,
         faults::FAULTS,
+        allocations::ALLOCATIONS,
         modules::MODULES,
         selftests::SELFTESTS_AGREE,
         mutations::MUTATIONS,

@@ -3,14 +3,15 @@
 //! The tests themselves are tested: modules that break one invariant each, and
 //! the scenario that notices.
 
-use std::{env, time::Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use ddlab::{Context, Scenario, Target, report};
 use serde::Serialize;
 
 use crate::{
-    bad_input, coherence, deaths, lifecycle, policies, reboot, shares, shrinker, stream, torture,
+    bad_input, coherence, deaths, lifecycle, only, policies, reboot, shares, shrinker, stream,
+    torture,
 };
 
 /// One mutation after the other.
@@ -63,9 +64,6 @@ const MUTATIONS_OF: [Mutation; 22] = [
     mutation("dead-vm-kept", &[deaths::DEATHS]),
 ];
 
-/// Names of the only mutations to try, with commas between them.
-const ONLY: &str = "DD_ONLY";
-
 /// What came of a mutation.
 #[derive(Serialize)]
 struct Verdict {
@@ -111,15 +109,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// All mutations, or those that are named in the environment.
 fn wanted() -> Result<Vec<&'static Mutation>> {
-    let Ok(names) = env::var(ONLY) else {
-        return Ok(MUTATIONS_OF.iter().collect());
-    };
-    let find = |name| {
-        let mut all = MUTATIONS_OF.iter();
-        all.find(|mutation| mutation.name == name)
-            .with_context(|| format!("{ONLY}: there is no mutation {name}"))
-    };
-    names.split(',').map(find).collect()
+    let names = MUTATIONS_OF.each_ref().map(|mutation| mutation.name);
+    let wanted = only::of(&names)?;
+    let mutations = MUTATIONS_OF.iter();
+    Ok(mutations
+        .filter(|mutation| wanted.contains(&mutation.name))
+        .collect())
 }
 
 impl Mutation {

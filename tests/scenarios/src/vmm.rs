@@ -58,6 +58,23 @@ impl<'a> Vmm<'a> {
     }
 }
 
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
+
+/// Has the VMM of a guest stand still, wherever it is; `pid` is its process in the host.
+pub(crate) fn freeze(host: &Machine, guest: &Guest, pid: u32) -> Result<()> {
+    guest.signal(SIGSTOP)?;
+    wait::until("the VMM stands still", || {
+        let status = host.read_text(&format!("/proc/{pid}/status"))?;
+        Ok(status.contains("T (stopped)").then_some(()))
+    })
+}
+
+/// Has it go on.
+pub(crate) fn thaw(guest: &Guest) -> Result<()> {
+    guest.signal(SIGCONT)
+}
+
 /// Makes an empty disk image that can keep snapshots, by a VMM without a VM.
 pub(crate) fn make_image(host: &Machine, path: &str, bytes: u64) -> Result<()> {
     let socket = "/run/dd/images";

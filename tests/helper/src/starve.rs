@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Programs one of whose allocations fails, in kernels that can do so
+//! (`Documentation/fault-injection`).
+
+use std::{
+    env, fs,
+    io::Read as _,
+    os::unix::process::CommandExt as _,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde_json::json;
+
+/// Runs a program whose `nth` allocation fails, counted from 1 by what the kernel's filters
+/// let count. Prints its exit code, what it said, and what is left of the number: nothing if
+/// an allocation failed.
+pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
+    // The number goes with a thread from one program to the next, not to its children.
+    let mut child = Command::new(env::current_exe()?)
+        .arg("starved")
+        .arg(nth.to_string())
+        .args(argv)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut said = String::new();
+    let pipe = child.stderr.take().context("it has one")?;
+    { pipe }.read_to_string(&mut said)?;
+    // What ended can be asked until somebody takes note of its end.
+    let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_child(&child)), wait)?;
+    let left = fs::read_to_string(format!("/proc/{}/fail-nth", child.id()))?;
+    let left: u32 = left.trim().parse()?;
+    let code = child.wait()?.code();
+    println!("{}", json!({"left": left, "code": code, "said": said}));
+    Ok(())
+}
+
+/// Becomes a program whose `nth` allocation fails.
+pub(crate) fn starved(nth: u32, argv: &[String]) -> Result<()> {
+    let (program, arguments) = argv.split_first().context("no program was named")?;
+    fs::write("/proc/thread-self/fail-nth", nth.to_string())
+        .context("this kernel's allocations cannot be told to fail")?;
+    Err(Command::new(program).args(arguments).exec().into())
+}

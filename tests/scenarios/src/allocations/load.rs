@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Some of all allocations fail while a guest is tortured: first of the host module, then of
+//! the guest module's worker and of what the guest's administrator does.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, FileSpec, GuestConfig, ReadSpec, Target, Throttle, content};
+
+use super::{
+    CAPACITY_MIB,
+    faults::{Below, Faults, MARKED},
+};
+use crate::{
+    books, ddctl,
+    site::Site,
+    stage::{self, GUEST, HOST, Stage},
+    torture::{FEW, Storm},
+};
+
+/// Of a hundred allocations of the host: what puts and gets need.
+const PERCENT_AT_HOST: u32 = 10;
+/// In the guest, where only what is rare allocates.
+const PERCENT_IN_GUEST: u32 = 20;
+/// Read again and again, from a container that holds half of it.
+const FILE: u64 = 16 << 20;
+const MOST_READS: u32 = 60;
+const READER: &str = "reader";
+const READER_LIMIT: &str = "8M";
+/// A container that comes and goes.
+const PASSER: &str = "passer";
+/// Files that are too many for what the guest's map has at first.
+const SMALL_FILES: u64 = 7500;
+
+pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
+    let host = stage.host();
+    stage.load_host(CAPACITY_MIB)?;
+    let file = FileSpec::new("file", FILE, 1);
+    let mut files = content::small_files("tree", SMALL_FILES, 1000, 2);
+    files.push(file.clone());
+    let data = stage.disk("data", files)?;
+    let blank = stage.blank_disks(FEW.map(|site| site.name()), 512)?;
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(768);
+    let guest = stage.guest(&config.disks(blank.iter().chain([&data]), Throttle::NONE))?;
+    guest.mount(&data.path_in_guest(), "/mnt", "ext4", "noatime")?;
+    for name in [READER, PASSER] {
+        guest.cgroup(name, &[("memory.max", READER_LIMIT)])?;
+    }
+    let storm = Storm::start(&guest, &FEW, u64::MAX)?;
+    Storm::some_hits(&guest)?;
+    let read = || -> Result<()> {
+        let sum = guest.read(&ReadSpec::new("/mnt/file").cgroup(READER))?;
+        ensure!(sum.digest == Some(file.digest()), "wrong content: {sum:?}");
+        Ok(())
+    };
+
+    let faults = Faults::new(host)?;
+    faults.only(Below::Module(HOST))?;
+    let wanted = if quick { 100 } else { 400 };
+    faults.at_random(PERCENT_AT_HOST, false)?;
+    for _ in 0..MOST_READS {
+        read()?;
+        if faults.count()? >= wanted {
+            break;
+        }
+    }
+    let at_host = faults.stop()?;
+    read()?;
+    Storm::some_hits(&guest).context("after the host was without memory")?;
+    say(&format!("{at_host} allocations of the host failed"));
+
+    let inside = Faults::new(&guest)?;
+    inside.only(Below::Module(GUEST))?;
+    inside.mark_workers()?;
+    inside.at_random(PERCENT_IN_GUEST, true)?;
+    for round in 0..if quick { 2 } else { 6 } {
+        let marked = |line: &str| -> Result<bool> {
+            let line = format!("{MARKED} ddctl --guest {line}");
+            Ok(guest.run(&Command::shell(line))?.exit.success())
+        };
+        for policy in ["adaptive", "tinylfu", "s3", "fifo"] {
+            if marked(&format!("container add {PASSER} --policy {policy}"))? {
+                while !marked(&format!("container remove {PASSER}"))? {}
+            }
+        }
+        marked("stats")?;
+        marked("flush")?;
+        host.unload_module(HOST)
+            .with_context(|| format!("round {round}"))?;
+        stage.load_host(CAPACITY_MIB)?;
+        read()?;
+    }
+    // Its map grows when there is memory, and does without when there is none.
+    guest.cgroup("many", &[("memory.max", READER_LIMIT)])?;
+    let many = "for dir in /mnt/tree/*; do cat $dir/*; done > /dev/null";
+    guest.run_ok(&Command::shell(many).cgroup("many"))?;
+    let in_guest = inside.stop()?;
+    say(&format!("{in_guest} allocations of the guest failed"));
+    stage::attached(&guest)?;
+    Storm::some_hits(&guest).context("after the guest was without memory")?;
+    read()?;
+    storm.stop(&guest)?;
+    let wrong = storm.verdict("allocations")?;
+    let site = Site {
+        host,
+        guest: &guest,
+    };
+    let weights = ["default", "left", "right"].map(|name| (name, 100));
+    site.shows("when there is memory again", &weights)?;
+    for faults in [&faults, &inside] {
+        faults.unsaid()?;
+    }
+    books::balance(host)?;
+    let counters = ddctl::host(host)?.counters;
+    say(&format!(
+        "the host refused {} calls",
+        counters.refused_memory
+    ));
+    guest.unload_module(GUEST)?;
+    let left = ddctl::host(host)?.used_pages;
+    ensure!(left == 0, "{left} pages are left");
+    guest.shutdown()?;
+    Ok(vec![
+        wrong,
+        Target::at_least(
+            "allocations: failed at the host under load",
+            wanted as f64,
+            at_host as f64,
+            "",
+        ),
+        Target::at_least(
+            "allocations: failed in the guest under load",
+            if quick { 10.0 } else { 50.0 },
+            in_guest as f64,
+            "",
+        ),
+    ])
+}
+
+fn say(text: &str) {
+    eprintln!("    allocations: {text}");
+}

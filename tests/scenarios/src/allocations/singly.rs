@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One allocation after the other fails: of what administrators do, in the task that does it;
+//! of calls, in the threads of the VMM; of looking for a host, in the guest's workers.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Guest, GuestConfig, Machine, Target, wait};
+use serde::Deserialize;
+
+use super::{
+    CAPACITY_MIB,
+    faults::{Below, Faults, Starved, Tasks},
+};
+use crate::{
+    books, ddctl,
+    site::Site,
+    stage::{self, GUEST, HOST, Stage},
+    vmm,
+};
+
+/// The containers that are always there, and one that comes and goes.
+const OLD: &str = "old";
+const NEW: &str = "new";
+const WEIGHT: u32 = 100;
+/// Allocations in a row that fail before some are left out, where each takes its time.
+const DENSE: u32 = 24;
+/// How often nobody may have allocated anything before that is believed.
+const IDLE: u32 = 3;
+
+/// The parts of this half of the scenario that are wanted.
+pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<Target>> {
+    let dense = if quick { DENSE / 8 } else { DENSE };
+    let wanted = |part| parts.contains(&part);
+    let host = stage.host();
+    let faults = Faults::new(host)?;
+    let mut sums = Vec::new();
+    if wanted("modules") {
+        sums.push(loading(host, &faults, HOST, dense)?);
+    }
+    let guest = stage.lab.start_guest(&GuestConfig::new("one"))?;
+    let inside = Faults::new(&guest)?;
+    if wanted("modules") {
+        sums.push(loading(&guest, &inside, GUEST, dense)?);
+    }
+    stage.load_host(CAPACITY_MIB)?;
+    stage::attach(&guest)?;
+    stage::container(&guest, OLD, "16M", WEIGHT)?;
+    guest.cgroup(NEW, &[])?;
+    inside.only(Below::Module(GUEST))?;
+    let pair = Pair {
+        stage,
+        faults: &faults,
+        guest: &guest,
+        pid: ddctl::vm(&ddctl::vms(host)?, "one")?.pid,
+        dense,
+    };
+    if wanted("guest") {
+        sums.extend(pair.in_guest()?);
+    }
+    if wanted("host") {
+        sums.extend(pair.at_host()?);
+    }
+    if wanted("calls") {
+        sums.extend(pair.calls()?);
+    }
+    for faults in [&faults, &inside] {
+        faults.unsaid()?;
+    }
+    books::balance(host)?;
+    guest.unload_module(GUEST)?;
+    let left = ddctl::host(host)?.used_pages;
+    ensure!(left == 0, "{left} pages are left");
+    guest.shutdown()?;
+    host.unload_module(HOST)?;
+    let failed: u32 = sums.iter().map(|sum| sum.failed).sum();
+    let touched = sums.iter().filter(|sum| sum.failed > 0).count();
+    Ok(vec![Target::at_least(
+        format!("allocations: operations of which some failed singly, {failed} in all"),
+        sums.len() as f64,
+        touched as f64,
+        "",
+    )])
+}
+
+/// What came of an operation whose allocations failed, one at a time.
+struct Sum {
+    what: String,
+    /// Allocations that failed.
+    failed: u32,
+    /// How often the operation was refused then.
+    refused: u32,
+    /// The last of them, counted from 1.
+    last: u32,
+}
+
+impl Sum {
+    fn new(what: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            failed: 0,
+            refused: 0,
+            last: 0,
+        }
+    }
+
+    fn add(&mut self, nth: u32, refused: bool) {
+        self.failed += 1;
+        self.refused += u32::from(refused);
+        self.last = nth;
+    }
+
+    /// It is over.
+    fn say(self) -> Self {
+        eprintln!("    allocations: {self}");
+        self
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            failed,
+            refused,
+            last,
+        } = self;
+        write!(
+            to,
+            "{what}: {failed} of {last} allocations failed, one at a time; it was refused {refused} \
+             times, and done the others"
+        )
+    }
+}
+
+/// The number after `nth`: without a gap at first, then fewer and fewer.
+const fn next(nth: u32, dense: u32) -> u32 {
+    nth + 1 + nth / dense
+}
+
+/// What `ddhelper starve` prints.
+#[derive(Deserialize)]
+struct Attempt {
+    left: u32,
+    code: Option<i32>,
+    said: String,
+}
+
+/// Runs a program again and again, whose first allocation fails, then its second, and so on;
+/// `check` is told each time whether the program succeeded, and makes all as it was.
+fn each(
+    machine: &Machine,
+    what: &str,
+    program: &str,
+    dense: u32,
+    mut check: impl FnMut(bool) -> Result<()>,
+) -> Result<Sum> {
+    let mut sum = Sum::new(what);
+    let mut nth = 1;
+    loop {
+        let line = format!("ddhelper starve {nth} {program}");
+        let said = machine.exec_ok(line.split(' ').map(str::to_owned))?;
+        let attempt: Attempt = serde_json::from_str(&said).with_context(|| said.clone())?;
+        let done = attempt.code == Some(0);
+        let Attempt { said, .. } = attempt;
+        check(done).with_context(|| format!("{what}: without allocation {nth} it said: {said}"))?;
+        if attempt.left > 0 {
+            ensure!(done, "{what}: with all allocations it said: {said}");
+            return Ok(sum.say());
+        }
+        sum.add(nth, !done);
+        nth = next(nth, dense);
+    }
+}
+
+/// A module is loaded, and unloaded if it was.
+fn loading(machine: &Machine, faults: &Faults<'_>, module: &str, dense: u32) -> Result<Sum> {
+    // Once for what only the first time needs.
+    machine.load_module(module, &[])?;
+    machine.unload_module(module)?;
+    faults.only(Below::Loading)?;
+    let what = format!("load {module}");
+    let program = format!("insmod /opt/dd/modules/{module}.ko");
+    each(machine, &what, &program, dense, |done| {
+        ensure!(machine.has_module(module)? == done, "it is there by half");
+        if done {
+            machine.unload_module(module)?;
+        }
+        Ok(())
+    })
+}
+
+/// A host and a guest that are attached to each other.
+struct Pair<'a> {
+    stage: &'a Stage<'a>,
+    /// Those of the host.
+    faults: &'a Faults<'a>,
+    guest: &'a Guest,
+    /// The VMM.
+    pid: u32,
+    /// See [`next`].
+    dense: u32,
+}
+
+impl Pair<'_> {
+    /// Both sides show what was enrolled.
+    fn shows(&self, new: Option<u32>, old: u32) -> Result<()> {
+        let host = self.stage.host();
+        let site = Site {
+            host,
+            guest: self.guest,
+        };
+        let always = [("default", WEIGHT), (OLD, old)];
+        let new = new.map(|weight| (NEW, weight));
+        let all: Vec<_> = always.into_iter().chain(new).collect();
+        site.shows("after it", &all)
+    }
+
+    /// What the guest's administrator does.
+    fn in_guest(&self) -> Result<Vec<Sum>> {
+        let guest = self.guest;
+        let run = |line: &str| ddctl::run(guest, line).map(drop);
+        let each = |line: &str, check: &mut dyn FnMut(bool) -> Result<()>| {
+            let program = format!("ddctl --guest {line}");
+            each(
+                guest,
+                &format!("guest: {line}"),
+                &program,
+                self.dense,
+                check,
+            )
+        };
+        let add = format!("container add {NEW} --weight 70");
+        let remove = format!("container remove {NEW}");
+        let mut sums = vec![each(&add, &mut |done| {
+            self.shows(done.then_some(70), WEIGHT)?;
+            if done { run(&remove) } else { Ok(()) }
+        })?];
+        run(&add)?;
+        sums.push(each(&remove, &mut |done| {
+            self.shows((!done).then_some(70), WEIGHT)?;
+            if done { run(&add) } else { Ok(()) }
+        })?);
+        run(&remove)?;
+        sums.push(each(
+            &format!("container set-weight {OLD} 30"),
+            &mut |done| {
+                self.shows(None, if done { 30 } else { WEIGHT })?;
+                run(&format!("container set-weight {OLD} {WEIGHT}"))
+            },
+        )?);
+        sums.push(each(
+            &format!("container set-policy {OLD} tinylfu"),
+            &mut |_| {
+                self.shows(None, WEIGHT)?;
+                run(&format!("container set-policy {OLD} adaptive"))
+            },
+        )?);
+        for line in [format!("flush {OLD}"), format!("stats --curve {OLD}")] {
+            sums.push(each(&line, &mut |_| self.shows(None, WEIGHT))?);
+        }
+        Ok(sums)
+    }
+
+    /// What the host's administrator does.
+    fn at_host(&self) -> Result<Vec<Sum>> {
+        let host = self.stage.host();
+        self.faults.only(Below::Module(HOST))?;
+        let run = |line: &str| ddctl::run(host, line).map(drop);
+        let each = |line: &str, check: &mut dyn FnMut(bool) -> Result<()>| {
+            let program = format!("ddctl --host {line}");
+            each(host, &format!("host: {line}"), &program, self.dense, check)
+        };
+        let weight = |wanted: u32| {
+            let vms = ddctl::vms(host)?;
+            let weight = ddctl::vm(&vms, "one")?.weight;
+            ensure!(weight == wanted, "the VM has weight {weight}");
+            Ok(())
+        };
+        let capacity = |mib: u64| {
+            let pages = ddctl::host(host)?.capacity_pages;
+            ensure!(pages == stage::pages(mib << 20), "{pages} pages");
+            Ok(())
+        };
+        let mut sums = vec![each("set-weight one 30", &mut |done| {
+            weight(if done { 30 } else { WEIGHT })?;
+            run(&format!("set-weight one {WEIGHT}"))
+        })?];
+        sums.push(each("set-capacity 8M", &mut |done| {
+            capacity(if done { 8 } else { CAPACITY_MIB })?;
+            run(&format!("set-capacity {CAPACITY_MIB}M"))
+        })?);
+        for line in ["flush one", "stats one"] {
+            sums.push(each(line, &mut |_| self.shows(None, WEIGHT))?);
+        }
+        Ok(sums)
+    }
+
+    /// What the guest has the host do, and how it finds the host.
+    fn calls(&self) -> Result<Vec<Sum>> {
+        self.faults.only(Below::Module(HOST))?;
+        Ok(vec![
+            self.pool_created()?,
+            self.session_begun()?,
+            self.host_found()?,
+        ])
+    }
+
+    /// The threads of the VMM.
+    fn vmm(&self, nth: u32) -> Result<Tasks<'_>> {
+        Tasks::threads(self.stage.host(), self.pid, nth)
+    }
+
+    fn pool_created(&self) -> Result<Sum> {
+        let guest = self.guest;
+        let mut sum = Sum::new("host: a container is added");
+        let mut nth = 1;
+        loop {
+            let tasks = self.vmm(nth)?;
+            let argv = ["ddctl", "container", "add", NEW, "--weight", "70"];
+            let done = guest.exec(argv)?.exit.success();
+            let starved = tasks.end()?;
+            self.shows(done.then_some(70), WEIGHT)
+                .with_context(|| format!("the host was without allocation {nth} for a pool"))?;
+            if done {
+                ddctl::run(guest, &format!("container remove {NEW}"))?;
+            }
+            if starved != Starved::Once {
+                ensure!(done, "a container is not added with all allocations");
+                return Ok(sum.say());
+            }
+            sum.add(nth, !done);
+            nth = next(nth, self.dense);
+        }
+    }
+
+    fn session_begun(&self) -> Result<Sum> {
+        let guest = self.guest;
+        let mut sum = Sum::new("host: a session begins");
+        let mut nth = 1;
+        loop {
+            let before = ddctl::counters(guest)?.sessions;
+            let tasks = self.vmm(nth)?;
+            ddctl::run(guest, "--guest flush")?;
+            // It tries again until there is one.
+            self.attached_after(before)?;
+            let starved = tasks.end()?;
+            self.shows(None, WEIGHT)
+                .with_context(|| format!("the host was without allocation {nth} for a session"))?;
+            if starved != Starved::Once {
+                return Ok(sum.say());
+            }
+            sum.add(nth, true);
+            nth = next(nth, self.dense);
+        }
+    }
+
+    /// The host module comes anew: the VM registers, and the guest hooks its kernel. An allocation
+    /// of either fails.
+    fn host_found(&self) -> Result<Sum> {
+        let (host, guest) = (self.stage.host(), self.guest);
+        let mut sum = Sum::new("host and guest: they find each other");
+        let (mut nth, mut idle) = (1, 0);
+        loop {
+            host.unload_module(HOST)?;
+            wait::until("the guest lost its host", || {
+                Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
+            })?;
+            let before = ddctl::counters(guest)?.sessions;
+            let workers = Tasks::workers(guest, nth)?;
+            vmm::freeze(host, guest, self.pid)?;
+            self.stage.load_host(CAPACITY_MIB)?;
+            self.faults.only(Below::Module(HOST))?;
+            let threads = self.vmm(nth)?;
+            vmm::thaw(guest)?;
+            self.attached_after(before)?;
+            let starved = [workers.end()?, threads.end()?];
+            self.shows(None, WEIGHT)
+                .with_context(|| format!("allocation {nth} failed for a first session"))?;
+            if starved[0] == Starved::Never && idle < IDLE {
+                // The job is a new worker's now.
+                idle += 1;
+                continue;
+            }
+            if !starved.contains(&Starved::Once) {
+                return Ok(sum.say());
+            }
+            idle = 0;
+            for _ in starved.iter().filter(|starved| **starved == Starved::Once) {
+                sum.add(nth, true);
+            }
+            nth = next(nth, self.dense);
+        }
+    }
+
+    /// Waits until the guest has a session after `before` others.
+    fn attached_after(&self, before: u64) -> Result<()> {
+        wait::until("the guest has a new session", || {
+            let status = ddctl::guest(self.guest)?;
+            let new = status.counters.sessions > before && status.state == "attached";
+            Ok(new.then_some(()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_no_gaps_at_first() {
+        let mut nth = 1;
+        for expected in 2..=DENSE {
+            nth = next(nth, DENSE);
+            assert_eq!(nth, expected);
+        }
+        assert_eq!(next(nth, DENSE), nth + 2);
+    }
+}

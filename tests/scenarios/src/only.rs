@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of a scenario that are to run alone.
+
+use std::env;
+
+use anyhow::{Context as _, Result};
+
+/// Names of the only parts to run, with commas between them.
+const ONLY: &str = "DD_ONLY";
+
+/// All of these names, or those that the environment has.
+pub(crate) fn of(names: &[&'static str]) -> Result<Vec<&'static str>> {
+    let Ok(wanted) = env::var(ONLY) else {
+        return Ok(names.to_vec());
+    };
+    let find = |wanted| {
+        let found = names.iter().find(|name| **name == wanted);
+        found
+            .copied()
+            .with_context(|| format!("{ONLY}: there is no {wanted}"))
+    };
+    wanted.split(',').map(find).collect()
+}
