@@ -83,7 +83,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
             }
         }
         marked("stats")?;
-        marked("flush")?;
+        marked("flush --all")?;
         host.unload_module(HOST)
             .with_context(|| format!("round {round}"))?;
         stage.load_host(CAPACITY_MIB)?;

@@ -128,8 +128,8 @@ impl fmt::Display for Sum {
         } = self;
         write!(
             to,
-            "{what}: {failed} of {last} allocations failed, one at a time; it was refused {refused} \
-             times, and done the others"
+            "{what}: {failed} of the first {last} allocations failed, one at a time; it was refused \
+             {refused} times, and done the others"
         )
     }
 }
@@ -317,6 +317,11 @@ impl Pair<'_> {
         let mut sum = Sum::new("host: a container is added");
         let mut nth = 1;
         loop {
+            // A session keeps what its pools once had.
+            let before = ddctl::counters(guest)?.sessions;
+            ddctl::run(guest, "--guest flush --all")?;
+            self.attached_after(before)?;
+            self.shows(None, WEIGHT)?;
             let tasks = self.vmm(nth)?;
             let argv = ["ddctl", "container", "add", NEW, "--weight", "70"];
             let done = guest.exec(argv)?.exit.success();
@@ -342,7 +347,7 @@ impl Pair<'_> {
         loop {
             let before = ddctl::counters(guest)?.sessions;
             let tasks = self.vmm(nth)?;
-            ddctl::run(guest, "--guest flush")?;
+            ddctl::run(guest, "--guest flush --all")?;
             // It tries again until there is one.
             self.attached_after(before)?;
             let starved = tasks.end()?;
