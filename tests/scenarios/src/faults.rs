@@ -132,12 +132,6 @@ impl<'a> Patient<'a> {
             ("a processor of the guest went", |patient| {
                 without_processor(&patient.guest, &patient.guest)
             }),
-            ("the guest slept", |patient| {
-                suspend::to_memory(&patient.guest, &patient.guest)
-            }),
-            ("the host slept", |patient| {
-                suspend::to_memory(patient.stage.host(), &patient.guest)
-            }),
             ("its VMM was stopped", Self::stop),
             ("its VMM got signals", Self::signals),
             ("a balloon took memory of the guest", Self::balloon),
@@ -147,6 +141,13 @@ impl<'a> Patient<'a> {
             ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
             ("the store was taken away and given back", Self::flap),
+            // Last: a guest that had slept was seen to take no notice of memory plugged in.
+            ("the guest slept", |patient| {
+                suspend::to_memory(&patient.guest, &patient.guest)
+            }),
+            ("the host slept", |patient| {
+                suspend::to_memory(patient.stage.host(), &patient.guest)
+            }),
         ]
     }
 
