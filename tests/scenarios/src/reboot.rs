@@ -27,8 +27,10 @@ pub(crate) const REBOOT: Scenario = Scenario {
 
 const CAPACITY_MIB: u64 = 64;
 const LEN: u64 = 24 << 20;
-/// Set aside of the guest's memory for the kernel that follows a crash.
-const CRASH_MIB: u64 = 176;
+/// The guest's memory, and what is set aside of it for the kernel that follows a crash. Kernels
+/// that check themselves are large.
+const MEMORY_MIB: u64 = 1024;
+const CRASH_MIB: u64 = 320;
 /// The cgroup that reads.
 const READER: &str = "reader";
 
@@ -39,7 +41,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         .collect();
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let disk = stage.disk("data", versions.clone())?;
-    let config = GuestConfig::new("one").disk(&disk, Throttle::NONE);
+    let config = GuestConfig::new("one")
+        .memory_mib(MEMORY_MIB)
+        .disk(&disk, Throttle::NONE);
     let guest = stage.guest(&config.kernel_arg(format!("crashkernel={CRASH_MIB}M")))?;
     guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     guest.cgroup(READER, &[("memory.max", "10M")])?;
