@@ -132,21 +132,21 @@ impl Attendant {
         Ok(())
     }
 
-    /// Streams the console, and tells of the VM's end after its last word.
+    /// Streams the console and what the VMM itself says, and tells of the VM's end after its
+    /// last word.
     fn watch(self) {
-        let mut console = None;
+        let mut files = [&self.spec.console, &self.log].map(|path| (path, None));
         loop {
             let exit = self.job.exit();
-            if console.is_none() {
-                console = File::open(&self.spec.console).ok();
-            }
-            if let Some(file) = &mut console {
-                self.stream(file);
+            for (path, file) in &mut files {
+                if file.is_none() {
+                    *file = File::open(path).ok();
+                }
+                if let Some(file) = file {
+                    self.stream(file);
+                }
             }
             if let Some(exit) = exit {
-                if let Ok(mut log) = File::open(&self.log) {
-                    self.stream(&mut log);
-                }
                 self.outbox.send(&Message::VmExit {
                     vm: self.spec.name.clone(),
                     exit,
