@@ -2,7 +2,7 @@
 
 //! What `ddctl --json` says, in either machine.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use ddlab::Machine;
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -152,10 +152,7 @@ pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
 impl Vm {
     /// One of its containers.
     pub(crate) fn container(&self, name: &str) -> Result<&Container> {
-        match self.containers.iter().find(|one| one.name == name) {
-            Some(container) => Ok(container),
-            None => bail!("VM {} has no container {name}", self.id),
-        }
+        container(&self.containers, name).with_context(|| format!("VM {}", self.id))
     }
 }
 
@@ -164,4 +161,10 @@ pub(crate) fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
     vms.iter()
         .find(|vm| vm.name.as_deref() == Some(name))
         .with_context(|| format!("the host has no VM {name}"))
+}
+
+/// The container of a name.
+pub(crate) fn container<'a>(containers: &'a [Container], name: &str) -> Result<&'a Container> {
+    let found = containers.iter().find(|one| one.name == name);
+    found.with_context(|| format!("there is no container {name}"))
 }

@@ -209,8 +209,7 @@ impl Counted {
         let containers = ddctl::containers(guest)?;
         let of = |service: &Service| {
             let name = service.name;
-            let found = containers.iter().find(|one| one.name == name);
-            let stats = found.and_then(|one| one.stats);
+            let stats = ddctl::container(&containers, name)?.stats;
             let stats = stats.with_context(|| format!("{name} is not enrolled"))?;
             Ok(Self {
                 back: Stat::of(guest, name)?.get("workingset_refault_file")?,

@@ -155,8 +155,7 @@ impl Work {
             verified += count.with_context(|| format!("{container} wrote {output}"))?;
         }
         let containers = ddctl::containers(guest)?;
-        let found = containers.iter().find(|one| one.name == container);
-        let stats = found.and_then(|one| one.stats);
+        let stats = ddctl::container(&containers, &container)?.stats;
         let hits = stats.context("the container has no figures")?.hits;
         let took = self.start.elapsed().as_secs();
         eprintln!("    {container}: {verified} operations verified, {hits} hits, {took} s");

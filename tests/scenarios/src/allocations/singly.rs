@@ -139,6 +139,22 @@ const fn next(nth: u32, dense: u32) -> u32 {
     nth + 1 + nth / dense
 }
 
+/// Has `attempt` let an operation's first allocation fail, then its second, and so on, until
+/// it says that there are fewer (none); else whether the operation was refused.
+fn one_by_one(
+    what: &str,
+    dense: u32,
+    mut attempt: impl FnMut(u32) -> Result<Option<bool>>,
+) -> Result<Sum> {
+    let mut sum = Sum::new(what);
+    let mut nth = 1;
+    while let Some(refused) = attempt(nth)? {
+        sum.add(nth, refused);
+        nth = next(nth, dense);
+    }
+    Ok(sum.say())
+}
+
 /// What `ddhelper starve` prints.
 #[derive(Deserialize)]
 struct Attempt {
@@ -156,9 +172,7 @@ fn each(
     dense: u32,
     mut check: impl FnMut(bool) -> Result<()>,
 ) -> Result<Sum> {
-    let mut sum = Sum::new(what);
-    let mut nth = 1;
-    loop {
+    one_by_one(what, dense, |nth| {
         let line = format!("ddhelper starve {nth} {program}");
         let said = machine.exec_ok(line.split(' ').map(str::to_owned))?;
         let attempt: Attempt = serde_json::from_str(&said).with_context(|| said.clone())?;
@@ -167,11 +181,10 @@ fn each(
         check(done).with_context(|| format!("{what}: without allocation {nth} it said: {said}"))?;
         if attempt.left > 0 {
             ensure!(done, "{what}: with all allocations it said: {said}");
-            return Ok(sum.say());
+            return Ok(None);
         }
-        sum.add(nth, !done);
-        nth = next(nth, dense);
-    }
+        Ok(Some(!done))
+    })
 }
 
 /// A module is loaded, and unloaded if it was.
@@ -314,9 +327,7 @@ impl Pair<'_> {
 
     fn pool_created(&self) -> Result<Sum> {
         let guest = self.guest;
-        let mut sum = Sum::new("host: a container is added");
-        let mut nth = 1;
-        loop {
+        one_by_one("host: a container is added", self.dense, |nth| {
             // A session keeps what its pools once had.
             let before = ddctl::counters(guest)?.sessions;
             ddctl::run(guest, "--guest flush --all")?;
@@ -333,18 +344,15 @@ impl Pair<'_> {
             }
             if starved != Starved::Once {
                 ensure!(done, "a container is not added with all allocations");
-                return Ok(sum.say());
+                return Ok(None);
             }
-            sum.add(nth, !done);
-            nth = next(nth, self.dense);
-        }
+            Ok(Some(!done))
+        })
     }
 
     fn session_begun(&self) -> Result<Sum> {
         let guest = self.guest;
-        let mut sum = Sum::new("host: a session begins");
-        let mut nth = 1;
-        loop {
+        one_by_one("host: a session begins", self.dense, |nth| {
             let before = ddctl::counters(guest)?.sessions;
             let tasks = self.vmm(nth)?;
             ddctl::run(guest, "--guest flush --all")?;
@@ -353,12 +361,8 @@ impl Pair<'_> {
             let starved = tasks.end()?;
             self.shows(None, WEIGHT)
                 .with_context(|| format!("the host was without allocation {nth} for a session"))?;
-            if starved != Starved::Once {
-                return Ok(sum.say());
-            }
-            sum.add(nth, true);
-            nth = next(nth, self.dense);
-        }
+            Ok((starved == Starved::Once).then_some(true))
+        })
     }
 
     /// The host module comes anew: the VM registers, and the guest hooks its kernel. An allocation
