@@ -97,6 +97,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
         release: kernel.release.name.clone(),
         kernel: image,
         pace: args.checks.pace(),
+        more_memory_mib: args.checks.memory_mib(),
         kernel_args: args.checks.kernel_args(),
         initrd,
         root: base.join("root.erofs"),

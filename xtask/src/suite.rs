@@ -88,6 +88,14 @@ impl Checks {
         }
     }
 
+    /// How much more memory than with Debian's kernel machines need, in MiB.
+    pub(crate) fn memory_mib(self) -> u64 {
+        match self {
+            Self::Stock => 0,
+            Self::Debug | Self::Csan => 256,
+        }
+    }
+
     /// What such a kernel is told on its command line.
     pub(crate) fn kernel_args(self) -> &'static str {
         match self {

@@ -20,6 +20,8 @@ pub struct Artifacts {
     pub kernel: PathBuf,
     /// How much longer than on Debian's kernel everything may take.
     pub pace: u32,
+    /// How much more memory than with Debian's kernel machines need, in MiB.
+    pub more_memory_mib: u64,
     /// What every machine's kernel is told.
     pub kernel_args: &'static str,
     /// Initial filesystem with the agent as `/init`.

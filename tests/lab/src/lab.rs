@@ -42,6 +42,9 @@ const BOOT_PATIENCE: Patience = Patience {
     spinning: Duration::from_secs(90),
 };
 
+/// How many guests it has room for, if each needs more memory for its kernel's checks.
+const GUESTS: u64 = 4;
+
 /// A lab to boot.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
@@ -97,7 +100,8 @@ impl LabConfig {
         let wire = self.wired.then(|| wire::arguments(work, beside));
         let work = work.display();
         let mut pair = |option: &str, value: String| argv.extend([option.to_owned(), value]);
-        pair("-m", format!("{}M", self.memory_mib));
+        let for_checks = (1 + GUESTS) * self.artifacts.more_memory_mib;
+        pair("-m", format!("{}M", self.memory_mib + for_checks));
         pair("-smp", self.vcpus.to_string());
         pair("-kernel", self.artifacts.kernel.display().to_string());
         pair("-initrd", self.artifacts.initrd.display().to_string());
@@ -400,7 +404,9 @@ impl Lab {
     ///
     /// When it does not come up; with the end of its console.
     pub fn start_guest(&self, config: &GuestConfig) -> Result<Guest> {
-        let config = config.clone().kernel_arg(self.config.artifacts.kernel_args);
+        let artifacts = &self.config.artifacts;
+        let mut config = config.clone().kernel_arg(artifacts.kernel_args);
+        config.memory_mib += artifacts.more_memory_mib;
         Guest::start(self.host.link(), &self.host, &config)
             .with_context(|| format!("guest {} did not come up", config.name))
     }

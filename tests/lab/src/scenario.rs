@@ -347,6 +347,7 @@ mod tests {
             release: "7.2".to_owned(),
             kernel: PathBuf::new(),
             pace: 1,
+            more_memory_mib: 0,
             kernel_args: "",
             initrd: PathBuf::new(),
             root: PathBuf::new(),

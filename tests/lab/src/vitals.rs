@@ -43,9 +43,6 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
     )
     .expect("this is valid")
 });
-/// What a VMM says when a guest left while an interrupt was delivered to it and KVM does not
-/// know why: an emulated processor told it of an interrupt that had been delivered already.
-const HALF_DELIVERED: &str = "KVM internal error. Suberror: 3";
 /// How many lines of a console explain trouble.
 const EXCERPT: usize = 50;
 
@@ -207,7 +204,6 @@ impl Vitals {
         let silent = console::complaints(&log, &[]).is_empty();
         match trouble {
             Trouble::Ended { success: true, .. } if silent => bail!(Vanished(text)),
-            _ if log.contains(HALF_DELIVERED) => bail!(Vanished(text)),
             _ => bail!(text),
         }
     }

@@ -37,9 +37,9 @@ const CAPACITY_MIB: u64 = 24;
 const FLOOR_MIB: u64 = 2;
 /// Memory available to a host that is short of it.
 const SHORT_KIB: u64 = 96 << 10;
-/// The guest's memory, and what a balloon leaves of it.
+/// The guest's memory, and what a balloon takes of it.
 const MEMORY_MIB: u64 = 448;
-const BALLOONED_MIB: u64 = 336;
+const BALLOON_MIB: u64 = 112;
 /// How often memory is plugged in and taken out.
 const REPLUGS: u32 = 4;
 /// Signals to the VMM, each of which makes a virtual processor leave the guest.
@@ -185,13 +185,16 @@ impl<'a> Patient<'a> {
     /// Frames under the guest go and come.
     fn balloon(&mut self) -> Result<()> {
         let vmm = Vmm::new(self.stage.host(), &self.guest);
-        for mib in [BALLOONED_MIB, MEMORY_MIB] {
-            let bytes = mib << 20;
+        let actual = || -> Result<u64> {
+            let answer = vmm.ask(&json!({"execute": "query-balloon"}))?;
+            answer["actual"].as_u64().context("there is no balloon")
+        };
+        let whole = actual()?;
+        for bytes in [whole - (BALLOON_MIB << 20), whole] {
             let wanted = json!({"execute": "balloon", "arguments": {"value": bytes}});
             vmm.ask(&wanted)?;
             wait::until("the balloon has its size", || {
-                let answer = vmm.ask(&json!({"execute": "query-balloon"}))?;
-                Ok((answer["actual"] == bytes).then_some(()))
+                Ok((actual()? == bytes).then_some(()))
             })?;
             Storm::some_hits(&self.guest)?;
         }

@@ -187,15 +187,3 @@ fn who_goes_without_a_word_vanished() {
     assert!(!vanishes(false, "[    1.0] all is well\n"));
     assert!(!vanishes(true, "[    1.0] WARNING: mm/slub.c:1 at x\n"));
 }
-
-#[test]
-fn a_guest_with_an_interrupt_too_many_vanished() {
-    let vanishes = |words: &[u8]| {
-        let (_dir, _emulator, vitals) = world();
-        vitals.born(Some("one"));
-        vitals.console("one", words);
-        vitals.check(Some("one")).unwrap_err().is::<Vanished>()
-    };
-    assert!(vanishes(b"KVM internal error. Suberror: 3\n"));
-    assert!(!vanishes(b"KVM internal error. Suberror: 1\n"));
-}

@@ -6,9 +6,8 @@ use std::fmt;
 
 use super::pulse::Stuck;
 
-/// A machine that ended without a word, for its processor was reset, or that was told of
-/// an interrupt twice. Kernels do not go like that; processors do that are emulated not
-/// quite right.
+/// A machine that ended without a word, for its processor was reset. Kernels do not go like
+/// that; processors do that are emulated not quite right.
 #[derive(Debug)]
 pub(crate) struct Vanished(pub(super) String);
 
