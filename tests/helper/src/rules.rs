@@ -6,6 +6,7 @@
 //! They count on nobody else to use the filesystem or to reclaim from the cgroup,
 //! which is that of this program.
 
+mod block;
 mod cut;
 mod direct;
 mod overtake;
@@ -49,6 +50,8 @@ pub(crate) struct RuleArguments {
 /// The rules.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Rule {
+    /// A page of which a block is written is not taken from the host any more
+    Block,
     /// A folio that is written in part forgets what the host has of it
     Cut,
     /// No page is put while a direct write to its file is under way
@@ -67,6 +70,7 @@ enum Rule {
 pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
     let wrong = match arguments.rule {
+        Rule::Block => block::block(dir),
         Rule::Cut => cut::cut(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),

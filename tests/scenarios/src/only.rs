@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 const ONLY: &str = "DD_ONLY";
 
 /// All of these names, or those that the environment has.
-pub(crate) fn of(names: &[&'static str]) -> Result<Vec<&'static str>> {
+pub(crate) fn of<'a>(names: &[&'a str]) -> Result<Vec<&'a str>> {
     let Ok(wanted) = env::var(ONLY) else {
         return Ok(names.to_vec());
     };

@@ -21,7 +21,12 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
+    Rule {
+        name: "block",
+        after: "single blocks of pages were written",
+        sites: &[EXT4, EXT4_1K, XFS],
+    },
     Rule {
         name: "cut",
         after: "folios that were written in part were cut",
