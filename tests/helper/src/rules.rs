@@ -101,10 +101,15 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
 
 /// Leaves the pages of a file to the host: they are clean, and nobody looks at them.
 fn give_away(file: &File) -> Result<()> {
-    file.sync_data()?;
     // A filesystem is cached from its first read on.
-    fadvise(file, 0, None, Advice::DontNeed)?;
+    let_go(file)?;
     read(file)?;
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
+/// Has what was written leave the page cache, for the disk.
+fn let_go(file: &File) -> Result<()> {
+    file.sync_data()?;
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 

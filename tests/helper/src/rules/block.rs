@@ -7,9 +7,8 @@ use std::{os::unix::fs::FileExt as _, path::Path};
 
 use anyhow::Result;
 use ddhelper::churn::PAGE;
-use rustix::fs::{Advice, fadvise};
 
-use super::{at, content, create, give_away, wrong};
+use super::{at, content, create, give_away, let_go, wrong};
 
 const PAGES: usize = 64;
 /// As long as the shortest block.
@@ -26,7 +25,6 @@ pub(super) fn block(dir: &Path) -> Result<u64> {
         want[page * PAGE + inside..][..BLOCK].copy_from_slice(&new);
         file.write_all_at(&new, at(page) + inside as u64)?;
     }
-    file.sync_data()?;
-    fadvise(&file, 0, None, Advice::DontNeed)?;
+    let_go(&file)?;
     wrong(&file, &want)
 }

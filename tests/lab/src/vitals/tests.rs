@@ -187,3 +187,11 @@ fn who_goes_without_a_word_vanished() {
     assert!(!vanishes(false, "[    1.0] all is well\n"));
     assert!(!vanishes(true, "[    1.0] WARNING: mm/slub.c:1 at x\n"));
 }
+
+#[test]
+fn a_guest_that_kvm_gave_up_did_not_vanish() {
+    let (_dir, _emulator, vitals) = world();
+    vitals.born(Some("one"));
+    vitals.console("one", b"KVM internal error. Suberror: 3\n");
+    assert!(!vitals.check(Some("one")).unwrap_err().is::<Vanished>());
+}
