@@ -18,7 +18,7 @@ use crate::{
     work::{self, Load, some_calls},
 };
 
-/// VMMs are killed twenty times, at random moments and by several signals.
+/// VMMs are killed at random moments and by several signals.
 pub(crate) const DEATHS: Scenario = Scenario {
     name: "deaths",
     about: "VMMs are killed 20 times; each time all is freed within a second",
@@ -28,12 +28,18 @@ pub(crate) const DEATHS: Scenario = Scenario {
 
 /// Deaths of each of two VMs that run side by side.
 const DEATHS_EACH: u32 = 10;
+/// Of each in the short form: one while it loads the module, one after.
+const DEATHS_EACH_QUICK: u32 = 2;
 /// Capacity of the tier: less than the work wants.
 const CAPACITY_MIB: u64 = 24;
 /// Signals that end a VMM: KILL, TERM, SEGV, ABRT.
 const SIGNALS: [i32; 4] = [9, 15, 11, 6];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let deaths = match context.quick() {
+        true => DEATHS_EACH_QUICK,
+        false => DEATHS_EACH,
+    };
     let lab = context.lab()?;
     let stage = Stage { lab };
     let lanes = [
@@ -45,7 +51,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let slowest = thread::scope(|scope| -> Result<Duration> {
         let lanes: Vec<_> = lanes
             .iter()
-            .map(|(disk, seed)| scope.spawn(move || die_often(&stage, disk, *seed)))
+            .map(|(disk, seed)| scope.spawn(move || die_often(&stage, disk, *seed, deaths)))
             .collect();
         let mut slowest = Duration::ZERO;
         for lane in lanes {
@@ -66,12 +72,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     )])
 }
 
-/// Starts a VM, lets it work, and kills it; again and again. The longest time
+/// Starts a VM, lets it work, and kills it, `deaths` times. The longest time
 /// until the host had forgotten it.
-fn die_often(stage: &Stage<'_>, disk: &Disk, seed: u64) -> Result<Duration> {
+fn die_often(stage: &Stage<'_>, disk: &Disk, seed: u64, deaths: u32) -> Result<Duration> {
     let mut dice = Dice::new(seed);
     let mut slowest = Duration::ZERO;
-    for death in 0..DEATHS_EACH {
+    for death in 0..deaths {
         let name = format!("vm{seed}");
         let config = GuestConfig::new(&name).memory_mib(256);
         let guest = stage.lab.start_guest(&config.disk(disk, Throttle::NONE))?;
