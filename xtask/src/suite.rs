@@ -80,7 +80,7 @@ pub(crate) enum Checks {
 }
 
 impl Checks {
-    /// How much longer than on Debian's kernel machines may take for everything.
+    /// How much slower than with Debian's kernel machines are (see `Artifacts::pace`).
     pub(crate) fn pace(self) -> u32 {
         match self {
             Self::Stock => 1,

@@ -18,7 +18,9 @@ pub struct Artifacts {
     pub release: String,
     /// The kernel: Debian's, or one that checks itself.
     pub kernel: PathBuf,
-    /// How much longer than on Debian's kernel everything may take.
+    /// How much slower than with Debian's kernel machines are: everything may take as much
+    /// longer, and an emulated machine's clock runs as much slower, for otherwise it would do
+    /// little but answer its timers.
     pub pace: u32,
     /// How much more memory than with Debian's kernel machines need, in MiB.
     pub more_memory_mib: u64,

@@ -165,11 +165,14 @@ impl LabConfig {
     }
 
     fn machine(&self) -> impl Iterator<Item = String> {
-        let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
-            Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+        let (accel, cpu) = match self.accel.resolve(&self.artifacts.qemu) {
+            Accel::Kvm => ("kvm".to_owned(), "host"),
             // One thread: with one for each processor, machines corrupt their
             // memory now and then, as long as they carry guests.
-            _ => ["-accel", "tcg,thread=single", "-cpu", "max,+svm,+npt"],
+            _ => (
+                format!("tcg,thread=single,clock-divisor={}", self.artifacts.pace),
+                "max,+svm,+npt",
+            ),
         };
         let common = [
             "-M",
@@ -186,9 +189,14 @@ impl LabConfig {
         };
         common
             .into_iter()
-            .chain(accel)
             .chain(clock.iter().copied())
             .map(str::to_owned)
+            .chain([
+                "-accel".to_owned(),
+                accel,
+                "-cpu".to_owned(),
+                cpu.to_owned(),
+            ])
     }
 
     fn command_line(&self) -> String {

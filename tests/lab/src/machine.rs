@@ -332,6 +332,11 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether its kernel checks itself: that takes time and memory.
+    pub fn checks_itself(&self) -> bool {
+        self.link.vitals.pace > 1
+    }
+
     /// Has a kernel that watches for memory nobody refers to any more say on its
     /// console what it finds.
     ///
@@ -339,8 +344,7 @@ impl Machine {
     ///
     /// When the machine is dead.
     pub(crate) fn search_leaks(&self) -> Result<()> {
-        if self.link.vitals.pace == 1 {
-            // Debian's kernel does not.
+        if !self.checks_itself() {
             return Ok(());
         }
         // A first look only finds what is suspicious.

@@ -118,6 +118,15 @@ fn settle(machine: &Machine) -> Result<()> {
     machine.shell(shrink).map(drop)
 }
 
+/// KiB that a kernel may hold of what was freed, to find who uses it all the same: KASAN's
+/// quarantine, a 32nd of its memory.
+pub(crate) fn quarantine_kib(machine: &Machine) -> Result<u64> {
+    match machine.checks_itself() {
+        true => Ok(Memory::now(machine)?.kib("MemTotal")? / 32),
+        false => Ok(0),
+    }
+}
+
 /// What a kernel held at one moment, to be compared with later.
 pub(crate) struct Baseline<'a> {
     machine: &'a Machine,
