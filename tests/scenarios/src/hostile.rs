@@ -24,7 +24,7 @@ use crate::{
     counters::HostCounters,
     ddctl::{self, Vm},
     hotplug::{self, Usage},
-    memory::{Baseline, quarantine_kib},
+    memory::Baseline,
     stage::{self, GUEST, HOST, Stage, percent},
 };
 use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
@@ -253,11 +253,10 @@ impl Attack<'_> {
 
     /// What the host may hold during a kind of attack, the attacker's pools and calls included.
     fn caps(&self, kind: &str, peak: &Peak, attacker_kib: u64) -> Result<Vec<Target>> {
-        let host = self.stage.host();
-        let capacity = ddctl::host(host)?.capacity_pages;
+        let capacity = ddctl::host(self.stage.host())?.capacity_pages;
         // A slot in sixteen may be unused, and each shard of a VM may have some.
         let index = capacity * 64 * 17 / 16 + (1 << 20);
-        let kept = BESIDE_KIB + attacker_kib + quarantine_kib(host)?;
+        let kept = BESIDE_KIB + attacker_kib + self.before.checks_kib()?;
         let held = capacity * 4 + (index >> 10) + kept;
         Ok(vec![
             Target::at_most(
