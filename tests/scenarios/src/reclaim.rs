@@ -95,8 +95,8 @@ const NEAR_EMPTY_MIB: f64 = 40.0;
 /// kernel alone takes the programs' cache too, so that each step takes long.
 const STEP_MIB: u64 = 8;
 const STEP_BY_KERNEL_MIB: u64 = 32;
-/// What is free when the taking begins, in MiB: more than policyd keeps.
-const FREE_MIB: u64 = 112;
+/// Percent of memory that is free when the taking begins: more than policyd keeps.
+const FREE: u64 = 24;
 /// policyd keeps a fifth of memory, so that the kernel need not act.
 const FILE: &str = "\
 interval_s = 1
@@ -185,7 +185,8 @@ fn off(course: &Course) -> f64 {
     course.iter().map(off).fold(0.0, f64::max)
 }
 
-/// The least that was left of the first one's memory while the others had some, in percent.
+/// The least that was left of the first one's memory while the others had some, in percent;
+/// nothing when they never had.
 fn spared(course: &Course) -> f64 {
     let others = |held: &&Vec<f64>| held[1..].iter().sum::<f64>() > NEAR_EMPTY_MIB;
     let left = |held: &Vec<f64>| held[0] * 100.0 / course[0][0];
@@ -193,7 +194,8 @@ fn spared(course: &Course) -> f64 {
         .iter()
         .filter(others)
         .map(left)
-        .fold(f64::INFINITY, f64::min)
+        .min_by(f64::total_cmp)
+        .unwrap_or(0.0)
 }
 
 impl Site {
@@ -260,8 +262,13 @@ impl Site {
         }
         // What takes memory gives none back.
         guest.cgroup("hog", &[("memory.swap.max", "0")])?;
-        let free = Memory::now(guest)?.kib("MemFree")? >> 10;
-        fill(guest, "hog", free.saturating_sub(FREE_MIB))?;
+        let memory = Memory::now(guest)?;
+        let left = memory.kib("MemTotal")? * FREE / 100;
+        fill(
+            guest,
+            "hog",
+            memory.kib("MemFree")?.saturating_sub(left) >> 10,
+        )?;
         enough()?;
         let mut course = vec![self.held_mib(guest)?];
         while course[course.len() - 1].iter().sum::<f64>() > left_mib as f64 {
