@@ -337,6 +337,11 @@ impl Machine {
         self.link.vitals.pace > 1
     }
 
+    /// So many seconds, or as many times more as its kernel's checks make it slower.
+    pub fn at_its_pace(&self, seconds: f64) -> f64 {
+        seconds * f64::from(self.link.vitals.pace)
+    }
+
     /// Has a kernel that watches for memory nobody refers to any more say on its
     /// console what it finds.
     ///

@@ -66,7 +66,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     before.check("VMs were killed")?;
     Ok(vec![Target::at_most(
         "deaths: until everything of a dead VM was freed, at worst",
-        1.0,
+        stage.host().at_its_pace(1.0),
         slowest.as_secs_f64(),
         "s",
     )])

@@ -89,7 +89,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         wrong,
         Target::at_most(
             "faults: until pages of a stopped VM were given to others",
-            1.0,
+            stage.host().at_its_pace(1.0),
             patient.slowest.as_secs_f64(),
             "s",
         ),

@@ -71,7 +71,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         wrong,
         Target::at_most(
             format!("migration: until a host gave back all of a guest that left, of {moves}"),
-            1.0,
+            other.host().at_its_pace(1.0),
             slowest.as_secs_f64(),
             "s",
         ),

@@ -130,8 +130,9 @@ fn follow(
         let off = deviation(&peers(&ddctl::vms(host)?)?);
         Ok((off <= OFF).then_some(()))
     })?;
-    let before = Curve::record(host, peers, 2.0, || Ok(()))?;
-    let after = Curve::record(host, peers, 6.0, change)?;
+    let [look, long, soon] = [2.0, 6.0, soon].map(|seconds| host.at_its_pace(seconds));
+    let before = Curve::record(host, peers, look, || Ok(()))?;
+    let after = Curve::record(host, peers, long, change)?;
     let curves = before.table() + "changed\n" + &after.table();
     fs::write(dir.join(format!("{who}.curve")), curves)?;
     let settled = after.seconds_to_settle(OFF);
@@ -139,7 +140,7 @@ fn follow(
         Target::at_most(
             format!("shares: {who} {weights}, off their entitlement"),
             OFF,
-            deviation(&curve.mean(2.0)),
+            deviation(&curve.mean(look)),
             "%",
         )
     };

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ddlab::{Target, wait};
+use ddlab::{Machine, Target, wait};
 
 use super::{
     Attack, LOOKS, Peak, ROUND, WITH_POOLS_KIB,
@@ -73,7 +73,7 @@ pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     books::balance(host)?;
     leave(attack)?;
     attack.victim.check()?;
-    let mut targets = targets(&seen, &tally, passes);
+    let mut targets = targets(host, &seen, &tally, passes);
     targets.extend(attack.caps("many pools", &peak, WITH_POOLS_KIB)?);
     Ok(targets)
 }
@@ -92,7 +92,7 @@ fn leave(attack: &Attack<'_>) -> Result<()> {
     })
 }
 
-fn targets(seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
+fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
     vec![
         Target::at_least(
             "hostile: pools of one VM at a time",
@@ -147,7 +147,7 @@ fn targets(seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
         ),
         Target::at_most(
             "hostile: many pools: longest wait for the statistics of all",
-            30.0,
+            host.at_its_pace(30.0),
             seen.slowest.as_secs_f64(),
             "s",
         ),
