@@ -41,7 +41,7 @@ fn image(disk: &str) -> String {
 }
 
 fn config(name: &str) -> GuestConfig {
-    let mut config = GuestConfig::new(name).vcpus(2).memory_mib(512);
+    let mut config = GuestConfig::new(name).vcpus(2).memory_mib(768);
     for name in disks() {
         let file = image(name);
         config = config
