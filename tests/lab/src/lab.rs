@@ -164,15 +164,13 @@ impl LabConfig {
         argv
     }
 
-    fn machine(&self) -> impl Iterator<Item = String> {
-        let (accel, cpu) = match self.accel.resolve(&self.artifacts.qemu) {
-            Accel::Kvm => ("kvm".to_owned(), "host"),
-            // One thread: with one for each processor, machines corrupt their
-            // memory now and then, as long as they carry guests.
-            _ => (
-                format!("tcg,thread=single,clock-divisor={}", self.artifacts.pace),
-                "max,+svm,+npt",
-            ),
+    fn machine(&self) -> Vec<String> {
+        // One thread: with one for each processor, machines corrupt their
+        // memory now and then, as long as they carry guests.
+        let emulated = format!("tcg,thread=single,clock-divisor={}", self.artifacts.pace);
+        let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
+            Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            _ => ["-accel", &emulated, "-cpu", "max,+svm,+npt"],
         };
         let common = [
             "-M",
@@ -189,14 +187,10 @@ impl LabConfig {
         };
         common
             .into_iter()
+            .chain(accel)
             .chain(clock.iter().copied())
             .map(str::to_owned)
-            .chain([
-                "-accel".to_owned(),
-                accel,
-                "-cpu".to_owned(),
-                cpu.to_owned(),
-            ])
+            .collect()
     }
 
     fn command_line(&self) -> String {

@@ -264,11 +264,8 @@ impl Site {
         guest.cgroup("hog", &[("memory.swap.max", "0")])?;
         let memory = Memory::now(guest)?;
         let left = memory.kib("MemTotal")? * FREE / 100;
-        fill(
-            guest,
-            "hog",
-            memory.kib("MemFree")?.saturating_sub(left) >> 10,
-        )?;
+        let taken = memory.kib("MemFree")?.saturating_sub(left);
+        fill(guest, "hog", taken >> 10)?;
         enough()?;
         let mut course = vec![self.held_mib(guest)?];
         while course[course.len() - 1].iter().sum::<f64>() > left_mib as f64 {
