@@ -13,19 +13,22 @@ use crate::{
     work::{self, Load, some_calls},
 };
 
-/// Either module is loaded and unloaded fifty times, the other one being busy.
+/// Either module is loaded and unloaded again and again, the other one being busy.
 pub(crate) const MODULES: Scenario = Scenario {
     name: "modules",
-    about: "both modules come and go 50 times under load and leave nothing behind",
+    about: "both modules come and go under load and leave nothing behind",
     quick: false,
     run,
 };
 
 const ROUNDS: u32 = 50;
+/// In the short form.
+const FEW_ROUNDS: u32 = 10;
 /// Capacity of the tier: less than the load wants.
 const CAPACITY_MIB: u64 = 24;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let rounds = if context.quick() { FEW_ROUNDS } else { ROUNDS };
     let lab = context.lab()?;
     let stage = Stage { lab };
     let disk = stage.disk("data", work::files())?;
@@ -41,7 +44,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::attach(&guest)?;
     let load = Load::start(&guest)?;
     let mut dice = Dice::new(1);
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let what = |module: &str| format!("round {round}, {module}");
         some_calls(&guest, &mut dice).with_context(|| what("before"))?;
         guest.unload_module(GUEST).with_context(|| what(GUEST))?;

@@ -63,7 +63,7 @@ const SERVICES: [Service; 3] = [
 ];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    let (equal, promised, seconds) = measure(&Stage::set(context, CAPACITY_MIB)?)?;
+    let (equal, promised, intervals) = measure(&Stage::set(context, CAPACITY_MIB)?)?;
     context.say(format!("hit ratios under equal weights: {equal:.2?}"));
     context.say(format!("with policyd: {promised:.2?}"));
     let goals = || SERVICES.iter().map(|service| service.hit_ratio);
@@ -75,7 +75,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = vec![Target::at_most(
         "sla: intervals from the file to all targets met",
         10.0,
-        seconds / INTERVAL_S as f64,
+        intervals,
         "",
     )];
     for (service, ratio) in SERVICES.iter().zip(&promised) {
@@ -87,8 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Hit ratios under equal weights, those with targets, and the seconds it took
-/// to meet these.
+/// Hit ratios under equal weights, those with targets, and the intervals it took to meet these.
 fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
     // A batch of the default size is a large part of a tier this small.
     ddctl::run(stage.host(), "set-capacity --batch 128K")?;
@@ -113,7 +112,7 @@ fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
     policyd.kill(SIGHUP)?;
     let change = Instant::now();
     met(&guest).with_context(|| policyd.output().unwrap_or_default())?;
-    let seconds = change.elapsed().as_secs_f64();
+    let intervals = change.elapsed().as_secs_f64() / guest.at_its_pace(INTERVAL_S as f64);
     let promised = hit_ratios(&guest)?;
     for load in &mut loads {
         let alive = load.poll()?.is_none();
@@ -121,7 +120,7 @@ fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
     }
     drop((loads, policyd));
     books::balance(stage.host())?;
-    Ok((equal, promised, seconds))
+    Ok((equal, promised, intervals))
 }
 
 impl Service {
