@@ -5,6 +5,7 @@
 //! seen (invariants 10 to 12).
 
 use anyhow::{Context as _, Result};
+use ddhelper::FREEZING;
 use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, wait};
 use serde_json::json;
 
@@ -139,9 +140,13 @@ fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
     let swap = format!("/dev/dd/{SWAP}");
     guest.exec_ok(["mkswap", &swap])?;
     guest.exec_ok(["swapon", &swap])?;
-    // The kernel gives up when a process waits for a frozen filesystem just then.
-    let sleep = "echo shutdown > /sys/power/disk
-        until echo disk > /sys/power/state; do sleep 0.2; done";
+    // An image as small as can be, for it must fit into what is left of memory; the kernel may
+    // give up nevertheless, when there is too little just then.
+    let sleep = format!(
+        "echo shutdown > /sys/power/disk
+        echo 0 > /sys/power/image_size
+        until flock {FREEZING} sh -c 'echo disk > /sys/power/state'; do sleep 0.2; done"
+    );
     let _falling_asleep = guest.spawn(&Command::shell(sleep))?;
     guest.wait()?;
     let config = config("three").kernel_arg(format!("dd.resume={SWAP}"));

@@ -29,6 +29,8 @@ const INTERVAL_S: u64 = 3;
 const LOOKS: u32 = 3;
 /// Pages that come back over which a figure is judged.
 const JUDGED: u64 = 20_000;
+/// Parts of them, each of which may take as long as anything awaited.
+const PARTS: u64 = 10;
 const SIGHUP: i32 = 1;
 
 /// A container: what it reads, and how much of what comes back it shall find at
@@ -183,15 +185,21 @@ fn met(guest: &Guest) -> Result<()> {
 /// the next so many pages of each.
 fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
     let before = Counted::now(guest)?;
-    wait::until("enough pages came back", || {
-        let now = Counted::now(guest)?;
-        let pairs = || now.iter().zip(&before);
-        let enough = |(now, before): (&Counted, &Counted)| now.back - before.back >= JUDGED;
-        let ratio = |(now, before): (&Counted, &Counted)| {
-            (now.given - before.given) as f64 / (now.back - before.back) as f64
-        };
-        Ok(pairs().all(enough).then(|| pairs().map(ratio).collect()))
-    })
+    let mut ratios = Vec::new();
+    for part in 1..=PARTS {
+        ratios = wait::until("more pages came back", || {
+            let now = Counted::now(guest)?;
+            let pairs = || now.iter().zip(&before);
+            let enough = |(now, before): (&Counted, &Counted)| {
+                now.back - before.back >= JUDGED * part / PARTS
+            };
+            let ratio = |(now, before): (&Counted, &Counted)| {
+                (now.given - before.given) as f64 / (now.back - before.back) as f64
+            };
+            Ok(pairs().all(enough).then(|| pairs().map(ratio).collect()))
+        })?;
+    }
+    Ok(ratios)
 }
 
 /// What a service counted so far, in pages.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use ddhelper::churn::Dice;
+use ddhelper::{FREEZING, churn::Dice};
 use rustix::{
     fs::{FlockOperation, flock},
     mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount},
@@ -53,6 +53,7 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
         ..
     } = arguments;
     let gate = File::open(arguments.models.join("gate"))?;
+    let freezing = File::create(FREEZING)?;
     loop {
         // A pace, so that there is something to disturb.
         thread::sleep(Duration::from_millis(dice.within(20, 400)));
@@ -66,10 +67,12 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
             }
             88..92 => fs::write("/proc/sys/vm/drop_caches", dice.within(1, 3).to_string())?,
             92..94 => {
+                flock(&freezing, FlockOperation::LockExclusive)?;
                 for verb in ["-f", "-u"] {
                     let done = Command::new("fsfreeze").arg(verb).arg(place).status()?;
                     ensure!(done.success(), "fsfreeze {verb}: {done}");
                 }
+                flock(&freezing, FlockOperation::Unlock)?;
             }
             94..97 => {
                 let flags = match dice.chance(50) {

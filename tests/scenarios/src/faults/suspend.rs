@@ -3,6 +3,7 @@
 //! Machines that are suspended to memory until their clock wakes them.
 
 use anyhow::{Result, ensure};
+use ddhelper::FREEZING;
 use ddlab::{Command, Machine, wait};
 
 use crate::ddctl;
@@ -25,8 +26,8 @@ pub(super) fn to_memory(machine: &Machine, guest: &Machine) -> Result<()> {
     };
     let (sessions, before) = (ddctl::counters(guest)?.sessions, sleeps()?);
     wait::until("it slept", || {
-        // The kernel gives up when a process waits for a frozen filesystem just then.
-        let done = machine.run(&Command::shell(SUSPEND))?;
+        // An alarm may come before it sleeps.
+        let done = machine.run(&Command::new(["flock", FREEZING, "sh", "-c", SUSPEND]))?;
         Ok(done.exit.success().then_some(()))
     })?;
     ensure!(sleeps()? > before, "it did not sleep");
