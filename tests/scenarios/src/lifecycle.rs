@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, Result};
 use ddhelper::FREEZING;
-use ddlab::{Command, Context, Guest, GuestConfig, Scenario, Target, wait};
+use ddlab::{Command, Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
 use serde_json::json;
 
 use crate::{
@@ -41,8 +41,10 @@ fn image(disk: &str) -> String {
     format!("/run/dd/{disk}.qcow2")
 }
 
-fn config(name: &str) -> GuestConfig {
-    let mut config = GuestConfig::new(name).vcpus(2).memory_mib(768);
+fn config(host: &Machine, name: &str) -> GuestConfig {
+    // Half of it must hold the image it hibernates with; a kernel that checks itself has much in there.
+    let memory_mib = if host.checks_itself() { 1024 } else { 384 };
+    let mut config = GuestConfig::new(name).vcpus(2).memory_mib(memory_mib);
     for name in disks() {
         let file = image(name);
         config = config
@@ -63,7 +65,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for disk in disks() {
         vmm::make_image(stage.host(), &image(disk), 384 << 20)?;
     }
-    let guest = stage.guest(&config("one"))?;
+    let guest = stage.guest(&config(stage.host(), "one"))?;
     let storm = Storm::start(&guest, &FEW, u64::MAX)?;
     let vmm = Vmm::new(stage.host(), &guest);
     for round in 1..=rounds {
@@ -120,7 +122,7 @@ fn roll_back(vmm: &Vmm<'_>, guest: &Guest, round: u32) -> Result<()> {
 /// Moves the running guest to another VMM.
 fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
     let socket = "/run/dd/migration";
-    let config = config("two")
+    let config = config(stage.host(), "two")
         .vmm_arg("-incoming")
         .vmm_arg(format!("unix:{socket}"));
     std::thread::scope(|scope| {
@@ -149,6 +151,6 @@ fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
     );
     let _falling_asleep = guest.spawn(&Command::shell(sleep))?;
     guest.wait()?;
-    let config = config("three").kernel_arg(format!("dd.resume={SWAP}"));
+    let config = config(stage.host(), "three").kernel_arg(format!("dd.resume={SWAP}"));
     stage.lab.start_guest(&config)
 }
