@@ -8,6 +8,6 @@
 
 pub mod churn;
 
-/// A machine's file, locked by whoever freezes a filesystem or puts the machine to sleep: its kernel
-/// freezes filesystems then too, and warns when it finds one frozen.
+/// A machine's file, locked by whoever freezes a filesystem or puts the machine to sleep: its
+/// kernel freezes filesystems then too, and warns when it finds one frozen.
 pub const FREEZING: &str = "/run/freezing";

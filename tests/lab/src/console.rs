@@ -77,8 +77,11 @@ pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
 /// modules have a part in it if one of the accesses is theirs, or if all of them are done for them:
 /// nobody else is at their data. A kernel races with itself in what one task does for them, too.
 fn foreign_race(lines: &[&str]) -> bool {
-    let report = lines.iter().take_while(|line| !line.contains("======"));
-    let report: Vec<&str> = report.copied().collect();
+    if !lines[0].contains("BUG: KCSAN: ") {
+        return false;
+    }
+    let report = lines.iter().copied();
+    let report: Vec<&str> = report.take_while(|line| !line.contains("======")).collect();
     let accesses: Vec<&[&str]> = report
         .split(|line| !line.trim_end().contains("] "))
         .filter_map(|part| match part.split_first() {
@@ -87,11 +90,11 @@ fn foreign_race(lines: &[&str]) -> bool {
         })
         .collect();
     let ours = |frame: &&str| frame.contains(OURS);
-    lines[0].contains("BUG: KCSAN: ")
-        && !accesses
-            .iter()
-            .any(|frames| frames.first().is_some_and(ours))
-        && !accesses.iter().all(|frames| frames.iter().any(ours))
+    let our_access = accesses
+        .iter()
+        .any(|frames| frames.first().is_some_and(ours));
+    let all_for_us = accesses.iter().all(|frames| frames.iter().any(ours));
+    !our_access && !all_for_us
 }
 
 /// Whether a kernel's taint mask has more than our modules' own flags.

@@ -42,7 +42,8 @@ fn image(disk: &str) -> String {
 }
 
 fn config(host: &Machine, name: &str) -> GuestConfig {
-    // Half of it must hold the image it hibernates with; a kernel that checks itself has much in there.
+    // Half of it must hold the image it hibernates with, in which a kernel that checks itself
+    // has much.
     let memory_mib = if host.checks_itself() { 1024 } else { 384 };
     let mut config = GuestConfig::new(name).vcpus(2).memory_mib(memory_mib);
     for name in disks() {

@@ -185,21 +185,21 @@ fn met(guest: &Guest) -> Result<()> {
 /// the next so many pages of each.
 fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
     let before = Counted::now(guest)?;
-    let mut ratios = Vec::new();
-    for part in 1..=PARTS {
-        ratios = wait::until("more pages came back", || {
+    let came_back = |pages: u64| {
+        wait::until("enough pages came back", || {
             let now = Counted::now(guest)?;
-            let pairs = || now.iter().zip(&before);
-            let enough = |(now, before): (&Counted, &Counted)| {
-                now.back - before.back >= JUDGED * part / PARTS
-            };
-            let ratio = |(now, before): (&Counted, &Counted)| {
-                (now.given - before.given) as f64 / (now.back - before.back) as f64
-            };
-            Ok(pairs().all(enough).then(|| pairs().map(ratio).collect()))
-        })?;
+            let enough = |(now, before): (&Counted, &Counted)| now.back - before.back >= pages;
+            Ok(now.iter().zip(&before).all(enough).then_some(now))
+        })
+    };
+    for part in 1..PARTS {
+        came_back(JUDGED * part / PARTS)?;
     }
-    Ok(ratios)
+    let now = came_back(JUDGED)?;
+    let ratio = |(now, before): (&Counted, &Counted)| {
+        (now.given - before.given) as f64 / (now.back - before.back) as f64
+    };
+    Ok(now.iter().zip(&before).map(ratio).collect())
 }
 
 /// What a service counted so far, in pages.
