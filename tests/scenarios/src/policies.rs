@@ -96,21 +96,23 @@ fn go_round(
     guest: &Guest,
     meter: &Meter<'_>,
     policy: &str,
-    (first, then): (u64, u64),
+    (first, then): (usize, usize),
 ) -> Result<Round> {
     choose(guest, policy)?;
-    let pass = || read(guest, "loop", 0, LOOP);
-    (0..first).try_for_each(|_| pass())?;
-    let measured = meter.measure(|| (0..then).try_for_each(|_| pass()))?;
-    let GuestCounters {
-        get_asked,
-        get_hits,
-        ..
-    } = measured.counters;
-    let of_all = |some| percent(some, then * pages(LOOP));
+    let pass = |_| {
+        let measured = meter.measure(|| read(guest, "loop", 0, LOOP))?;
+        Ok(measured.counters)
+    };
+    let passes: Vec<_> = (0..first + then).map(pass).collect::<Result<_>>()?;
+    let hits: Vec<_> = passes.iter().map(|pass| pass.get_hits).collect();
+    eprintln!("    policies: hits of a loop by pass, {policy}: {hits:?}");
+    let sum = |of: fn(&GuestCounters) -> u64| {
+        let sum: u64 = passes[first..].iter().map(of).sum();
+        percent(sum, then as u64 * pages(LOOP))
+    };
     Ok(Round {
-        hits: of_all(get_hits),
-        vain: of_all(get_asked - get_hits),
+        hits: sum(|pass| pass.get_hits),
+        vain: sum(|pass| pass.get_asked - pass.get_hits),
     })
 }
 
@@ -126,13 +128,16 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let fifo = go_round(guest, meter, "fifo", (2, 2))?;
     let curve = ddctl::curve(guest, READER)?;
     let mru = go_round(guest, meter, "mru", (2, 2))?;
-    let adaptive = go_round(guest, meter, "adaptive", (5, 2))?;
+    // As it sees the pages again they rise a class, three times, and each time all replace all.
+    // Later, what is on its way while the pool fills up makes passes uneven.
+    let adaptive = go_round(guest, meter, "adaptive", (7, 6))?;
     let half = percent(SHARE_MIB << 20, LOOP) / 2.0;
     let hits = |policy: &str| format!("policies: reads of a loop from the host with {policy}");
     let most = curve.last().map_or(0, |point| point.hits);
     let steep = curve.iter().find(|point| 2 * point.hits >= most);
     Ok(vec![
-        Target::at_most(hits("fifo"), 2.0, fifo.hits, "%"),
+        // What the guest itself kept for most of a round is put shortly before it is read.
+        Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
         // All of it was put, and all of it was evicted before it was read again.
         Target::at_most(
             "policies: reads of a loop that ask in vain for what was evicted",

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Links between our documents lead somewhere.
+//! Links between our documents lead somewhere, and documents that are named are there.
 
 use std::path::Path;
 
 use super::Source;
 
 pub(super) fn check(sources: &[Source], top: &Path) -> Vec<String> {
+    [dead_links(sources, top), missing_documents(sources)].concat()
+}
+
+fn dead_links(sources: &[Source], top: &Path) -> Vec<String> {
     sources
         .iter()
         .filter(|source| source.path.ends_with(".md"))
@@ -17,6 +21,24 @@ pub(super) fn check(sources: &[Source], top: &Path) -> Vec<String> {
                 .map(|link| format!("{}: the link to {link} leads nowhere", source.path))
         })
         .collect()
+}
+
+/// Paths from the top, in prose, code and comments alike; this file makes some up.
+fn missing_documents(sources: &[Source]) -> Vec<String> {
+    sources
+        .iter()
+        .filter(|source| !file!().ends_with(&source.path))
+        .flat_map(|source| {
+            documents(&source.text)
+                .filter(|path| !sources.iter().any(|document| document.path == *path))
+                .map(|path| format!("{} names {path}, which is not there", source.path))
+        })
+        .collect()
+}
+
+fn documents(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || "./_-".contains(c)))
+        .filter(|word| word.starts_with("docs/") && word.ends_with(".md"))
 }
 
 fn is_internal(link: &str) -> bool {
@@ -115,6 +137,12 @@ mod tests {
     fn dead_links_are_found() {
         assert_eq!(broken("[c](c.md), [b](../b.md)"), 2);
         assert_eq!(broken("[b](b.md#elsewhere) [here](#there)"), 2);
+    }
+
+    #[test]
+    fn named_documents_are_there() {
+        assert_eq!(broken("as `docs/b.md` says (docs/a.md)."), 0);
+        assert_eq!(broken("as `docs/c.md` says,\n```\ncat docs/d.md\n```\n"), 2);
     }
 
     #[test]
