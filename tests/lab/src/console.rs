@@ -57,6 +57,15 @@ static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
 
 /// What the names of our modules begin with.
 const OURS: &str = "[doubledecker_";
+/// Those of our functions that call what our hooks replace: what is beneath them, the kernel would
+/// have done without us.
+const ORIGINALS: [&str; 5] = [
+    " dd_invalidate+",
+    " dd_ra_original+",
+    " dd_read_original+",
+    " dd_shutdown+",
+    " dd_truncate+",
+];
 /// Flags of `Tainted:` which out-of-tree, unsigned modules set.
 const OWN_TAINT: u64 = (1 << 12) | (1 << 13);
 
@@ -74,8 +83,9 @@ pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
 }
 
 /// Whether these lines begin with a report on a data race of the kernel's own: it has some. Our
-/// modules have a part in it if one of the accesses is theirs, or if all of them are done for them:
-/// nobody else is at their data. A kernel races with itself in what one task does for them, too.
+/// modules have a part in it if one of the accesses is theirs, or if all of them are done for them,
+/// by what they call of their own accord: nobody else is at their data. A kernel races with itself
+/// in what one task does for them, too.
 fn foreign_race(lines: &[&str]) -> bool {
     if !lines[0].contains("BUG: KCSAN: ") {
         return false;
@@ -93,7 +103,11 @@ fn foreign_race(lines: &[&str]) -> bool {
     let our_access = accesses
         .iter()
         .any(|frames| frames.first().is_some_and(ours));
-    let all_for_us = accesses.iter().all(|frames| frames.iter().any(ours));
+    let by_itself = |frame: &&str| ORIGINALS.iter().any(|original| frame.contains(original));
+    let all_for_us = accesses.iter().all(|frames| {
+        let nearest = frames.iter().find(|frame| ours(frame));
+        nearest.is_some_and(|frame| !by_itself(frame))
+    });
     !our_access && !all_for_us
 }
 
@@ -169,6 +183,7 @@ mod tests {
     fn data_races_count_that_are_ours() {
         const OURS: &str = "f+0x1/0x2 [doubledecker_host]";
         const OTHERS: &str = "g+0x1/0x2 [xfs]";
+        const ORIGINAL: &str = " dd_truncate+0x1/0x2 [doubledecker_guest]";
         let report = |accesses: &[[&str; 2]]| {
             let access = |[inner, outer]: &[&str; 2]| {
                 format!(
@@ -186,11 +201,15 @@ mod tests {
         let beneath_us = [[OTHERS, OURS], [OTHERS, OTHERS]];
         let our_access = [[OTHERS, OTHERS], [OURS, OTHERS]];
         let our_data = [[OTHERS, OURS], [OTHERS, OURS]];
+        let as_without_us = [[OTHERS, ORIGINAL], [OTHERS, OURS]];
+        let in_a_hook = [[ORIGINAL, OTHERS], [OTHERS, OTHERS]];
         let unknown_other = [[OTHERS, OURS]];
         let count = |accesses: &[[&str; 2]]| complaints(&report(accesses), &[]).len();
         assert_eq!(count(&foreign), 0);
         assert_eq!(count(&beneath_us), 0);
+        assert_eq!(count(&as_without_us), 0);
         assert_eq!(count(&our_access), 1);
+        assert_eq!(count(&in_a_hook), 1);
         assert_eq!(count(&our_data), 1);
         assert_eq!(count(&unknown_other), 1);
         assert_eq!(
