@@ -127,7 +127,7 @@ struct Round {
 fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let fifo = go_round(guest, meter, "fifo", (2, 2))?;
     let curve = ddctl::curve(guest, READER)?;
-    let mru = go_round(guest, meter, "mru", (2, 2))?;
+    let mru = go_round(guest, meter, "mru", (4, 4))?;
     // As it sees the pages again they rise a class, three times, and each time all replace all.
     // Later, what is on its way while the pool fills up makes passes uneven.
     let adaptive = go_round(guest, meter, "adaptive", (7, 6))?;
