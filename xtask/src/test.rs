@@ -76,13 +76,6 @@ struct Test {
     seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How often it began anew because the emulator lost a machine.
-    #[serde(skip_serializing_if = "is_zero")]
-    vanished: usize,
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// A test there is.
@@ -129,7 +122,6 @@ impl Outcome {
             passed: false,
             seconds: None,
             error: Some(error.to_owned()),
-            vanished: 0,
         });
     }
 

@@ -95,9 +95,8 @@ impl Emulator for Process {
         cpu::time(self.pid.as_raw_nonzero().get())
     }
 
-    fn end(&self) -> Option<(String, bool)> {
-        self.exit()
-            .map(|status| (status.to_string(), status.success()))
+    fn end(&self) -> Option<String> {
+        self.exit().map(|status| status.to_string())
     }
 }
 

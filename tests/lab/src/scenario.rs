@@ -19,12 +19,8 @@ use crate::{
     lab::{Lab, LabConfig},
     machine::{HOST_MODULE, Machine},
     report::Target,
-    vitals::{Patience, Vanished},
+    vitals::Patience,
 };
-
-/// How often a scenario may begin anew: a fault of ours that looks like the
-/// emulator's would come again.
-const MOST_VANISHED: usize = 2;
 
 /// A whole Debian starts dozens of programs before its agent runs.
 const DEBIAN_PATIENCE: Patience = Patience {
@@ -57,8 +53,6 @@ pub struct Verdict {
     pub took: Duration,
     /// Where its logs are, when it failed.
     pub logs: Option<PathBuf>,
-    /// Machines that the emulator lost; the scenario began anew each time.
-    pub vanished: usize,
 }
 
 /// What scenarios run on. The lab boots when it is first asked for and is
@@ -187,48 +181,9 @@ impl Context {
         eprintln!("    {}: {}", self.scenario, text.as_ref());
     }
 
-    /// Runs a scenario, judges the consoles and tidies up. Under emulation it
-    /// begins anew, a few times at most, when a machine vanished without a word.
+    /// Runs a scenario, judges the consoles and tidies up.
     pub fn run(&mut self, scenario: &Scenario) -> Verdict {
         let start = Instant::now();
-        let mut vanished = 0;
-        loop {
-            let (targets, error, logs) = self.attempt(scenario);
-            let lost = error
-                .as_ref()
-                .is_some_and(|error| self.is_emulators_fault(error));
-            if !lost || vanished == MOST_VANISHED {
-                return Verdict {
-                    targets,
-                    error,
-                    took: start.elapsed(),
-                    logs,
-                    vanished,
-                };
-            }
-            vanished += 1;
-            self.say("a machine vanished without a word, the emulator lost it; once more");
-        }
-    }
-
-    /// Runs another scenario, in its short form and with modules that break an
-    /// invariant on purpose; says why it failed, if it did.
-    pub fn provoke(&mut self, scenario: &Scenario, mutation: &'static str) -> Option<Error> {
-        let (outer, quick) = (self.scenario, self.quick);
-        (self.mutation, self.quick) = (Some(mutation), true);
-        let verdict = self.run(scenario);
-        (self.mutation, self.quick) = (None, quick);
-        self.scenario = outer;
-        verdict.error
-    }
-
-    fn is_emulators_fault(&self, error: &Error) -> bool {
-        self.accel.resolve(&self.artifacts.qemu) == Accel::Tcg
-            && error.chain().any(|cause| cause.is::<Vanished>())
-    }
-
-    /// One go: its figures, why it failed, and where its logs are if it did.
-    fn attempt(&mut self, scenario: &Scenario) -> (Vec<Target>, Option<Error>, Option<PathBuf>) {
         self.scenario = scenario.name;
         self.allowed.clear();
         if let Some(lab) = &self.lab {
@@ -251,7 +206,23 @@ impl Context {
         if error.is_some() {
             self.end_lab();
         }
-        (targets, error, logs)
+        Verdict {
+            targets,
+            error,
+            took: start.elapsed(),
+            logs,
+        }
+    }
+
+    /// Runs another scenario, in its short form and with modules that break an
+    /// invariant on purpose; says why it failed, if it did.
+    pub fn provoke(&mut self, scenario: &Scenario, mutation: &'static str) -> Option<Error> {
+        let (outer, quick) = (self.scenario, self.quick);
+        (self.mutation, self.quick) = (Some(mutation), true);
+        let verdict = self.run(scenario);
+        (self.mutation, self.quick) = (None, quick);
+        self.scenario = outer;
+        verdict.error
     }
 
     fn boot(&mut self, config: LabConfig) -> Result<()> {

@@ -32,7 +32,6 @@ use ddagent::protocol::Exit;
 use regex::Regex;
 
 pub use self::pulse::Patience;
-pub(crate) use self::trouble::Vanished;
 use self::{pulse::Pulse, trouble::Trouble, watch::Watch};
 use crate::console;
 
@@ -50,8 +49,8 @@ const EXCERPT: usize = 50;
 pub(crate) trait Emulator: fmt::Debug + Send + Sync {
     /// Processor time used so far.
     fn work(&self) -> Duration;
-    /// How it ended, and whether as if all were well; none while it runs.
-    fn end(&self) -> Option<(String, bool)>;
+    /// How it ended; none while it runs.
+    fn end(&self) -> Option<String>;
 }
 
 /// Signs of all machines of a lab. Machines are named by their VM, L1 by none.
@@ -200,12 +199,7 @@ impl Vitals {
             Trouble::Unwell { at, .. } => ("from", console::from(&log, *at, EXCERPT)),
             _ => ("the end of", console::tail(&log, EXCERPT)),
         };
-        let text = format!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
-        let silent = console::complaints(&log, &[]).is_empty();
-        match trouble {
-            Trouble::Ended { success: true, .. } if silent => bail!(Vanished(text)),
-            _ => bail!(text),
-        }
+        bail!("{name} {trouble}\n{place} {}:\n{excerpt}", path.display());
     }
 
     fn trouble(&self, vm: Option<&str>, log: &str) -> Option<Trouble> {
@@ -227,15 +221,13 @@ impl Vitals {
         }
         let end = match vm {
             None => match self.emulator.upgrade() {
-                Some(emulator) => emulator
-                    .end()
-                    .map(|(how, success)| (self.with_last_words(how), success)),
-                None => Some(("the lab is gone".to_owned(), false)),
+                Some(emulator) => emulator.end().map(|how| self.with_last_words(how)),
+                None => Some("the lab is gone".to_owned()),
             },
-            Some(_) => sign.exit.map(|exit| (exit.to_string(), exit.success())),
+            Some(_) => sign.exit.map(|exit| exit.to_string()),
         };
         match end {
-            Some((how, success)) => Some(Trouble::Ended { how, success }),
+            Some(how) => Some(Trouble::Ended(how)),
             None => sign.pulse.stuck(now, patience).map(Trouble::Stuck),
         }
     }

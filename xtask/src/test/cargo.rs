@@ -241,7 +241,6 @@ fn take(
             passed: test.error.is_none(),
             seconds: None,
             error: test.error,
-            vanished: 0,
         }));
     Ok(())
 }

@@ -137,7 +137,6 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
             passed: verdict.error.is_none(),
             seconds: Some(verdict.took.as_secs_f64()),
             error: verdict.error.as_ref().map(|error| format!("{error:#}")),
-            vanished: verdict.vanished,
         });
         outcome.targets.extend(verdict.targets);
     }
