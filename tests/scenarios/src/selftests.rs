@@ -2,7 +2,7 @@
 
 //! The kernel's own tests of what we hook end the same with our modules and without.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Context, Guest, GuestConfig, Machine, SELFTESTS, Scenario, Target, Throttle};
@@ -28,6 +28,8 @@ const IN_GUEST: [&str; 3] = ["cachestat", "cgroup", "mm"];
 /// Longest a test may take, in seconds; it is ended then. Tests that ended in another way run
 /// again in both, for some do so by themselves, and may take longer, for some were late.
 const LONGEST_S: [u64; 3] = [40, 80, 160];
+/// How many of a test's last lines are kept.
+const LAST_WORDS: usize = 12;
 /// Files of tests are here.
 const WORK_DIR: &str = "/mnt";
 /// What tests provoke: containers without memory, and programs that die of signals.
@@ -51,11 +53,14 @@ enum End {
     Ended,
 }
 
+/// How a test ended, each way with the last words it had when it first ended so.
+type Ways = BTreeMap<End, String>;
+
 /// How a test ended without our modules, and with them.
 #[derive(Debug, Default, Serialize)]
 struct Ends {
-    without: BTreeSet<End>,
-    with: BTreeSet<End>,
+    without: Ways,
+    with: Ways,
 }
 
 /// Tests by their names.
@@ -84,7 +89,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         let ended = |end| {
             tests
                 .values()
-                .filter(|ends| ends.with.contains(&end))
+                .filter(|ends| ends.with.contains_key(&end))
                 .count()
         };
         context.say(format!(
@@ -147,11 +152,11 @@ fn compare(
     let mut tests = list(machine, collections)?;
     for longest in LONGEST_S {
         for (name, ends) in tests.iter_mut().filter(|(_, ends)| ends.differ()) {
-            ends.without.insert(end(machine, name, longest)?);
+            try_once(machine, name, longest, &mut ends.without)?;
         }
         switch(true)?;
         for (name, ends) in tests.iter_mut().filter(|(_, ends)| ends.differ()) {
-            ends.with.insert(end(machine, name, longest)?);
+            try_once(machine, name, longest, &mut ends.with)?;
         }
         switch(false)?;
     }
@@ -172,23 +177,31 @@ fn list(machine: &Machine, collections: &[&str]) -> Result<Tests> {
 impl Ends {
     /// Whether it never ended in one way in both.
     fn differ(&self) -> bool {
-        self.without.is_disjoint(&self.with)
+        !self.without.keys().any(|end| self.with.contains_key(end))
     }
 }
 
 /// Runs a test for so many seconds at most.
-fn end(machine: &Machine, name: &str, longest: u64) -> Result<End> {
+fn try_once(machine: &Machine, name: &str, longest: u64, ways: &mut Ways) -> Result<()> {
     let program = format!("/opt/dd/{SELFTESTS}/{name}");
     let limit = longest.to_string();
     let argv = ["timeout", "--kill-after=5", &limit, &program];
     let ran = machine.run(&Command::new(argv).cwd(WORK_DIR))?;
     // kselftest.h says what 4 means, timeout(1) the others.
-    Ok(match ran.exit.code {
+    let end = match ran.exit.code {
         Some(0) => End::Passed,
         Some(4) => End::Skipped,
         Some(124 | 137) => End::Ended,
         _ => End::Failed,
-    })
+    };
+    ways.entry(end).or_insert_with(|| last_words(&ran.text()));
+    Ok(())
+}
+
+/// The last lines of what was said.
+fn last_words(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().rev().take(LAST_WORDS).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -197,9 +210,10 @@ mod tests {
 
     #[test]
     fn tests_agree_that_ended_alike_once() {
-        let ends = |without: &[End], with: &[End]| Ends {
-            without: without.iter().copied().collect(),
-            with: with.iter().copied().collect(),
+        let ways = |ends: &[End]| ends.iter().map(|end| (*end, String::new())).collect();
+        let ends = |without, with| Ends {
+            without: ways(without),
+            with: ways(with),
         };
         assert!(ends(&[], &[]).differ());
         assert!(ends(&[End::Passed], &[End::Failed]).differ());
