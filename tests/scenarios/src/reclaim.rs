@@ -95,7 +95,7 @@ const NEAR_EMPTY_MIB: f64 = 40.0;
 /// kernel alone takes the programs' cache too, so that each step takes long.
 const STEP_MIB: u64 = 8;
 const STEP_BY_KERNEL_MIB: u64 = 32;
-/// Percent of memory that is free when the taking begins: more than policyd keeps.
+/// Percent of memory that is there when the taking begins: more than policyd keeps.
 const FREE: u64 = 24;
 /// policyd keeps a fifth of memory, so that the kernel need not act.
 const FILE: &str = "\
@@ -219,16 +219,15 @@ impl Site {
         let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
         let mut policyd = guest.spawn(&daemon)?;
         let enough = || {
-            let mut seen = (0, 0);
+            let mut seen = 0;
             let waited = wait::until("policyd keeps memory free", || {
-                let memory = Memory::now(guest)?;
-                seen = (memory.kib("MemAvailable")?, self.cached(guest)? >> 10);
-                let part = seen.0.saturating_sub(seen.1) * 100 / memory.kib("MemTotal")?;
+                seen = self.there_kib(guest)?;
+                let part = seen * 100 / Memory::now(guest)?.kib("MemTotal")?;
                 Ok((part >= THERE).then_some(()))
             });
             waited.with_context(|| {
                 let (held, said) = (self.held_mib(guest), policyd.output());
-                format!("available, cached in KiB: {seen:?}; held in MiB: {held:.0?}; {said:?}")
+                format!("there are {seen} KiB; held in MiB: {held:.0?}; {said:?}")
             })
         };
         let course = self.shrink(guest, data, (STEP_MIB, self.left_mib), enough)?;
@@ -262,9 +261,8 @@ impl Site {
         }
         // What takes memory gives none back.
         guest.cgroup("hog", &[("memory.swap.max", "0")])?;
-        let memory = Memory::now(guest)?;
-        let left = memory.kib("MemTotal")? * FREE / 100;
-        let taken = memory.kib("MemFree")?.saturating_sub(left);
+        let left = Memory::now(guest)?.kib("MemTotal")? * FREE / 100;
+        let taken = self.there_kib(guest)?.saturating_sub(left);
         fill(guest, "hog", taken >> 10)?;
         enough()?;
         let mut course = vec![self.held_mib(guest)?];
@@ -283,13 +281,15 @@ impl Site {
         self.held.iter().map(of).collect()
     }
 
-    /// Bytes of the containers that cache files; the kernel could take them.
-    fn cached(&self, guest: &Guest) -> Result<u64> {
-        let of = |one: &Container| -> Result<u64> {
+    /// KiB that are there for whoever wants them, but for what the containers cache of files.
+    fn there_kib(&self, guest: &Guest) -> Result<u64> {
+        let cached = |one: &Container| -> Result<u64> {
             let stat = Stat::of(guest, one.name)?;
             Ok(stat.get("file")?.saturating_sub(stat.get("shmem")?))
         };
-        self.held.iter().map(of).sum()
+        let cached: u64 = self.held.iter().map(cached).sum::<Result<_>>()?;
+        let available = Memory::now(guest)?.kib("MemAvailable")?;
+        Ok(available.saturating_sub(cached >> 10))
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const TORTURE: Scenario = Scenario {
     about: "many processes on the same files, every read compared, on ext4 and XFS",
     quick: false,
     run: |context| {
-        let checks = if context.quick() { 1_500 } else { 6_000 };
+        let checks = if context.quick() { 1_500 } else { 9_000 };
         let all: Vec<_> = SITES.iter().collect();
         run(context, &all, checks, [checks, checks / 4])
     },
