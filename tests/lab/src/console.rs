@@ -90,15 +90,7 @@ fn foreign_race(lines: &[&str]) -> bool {
     if !lines[0].contains("BUG: KCSAN: ") {
         return false;
     }
-    let report = lines.iter().copied();
-    let report: Vec<&str> = report.take_while(|line| !line.contains("======")).collect();
-    let accesses: Vec<&[&str]> = report
-        .split(|line| !line.trim_end().contains("] "))
-        .filter_map(|part| match part.split_first() {
-            Some((access, frames)) if access.contains(" to 0x") => Some(frames),
-            _ => None,
-        })
-        .collect();
+    let accesses = accesses(lines);
     let ours = |frame: &&str| frame.contains(OURS);
     let our_access = accesses
         .iter()
@@ -109,6 +101,26 @@ fn foreign_race(lines: &[&str]) -> bool {
         nearest.is_some_and(|frame| !by_itself(frame))
     });
     !our_access && !all_for_us
+}
+
+/// The calls that led to each access of a report on a data race, the innermost first; in an
+/// interrupt those of whom it interrupted are left out. Other messages may come in between.
+fn accesses<'a>(report: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let mut accesses: Vec<Vec<&str>> = Vec::new();
+    let (mut in_interrupt, mut entered) = (false, false);
+    for &line in report.iter().take_while(|line| !line.contains("======")) {
+        if line.contains(" to 0x") {
+            accesses.push(Vec::new());
+            (in_interrupt, entered) = (line.contains(" by interrupt "), false);
+        } else if let Some(frames) = accesses.last_mut()
+            && !entered
+            && line.contains("+0x")
+        {
+            frames.push(line);
+            entered = in_interrupt && line.contains(" asm_");
+        }
+    }
+    accesses
 }
 
 /// Whether a kernel's taint mask has more than our modules' own flags.
@@ -212,6 +224,19 @@ mod tests {
         assert_eq!(count(&in_a_hook), 1);
         assert_eq!(count(&our_data), 1);
         assert_eq!(count(&unknown_other), 1);
+        // What others say meanwhile changes nothing.
+        let between = |accesses| {
+            let said = report(accesses).replace("write to", "x\n[ 1.0] write to");
+            complaints(&said, &[]).len()
+        };
+        assert_eq!(between(&beneath_us), 0);
+        assert_eq!(between(&our_data), 1);
+        let interrupts = |accesses| {
+            let said = report(accesses).replace(" by task 1", " by interrupt");
+            complaints(&said.replace(OTHERS, "asm_i+0x1/0x2"), &[]).len()
+        };
+        assert_eq!(interrupts(&our_data), 0);
+        assert_eq!(interrupts(&our_access), 1);
         assert_eq!(
             complaints("[ 1.0] BUG: KCSAN: data-race, cut off", &[]).len(),
             1
