@@ -99,6 +99,9 @@ struct Record {
 struct Scenario {
     name: String,
     passed: bool,
+    /// Commit of the tree, if the scenario ran alone after the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
 }
 
 /// What is read of `test --json`.
@@ -109,14 +112,15 @@ struct Outcome {
 }
 
 impl Record {
-    /// Takes over what a run found; scenarios it did not run stay as they were while release
-    /// and commit are the same.
-    fn update(&mut self, newer: Self) {
-        if (&self.release, &self.commit) != (&newer.release, &newer.commit) {
+    /// Takes over what a run found. Scenarios that a run of `some` left out stay as they were
+    /// while the release is the same.
+    fn update(&mut self, newer: Self, some: bool) {
+        if !some || self.release != newer.release {
             *self = newer;
             return;
         }
-        for scenario in newer.scenarios {
+        for mut scenario in newer.scenarios {
+            scenario.commit = (self.commit != newer.commit).then(|| newer.commit.clone());
             match self
                 .scenarios
                 .iter_mut()
@@ -126,7 +130,6 @@ impl Record {
                 None => self.scenarios.push(scenario),
             }
         }
-        self.date = newer.date;
     }
 }
 
@@ -147,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let record = examine(*kernel, args)?;
         good &= record.scenarios.iter().all(|scenario| scenario.passed);
         match records.iter_mut().find(|old| old.kernel == record.kernel) {
-            Some(old) => old.update(record),
+            Some(old) => old.update(record, !args.scenarios.is_empty()),
             None => records.push(record),
         }
         // After each kernel: the next one takes long, and may be interrupted.
@@ -209,6 +212,7 @@ mod tests {
                 .map(|&(name, passed)| Scenario {
                     name: name.to_owned(),
                     passed,
+                    commit: None,
                 })
                 .collect(),
         }
@@ -217,15 +221,19 @@ mod tests {
     #[test]
     fn single_scenarios_complete_a_record() {
         let mut old = record("a", &[("boot", true), ("stream", false)]);
-        old.update(record("a", &[("stream", true), ("reboot", true)]));
+        old.update(record("a", &[("stream", true)]), true);
+        old.update(record("b", &[("reboot", true)]), true);
         let passed: Vec<_> = old.scenarios.iter().map(|one| one.passed).collect();
         assert_eq!(passed, [true; 3]);
+        let page = page::markdown(&[old]);
+        assert!(page.contains("| `stream` | passed |"), "{page}");
+        assert!(page.contains("| `reboot` | passed (b) |"), "{page}");
     }
 
     #[test]
-    fn nothing_of_another_tree_stays() {
+    fn nothing_of_before_a_whole_run_stays() {
         let mut old = record("a", &[("boot", true), ("stream", true)]);
-        old.update(record("b", &[("boot", false)]));
+        old.update(record("b", &[("boot", false)]), false);
         assert_eq!(old.scenarios.len(), 1);
         assert!(page::markdown(&[old]).contains("failed"));
     }

@@ -16,7 +16,8 @@ pub(super) fn markdown(records: &[Record]) -> String {
     }
     let mut page = String::from(
         "# Kernels\n\nWritten by `cargo xtask matrix`, which runs the scenarios on each kernel \
-         that is named as\nsupported. An empty field was not run there.\n\n| |",
+         that is named as\nsupported. An empty field was not run there; a commit in a field \
+         is that of a later run of the\nscenario alone.\n\n| |",
     );
     let row = |page: &mut String, field: &dyn Fn(&Record) -> String| {
         for record in records {
@@ -35,10 +36,16 @@ pub(super) fn markdown(records: &[Record]) -> String {
         let _ = write!(page, "| `{name}` |");
         row(&mut page, &|record| {
             let found = record.scenarios.iter().find(|one| one.name == name);
-            match found.map(|scenario| scenario.passed) {
-                Some(true) => "passed".to_owned(),
-                Some(false) => "**failed**".to_owned(),
-                None => String::new(),
+            let Some(scenario) = found else {
+                return String::new();
+            };
+            let verdict = match scenario.passed {
+                true => "passed",
+                false => "**failed**",
+            };
+            match &scenario.commit {
+                Some(commit) => format!("{verdict} ({commit})"),
+                None => verdict.to_owned(),
             }
         });
     }
