@@ -31,6 +31,8 @@ static void dd_folio_changes(struct address_space *mapping, struct folio *folio)
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
 DD_CALLBACK(dd_remove_one)
 {
+	if (dd_mutated("put-sleeps"))
+		msleep(1);
 	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002. */
 	dd_on_folio_removed(DD_ARG(fregs, 0), DD_ARG(fregs, 1) != NULL);
 }
@@ -99,14 +101,16 @@ DD_CALLBACK(dd_dirtied_in_cache)
 static bool dd_only_evicted(struct address_space *mapping)
 {
 	return mapping_exiting(mapping) &&
-	       (mapping->host->i_nlink || dd_mutated("inode-reused"));
+	       (mapping->host->i_nlink || dd_mutated("inode-reused")) &&
+	       !dd_mutated("inode-forgotten");
 }
 
 static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t lend)
 {
 	u64 first = (u64)lstart >> PAGE_SHIFT;
 	u64 last = lend == -1 ? U64_MAX : lend >> PAGE_SHIFT;
-	bool changes = !dd_only_evicted(mapping) && !dd_mutated("truncate-unseen");
+	bool changes = !dd_only_evicted(mapping) && !dd_mutated("truncate-unseen") &&
+		       !(dd_mutated("empty-unseen") && mapping_empty(mapping));
 
 	atomic_inc(&dd_busy);
 	if (changes)

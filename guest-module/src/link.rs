@@ -10,6 +10,7 @@ use crate::counters::count;
 use crate::ffi::{self, Delay};
 use crate::genl::send_event;
 use crate::guest::Guest;
+use crate::mutation::mutated;
 use crate::number::Number;
 use ddabi::answer::HelloAnswer;
 use ddabi::genl::{Attribute, Event, LinkState};
@@ -175,7 +176,9 @@ fn goodbye(guest: &Guest, session: u64) {
 
 /// There is no host for us: no hooks, no costs.
 fn alone(guest: &Guest, was: u32, failure: Failure) {
-    unhook(guest);
+    if !mutated(c"hooks-without-host") {
+        unhook(guest);
+    }
     // Who is short of memory may have some at the next try.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let state = if refused {
@@ -236,6 +239,9 @@ fn keep(guest: &Guest) {
 
 /// Sends one request of flushes; whether there may be more.
 fn flush(guest: &Guest) -> bool {
+    if mutated(c"host-trusted") {
+        guest.flushes.clear();
+    }
     let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
     let Some(session) = guest.link.session() else {
         return false;
@@ -265,6 +271,9 @@ pub(crate) fn leave(guest: &Guest) {
 
 /// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
 pub(crate) fn pause(guest: &Guest, pause: bool) {
+    if mutated(c"hibernates-full") {
+        return;
+    }
     if !pause {
         guest.link.line.resume();
     } else if let Some(session) = guest.link.line.pause() {

@@ -180,7 +180,7 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
             }
         }
         Claim::Ask => in_vain(guest, source.file, &planned),
-        Claim::Miss { .. } if mutated(c"cold-read-asks") && view.is_fresh() && inside > 0 => {
+        Claim::Miss { .. } if asks_for_all() && view.is_fresh() && inside > 0 => {
             planned.ask = inside <= MAX_PAGES;
             planned.pool = pool;
         }
@@ -192,6 +192,11 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         }
     }
     planned
+}
+
+/// Mutations: whether pages whose bit is clear are asked for.
+fn asks_for_all() -> bool {
+    mutated(c"cold-read-asks") || mutated(c"host-trusted")
 }
 
 /// The host may hold pages of the folio that nobody will ask for any more.

@@ -99,7 +99,15 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
     // Without an answer the guest could not know its session.
     let answer = answer.ok_or(Status::NoMemory)?;
     let vm = host.vms.join(guest).map_err(|_| Status::NoMemory)?;
-    let session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
+    let mut session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
+    if mutated(c"vms-mixed") {
+        let vms = host.vms.lock();
+        session = vms
+            .vms()
+            .iter()
+            .find_map(|vm| vm.session())
+            .unwrap_or(session);
+    }
     let body = HelloAnswer {
         session: session.id,
         features: 0,

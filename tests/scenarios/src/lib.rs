@@ -7,6 +7,7 @@
 //! the machines. Whatever it does, the [`books`] must balance afterwards.
 
 mod allocations;
+mod apart;
 mod bad_input;
 mod books;
 mod cgroup;
@@ -56,6 +57,7 @@ pub fn all() -> &'static [Scenario] {
         bad_input::BAD_INPUT,
         policy::POLICY,
         stream::STREAM,
+        apart::APART,
         deaths::DEATHS,
         coherence::COHERENCE,
         torture::TORTURE,

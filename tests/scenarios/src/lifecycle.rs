@@ -4,7 +4,7 @@
 //! and loses its modules and its host, in the middle of a torture: no old page is
 //! seen (invariants 10 to 12).
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use ddhelper::FREEZING;
 use ddlab::{Command, Context, Guest, GuestConfig, Machine, Scenario, Target, wait};
 use serde_json::json;
@@ -93,7 +93,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     attached(&moved)?;
     Storm::some_hits(&moved).context("after a migration")?;
     let awake = hibernate(&stage, moved).context("the guest hibernates")?;
-    attached(&awake)?;
     Storm::some_hits(&awake).context("after hibernation")?;
 
     let storm = storm.moved(&awake);
@@ -139,7 +138,10 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
 }
 
 /// Has the guest write its memory to a disk and switch itself off, and goes on with it.
+/// It has given back all the host kept for it (invariant 13): it wakes up without a session, and is
+/// not told that the one it had is over.
 fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
+    let before = ddctl::counters(&guest)?.stale;
     let swap = format!("/dev/dd/{SWAP}");
     guest.exec_ok(["mkswap", &swap])?;
     guest.exec_ok(["swapon", &swap])?;
@@ -153,5 +155,9 @@ fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
     let _falling_asleep = guest.spawn(&Command::shell(sleep))?;
     guest.wait()?;
     let config = config(stage.host(), "three").kernel_arg(format!("dd.resume={SWAP}"));
-    stage.lab.start_guest(&config)
+    let awake = stage.lab.start_guest(&config)?;
+    attached(&awake)?;
+    let stale = ddctl::counters(&awake)?.stale - before;
+    ensure!(stale == 0, "it slept with a session");
+    Ok(awake)
 }

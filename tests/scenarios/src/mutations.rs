@@ -10,8 +10,8 @@ use ddlab::{Context, Scenario, Target, report};
 use serde::Serialize;
 
 use crate::{
-    bad_input, coherence, deaths, lifecycle, only, policies, reboot, shares, shrinker, stream,
-    torture,
+    apart, bad_input, coherence, deaths, lifecycle, only, policies, reboot, shares, shrinker,
+    small_files, stream, torture,
 };
 
 /// One mutation after the other.
@@ -34,7 +34,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-const MUTATIONS_OF: [Mutation; 22] = [
+const MUTATIONS_OF: [Mutation; 31] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -46,7 +46,14 @@ const MUTATIONS_OF: [Mutation; 22] = [
     mutation("put-overtakes", CONTENT),
     mutation("tail-not-zeroed", CONTENT),
     mutation("miss-taken-for-hit", CONTENT),
+    mutation("empty-unseen", CONTENT),
+    mutation("host-trusted", CONTENT),
     mutation("cold-read-asks", &[stream::STREAM]),
+    mutation("put-unconfirmed", &[apart::APART]),
+    mutation("put-sleeps", &[stream::STREAM]),
+    mutation("inode-forgotten", &[small_files::SMALL_FILES]),
+    mutation("hooks-without-host", &[apart::APART]),
+    mutation("hibernates-full", &[lifecycle::LIFECYCLE]),
     // In the host.
     mutation(
         "rollback-unseen",
@@ -56,6 +63,8 @@ const MUTATIONS_OF: [Mutation; 22] = [
     mutation("writes-what-is-tracked", &[reboot::REBOOT]),
     mutation("get-leaves-pages", &[stream::STREAM]),
     mutation("wrong-owner", &[stream::STREAM]),
+    mutation("vms-mixed", &[apart::APART]),
+    mutation("weights-fixed", &[shares::SHARES]),
     mutation("weights-ignored", &[shares::SHARES]),
     mutation("evicts-without-need", &[stream::STREAM]),
     mutation("evictions-untold", &[policies::POLICIES]),

@@ -125,7 +125,7 @@ fn follow(
         Accel::Tcg => 6.0,
         _ => 2.0,
     };
-    entitled(who, &peers(&ddctl::vms(host)?)?)?;
+    entitled(who, &peers(&ddctl::vms(host)?)?, [60, 40])?;
     wait::until(&format!("the {who} have their shares"), || {
         let off = deviation(&peers(&ddctl::vms(host)?)?);
         Ok((off <= OFF).then_some(()))
@@ -133,6 +133,7 @@ fn follow(
     let [look, long, soon] = [2.0, 6.0, soon].map(|seconds| host.at_its_pace(seconds));
     let before = Curve::record(host, peers, look, || Ok(()))?;
     let after = Curve::record(host, peers, long, change)?;
+    entitled(who, &peers(&ddctl::vms(host)?)?, [30, 70])?;
     let curves = before.table() + "changed\n" + &after.table();
     fs::write(dir.join(format!("{who}.curve")), curves)?;
     let settled = after.seconds_to_settle(OFF);
@@ -156,17 +157,17 @@ fn follow(
     ])
 }
 
-/// Entitlements are as the weights are, to the page.
-fn entitled(who: &str, shares: &[Share]) -> Result<()> {
-    let weights: u64 = shares.iter().map(|share| u64::from(share.weight)).sum();
+/// Weights are what was asked for, and entitlements are as they are, to the page.
+fn entitled(who: &str, shares: &[Share], weights: [u32; 2]) -> Result<()> {
+    let sum: u64 = weights.map(u64::from).iter().sum();
     let pages: u64 = shares.iter().map(|share| share.entitlement).sum();
-    let fair = |share: &Share| {
-        let exact = u128::from(pages) * u128::from(share.weight) / u128::from(weights.max(1));
-        u128::from(share.entitlement).abs_diff(exact) <= 1
+    let fair = |(share, weight): (&Share, u32)| {
+        let exact = pages * u64::from(weight) / sum;
+        share.weight == weight && share.entitlement.abs_diff(exact) <= 1
     };
     ensure!(
-        pages > 0 && shares.iter().all(fair),
-        "the {who} are entitled to something else than their weights say: {shares:?}"
+        pages > 0 && shares.iter().zip(weights).all(fair),
+        "of the {who} with weights {weights:?} these are entitled to something else: {shares:?}"
     );
     Ok(())
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two VMs whose files have the same keys and other content: each finds its own (invariant 21).
+//! One that the host takes nothing from asks for nothing (invariant 3), and without a host
+//! nothing is hooked (invariant 12).
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle, wait};
+
+use crate::{
+    books,
+    counters::GuestCounters,
+    ddctl,
+    stage::{GUEST, HOST, Stage, attached, pages, percent},
+};
+
+/// The VMs one after the other, alone, with a host, with weight 0, and alone again.
+pub(crate) const APART: Scenario = Scenario {
+    name: "apart",
+    about: "two VMs find each its own pages, none that was refused, and hook nothing without a host",
+    quick: true,
+    run,
+};
+
+/// Capacity of the tier: room for both files.
+const CAPACITY_MIB: u64 = 96;
+/// Bytes of each VM's file.
+const LEN: u64 = 32 << 20;
+/// The cgroup that reads.
+const READER: &str = "reader";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let stage = Stage {
+        lab: context.lab()?,
+    };
+    let (one, two) = (
+        Side::start(&stage, "one", 1)?,
+        Side::start(&stage, "two", 2)?,
+    );
+    for side in [&one, &two] {
+        side.guest.load_module(GUEST, &[])?;
+        side.alone().context("before there was a host")?;
+    }
+    stage.load_host(CAPACITY_MIB)?;
+    for side in [&one, &two] {
+        side.attach()?;
+    }
+    one.read()?;
+    two.read()?;
+    let hits = one.read()?.get_hits.min(two.read()?.get_hits);
+
+    ddctl::run(stage.host(), "set-weight two 0")?;
+    // What it had may be asked for once more.
+    two.read()?;
+    let refused = two.read()?;
+    ensure!(
+        refused.put_offered > 0 && refused.put_stored == 0,
+        "a VM of weight 0 has pages taken: {refused:?}"
+    );
+    books::balance(stage.host())?;
+
+    stage.host().unload_module(HOST)?;
+    for side in [&one, &two] {
+        side.alone().context("after the host's module went")?;
+    }
+    Ok(vec![
+        Target::at_least(
+            "apart: pages of either VM's second pass from the host",
+            95.0,
+            percent(hits, pages(LEN)),
+            "%",
+        ),
+        Target::at_most(
+            "apart: pages that were refused and are asked for",
+            0.0,
+            refused.get_asked as f64,
+            "",
+        ),
+    ])
+}
+
+/// A VM with a file.
+struct Side {
+    guest: Guest,
+    file: FileSpec,
+}
+
+impl Side {
+    /// Without our module. The file's number and place are the same for every seed.
+    fn start(stage: &Stage<'_>, name: &str, seed: u64) -> Result<Self> {
+        let file = FileSpec::new("file", LEN, seed);
+        let disk = stage.disk(name, vec![file.clone()])?;
+        let config = GuestConfig::new(name).disk(&disk, Throttle::NONE);
+        let guest = stage.lab.start_guest(&config)?;
+        guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
+        guest.cgroup(READER, &[("memory.max", "16M")])?;
+        Ok(Self { guest, file })
+    }
+
+    /// Waits for the host, and has the reader offer it all that leaves.
+    fn attach(&self) -> Result<()> {
+        attached(&self.guest)?;
+        ensure!(self.hooks()? > 0, "nothing is hooked with a host");
+        ddctl::run(
+            &self.guest,
+            &format!("container add {READER} --policy fifo"),
+        )
+        .map(drop)
+    }
+
+    /// Waits until the module knows that there is no host. It has no hooks then, and files can
+    /// be read.
+    fn alone(&self) -> Result<()> {
+        let what = format!("{} is alone", self.guest.name());
+        wait::until(&what, || {
+            Ok((ddctl::guest(&self.guest)?.state == "alone").then_some(()))
+        })?;
+        ensure!(self.hooks()? == 0, "functions are hooked without a host");
+        let counted = self.read()?;
+        ensure!(
+            counted.put_offered == 0 && counted.read_absent == 0,
+            "reads were seen without a host: {counted:?}"
+        );
+        Ok(())
+    }
+
+    /// Functions of the guest's kernel that are hooked.
+    fn hooks(&self) -> Result<usize> {
+        let functions = self
+            .guest
+            .read_text("/sys/kernel/tracing/enabled_functions")?;
+        Ok(functions.lines().count())
+    }
+
+    /// Reads the file, whose content must be this VM's; what was counted meanwhile.
+    fn read(&self) -> Result<GuestCounters> {
+        let before = ddctl::counters(&self.guest)?;
+        let sum = self
+            .guest
+            .read(&ReadSpec::new("/mnt/file").cgroup(READER))?;
+        ensure!(
+            sum.digest == Some(self.file.digest()),
+            "{} read what is not in its file: {sum:?}",
+            self.guest.name()
+        );
+        Ok(ddctl::counters(&self.guest)? - before)
+    }
+}
