@@ -107,17 +107,18 @@ fn foreign_race(lines: &[&str]) -> bool {
 /// interrupt those of whom it interrupted are left out. Other messages may come in between.
 fn accesses<'a>(report: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut accesses: Vec<Vec<&str>> = Vec::new();
-    let (mut in_interrupt, mut entered) = (false, false);
+    let mut in_interrupt = false;
     for &line in report.iter().take_while(|line| !line.contains("======")) {
         if line.contains(" to 0x") {
             accesses.push(Vec::new());
-            (in_interrupt, entered) = (line.contains(" by interrupt "), false);
+            in_interrupt = line.contains(" by interrupt ");
         } else if let Some(frames) = accesses.last_mut()
-            && !entered
             && line.contains("+0x")
         {
-            frames.push(line);
-            entered = in_interrupt && line.contains(" asm_");
+            let entry = |frame: &&str| frame.contains(" asm_");
+            if !(in_interrupt && frames.last().is_some_and(entry)) {
+                frames.push(line);
+            }
         }
     }
     accesses
