@@ -5,13 +5,13 @@
 //! nothing is hooked (invariant 12).
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle, wait};
+use ddlab::{Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
     books,
     counters::GuestCounters,
     ddctl,
-    stage::{GUEST, HOST, Stage, attached, pages, percent},
+    stage::{self, GUEST, HOST, Stage, attached, pages, percent},
 };
 
 /// The VMs one after the other, alone, with a host, with weight 0, and alone again.
@@ -111,10 +111,7 @@ impl Side {
     /// Waits until the module knows that there is no host. It has no hooks then, and files can
     /// be read.
     fn alone(&self) -> Result<()> {
-        let what = format!("{} is alone", self.guest.name());
-        wait::until(&what, || {
-            Ok((ddctl::guest(&self.guest)?.state == "alone").then_some(()))
-        })?;
+        stage::alone(&self.guest)?;
         ensure!(self.hooks()? == 0, "functions are hooked without a host");
         let counted = self.read()?;
         ensure!(
@@ -135,14 +132,8 @@ impl Side {
     /// Reads the file, whose content must be this VM's; what was counted meanwhile.
     fn read(&self) -> Result<GuestCounters> {
         let before = ddctl::counters(&self.guest)?;
-        let sum = self
-            .guest
-            .read(&ReadSpec::new("/mnt/file").cgroup(READER))?;
-        ensure!(
-            sum.digest == Some(self.file.digest()),
-            "{} read what is not in its file: {sum:?}",
-            self.guest.name()
-        );
+        let spec = ReadSpec::new("/mnt/file").cgroup(READER);
+        stage::read(&self.guest, &spec, &self.file)?;
         Ok(ddctl::counters(&self.guest)? - before)
     }
 }

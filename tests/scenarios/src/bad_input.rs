@@ -170,9 +170,7 @@ fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
 /// Modules are unloaded while they are used.
 fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     stage.host().unload_module(HOST)?;
-    wait::until("the guest lost its host", || {
-        Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
-    })?;
+    stage::alone(guest)?;
     // Containers are kept for the next host.
     ddctl::run(guest, "set-weight a 30")?;
     stage.load_host(64)?;

@@ -2,9 +2,10 @@
 
 //! Bringing a host and its guests up.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use ddlab::{
-    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, Throttle, wait,
+    Context, Disk, DiskConfig, FileSpec, Format, Guest, GuestConfig, Lab, Machine, ReadSpec,
+    Throttle, wait,
 };
 
 use crate::ddctl;
@@ -101,6 +102,25 @@ pub(crate) fn attached(guest: &Machine) -> Result<u32> {
             other => bail!("{} is {other}", guest.name()),
         }
     })
+}
+
+/// Waits until the guest module knows that there is no host.
+pub(crate) fn alone(guest: &Machine) -> Result<()> {
+    let what = format!("{} is alone", guest.name());
+    wait::until(&what, || {
+        Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
+    })
+}
+
+/// Reads a file, which must have the content it was made with.
+pub(crate) fn read(guest: &Machine, spec: &ReadSpec, file: &FileSpec) -> Result<()> {
+    let sum = guest.read(spec)?;
+    ensure!(
+        sum.digest == Some(file.digest()),
+        "wrong content in {}: {sum:?}",
+        guest.name()
+    );
+    Ok(())
 }
 
 /// Makes a container: a cgroup with a limit, enrolled with a weight.

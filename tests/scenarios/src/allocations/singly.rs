@@ -373,9 +373,7 @@ impl Pair<'_> {
         let (mut nth, mut idle) = (1, 0);
         loop {
             host.unload_module(HOST)?;
-            wait::until("the guest lost its host", || {
-                Ok((ddctl::guest(guest)?.state == "alone").then_some(()))
-            })?;
+            stage::alone(guest)?;
             let before = ddctl::counters(guest)?.sessions;
             let workers = Tasks::workers(guest, nth)?;
             vmm::freeze(host, guest, self.pid)?;
