@@ -54,6 +54,8 @@ struct address_space *dd_folio_mapping(struct folio *folio);
 u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
 void dd_folio_zero_tail(struct folio *folio, u32 first);
 bool dd_mapping_learn(struct address_space *mapping);
+const struct super_block *dd_mapping_superblock(const struct address_space *mapping);
+bool dd_mapping_may_become_dax(const struct address_space *mapping);
 
 /* read.c */
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);

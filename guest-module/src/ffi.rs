@@ -131,6 +131,8 @@ extern "C" {
     fn dd_batch_folios(batch: *const RawBatch, folios: *mut *const *mut RawFolio) -> u32;
     fn dd_folio_zero_tail(folio: *mut RawFolio, first: u32);
     fn dd_mapping_learn(mapping: *mut RawMapping) -> bool;
+    fn dd_mapping_superblock(mapping: *const RawMapping) -> *const RawSuperblock;
+    fn dd_mapping_may_become_dax(mapping: *const RawMapping) -> bool;
     fn dd_ra_window(rac: *const RawWindow, index: *mut u64, pages: *mut u32);
     fn dd_ra_mapping(rac: *const RawWindow) -> *mut RawMapping;
     fn dd_ra_folio(rac: *const RawWindow, index: u64) -> *mut RawFolio;
@@ -244,6 +246,20 @@ impl Mapping<'_> {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_view(self.0.as_ptr(), &mut view) };
         view
+    }
+
+    /// Identity of its superblock: an address that is compared, never followed.
+    pub(crate) fn superblock(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { dd_mapping_superblock(self.0.as_ptr()) as usize }
+    }
+
+    /// Whether files of its filesystem may be DAX for some time. Only after [`Mapping::learn`]
+    /// knew the table, while the file is being read.
+    pub(crate) fn may_become_dax(&self) -> bool {
+        // SAFETY: By the type invariant; filesystems with known tables keep their device while
+        // they are mounted.
+        unsafe { dd_mapping_may_become_dax(self.0.as_ptr()) }
     }
 
     /// Recognises the mapping's operations table; process context.

@@ -22,10 +22,10 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
     let Some(mapping) = folio.mapping() else {
         return;
     };
-    let inode = mapping.view();
-    let Some(filesystem) = guest.filesystems.find(inode.superblock()) else {
+    let Some(filesystem) = guest.filesystems.find(mapping.superblock()) else {
         return;
     };
+    let inode = mapping.view();
     let file = inode.key(filesystem);
     let view = folio.view();
     let last = view.index + u64::from(view.pages) - 1;
