@@ -56,6 +56,7 @@ void dd_folio_zero_tail(struct folio *folio, u32 first);
 bool dd_mapping_learn(struct address_space *mapping);
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping);
 bool dd_mapping_may_become_dax(const struct address_space *mapping);
+bool dd_mapping_in_direct_io(const struct address_space *mapping);
 
 /* read.c */
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);

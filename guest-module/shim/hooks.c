@@ -8,6 +8,7 @@
 #include <linux/delay.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
+#include <linux/iomap.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
@@ -54,16 +55,24 @@ DD_CALLBACK(dd_free_batch)
 	dd_on_folios_freed(DD_ARG(fregs, 0));
 }
 
-/* void kiocb_invalidate_post_direct_write(struct kiocb *, size_t count) */
-DD_CALLBACK(dd_direct_written)
+/*
+ * int iomap_iter(struct iomap_iter *, const struct iomap_ops *): the first step
+ * of a direct write, after i_dio_count was raised and before anything is sent
+ * to the disk. From here on no page of the file is put until the write is over,
+ * so that its end need not be seen: see docs/decisions/0003. Buffered I/O comes
+ * by here as well, and is told by its flags.
+ */
+DD_CALLBACK(dd_direct_write_begins)
 {
-	struct kiocb *iocb = DD_ARG(fregs, 0);
-	size_t count = (size_t)DD_ARG(fregs, 1);
+	const struct iomap_iter *iter = DD_ARG(fregs, 0);
+	const unsigned int direct_write = IOMAP_DIRECT | IOMAP_WRITE;
 
-	/* No exit is needed: i_dio_count keeps pages from being put until the end. */
-	if (count && !dd_mutated("direct-write-unseen") && !dd_mutated("puts-beside-direct-io"))
-		dd_on_content_change(iocb->ki_filp->f_mapping, iocb->ki_pos >> PAGE_SHIFT,
-				     (iocb->ki_pos + count - 1) >> PAGE_SHIFT);
+	/* Further steps come with the extent of the one before. */
+	if ((iter->flags & direct_write) != direct_write || iter->iomap.length || !iter->len)
+		return;
+	if (!dd_mutated("direct-write-unseen") && !dd_mutated("direct-write-begins-unseen"))
+		dd_on_content_change(iter->inode->i_mapping, iter->pos >> PAGE_SHIFT,
+				     (iter->pos + iter->len - 1) >> PAGE_SHIFT);
 }
 
 /*
@@ -134,6 +143,9 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 	ret = invalidate_inode_pages2_range(mapping, start, end);
 	if (changes)
 		dd_on_content_change(mapping, start, end);
+	/* A direct write rarely stops here by itself. */
+	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
+		msleep(5);
 	atomic_dec(&dd_busy);
 	return ret;
 }
@@ -190,7 +202,7 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "__filemap_remove_folio", .call = dd_remove_one },
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
 	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
-	{ .symbol = "kiocb_invalidate_post_direct_write", .call = dd_direct_written },
+	{ .symbol = "iomap_iter", .call = dd_direct_write_begins },
 	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
 };

@@ -2,6 +2,7 @@
 /* Folios, mappings and inodes, as Rust needs to see them. */
 
 #include <linux/blkdev.h>
+#include <linux/delay.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
@@ -107,6 +108,15 @@ bool dd_mapping_may_become_dax(const struct address_space *mapping)
 	return device && blk_queue_dax(bdev_get_queue(device));
 }
 
+/*
+ * Whether direct I/O is under way on the file. What the caller does after this
+ * comes after it for the one who ends the I/O, too.
+ */
+bool dd_mapping_in_direct_io(const struct address_space *mapping)
+{
+	return atomic_read_acquire(&mapping->host->i_dio_count);
+}
+
 void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 {
 	struct inode *inode = mapping->host;
@@ -132,6 +142,9 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (!inode->i_nlink)
 		flags |= DD_MAPPING_UNLINKED;
 	view->flags = flags;
+	/* Direct I/O rarely begins just now by itself. */
+	if (dd_mutated("direct-io-looked-at-once") && irqs_disabled())
+		mdelay(3);
 }
 
 void dd_folio_view(struct folio *folio, struct dd_folio *view)

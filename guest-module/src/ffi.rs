@@ -133,6 +133,7 @@ extern "C" {
     fn dd_mapping_learn(mapping: *mut RawMapping) -> bool;
     fn dd_mapping_superblock(mapping: *const RawMapping) -> *const RawSuperblock;
     fn dd_mapping_may_become_dax(mapping: *const RawMapping) -> bool;
+    fn dd_mapping_in_direct_io(mapping: *const RawMapping) -> bool;
     fn dd_ra_window(rac: *const RawWindow, index: *mut u64, pages: *mut u32);
     fn dd_ra_mapping(rac: *const RawWindow) -> *mut RawMapping;
     fn dd_ra_folio(rac: *const RawWindow, index: u64) -> *mut RawFolio;
@@ -260,6 +261,12 @@ impl Mapping<'_> {
         // SAFETY: By the type invariant; filesystems with known tables keep their device while
         // they are mounted.
         unsafe { dd_mapping_may_become_dax(self.0.as_ptr()) }
+    }
+
+    /// Whether direct I/O is under way on the file.
+    pub(crate) fn in_direct_io(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { dd_mapping_in_direct_io(self.0.as_ptr()) }
     }
 
     /// Recognises the mapping's operations table; process context.
