@@ -11,6 +11,9 @@
 /* Pages of the widest window asked for by dd_ra_widen(). */
 #define DD_RA_WIDE 256
 
+/* Filesystems that are cached, once they are loaded. */
+#define DD_FILESYSTEMS 2
+
 struct address_space;
 struct cgroup;
 struct file;
@@ -97,6 +100,11 @@ void dd_worker_stop(void);
 /* hooks.c */
 int dd_hooks_install(const char **failed);
 void dd_hooks_remove(void);
+const char *dd_hooks_filesystem(unsigned int i);
+
+/* settle.c */
+int dd_settle(void);
+void dd_settle_stop(void);
 
 /* Implemented in Rust. */
 void dd_on_folio_removed(struct folio *folio, bool reclaimed);

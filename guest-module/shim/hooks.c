@@ -261,7 +261,7 @@ static struct dd_hook_set dd_diverting = {
 static const struct {
 	const char *name;
 	struct dd_hook *changes, *readahead, *read_folio;
-} dd_filesystems[] = {
+} dd_filesystems[DD_FILESYSTEMS] = {
 	{
 		.name = "ext4",
 		.changes = &dd_observers[DD_FIXED_OBSERVERS],
@@ -373,6 +373,12 @@ int dd_hooks_install(const char **failed)
 	if (!err)
 		err = register_module_notifier(&dd_module_notifier);
 	return err;
+}
+
+/* The name of filesystem `i`, below DD_FILESYSTEMS, if its reads are seen; else NULL. */
+const char *dd_hooks_filesystem(unsigned int i)
+{
+	return READ_ONCE(dd_filesystems[i].readahead->ip) ? dd_filesystems[i].name : NULL;
 }
 
 void dd_hooks_remove(void)

@@ -164,6 +164,7 @@ extern "C" {
     fn dd_worker_stop();
     fn dd_hooks_install(failed: *mut *const c_char) -> c_int;
     fn dd_hooks_remove();
+    fn dd_settle() -> c_int;
 }
 
 /// A folio that the running hook was handed: locked, or with no reference left.
@@ -501,6 +502,13 @@ pub(crate) fn install_hooks() -> Result<(), (Error, &'static CStr)> {
 pub(crate) fn remove_hooks() {
     // SAFETY: As for `install_hooks`.
     unsafe { dd_hooks_remove() };
+}
+
+/// Waits until changes of files that began before the hooks were attached are over; `EBUSY` if
+/// they take too long. Sleeps.
+pub(crate) fn settle() -> Result {
+    // SAFETY: As for `install_hooks`.
+    kernel::error::to_result(unsafe { dd_settle() })
 }
 
 /// Starts, hurries and ends the background job, `entry::dd_on_tick`.
