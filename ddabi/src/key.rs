@@ -40,14 +40,10 @@ impl FileKey {
         mix(mix(self.inode ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(low))
     }
 
-    /// A hash that is the same for all generations of an inode, for maps that keep the pages of
+    /// The inode, whatever its generation, for hashes with a secret in maps that keep the pages of
     /// one generation at a time.
-    pub const fn inode_hash(&self) -> u64 {
-        Self {
-            generation: 0,
-            ..*self
-        }
-        .hash()
+    pub const fn inode_words(&self) -> [u64; 2] {
+        [self.inode, self.filesystem as u64]
     }
 
     /// Whether both name the same inode, if of different generations.

@@ -18,12 +18,12 @@
 //!
 //! ```
 //! use ddabi::key::FileKey;
-//! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Fixed, Shard};
+//! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Fixed, Seed, Shard};
 //!
 //! let file = FileKey { inode: 12, ..FileKey::default() };
 //! let files = Fixed([const { FileSlot::EMPTY }; 4]);
 //! let chunks = Fixed([const { ChunkSlot::EMPTY }; 4]);
-//! let mut shard = Shard::new(files, chunks, 7);
+//! let mut shard = Shard::new(files, chunks, Seed::new([7, 8]));
 //! shard.adopt(u32::MAX);
 //! assert_eq!(shard.begin_put(&file, 0, 16), Ok(()));
 //! shard.finish_put(&file, 0, 16, true);
@@ -37,6 +37,7 @@ mod clock;
 mod counters;
 mod file;
 mod page;
+mod seed;
 mod shard;
 mod slots;
 mod span;
@@ -50,6 +51,7 @@ pub use clock::Reclaimed;
 pub use counters::{Counters, Low};
 pub use file::FileSlot;
 pub use page::{Claim, Finished, Refused};
+pub use seed::Seed;
 pub use shard::Shard;
 pub use slots::{Fixed, Slots, MAX_SLOTS};
 pub use walk::{Cursor, Step};

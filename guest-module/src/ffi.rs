@@ -442,6 +442,12 @@ impl Drop for InterruptsOff {
     }
 }
 
+/// A random number.
+pub(crate) fn random() -> u64 {
+    // SAFETY: May be called from anywhere.
+    unsafe { kernel::bindings::get_random_u64() }
+}
+
 /// Makes a hypercall with a request in the block at `block`.
 ///
 /// # Safety

@@ -2,12 +2,13 @@
 
 //! The presence map: [`ddcore::presence`] in shards, with locks and memory.
 
+use crate::ffi;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use ddabi::answer::Eviction;
 use ddabi::key::FileKey;
 use ddcore::presence::{
-    ChunkSlot, Claim, Counters, Cursor, FileSlot, Finished, Refused, Shard, Slots,
+    ChunkSlot, Claim, Counters, Cursor, FileSlot, Finished, Refused, Seed, Shard, Slots,
 };
 use kernel::prelude::*;
 
@@ -54,6 +55,8 @@ type MapShard = Shard<Segments<FileSlot>, Segments<ChunkSlot>>;
 /// The presence map of this guest.
 pub(crate) struct Map {
     shards: KVec<Pin<KBox<IrqLock<MapShard>>>>,
+    /// Chooses the shard.
+    seed: Seed,
     most_segments: usize,
 }
 
@@ -63,17 +66,18 @@ impl Map {
         let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
         let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
         let mut shards = KVec::with_capacity(SHARDS, quietly())?;
-        for number in 0..SHARDS {
+        for _ in 0..SHARDS {
             let shard = Shard::new(
                 Segments(KVVec::with_capacity(most_segments, quietly())?),
                 Segments(KVVec::with_capacity(most_segments, quietly())?),
-                ddabi::key::mix(number as u64 + 1),
+                seed(),
             );
             let shard = KBox::pin_init(new_irq_lock!(shard, "Map::shard"), quietly())?;
             shards.push(shard, quietly())?;
         }
         let map = Self {
             shards,
+            seed: seed(),
             most_segments,
         };
         for _ in 0..FIRST_SEGMENTS {
@@ -85,8 +89,7 @@ impl Map {
     }
 
     fn with<R>(&self, file: &FileKey, work: impl FnOnce(&mut MapShard) -> R) -> R {
-        // The shard's own tables use the low bits.
-        self.shards[(file.inode_hash() >> 56) as usize % SHARDS].with(work)
+        self.shards[self.seed.hash(file.inode_words()) as usize % SHARDS].with(work)
     }
 
     /// See [`Shard::begin_put`].
@@ -219,4 +222,9 @@ impl Map {
         }
         (sum, bytes)
     }
+}
+
+/// A seed that those who name files cannot know.
+fn seed() -> Seed {
+    Seed::new([ffi::random(), ffi::random()])
 }

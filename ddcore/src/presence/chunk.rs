@@ -38,10 +38,10 @@ impl ChunkSlot {
         links: Links::EMPTY,
     };
 
-    /// [`Slot::identity`] of chunk `number`, below 2^33, of the file in `file`.
+    /// [`Slot::identity`] of chunk `number` of the file in `file`.
     #[inline]
-    pub(super) fn identity_of(file: Link, number: u64) -> u64 {
-        number | u64::from(file.slot().unwrap_or(0)) << 33
+    pub(super) fn identity_of(file: Link, number: u64) -> [u64; 2] {
+        [number, u64::from(file.slot().unwrap_or(0))]
     }
 }
 
@@ -53,7 +53,7 @@ impl Default for ChunkSlot {
 
 impl Slot for ChunkSlot {
     #[inline]
-    fn identity(&self) -> u64 {
+    fn identity(&self) -> [u64; 2] {
         Self::identity_of(self.file, self.number)
     }
 

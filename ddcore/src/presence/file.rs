@@ -29,6 +29,12 @@ impl FileSlot {
         chunks: 0,
         links: Links::EMPTY,
     };
+
+    /// [`Slot::identity`] of an inode, whatever its generation.
+    #[inline]
+    pub(super) fn identity_of(key: &FileKey) -> [u64; 2] {
+        key.inode_words()
+    }
 }
 
 impl Default for FileSlot {
@@ -39,8 +45,8 @@ impl Default for FileSlot {
 
 impl Slot for FileSlot {
     #[inline]
-    fn identity(&self) -> u64 {
-        self.key.inode_hash()
+    fn identity(&self) -> [u64; 2] {
+        Self::identity_of(&self.key)
     }
 
     fn links(&self) -> &Links {

@@ -5,6 +5,7 @@
 use super::bits::{Bits, State};
 use super::chunk::{ChunkSlot, CHUNK_PAGES};
 use super::file::FileSlot;
+use super::seed::Seed;
 use super::slots::{Link, Slots};
 use super::table::Table;
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -47,11 +48,11 @@ pub(super) fn count(mask: u128) -> u64 {
 }
 
 impl<F, C> Shard<F, C> {
-    /// An empty map. The slots come into use by [`Shard::adopt`]; `seed` is a random number.
-    pub const fn new(files: F, chunks: C, seed: u64) -> Self {
+    /// An empty map. The slots come into use by [`Shard::adopt`]; `seed` is random.
+    pub const fn new(files: F, chunks: C, seed: Seed) -> Self {
         Self {
             files: Table::new(files, seed),
-            chunks: Table::new(chunks, seed.rotate_left(32)),
+            chunks: Table::new(chunks, seed),
             present: 0,
             going: 0,
             dropped: 0,
@@ -97,7 +98,7 @@ where
     /// Slot of an inode, whatever generation of it the pages belong to.
     pub(super) fn find_inode(&self, key: &FileKey) -> Option<u32> {
         self.files
-            .find(key.inode_hash(), |file| file.key.same_inode(key))
+            .find(FileSlot::identity_of(key), |file| file.key.same_inode(key))
     }
 
     /// Slot of a file, if its pages belong to this very generation.

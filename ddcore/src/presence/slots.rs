@@ -47,9 +47,9 @@ impl<T: Slot, const N: usize> Slots for Fixed<T, N> {
 
 /// What the hash table needs to know of a slot.
 pub trait Slot {
-    /// A number that identifies the content; need not be well mixed.
+    /// Numbers that identify the content; need not be well mixed.
     #[doc(hidden)]
-    fn identity(&self) -> u64;
+    fn identity(&self) -> [u64; 2];
 
     #[doc(hidden)]
     fn links(&self) -> &Links;

@@ -2,14 +2,14 @@
 
 //! A hash table inside the slots of its entries, which grows slot by slot (linear hashing).
 
+use super::seed::Seed;
 use super::slots::{Link, Links, Slot, Slots, MAX_SLOTS};
-use ddabi::key::mix;
 
 /// Slots, those in use in chains by hash, the others on the free list.
 pub(super) struct Table<S> {
     slots: S,
     /// Keeps who names files from choosing what collides.
-    seed: u64,
+    seed: Seed,
     /// Slots taken into use, also the number of chains.
     adopted: u32,
     /// All ones, up to the highest bit of the number of the last chain.
@@ -19,7 +19,7 @@ pub(super) struct Table<S> {
 }
 
 impl<S> Table<S> {
-    pub(super) const fn new(slots: S, seed: u64) -> Self {
+    pub(super) const fn new(slots: S, seed: Seed) -> Self {
         Self {
             slots,
             seed,
@@ -68,9 +68,9 @@ impl<S: Slots> Table<S> {
     ///
     /// Between two powers of two only the first chains are split already: entries of the
     /// others are found without the highest bit.
-    pub(super) fn bucket(&self, identity: u64) -> u32 {
-        // The lower half of a well mixed word is one as well.
-        let bucket = mix(identity ^ self.seed) as u32 & self.mask;
+    pub(super) fn bucket(&self, identity: [u64; 2]) -> u32 {
+        // The lower half of a hash is one as well.
+        let bucket = self.seed.hash(identity) as u32 & self.mask;
         if bucket < self.adopted {
             bucket
         } else {
@@ -79,7 +79,7 @@ impl<S: Slots> Table<S> {
     }
 
     /// The entry with this identity that `is` the one looked for.
-    pub(super) fn find(&self, identity: u64, is: impl Fn(&S::Slot) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, identity: [u64; 2], is: impl Fn(&S::Slot) -> bool) -> Option<u32> {
         let bucket = self.slots.get(self.bucket(identity))?;
         let mut at = bucket.links().bucket;
         while let Some(slot) = at.slot() {
@@ -198,6 +198,7 @@ impl<S: Slots> Table<S> {
 #[cfg(test)]
 mod tests {
     use super::Table;
+    use crate::presence::seed::Seed;
     use crate::presence::slots::{Fixed, Link, Slot};
     use crate::presence::ChunkSlot;
 
@@ -211,9 +212,61 @@ mod tests {
         (0..table.adopted()).map(length).max().unwrap()
     }
 
+    fn table(seed: u64) -> Table<Fixed<ChunkSlot, 3000>> {
+        let slots = Fixed([const { ChunkSlot::EMPTY }; 3000]);
+        Table::new(slots, Seed::new([seed, 6]))
+    }
+
+    /// Longest chain of a table with this seed that has these chunks of a file.
+    fn longest_with(seed: u64, numbers: &[u64]) -> usize {
+        let mut table = table(seed);
+        table.adopt(u32::MAX);
+        for &number in numbers {
+            let inserted = table.insert(|chunk| {
+                chunk.file = Link::to(3);
+                chunk.number = number;
+            });
+            assert!(inserted.is_some());
+        }
+        longest(&table)
+    }
+
+    #[test]
+    fn what_collides_with_one_seed_does_not_with_others() {
+        let mut known = table(5);
+        known.adopt(u32::MAX);
+        // What a container can choose: where it writes into one sparse file.
+        let collides =
+            |number: &u64| known.bucket(ChunkSlot::identity_of(Link::to(3), *number)) == 0;
+        let numbers: Vec<u64> = (0..1 << 21).filter(collides).take(300).collect();
+        assert_eq!(numbers.len(), 300);
+        assert_eq!(longest_with(5, &numbers), 300);
+        for seed in 6..26 {
+            assert!(longest_with(seed, &numbers) <= 12);
+        }
+    }
+
+    #[test]
+    fn no_pattern_of_offsets_collides_whatever_the_seed() {
+        // Numbers that differ in few bits, or by the same distance, are what a mixing function
+        // without a key may map to the same chain for many seeds at a time.
+        let patterns: [fn(u64) -> u64; 4] = [
+            |n| n << 20,
+            |n| n * 0x1_0000_0001,
+            |n| (n & 0x1f) << 28 | (n >> 5) << 8,
+            |n| n << 24 | n,
+        ];
+        for pattern in patterns {
+            let numbers: Vec<u64> = (0..1000).map(pattern).collect();
+            for seed in 0..20 {
+                assert!(longest_with(seed, &numbers) <= 12);
+            }
+        }
+    }
+
     #[test]
     fn chains_stay_short_while_the_table_grows() {
-        let mut table = Table::new(Fixed([const { ChunkSlot::EMPTY }; 3000]), 5);
+        let mut table = table(5);
         for number in 0..3000 {
             table.adopt(1);
             let inserted = table.insert(|chunk| {

@@ -3,7 +3,7 @@
 //! Slots in segments of a fixed size, as a kernel would provide them.
 
 use ddabi::key::FileKey;
-use ddcore::presence::{ChunkSlot, FileSlot, Shard, Slots};
+use ddcore::presence::{ChunkSlot, FileSlot, Seed, Shard, Slots};
 
 /// Slots of a segment.
 const SEGMENT: u32 = 4;
@@ -53,6 +53,7 @@ pub(crate) type Map = Shard<Segments<FileSlot>, Segments<ChunkSlot>>;
 
 /// A map with this many segments of slots.
 pub(crate) fn map(files: u32, chunks: u32, seed: u64) -> Map {
+    let seed = Seed::new([seed, 1]);
     let mut map = Shard::new(Segments::new(files), Segments::new(chunks), seed);
     assert!(map.adopt(u32::MAX));
     map
