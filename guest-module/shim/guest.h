@@ -86,6 +86,8 @@ bool dd_machine_is_confidential(void);
 long dd_hypercall(unsigned long nr, unsigned long address);
 unsigned long dd_irq_save(void);
 void dd_irq_restore(unsigned long flags);
+void dd_preemption_off(void);
+void dd_preemption_on(void);
 bool dd_in_task(void);
 unsigned long dd_current(void);
 unsigned long dd_physical(const void *address);

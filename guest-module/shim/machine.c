@@ -39,6 +39,16 @@ void dd_irq_restore(unsigned long flags)
 	local_irq_restore(flags);
 }
 
+void dd_preemption_off(void)
+{
+	preempt_disable();
+}
+
+void dd_preemption_on(void)
+{
+	preempt_enable();
+}
+
 bool dd_in_task(void)
 {
 	return in_task();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making a hypercall: a request block per CPU, filled and sent with interrupts off.
+//! Making a hypercall: a request block per CPU, filled and sent with preemption off.
 
-use crate::ffi::{self, InterruptsOff};
+use crate::ffi::{self, PreemptionOff};
 use crate::memory::quietly;
 use crate::mutation::mutated;
 use core::cell::UnsafeCell;
@@ -10,7 +10,7 @@ use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
 };
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
-use ddabi::request::{RequestHeader, BODY, MAX_RUNS, REQUEST_MAGIC};
+use ddabi::request::{RequestHeader, Run, BODY, MAX_PAGES, MAX_RUNS, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
@@ -19,6 +19,34 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Answers of *Retry* in a row after which a call gives up: more than CPUs that could overtake.
 const MAX_RETRIES: u32 = 1024;
+
+/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them:
+/// some tens of microseconds, and a few hundred if all of them are cold, which is not more than
+/// the kernel itself allows. Sixteen times as long as the exit takes, so that more pages would gain
+/// next to nothing. A page that the host has swapped out is another matter, see docs/limits.md.
+pub(crate) const MOST_PAGES: u32 = 128;
+
+/// The parts of a run that fit into a call each.
+pub(crate) fn parts(run: Run) -> impl Iterator<Item = Run> {
+    (0..run.pages)
+        .step_by(most_pages() as usize)
+        .map(move |done| Run {
+            index: run.index + u64::from(done),
+            gfn: run.gfn + u64::from(done),
+            // Less than `run.pages`.
+            pages: u32::from(run.pages - done).min(most_pages()) as u16,
+            ..run
+        })
+}
+
+/// [`MOST_PAGES`], unless a test wants calls without that bound.
+pub(crate) fn most_pages() -> u32 {
+    if mutated(c"calls-unbounded") {
+        MAX_PAGES
+    } else {
+        MOST_PAGES
+    }
+}
 
 /// Request and answer page of a CPU: physically contiguous, as one allocation of 8 KiB is.
 #[repr(C, align(8192))]
@@ -36,8 +64,8 @@ pub(crate) struct Caller {
     sequence: Atomic<u64>,
 }
 
-// SAFETY: A block is used only by its CPU with interrupts off (see `Call`), hence by one context
-// at a time.
+// SAFETY: A block is used only by tasks, and by its CPU with preemption off (see `Call`), hence by
+// one task at a time.
 unsafe impl Sync for Caller {}
 // SAFETY: Blocks are plain memory.
 unsafe impl Send for Caller {}
@@ -68,12 +96,16 @@ impl Caller {
         })
     }
 
-    /// Begins a call on this CPU. Interrupts are off until the value is dropped.
+    /// Begins a call on this CPU. Preemption is off until the value is dropped; interrupts are as
+    /// they were. `None` in interrupts, which never call: what they interrupt may be a call.
     pub(crate) fn begin(&self) -> Option<Call<'_>> {
-        let off = InterruptsOff::new();
+        if !ffi::in_task() {
+            return None;
+        }
+        let off = PreemptionOff::new();
         let block = self.blocks.get(CpuId::current().as_u32() as usize)?.get();
-        // INVARIANT: Interrupts are off; no other call can begin on this CPU, for our callbacks
-        // run neither in NMIs nor inside of each other while they call.
+        // INVARIANT: No other task runs on this CPU, interrupts were refused above, and this task
+        // begins no call inside of another: nothing that runs while a call is there begins one.
         Some(Call {
             caller: self,
             block,
@@ -110,7 +142,7 @@ pub(crate) struct Call<'a> {
     block: *mut Block,
     count: u32,
     answered: bool,
-    _off: InterruptsOff,
+    _off: PreemptionOff,
 }
 
 impl Call<'_> {

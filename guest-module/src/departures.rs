@@ -18,7 +18,7 @@ const TASKS: usize = 64;
 /// Places looked at for a task.
 const PROBES: usize = 8;
 /// Folios of one task: a kernel folio batch.
-pub(crate) const FOLIOS: usize = 31;
+const FOLIOS: usize = 31;
 
 /// A folio on its way out, and the run that puts it.
 #[derive(Clone, Copy, Default)]
@@ -44,11 +44,6 @@ pub(crate) struct Departing {
 }
 
 impl Departing {
-    /// The departures.
-    pub(crate) fn as_slice(&self) -> &[Departure] {
-        &self.folios[..self.count]
-    }
-
     fn push(&mut self, departure: Departure) -> bool {
         let Some(place) = self.folios.get_mut(self.count) else {
             return false;
@@ -70,6 +65,11 @@ impl Departing {
         freed
     }
 
+    fn pop(&mut self) -> Option<Departure> {
+        self.count = self.count.checked_sub(1)?;
+        self.folios.get(self.count).copied()
+    }
+
     fn remove_front(&mut self, freed: usize) {
         self.folios.copy_within(freed..self.count, 0);
         self.count -= freed;
@@ -78,10 +78,10 @@ impl Departing {
 
 /// The place of one task.
 #[pin_data]
-struct Place {
+pub(crate) struct Place {
     /// The task, 0 if the place is free. Taken and given back by the task itself.
     task: Atomic<usize>,
-    /// Used by the task alone; the lock keeps its interrupts out.
+    /// Used by the task alone, except for [`Departures::clear`]. Others do not wait for the lock.
     #[pin]
     departing: IrqLock<Departing>,
 }
@@ -139,11 +139,11 @@ impl Departures {
     }
 
     /// Hands those departures of the running task to `put` that are among the folios being
-    /// freed. Interrupts are off meanwhile.
+    /// freed. The place is not locked meanwhile.
     pub(crate) fn leave<I: Iterator<Item = usize>>(
         &self,
         freed: impl Fn() -> I,
-        put: impl FnOnce(&[Departure]),
+        put: impl FnOnce(Leaving<'_>),
     ) {
         // Freeing in interrupts is never that of the task below.
         if self.taken.load(Relaxed) == 0 || !ffi::in_task() {
@@ -152,17 +152,48 @@ impl Departures {
         let Some(place) = self.place_of(ffi::current_task()) else {
             return;
         };
+        let count = place
+            .departing
+            .with(|departing| departing.partition(|folio| freed().any(|one| one == folio)));
+        if count > 0 {
+            put(Leaving { place, count });
+        }
         let empty = place.departing.with(|departing| {
-            let count = departing.partition(|folio| freed().any(|one| one == folio));
-            if count > 0 {
-                put(&departing.as_slice()[..count]);
-                departing.remove_front(count);
-            }
+            departing.remove_front(count);
             departing.count == 0
         });
         if empty {
             place.task.store(0, Release);
             self.taken.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// Gives up all departures: nobody sees any more that their folios are freed. `dropped` is
+    /// told of each. To be called when no hook runs.
+    pub(crate) fn clear(&self, mut dropped: impl FnMut(&Departure)) {
+        for place in &self.places {
+            while let Some(departure) = place.departing.with(Departing::pop) {
+                dropped(&departure);
+            }
+            place.task.store(0, Release);
+        }
+        self.taken.store(0, Relaxed);
+    }
+}
+
+/// Departures of the running task whose folios are being freed.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaving<'a> {
+    place: &'a Place,
+    count: usize,
+}
+
+impl Leaving<'_> {
+    /// One of them. They are looked up one by one, for the stack has no room for all.
+    pub(crate) fn get(&self, number: usize) -> Option<Departure> {
+        let get = |departing: &mut Departing| departing.folios.get(number).copied();
+        (number < self.count)
+            .then(|| self.place.departing.with(get))
+            .flatten()
     }
 }

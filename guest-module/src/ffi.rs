@@ -154,6 +154,8 @@ extern "C" {
     fn dd_hypercall(nr: c_ulong, address: c_ulong) -> c_long;
     fn dd_irq_save() -> c_ulong;
     fn dd_irq_restore(flags: c_ulong);
+    fn dd_preemption_off();
+    fn dd_preemption_on();
     fn dd_in_task() -> bool;
     fn dd_current() -> c_ulong;
     fn dd_physical(address: *const u8) -> c_ulong;
@@ -439,6 +441,29 @@ impl Drop for InterruptsOff {
     fn drop(&mut self) {
         // SAFETY: The flags are those `new` saved on this CPU; guards nest as scopes do.
         unsafe { dd_irq_restore(self.0) };
+    }
+}
+
+/// Proof that the running task stays on this CPU and no other task runs on it.
+///
+/// # Invariants
+///
+/// Preemption is off from construction to drop.
+pub(crate) struct PreemptionOff(PhantomData<*mut ()>);
+
+impl PreemptionOff {
+    /// Switches preemption off; calls nest.
+    pub(crate) fn new() -> Self {
+        // SAFETY: Always allowed; `drop` restores what was.
+        unsafe { dd_preemption_off() };
+        Self(PhantomData)
+    }
+}
+
+impl Drop for PreemptionOff {
+    fn drop(&mut self) {
+        // SAFETY: `new` switched it off in this task.
+        unsafe { dd_preemption_on() };
     }
 }
 

@@ -7,11 +7,13 @@
 
 use crate::call::Failure;
 use crate::counters::count;
+use crate::departures::Departure;
 use crate::ffi::{self, Delay};
 use crate::genl::send_event;
 use crate::guest::Guest;
 use crate::mutation::mutated;
 use crate::number::Number;
+use crate::put;
 use ddabi::answer::HelloAnswer;
 use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::{Operation, Status};
@@ -207,6 +209,11 @@ fn alone(guest: &Guest, was: u32, failure: Failure) {
 fn unhook(guest: &Guest) {
     if guest.link.hooked.xchg(false, Full) {
         ffi::remove_hooks();
+        // Nobody sees any more that folios are freed which were noted before: their puts are over.
+        if !mutated(c"departures-kept") {
+            let dropped = |departure: &Departure| put::settle(guest, departure, false);
+            guest.departures.clear(dropped);
+        }
         // Puts that were on their way have ended, and unmounts are not seen any more.
         guest.map.clear();
         guest.filesystems.clear();

@@ -2,16 +2,17 @@
 
 //! Pages that leave the page cache (invariants 3, 4, 7 and 9).
 //!
-//! Runs with interrupts off, mostly with `i_pages` locked, inside reclaim: nothing here sleeps or
-//! allocates.
+//! Folios are removed with interrupts off and `i_pages` locked, and freed inside reclaim: nothing
+//! here sleeps or allocates.
 
+use crate::call::{most_pages, parts};
 use crate::counters::count;
-use crate::departures::{Departure, FOLIOS};
-use crate::ffi::{mapping_flag, Folio, FolioView, MappingView};
+use crate::departures::Departure;
+use crate::ffi::{mapping_flag, Folio, FolioView, InterruptsOff, MappingView};
 use crate::guest::Guest;
 use crate::mutation::mutated;
 use ddabi::hypercall::Operation;
-use ddabi::request::{Run, MAX_PAGES};
+use ddabi::request::Run;
 use ddcore::policy::{Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
@@ -95,7 +96,7 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         settle(guest, &departure, false);
     } else if !reclaimed {
         // The folio gets its reference back before it is freed: now or never.
-        put(guest, &[departure]);
+        put(guest, |number| (number == 0).then_some(departure));
     } else if !guest.departures.note(departure) {
         count!(guest, put_skipped_lane, pages);
         settle(guest, &departure, false);
@@ -133,59 +134,96 @@ pub(crate) fn folios_freed<'a, I>(guest: &Guest, folios: impl Fn() -> I)
 where
     I: Iterator<Item = Folio<'a>>,
 {
+    if mutated(c"freed-unseen") || mutated(c"departures-kept") {
+        return;
+    }
     guest.departures.leave(
         || folios().map(|folio| folio.address()),
-        |departures| put(guest, departures),
+        |leaving| put(guest, |number| leaving.get(number)),
     );
 }
 
-/// Puts the departures, in as few calls as fit.
-fn put(guest: &Guest, departures: &[Departure]) {
-    let mut rest = departures;
-    while !rest.is_empty() {
-        let mut pages = 0;
-        let fitting = rest
-            .iter()
-            .take_while(|departure| {
-                pages += u32::from(departure.run.pages);
-                pages <= MAX_PAGES
-            })
-            .count()
-            // A folio larger than a request does not exist: the largest has 512 pages.
-            .max(1);
-        let (now, later) = rest.split_at(fitting);
-        put_once(guest, now);
-        rest = later;
+/// Departures one after the other, in parts that fit into a call each.
+#[derive(Clone)]
+struct Parts<F> {
+    departure: F,
+    number: usize,
+    /// Parts of this departure that are over.
+    done: usize,
+}
+
+impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
+    type Item = Departure;
+
+    fn next(&mut self) -> Option<Departure> {
+        let departure = (self.departure)(self.number)?;
+        let mut parts = parts(departure.run).skip(self.done);
+        let run = parts.next()?;
+        self.done += 1;
+        if parts.next().is_none() {
+            self.number += 1;
+            self.done = 0;
+        }
+        Some(Departure { run, ..departure })
     }
 }
 
-fn put_once(guest: &Guest, departures: &[Departure]) {
-    let runs = departures.iter().map(|departure| &departure.run);
-    let pages = runs.map(|run| u32::from(run.pages)).sum();
+/// Puts departures, in calls of at most [`call::MOST_PAGES`] pages. Between two of them interrupts
+/// and other tasks may run, unless the caller keeps them out.
+///
+/// [`call::MOST_PAGES`]: crate::call::MOST_PAGES
+fn put(guest: &Guest, departure: impl Fn(usize) -> Option<Departure> + Copy) {
+    let _off = mutated(c"calls-unbounded").then(InterruptsOff::new);
+    let mut rest = Parts {
+        departure,
+        number: 0,
+        done: 0,
+    };
+    while rest.clone().next().is_some() {
+        let (count, stored) = put_once(guest, rest.clone());
+        for (n, part) in rest.by_ref().take(count).enumerate() {
+            settle(guest, &part, stored & 1 << n != 0);
+        }
+    }
+}
+
+/// Puts as many of the parts as fit into a call, at least one: how many that were, and which of
+/// them were stored.
+fn put_once(guest: &Guest, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
+    let (session, mut call) = (guest.link.session(), guest.caller.begin());
+    let (mut count, mut pages) = (0, 0);
+    for part in parts {
+        let more = u32::from(part.run.pages);
+        // There is room for all: a task has no more departures than a batch has folios.
+        if count > 0 && (pages + more > most_pages() || count == u64::BITS as usize) {
+            break;
+        }
+        if let Some(call) = &mut call {
+            call.push(&part.run);
+        }
+        count += 1;
+        pages += more;
+    }
     count!(guest, put_offered, pages);
-    let mut stored = [false; FOLIOS];
-    if let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) {
+    let mut stored = 0;
+    if let (Some(session), Some(mut call)) = (session, call) {
         let start = Instant::<Monotonic>::now();
-        let fitting = departures.iter().all(|departure| call.push(&departure.run));
         count!(guest, put_calls);
-        if let Some(outcome) = guest
-            .send(&mut call, Operation::Put, session)
-            .filter(|_| fitting)
-        {
+        if let Some(outcome) = guest.send(&mut call, Operation::Put, session) {
             let all = !outcome.answered && outcome.pages == pages;
-            for (n, stored) in stored.iter_mut().enumerate() {
-                *stored = all || call.succeeded(n) || mutated(c"put-unconfirmed");
+            for n in 0..count {
+                if all || call.succeeded(n) || mutated(c"put-unconfirmed") {
+                    stored |= 1 << n;
+                }
             }
         }
         guest.counters.put(start);
     }
-    for (departure, stored) in departures.iter().zip(stored) {
-        settle(guest, departure, stored);
-    }
+    (count, stored)
 }
 
-/// The put of a departure is over.
-fn settle(guest: &Guest, departure: &Departure, stored: bool) {
+/// The put of a departure, or of a part of it, is over.
+pub(crate) fn settle(guest: &Guest, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);
     let finished = guest.map.finish_put(file, index, pages, stored);

@@ -5,11 +5,13 @@
 //! Process context, folios locked. Takes pages out of the host where the map knows them, and
 //! hands everything else to the filesystem in whole contiguous runs.
 
+use crate::call::{most_pages, parts};
 use crate::counters::count;
 use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
 use crate::guest::Guest;
 use crate::mutation::mutated;
 use crate::pools::Route;
+use core::iter::once;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
 use ddabi::request::{Run, MAX_PAGES};
@@ -143,7 +145,7 @@ fn look(
         let pages = folio.view().pages;
         let Some(place) = plan
             .get_mut(count)
-            .filter(|_| asked + pages <= MAX_PAGES || count == 0)
+            .filter(|_| asked + pages <= most_pages() || count == 0)
         else {
             break;
         };
@@ -210,42 +212,55 @@ fn in_vain(guest: &Guest, file: FileKey, planned: &Planned) {
     }
 }
 
-/// Asks the host for all claimed folios of the plan in one call, and marks the hits.
+/// Asks the host for all claimed folios of the plan, and marks the hits. The plan is one call's
+/// worth, or a single folio that is larger, of which all parts must be there.
 fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
-    let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) else {
+    let Some(session) = guest.link.session() else {
         return;
     };
-    let start = Instant::<Monotonic>::now();
-    let mut asked = 0;
-    for planned in plan.iter_mut().filter(|planned| planned.ask) {
-        // A request has room for all folios that are looked at together.
-        planned.ask = call.push(&planned.run(file));
-        if planned.ask {
-            asked += planned.inside;
-        }
-    }
-    count!(guest, get_calls);
+    let claimed = || plan.iter().filter(|planned| planned.ask);
+    let asked: u32 = claimed().map(|planned| planned.inside).sum();
     count!(guest, get_asked, asked);
-    let mut hits = 0;
-    let answered = guest.send(&mut call, Operation::Get, session).is_some();
-    if answered {
-        for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
-            planned.hit = call.succeeded(n) || mutated(c"miss-taken-for-hit");
-            if planned.hit {
-                hits += planned.inside;
-            }
-        }
-    }
-    drop(call);
-    if !answered {
-        // A host without memory for the call still has the pages.
-        for planned in plan.iter().filter(|planned| planned.ask) {
+    let hits = if asked <= most_pages() {
+        get(guest, session, claimed().map(|planned| planned.run(file)))
+    } else {
+        let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
+        let hit = all.all(|part| get(guest, session, once(part)) == Some(1));
+        hit.then_some(1)
+    };
+    for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
+        planned.hit = hits.is_some_and(|hits| hits & 1 << n != 0);
+        if hits.is_none() {
+            // A host without memory for the call still has the pages, and so has one that was not
+            // asked for the last parts of a folio.
             in_vain(guest, file, planned);
         }
     }
-    count!(guest, get_hits, hits);
-    count!(guest, get_misses, asked - hits);
+    let hit = plan.iter().filter(|planned| planned.hit);
+    let pages: u32 = hit.map(|planned| planned.inside).sum();
+    count!(guest, get_hits, pages);
+    count!(guest, get_misses, asked - pages);
+}
+
+/// Makes one call for runs, at most [`TOGETHER`] of them: which of them the host had. `None` if it
+/// did not answer.
+fn get(guest: &Guest, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
+    let mut call = guest.caller.begin()?;
+    let start = Instant::<Monotonic>::now();
+    let mut count = 0;
+    for run in runs {
+        // A request has room for all folios that are looked at together.
+        call.push(&run);
+        count += 1;
+    }
+    count!(guest, get_calls);
+    let answer = guest.send(&mut call, Operation::Get, session).map(|_| {
+        let hit = |n: &usize| call.succeeded(*n) || mutated(c"miss-taken-for-hit");
+        (0..count).filter(hit).fold(0, |hits, n| hits | 1 << n)
+    });
+    drop(call);
     guest.counters.got(start);
+    answer
 }
 
 /// Tells the reader's pool what was read, whether or not the host had it.
