@@ -88,6 +88,7 @@ unsigned long dd_irq_save(void);
 void dd_irq_restore(unsigned long flags);
 void dd_preemption_off(void);
 void dd_preemption_on(void);
+void dd_breathe(void);
 bool dd_in_task(void);
 unsigned long dd_current(void);
 unsigned long dd_physical(const void *address);
@@ -97,6 +98,7 @@ int dd_file_view(u32 fd, struct dd_mapping *view);
 /* worker.c */
 void dd_worker_start(void);
 void dd_worker_kick(void);
+void dd_worker_hurry(void);
 void dd_worker_stop(void);
 
 /* hooks.c */
@@ -112,6 +114,7 @@ void dd_settle_stop(void);
 void dd_on_folio_removed(struct folio *folio, bool reclaimed);
 void dd_on_folios_freed(struct folio_batch *batch);
 void dd_on_content_change(struct address_space *mapping, u64 first, u64 last);
+void dd_on_range_change(struct address_space *mapping, u64 first, u64 last);
 void dd_on_shutdown(const struct super_block *sb, bool done);
 bool dd_on_readahead_wanted(void);
 void dd_on_readahead(struct readahead_control *rac);

@@ -146,10 +146,10 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 
 	atomic_inc(&dd_busy);
 	if (changes)
-		dd_on_content_change(mapping, first, last);
+		dd_on_range_change(mapping, first, last);
 	truncate_inode_pages_range(mapping, lstart, lend);
 	if (changes)
-		dd_on_content_change(mapping, first, last);
+		dd_on_range_change(mapping, first, last);
 	atomic_dec(&dd_busy);
 }
 
@@ -162,10 +162,10 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 
 	atomic_inc(&dd_busy);
 	if (changes)
-		dd_on_content_change(mapping, start, end);
+		dd_on_range_change(mapping, start, end);
 	ret = invalidate_inode_pages2_range(mapping, start, end);
 	if (changes)
-		dd_on_content_change(mapping, start, end);
+		dd_on_range_change(mapping, start, end);
 	/* A direct write rarely stops here by itself. */
 	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
 		msleep(5);

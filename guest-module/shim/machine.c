@@ -9,6 +9,7 @@
 #include <linux/kvm_para.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
+#include <linux/sched.h>
 #include "guest.h"
 
 bool dd_machine_is_kvm_guest(void)
@@ -47,6 +48,11 @@ void dd_preemption_off(void)
 void dd_preemption_on(void)
 {
 	preempt_enable();
+}
+
+void dd_breathe(void)
+{
+	cond_resched();
 }
 
 bool dd_in_task(void)

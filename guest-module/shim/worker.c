@@ -4,19 +4,33 @@
  * and hibernation.
  */
 
+#include <linux/jiffies.h>
+#include <linux/reboot.h>
 #include <linux/suspend.h>
 #include <linux/workqueue.h>
 #include "guest.h"
+#include "../../shim/mutation.h"
+
+/* Shortest pause between two runs that were hurried, however much there is to do. */
+#define DD_WORKER_PAUSE_MS 20
 
 static void dd_worker_run(struct work_struct *work);
 static DECLARE_DELAYED_WORK(dd_worker, dd_worker_run);
+
+/* When the last run ended, in jiffies. */
+static unsigned long dd_worker_ended;
 
 static void dd_worker_run(struct work_struct *work)
 {
 	unsigned int ms = dd_on_tick();
 
-	if (ms)
-		queue_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
+	WRITE_ONCE(dd_worker_ended, jiffies);
+	if (!ms)
+		return;
+	/* Hurried during the run: the pause begins only now. */
+	if (delayed_work_pending(&dd_worker))
+		ms = dd_mutated("worker-unpaced") ? 0 : min_t(unsigned int, ms, DD_WORKER_PAUSE_MS);
+	mod_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
 /*
@@ -40,9 +54,20 @@ static int dd_hibernation(struct notifier_block *block, unsigned long event, voi
 
 static struct notifier_block dd_hibernation_notifier = { .notifier_call = dd_hibernation };
 
+/* Another kernel, perhaps without this module, has no use for what the host keeps. */
+static int dd_reboot(struct notifier_block *block, unsigned long event, void *data)
+{
+	dd_on_pause(true);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block dd_reboot_notifier = { .notifier_call = dd_reboot };
+
 void dd_worker_start(void)
 {
 	register_pm_notifier(&dd_hibernation_notifier);
+	register_reboot_notifier(&dd_reboot_notifier);
+	dd_worker_ended = jiffies;
 	queue_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
@@ -52,8 +77,24 @@ void dd_worker_kick(void)
 	mod_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
+/*
+ * Any context: runs the job soon, but leaves it a pause. The time does not
+ * depend on when this is called, so that calls do not put the run off.
+ */
+void dd_worker_hurry(void)
+{
+	unsigned long next = READ_ONCE(dd_worker_ended) + msecs_to_jiffies(DD_WORKER_PAUSE_MS);
+	unsigned long now = jiffies;
+	unsigned long left = time_after(next, now) ? next - now : 0;
+
+	if (dd_mutated("worker-unpaced"))
+		left = 0;
+	mod_delayed_work(system_dfl_wq, &dd_worker, left);
+}
+
 void dd_worker_stop(void)
 {
+	unregister_reboot_notifier(&dd_reboot_notifier);
 	unregister_pm_notifier(&dd_hibernation_notifier);
 	dd_settle_stop();
 	disable_delayed_work_sync(&dd_worker);

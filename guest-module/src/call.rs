@@ -75,6 +75,8 @@ unsafe impl Send for Caller {}
 pub(crate) enum Failure {
     /// Nobody handles the hypercall.
     NoHost,
+    /// The kernel does not let us attach to its functions.
+    Unattached,
     /// The host refused, with a status that is neither `Ok` nor `Retry`.
     Refused(Status),
 }

@@ -9,6 +9,7 @@ use crate::ffi::{
 };
 use crate::guest::Guest;
 use crate::{ffi, link, put, read};
+use ddabi::key::FileKey;
 use kernel::ffi::c_int;
 
 /// The module's state while hooks, worker and netlink family are there.
@@ -43,13 +44,32 @@ extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
 #[no_mangle]
 extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u64) {
     // SAFETY: The hooked function works on the mapping, so that it is live.
-    let (Some(guest), Some(mapping)) = (guest(), unsafe { Mapping::from_raw(mapping) }) else {
-        return;
-    };
-    // Most files are of other filesystems, of which nothing else may be looked at.
-    if let Some(filesystem) = guest.filesystems.find(mapping.superblock()) {
-        guest.content_changed(&mapping.view().key(filesystem), first, last);
+    if let Some((guest, file)) = unsafe { cached(mapping) } {
+        guest.content_changed(&file, first, last);
     }
+}
+
+/// Pages `first..=last` change or leave, and they may be many; process context, no spinlocks.
+#[no_mangle]
+extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64) {
+    // SAFETY: The diverted call works on the mapping, so that it is live.
+    if let Some((guest, file)) = unsafe { cached(mapping) } {
+        guest.range_changed(&file, first, last);
+    }
+}
+
+/// The key of a mapping whose pages may be at the host.
+///
+/// # Safety
+///
+/// `mapping` must be null or live.
+unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static Guest, FileKey)> {
+    let guest = guest()?;
+    // SAFETY: By the function's contract.
+    let mapping = unsafe { Mapping::from_raw(mapping) }?;
+    // Most files are of other filesystems, of which nothing else may be looked at.
+    let filesystem = guest.filesystems.find(mapping.superblock())?;
+    Some((guest, mapping.view().key(filesystem)))
 }
 
 /// A superblock is being shut down, or just was (`done`).

@@ -156,6 +156,7 @@ extern "C" {
     fn dd_irq_restore(flags: c_ulong);
     fn dd_preemption_off();
     fn dd_preemption_on();
+    fn dd_breathe();
     fn dd_in_task() -> bool;
     fn dd_current() -> c_ulong;
     fn dd_physical(address: *const u8) -> c_ulong;
@@ -163,6 +164,7 @@ extern "C" {
     fn dd_file_view(fd: u32, view: *mut MappingView) -> c_int;
     fn dd_worker_start();
     fn dd_worker_kick();
+    fn dd_worker_hurry();
     fn dd_worker_stop();
     fn dd_hooks_install(failed: *mut *const c_char) -> c_int;
     fn dd_hooks_remove();
@@ -467,6 +469,13 @@ impl Drop for PreemptionOff {
     }
 }
 
+/// A point where the scheduler may act, between the steps of a long operation. Process context,
+/// no locks.
+pub(crate) fn breathe() {
+    // SAFETY: By the context that is asked for.
+    unsafe { dd_breathe() };
+}
+
 /// A random number.
 pub(crate) fn random() -> u64 {
     // SAFETY: May be called from anywhere.
@@ -557,6 +566,13 @@ impl Worker {
     pub(crate) fn kick() {
         // SAFETY: A stopped job stays stopped.
         unsafe { dd_worker_kick() };
+    }
+
+    /// Runs the job soon, but not at once after its last run: for what happens all the time under
+    /// load. Any context.
+    pub(crate) fn hurry() {
+        // SAFETY: As for `kick`.
+        unsafe { dd_worker_hurry() };
     }
 }
 

@@ -24,6 +24,8 @@ struct Entry {
 #[pin_data]
 pub(crate) struct Filesystems {
     entries: [Entry; MOST],
+    /// Numbers that were given up since [`Filesystems::take_gone`] was asked.
+    gone: Atomic<u32>,
     /// Serialises changes; the number of the newest instance.
     #[pin]
     newest: IrqLock<u32>,
@@ -34,6 +36,7 @@ impl Filesystems {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             entries: [const { Entry { superblock: Atomic::new(0), number: Atomic::new(0) } }; MOST],
+            gone: Atomic::new(0),
             newest <- new_irq_lock!(0, "Filesystems::newest"),
         })
     }
@@ -80,8 +83,23 @@ impl Filesystems {
     pub(crate) fn begin_unmount(&self, superblock: usize) -> Option<u32> {
         self.newest.with(|_| {
             let number = self.entry(superblock)?.number.xchg(0, Relaxed);
+            if number != 0 {
+                self.gone.fetch_add(1, Relaxed);
+            }
             (number != 0).then_some(number)
         })
+    }
+
+    /// How many filesystems went since the last call.
+    pub(crate) fn take_gone(&self) -> u32 {
+        self.gone.xchg(0, Relaxed)
+    }
+
+    /// Whether this number is that of no filesystem. A number of which there are pages in the map
+    /// was given out before: once it is gone, it stays so.
+    pub(crate) fn is_gone(&self, number: u32) -> bool {
+        let mut entries = self.entries.iter();
+        entries.all(|entry| entry.number.load(Relaxed) != number)
     }
 
     /// Unmount is over: the address may come back as another filesystem.

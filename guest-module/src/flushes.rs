@@ -44,7 +44,7 @@ impl Flushes {
             waiting.len() == MOST / 2
         });
         if half {
-            Worker::kick();
+            Worker::hurry();
         }
     }
 

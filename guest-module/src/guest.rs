@@ -130,9 +130,19 @@ impl Guest {
         }
     }
 
-    /// The content of pages `first..=last` changes, or they leave another way than by a put.
+    /// The content of pages `first..=last` changes, or they leave another way than by a put. Any
+    /// context.
     pub(crate) fn content_changed(&self, file: &FileKey, first: u64, last: u64) {
-        let cleared = self.map.invalidate(file, first, last);
+        self.changed(file, first, last, || ());
+    }
+
+    /// As [`Guest::content_changed`], of ranges that may be large. Sleeps.
+    pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
+        self.changed(file, first, last, ffi::breathe);
+    }
+
+    fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {
+        let cleared = self.map.invalidate(file, first, last, pause);
         if cleared > 0 {
             count!(self, invalidated, cleared);
             self.flushes.pages(*file, first, last);
@@ -140,13 +150,14 @@ impl Guest {
     }
 
     /// A filesystem goes: nothing of it is put or read any more. To be called before and after.
+    ///
+    /// Its pages stay in the map and are found no more, for its number is never used again. The
+    /// worker forgets them: whoever unmounts need not wait until all slots were looked at.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
         if mutated(c"unmount-unseen") {
             return;
         }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
-            let cleared = self.map.forget_filesystem(number);
-            count!(self, invalidated, cleared);
             self.flushes.filesystem(number);
         }
         if done {
@@ -156,7 +167,7 @@ impl Guest {
 
     /// A put found no room in the map.
     pub(crate) fn map_is_full(&self) {
-        Worker::kick();
+        Worker::hurry();
     }
 
     /// Counters with gauges.

@@ -25,15 +25,28 @@ use kernel::sync::atomic::{
     ordering::{Full, Relaxed},
     Atomic,
 };
+use kernel::time::{Instant, Monotonic};
 
 /// Pause between looks for a host.
 const LOOK_MS: Delay = 2_000;
 /// Pause between housekeeping runs with a host.
 const KEEP_MS: Delay = 500;
-/// Housekeeping runs between signs of life.
-const PING_EVERY: u32 = 6;
-/// Housekeeping runs after which the past of the curves counts for half: five minutes.
-const FADE_EVERY: u32 = 600;
+/// Time between signs of life.
+const PING: u64 = 3 * SECOND;
+/// Time after which the past of the curves counts for half.
+const FADE: u64 = 5 * MINUTE;
+/// Least time between two looks for pages of filesystems that are gone: each looks at the whole
+/// map, and takes care of all of them.
+const FORGET: u64 = 10 * SECOND;
+/// Time until a kernel that did not let us attach is tried again; it doubles with each failure.
+const FIRST_RETRY: u64 = MINUTE;
+/// But is not longer than this.
+const LAST_RETRY: u64 = 32 * MINUTE;
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+/// In nanoseconds.
+const MINUTE: u64 = 60 * SECOND;
 
 /// There is no memory for a session, at the host or here.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
@@ -49,8 +62,20 @@ pub(crate) struct Link {
     vm: Atomic<u32>,
     /// Hooks are installed. Worker only.
     hooked: Atomic<bool>,
-    /// Housekeeping runs so far. Worker only.
-    runs: Atomic<u32>,
+    /// What times of the worker are counted from.
+    born: Instant<Monotonic>,
+    /// When there was a sign of life, in nanoseconds, as below. Worker only.
+    pinged: Atomic<u64>,
+    /// When curves faded. Worker only.
+    faded: Atomic<u64>,
+    /// When pages of filesystems that are gone were looked for. Worker only.
+    forgot: Atomic<u64>,
+    /// When we could not attach; 0 if we could. Worker only.
+    failed: Atomic<u64>,
+    /// Time from then to the next try. Worker only.
+    retry: Atomic<u64>,
+    /// Why we could not, the last time somebody was told. Worker only.
+    told: Atomic<i32>,
 }
 
 impl Link {
@@ -61,7 +86,13 @@ impl Link {
             state: Atomic::new(LinkState::Alone as u32),
             vm: Atomic::new(0),
             hooked: Atomic::new(false),
-            runs: Atomic::new(0),
+            born: Instant::now(),
+            pinged: Atomic::new(0),
+            faded: Atomic::new(0),
+            forgot: Atomic::new(0),
+            failed: Atomic::new(0),
+            retry: Atomic::new(0),
+            told: Atomic::new(0),
         })
     }
 
@@ -84,10 +115,37 @@ impl Link {
     pub(crate) fn vm(&self) -> u32 {
         self.vm.load(Relaxed)
     }
+
+    /// Nanoseconds since the module was loaded; never zero.
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_nanos().max(1) as u64
+    }
+
+    /// Whether `every` nanoseconds have passed since the time noted in `last`, which is noted
+    /// anew then.
+    fn is_due(&self, last: &Atomic<u64>, every: u64) -> bool {
+        let now = self.now();
+        let due = now.saturating_sub(last.load(Relaxed)) >= every;
+        if due {
+            last.store(now, Relaxed);
+        }
+        due
+    }
+
+    /// Whether the kernel did not let us attach, too short a time ago to try again.
+    fn waits(&self) -> bool {
+        let failed = self.failed.load(Relaxed);
+        let passed = self.now().saturating_sub(failed);
+        failed != 0 && passed < self.retry.load(Relaxed) && !mutated(c"attaches-at-every-look")
+    }
 }
 
 /// The worker's job: looks for a host, or keeps house. Milliseconds until the next time.
 pub(crate) fn tick(guest: &Guest) -> Delay {
+    // Containers come and go without a host, too.
+    if guest.link.session().is_some() || !mutated(c"reaps-with-host-only") {
+        guest.pools.reap(guest);
+    }
     if guest.link.session().is_some() {
         keep(guest);
     }
@@ -100,7 +158,7 @@ pub(crate) fn tick(guest: &Guest) -> Delay {
         guest.map.clear();
         guest.flushes.clear();
     }
-    if guest.link.line.is_paused() {
+    if guest.link.line.is_paused() || guest.link.waits() {
         return LOOK_MS;
     }
     match begin(guest) {
@@ -126,17 +184,9 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     guest.caller.restart();
     let answer = hello(guest)?;
     if !guest.link.hooked.load(Relaxed) {
-        if let Err((error, function)) = ffi::install_hooks() {
+        if let Err(failure) = attach(guest) {
             goodbye(guest, answer.session);
-            if error == ENOMEM {
-                return Err(NO_MEMORY);
-            }
-            pr_err!(
-                "cannot attach to {} ({:?}): this kernel is not supported, nothing is cached\n",
-                function,
-                error
-            );
-            return Err(Failure::Refused(Status::Unsupported));
+            return Err(failure);
         }
         guest.link.hooked.store(true, Relaxed);
         if ffi::settle().is_err() {
@@ -159,6 +209,52 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     }
     pr_info!("registered with the host as vm {}\n", answer.vm);
     Ok(())
+}
+
+/// Attaches to the kernel. Trying it patches code on all CPUs, so that the next try after a failure
+/// is minutes away, and users are told once.
+fn attach(guest: &Guest) -> Result<(), Failure> {
+    let link = &guest.link;
+    let Err((error, function)) = ffi::install_hooks() else {
+        link.failed.store(0, Relaxed);
+        link.told.store(0, Relaxed);
+        return Ok(());
+    };
+    if error == ENOMEM {
+        return Err(NO_MEMORY);
+    }
+    let again = link.failed.load(Relaxed) != 0;
+    let retry = match link.retry.load(Relaxed) {
+        last if again => last.saturating_mul(2).min(LAST_RETRY),
+        _ => FIRST_RETRY,
+    };
+    link.retry.store(retry, Relaxed);
+    link.failed.store(link.now(), Relaxed);
+    let told = link.told.xchg(error.to_errno(), Full);
+    if told == error.to_errno() && !mutated(c"attaches-at-every-look") {
+        return Err(Failure::Unattached);
+    }
+    if error == EBUSY {
+        pr_err!(
+            "cannot attach to {}: ftrace is switched off (sysctl kernel.ftrace_enabled=1 helps), \
+             or a livepatch or a kprobe holds the function; nothing is cached, tried again after \
+             a minute, then less often\n",
+            function
+        );
+    } else if error == ENOENT {
+        pr_err!(
+            "this kernel has no function {}: it is not supported, nothing is cached\n",
+            function
+        );
+    } else {
+        pr_err!(
+            "cannot attach to {} ({:?}): nothing is cached, tried again after a minute, then less \
+             often\n",
+            function,
+            error
+        );
+    }
+    Err(Failure::Unattached)
 }
 
 fn hello(guest: &Guest) -> Result<HelloAnswer, Failure> {
@@ -198,7 +294,7 @@ fn alone(guest: &Guest, was: u32, failure: Failure) {
         pr_info!("lost the host, nothing is cached until it comes back\n");
         tell(Event::HostLost);
     }
-    if refused && was != LinkState::Refused as u32 {
+    if refused && failure != Failure::Unattached && was != LinkState::Refused as u32 {
         pr_warn!(
             "the host refuses us ({:?}): compare the versions of both modules\n",
             failure
@@ -226,7 +322,7 @@ fn tell(event: Event) {
 
 /// Housekeeping with a host.
 fn keep(guest: &Guest) {
-    guest.pools.reap(guest);
+    let link = &guest.link;
     if let Some(session) = guest.link.session() {
         guest.pools.enrol_rest(guest, session);
     }
@@ -238,12 +334,17 @@ fn keep(guest: &Guest) {
         kernel::pr_warn_once!("no memory for the presence map\n");
     }
     while flush(guest) {}
-    let runs = guest.link.runs.fetch_add(1, Relaxed);
-    if runs % FADE_EVERY == FADE_EVERY - 1 {
+    let forgets = link.is_due(&link.forgot, FORGET) && !mutated(c"unmounted-kept");
+    if forgets && guest.filesystems.take_gone() > 0 {
+        let is_gone = |number| guest.filesystems.is_gone(number);
+        let cleared = guest.map.forget_filesystems(is_gone);
+        count!(guest, invalidated, cleared);
+    }
+    if link.is_due(&link.faded, FADE) {
         guest.judges.fade();
     }
-    if runs % PING_EVERY == 0 {
-        if let (Some(session), Some(mut call)) = (guest.link.session(), guest.caller.begin()) {
+    if link.is_due(&link.pinged, PING) || mutated(c"worker-unpaced") {
+        if let (Some(session), Some(mut call)) = (link.session(), guest.caller.begin()) {
             guest.send(&mut call, Operation::Ping, session);
         }
     }

@@ -5,10 +5,11 @@
 use crate::ffi;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
+use crate::mutation::mutated;
 use ddabi::answer::Eviction;
 use ddabi::key::FileKey;
 use ddcore::presence::{
-    ChunkSlot, Claim, Counters, Cursor, FileSlot, Finished, Refused, Seed, Shard, Slots,
+    ChunkSlot, Claim, Counters, Cursor, FileSlot, Finished, Refused, Seed, Shard, Slots, Step,
 };
 use kernel::prelude::*;
 
@@ -20,7 +21,8 @@ const SEGMENT: usize = 64;
 const SEGMENT_BYTES: u64 = (SEGMENT * (size_of::<FileSlot>() + size_of::<ChunkSlot>())) as u64;
 /// Segments that every shard has from the start.
 const FIRST_SEGMENTS: usize = 2;
-/// Slots looked at in one go while a shard is locked.
+/// Slots or chunks looked at while a shard is locked, with interrupts off: some tens of
+/// microseconds, if each of them is a cache miss.
 const STEP: u32 = 256;
 /// Chunks given up at a time by a shard that may not grow.
 const RECLAIM: u32 = 32;
@@ -118,9 +120,31 @@ impl Map {
         self.with(file, |shard| shard.present_run(file, index, most))
     }
 
-    /// See [`Shard::invalidate`]; the number of pages that were present.
-    pub(crate) fn invalidate(&self, file: &FileKey, first: u64, last: u64) -> u64 {
-        self.with(file, |shard| shard.invalidate(file, first, last))
+    /// See [`Shard::invalidate_step`]; the number of pages that were present. A folio is one
+    /// step. Between the steps of a larger range the shard is not locked, and `pause` is called.
+    pub(crate) fn invalidate(
+        &self,
+        file: &FileKey,
+        first: u64,
+        last: u64,
+        mut pause: impl FnMut(),
+    ) -> u64 {
+        let most = if mutated(c"invalidates-at-once") {
+            u32::MAX
+        } else {
+            STEP
+        };
+        let (mut cursor, mut cleared) = (Cursor::default(), 0);
+        loop {
+            let step = self.with(file, |shard| {
+                shard.invalidate_step(file, first, last, &mut cursor, most)
+            });
+            cleared += step.cleared;
+            if step.done {
+                return cleared;
+            }
+            pause();
+        }
     }
 
     /// See [`Shard::notice`].
@@ -131,20 +155,17 @@ impl Map {
         self.with(file, |shard| shard.notice(file, *index, *pages))
     }
 
-    /// Forgets a filesystem; the number of pages that were present.
-    pub(crate) fn forget_filesystem(&self, filesystem: u32) -> u64 {
-        self.sweep(|shard, cursor| shard.forget_filesystem(filesystem, cursor, STEP))
+    /// Forgets filesystems; the number of pages that were present. Looks at all slots, and sleeps.
+    pub(crate) fn forget_filesystems(&self, is_gone: impl Fn(u32) -> bool) -> u64 {
+        self.sweep(|shard, cursor| shard.forget_filesystems(&is_gone, cursor, STEP))
     }
 
-    /// Forgets everything.
+    /// Forgets everything. Looks at all slots, and sleeps.
     pub(crate) fn clear(&self) -> u64 {
         self.sweep(|shard, cursor| shard.clear(cursor, STEP))
     }
 
-    fn sweep(
-        &self,
-        mut step: impl FnMut(&mut MapShard, &mut Cursor) -> ddcore::presence::Step,
-    ) -> u64 {
+    fn sweep(&self, mut step: impl FnMut(&mut MapShard, &mut Cursor) -> Step) -> u64 {
         let mut cleared = 0;
         for shard in &self.shards {
             let mut cursor = Cursor::default();
@@ -154,6 +175,7 @@ impl Map {
                 if done.done {
                     break;
                 }
+                ffi::breathe();
             }
         }
         cleared

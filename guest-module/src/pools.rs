@@ -483,7 +483,7 @@ pub(crate) fn command<R>(
 /// What a user is told about a failed call.
 pub(crate) fn to_error(failure: Failure) -> Error {
     match failure {
-        Failure::NoHost => NO_HOST,
+        Failure::NoHost | Failure::Unattached => NO_HOST,
         Failure::Refused(Status::Limit) => ENOSPC,
         Failure::Refused(Status::NoMemory) => ENOMEM,
         Failure::Refused(Status::NoPool) => ENOENT,

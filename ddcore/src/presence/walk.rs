@@ -124,11 +124,16 @@ where
         self.invalidate(file, 0, MAX_INDEX)
     }
 
-    /// The filesystem is unmounted: as [`Shard::invalidate`] of all pages of all its files,
-    /// looking at no more than `most` slots of chunks, at least one. To be called with the same
-    /// cursor until done; pages put since the first step may be left out.
-    pub fn forget_filesystem(&mut self, filesystem: u32, cursor: &mut Cursor, most: u32) -> Step {
-        self.sweep(cursor, most, |file| file.key.filesystem == filesystem)
+    /// Filesystems are gone: as [`Shard::invalidate`] of all pages of all their files, looking at
+    /// no more than `most` slots of chunks, at least one. To be called with the same cursor until
+    /// done; pages put since the first step may be left out.
+    pub fn forget_filesystems(
+        &mut self,
+        is_gone: impl Fn(u32) -> bool,
+        cursor: &mut Cursor,
+        most: u32,
+    ) -> Step {
+        self.sweep(cursor, most, |file| is_gone(file.key.filesystem))
     }
 
     /// The host lost everything: as [`Shard::invalidate`] of all pages, looking at no more than

@@ -142,7 +142,9 @@ impl Pair {
         let map = &mut self.map;
         let step = match walk {
             Walk::Range(f, first, last) => map.invalidate_step(&f, first, last, &mut cursor, most),
-            Walk::Filesystem(filesystem) => map.forget_filesystem(filesystem, &mut cursor, most),
+            Walk::Filesystem(filesystem) => {
+                map.forget_filesystems(|one| one == filesystem, &mut cursor, most)
+            }
             Walk::All => map.clear(&mut cursor, most),
         };
         for ((file, index), old) in self.model.pages.clone() {

@@ -90,7 +90,10 @@ fn content_changes() {
         |map| map.invalidate(&file(1, 1), 130, 130),
         |map| map.invalidate(&file(1, 1), 0, u64::MAX),
         |map| map.forget_file(&file(1, 1)),
-        |map| map.forget_filesystem(1, &mut Cursor::default(), 9).cleared,
+        |map| {
+            map.forget_filesystems(|one| one == 1, &mut Cursor::default(), 9)
+                .cleared
+        },
         |map| map.clear(&mut Cursor::default(), 9).cleared,
         |map| {
             map.invalidate_step(&file(1, 1), 128, 200, &mut Cursor::default(), 9)
@@ -173,7 +176,10 @@ fn what_does_not_concern_the_page() {
         |map| map.invalidate(&file(1, 1), 131, u64::MAX),
         |map| map.invalidate(&file(1, 1), 0, 129),
         |map| map.forget_file(&file(1, 2)),
-        |map| map.forget_filesystem(2, &mut Cursor::default(), 9).cleared,
+        |map| {
+            map.forget_filesystems(|one| one == 2, &mut Cursor::default(), 9)
+                .cleared
+        },
         |map| map.notice(&file(1, 1), 0, 130),
         |map| map.present_run(&file(1, 1), 131, 1000),
     ];
