@@ -13,13 +13,14 @@
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pagemap.h>
+#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include "guest.h"
 #include "../../shim/hook.c"
 #include "../../shim/mutation.h"
 
-/* Diverted calls on their way. */
-static atomic_t dd_busy = ATOMIC_INIT(0);
+/* Diverted calls on their way; only the sum over all CPUs means anything. */
+static DEFINE_PER_CPU(long, dd_busy);
 
 #define DD_CALLBACK(name) \
 	static void name(struct ftrace_regs *fregs, unsigned long parent_ip)
@@ -122,7 +123,11 @@ DD_CALLBACK(dd_dirtied)
  */
 DD_CALLBACK(dd_dirtied_in_cache)
 {
-	dd_folio_dirtied(DD_ARG(fregs, 0), DD_ARG(fregs, 1));
+	struct folio *folio = DD_ARG(fregs, 1);
+
+	/* Forgotten when it got dirty, and not put since. Most writes end here. */
+	if (!folio_test_dirty(folio) || dd_mutated("dirty-seen-twice"))
+		dd_folio_dirtied(DD_ARG(fregs, 0), folio);
 }
 
 /*
@@ -144,13 +149,13 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 	bool changes = !dd_only_evicted(mapping) && !dd_mutated("truncate-unseen") &&
 		       !(dd_mutated("empty-unseen") && mapping_empty(mapping));
 
-	atomic_inc(&dd_busy);
+	this_cpu_inc(dd_busy);
 	if (changes)
 		dd_on_range_change(mapping, first, last);
 	truncate_inode_pages_range(mapping, lstart, lend);
 	if (changes)
 		dd_on_range_change(mapping, first, last);
-	atomic_dec(&dd_busy);
+	this_cpu_dec(dd_busy);
 }
 
 static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)
@@ -160,7 +165,7 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 			 atomic_read(&mapping->host->i_dio_count));
 	int ret;
 
-	atomic_inc(&dd_busy);
+	this_cpu_inc(dd_busy);
 	if (changes)
 		dd_on_range_change(mapping, start, end);
 	ret = invalidate_inode_pages2_range(mapping, start, end);
@@ -169,33 +174,33 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 	/* A direct write rarely stops here by itself. */
 	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
 		msleep(5);
-	atomic_dec(&dd_busy);
+	this_cpu_dec(dd_busy);
 	return ret;
 }
 
 static void dd_shutdown(struct super_block *sb)
 {
-	atomic_inc(&dd_busy);
+	this_cpu_inc(dd_busy);
 	dd_on_shutdown(sb, false);
 	generic_shutdown_super(sb);
 	dd_on_shutdown(sb, true);
-	atomic_dec(&dd_busy);
+	this_cpu_dec(dd_busy);
 }
 
 static void dd_readahead(struct readahead_control *rac)
 {
-	atomic_inc(&dd_busy);
+	this_cpu_inc(dd_busy);
 	dd_on_readahead(rac);
-	atomic_dec(&dd_busy);
+	this_cpu_dec(dd_busy);
 }
 
 static int dd_read_folio(struct file *file, struct folio *folio)
 {
 	int ret;
 
-	atomic_inc(&dd_busy);
+	this_cpu_inc(dd_busy);
 	ret = dd_on_read_folio(file, folio);
-	atomic_dec(&dd_busy);
+	this_cpu_dec(dd_busy);
 	return ret;
 }
 
@@ -381,6 +386,17 @@ const char *dd_hooks_filesystem(unsigned int i)
 	return READ_ONCE(dd_filesystems[i].readahead->ip) ? dd_filesystems[i].name : NULL;
 }
 
+/* Once the hooks are gone the numbers only fall, so that a sum of 0 is no mistake. */
+static bool dd_is_busy(void)
+{
+	long busy = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		busy += per_cpu(dd_busy, cpu);
+	return busy != 0;
+}
+
 void dd_hooks_remove(void)
 {
 	unregister_module_notifier(&dd_module_notifier);
@@ -393,7 +409,7 @@ void dd_hooks_remove(void)
 	 * when the hooks went, then those inside, then their last instructions.
 	 */
 	synchronize_rcu_tasks();
-	while (atomic_read(&dd_busy))
+	while (dd_is_busy())
 		msleep(1);
 	synchronize_rcu_tasks();
 }

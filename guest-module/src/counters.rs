@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module counts: one atomic cell for each field of [`GuestCounters`].
+//! What the module counts: one cell for each field of [`GuestCounters`], on each CPU, for hooks run
+//! on all of them all the time. Only the sums over all CPUs mean anything.
 
+use crate::memory::quietly;
 use ddabi::counters::GuestCounters;
 use ddabi::pool::{histogram_bucket, HISTOGRAM_BUCKETS};
+use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::time::{Instant, Monotonic};
 use zerocopy::{FromBytes, IntoBytes};
 
 const CELLS: usize = size_of::<GuestCounters>() / size_of::<u64>();
 
-/// The counters.
-pub(crate) struct Counters([Atomic<u64>; CELLS]);
+/// The counters of each CPU. A task that is moved to another one while it counts does no harm:
+/// the cells are atomic.
+pub(crate) struct Counters(KVec<KBox<[Atomic<u64>; CELLS]>>);
 
 /// Adds to a field of the counters: `count!(guest, put_stored, pages)`.
 macro_rules! count {
@@ -29,14 +34,20 @@ pub(crate) use count;
 
 impl Counters {
     /// All zero.
-    pub(crate) fn new() -> Self {
-        Self([const { Atomic::new(0) }; CELLS])
+    pub(crate) fn new() -> Result<Self> {
+        let mut cpus = KVec::new();
+        for _ in 0..nr_cpu_ids() {
+            let cells = KBox::new([const { Atomic::new(0) }; CELLS], quietly())?;
+            cpus.push(cells, quietly())?;
+        }
+        Ok(Self(cpus))
     }
 
     /// Adds to a cell; use [`count!`].
     pub(crate) fn add(&self, cell: usize, by: u64) {
-        if by > 0 {
-            self.0[cell].fetch_add(by, Relaxed);
+        let cells = self.0.get(CpuId::current().as_u32() as usize);
+        if let Some(cells) = cells.filter(|_| by > 0) {
+            cells[cell].add(by, Relaxed);
         }
     }
 
@@ -60,8 +71,10 @@ impl Counters {
     /// The counters as they are now, gauges still zero.
     pub(crate) fn snapshot(&self) -> GuestCounters {
         let mut cells = [0u64; CELLS];
-        for (copy, cell) in cells.iter_mut().zip(&self.0) {
-            *copy = cell.load(Relaxed);
+        for counted in &self.0 {
+            for (sum, cell) in cells.iter_mut().zip(counted.iter()) {
+                *sum += cell.load(Relaxed);
+            }
         }
         GuestCounters::read_from_bytes(cells.as_bytes()).unwrap_or_default()
     }

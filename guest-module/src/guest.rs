@@ -61,6 +61,7 @@ impl Guest {
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
         let (caller, judges) = (Caller::new()?, Judges::new(history_bytes)?);
+        let counters = Counters::new()?;
         KBox::pin_init(
             try_pin_init!(Self {
                 map,
@@ -71,7 +72,7 @@ impl Guest {
                 flushes <- flushes,
                 caller,
                 link <- Link::new(),
-                counters: Counters::new(),
+                counters,
             }),
             quietly(),
         )
