@@ -29,7 +29,6 @@ enum {
 	DD_MAPPING_DIRECT	= 1 << 2, /* direct I/O is under way */
 	DD_MAPPING_ERROR	= 1 << 3, /* a write failed: cache and disk may differ */
 	DD_MAPPING_EXITING	= 1 << 4, /* the inode is being torn down */
-	DD_MAPPING_UNLINKED	= 1 << 5, /* no name is left */
 };
 
 struct dd_mapping {
@@ -60,6 +59,7 @@ bool dd_mapping_learn(struct address_space *mapping);
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping);
 bool dd_mapping_may_become_dax(const struct address_space *mapping);
 bool dd_mapping_in_direct_io(const struct address_space *mapping);
+void dd_mapping_unlearn(void);
 
 /* read.c */
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);

@@ -316,6 +316,8 @@ static int dd_module_event(struct notifier_block *block, unsigned long event, vo
 
 	if (event != MODULE_STATE_LIVE && event != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
+	if (event == MODULE_STATE_GOING)
+		dd_mapping_unlearn();
 	mutex_lock(&dd_hooks_lock);
 	for (i = 0; dd_attached && i < ARRAY_SIZE(dd_filesystems); i++) {
 		if (strcmp(module->name, dd_filesystems[i].name))
@@ -412,4 +414,6 @@ void dd_hooks_remove(void)
 	while (dd_is_busy())
 		msleep(1);
 	synchronize_rcu_tasks();
+	/* Filesystems that go from now on are not seen. */
+	dd_mapping_unlearn();
 }

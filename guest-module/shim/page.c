@@ -25,23 +25,66 @@ static const struct {
 	{ "xfs_vm_readahead", "iomap_dirty_folio" },
 };
 
-/* Tables recognised so far; written once each, under dd_mapping_learn(). */
-static const struct address_space_operations *dd_tables[8];
+/*
+ * Tables that were looked at, ours and others, so that each is looked at once:
+ * it is slow to find the name of a module's function. Read at any time, changed
+ * under the lock; free places are NULL.
+ */
+struct dd_tables {
+	const struct address_space_operations *seen[8];
+};
+
+static struct dd_tables dd_ours, dd_others;
 static DEFINE_SPINLOCK(dd_tables_lock);
 
-static bool dd_table_known(const struct address_space_operations *table)
+static bool dd_table_in(const struct dd_tables *tables,
+			const struct address_space_operations *table)
 {
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(dd_tables); i++) {
-		const struct address_space_operations *known = READ_ONCE(dd_tables[i]);
-
-		if (!known)
-			return false;
-		if (known == table)
+	for (i = 0; i < ARRAY_SIZE(tables->seen); i++)
+		if (READ_ONCE(tables->seen[i]) == table)
 			return true;
-	}
 	return false;
+}
+
+static bool dd_table_known(const struct address_space_operations *table)
+{
+	return dd_table_in(&dd_ours, table);
+}
+
+/* Returns whether there was room. */
+static bool dd_table_note(struct dd_tables *tables, const struct address_space_operations *table)
+{
+	bool noted;
+	int i;
+
+	spin_lock(&dd_tables_lock);
+	noted = dd_table_in(tables, table);
+	for (i = 0; !noted && i < ARRAY_SIZE(tables->seen); i++) {
+		if (!tables->seen[i]) {
+			WRITE_ONCE(tables->seen[i], table);
+			noted = true;
+		}
+	}
+	spin_unlock(&dd_tables_lock);
+	return noted;
+}
+
+/*
+ * A module goes, perhaps a filesystem: another one may have its tables at the
+ * same place. Tables of those that stay are looked at again.
+ */
+void dd_mapping_unlearn(void)
+{
+	int i;
+
+	spin_lock(&dd_tables_lock);
+	for (i = 0; i < ARRAY_SIZE(dd_ours.seen); i++) {
+		WRITE_ONCE(dd_ours.seen[i], NULL);
+		WRITE_ONCE(dd_others.seen[i], NULL);
+	}
+	spin_unlock(&dd_tables_lock);
 }
 
 static bool dd_named(const void *function, const char *name)
@@ -64,24 +107,14 @@ bool dd_mapping_learn(struct address_space *mapping)
 
 	if (dd_table_known(table))
 		return true;
+	if (dd_table_in(&dd_others, table) && !dd_mutated("tables-forgotten"))
+		return false;
 	for (i = 0; i < ARRAY_SIZE(dd_known); i++)
 		if (dd_named(table->readahead, dd_known[i].readahead) &&
 		    dd_named(table->dirty_folio, dd_known[i].dirty_folio))
-			break;
-	if (i == ARRAY_SIZE(dd_known))
-		return false;
-
-	spin_lock(&dd_tables_lock);
-	for (i = 0; i < ARRAY_SIZE(dd_tables); i++) {
-		if (dd_tables[i] == table)
-			break;
-		if (!dd_tables[i]) {
-			WRITE_ONCE(dd_tables[i], table);
-			break;
-		}
-	}
-	spin_unlock(&dd_tables_lock);
-	return i < ARRAY_SIZE(dd_tables);
+			return dd_table_note(&dd_ours, table);
+	dd_table_note(&dd_others, table);
+	return false;
 }
 
 /*
@@ -139,8 +172,6 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 		flags |= DD_MAPPING_ERROR;
 	if (mapping_exiting(mapping))
 		flags |= DD_MAPPING_EXITING;
-	if (!inode->i_nlink)
-		flags |= DD_MAPPING_UNLINKED;
 	view->flags = flags;
 	/* Direct I/O rarely begins just now by itself. */
 	if (dd_mutated("direct-io-looked-at-once") && irqs_disabled())

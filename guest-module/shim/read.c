@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <linux/pagemap.h>
 #include "guest.h"
+#include "../../shim/mutation.h"
 
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages)
 {
@@ -55,6 +56,14 @@ void dd_ra_consume(struct readahead_control *rac, u32 pages)
 	rac->_batch_count = 0;
 }
 
+/* Twice the usual may be what a reader asked for. */
+static bool dd_ra_is_ours(unsigned int pages, unsigned int usual)
+{
+	if (dd_mutated("sequential-undone"))
+		return pages > usual && pages <= DD_RA_WIDE;
+	return pages == DD_RA_WIDE && pages != 2 * usual;
+}
+
 /*
  * A stream that the host serves gets longer windows, for an exit costs the
  * same for many pages as for one; 0 goes back to the device's setting.
@@ -64,12 +73,16 @@ void dd_ra_widen(struct readahead_control *rac, u32 pages)
 	struct file_ra_state *ra = rac->ra;
 	unsigned int usual = inode_to_bdi(rac->mapping->host)->ra_pages;
 
-	/* Respect readers that switched readahead off (random access). */
-	if (!ra || !ra->ra_pages)
+	if (!ra)
 		return;
-	if (pages > usual)
+	/*
+	 * Only what nobody has set is widened, and only what we have widened is set
+	 * back: posix_fadvise() sets 0 (random access) or twice the usual (sequential),
+	 * and nothing would bring that back.
+	 */
+	if (pages > usual && ra->ra_pages == usual)
 		ra->ra_pages = pages;
-	else if (ra->ra_pages > usual && ra->ra_pages <= DD_RA_WIDE)
+	else if (!pages && dd_ra_is_ours(ra->ra_pages, usual))
 		ra->ra_pages = usual;
 }
 
