@@ -3,7 +3,9 @@
 
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include "hook.h"
+#include "mutation.h"
 
 static void notrace dd_hook_called(unsigned long ip, unsigned long parent_ip,
 				   struct ftrace_ops *ops, struct ftrace_regs *fregs)
@@ -82,14 +84,31 @@ void dd_hook_forget(struct dd_hook_set *set, struct dd_hook *hook)
 	WRITE_ONCE(hook->ip, 0);
 }
 
+/*
+ * ftrace has switched itself off for good after a mistake of its own, and functions
+ * go on calling into this module: it must not go away.
+ */
+static void dd_hook_stuck(int err)
+{
+	pr_crit("%s: cannot detach from the kernel (%d), see ftrace's own message: the module stays until the machine is restarted\n",
+		KBUILD_MODNAME, err);
+	for (;;)
+		schedule_timeout_idle(MAX_SCHEDULE_TIMEOUT);
+}
+
 void dd_hook_detach(struct dd_hook_set *set)
 {
 	unsigned int i;
+	int err;
 
 	if (!set->registered)
 		return;
 	/* Waits for RCU-tasks and its variants: the ops are dynamic. */
-	unregister_ftrace_function(&set->ops);
+	err = unregister_ftrace_function(&set->ops);
+	if (dd_mutated("detach-fails"))
+		err = -ENODEV;
+	if (err && !dd_mutated("detach-ignored"))
+		dd_hook_stuck(err);
 	ftrace_free_filter(&set->ops);
 	set->registered = false;
 	for (i = 0; i < set->count; i++)

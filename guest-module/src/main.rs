@@ -67,8 +67,8 @@ const VERSION: &str = "0.1.0";
 
 /// The module, in the order things are undone.
 struct Module {
-    family: Option<genl::Family>,
     worker: Option<ffi::Worker>,
+    family: Option<genl::Family>,
     guest: Pin<KBox<Guest>>,
 }
 
@@ -89,8 +89,8 @@ impl kernel::Module for Module {
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
         unsafe { entry::GUEST.publish(&guest) };
         let mut module = Self {
-            family: None,
             worker: None,
+            family: None,
             guest,
         };
         module.family = Some(genl::Family::register()?);
@@ -101,8 +101,9 @@ impl kernel::Module for Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        self.family = None;
+        // The worker sends events, for which the family must be there.
         self.worker = None;
+        self.family = None;
         link::leave(&self.guest);
         entry::GUEST.withdraw();
     }
