@@ -74,6 +74,12 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        // There spinlocks sleep, and whoever waits for one comes back with interrupts on, perhaps on
+        // another CPU: what we keep for each CPU would be shared.
+        if cfg!(CONFIG_PREEMPT_RT) {
+            pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
+            return Err(EPERM);
+        }
         let (kvm, confidential) = ffi::machine();
         if confidential {
             pr_err!("the memory of a confidential guest must not go to the host: refused\n");

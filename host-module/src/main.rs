@@ -95,6 +95,11 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        // There spinlocks sleep, and KVM has not been tried with us.
+        if cfg!(CONFIG_PREEMPT_RT) {
+            pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
+            return Err(EPERM);
+        }
         let host = Host::new(capacity(number(module_parameters::capacity_mib.value()))?)?;
         // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier

@@ -186,7 +186,10 @@ mod tests {
         let image = "linux-image-7.2.12+deb13-cloud-amd64";
         assert!(release_of(image, Flavour::CloudAmd64).is_some());
         assert!(release_of(image, Flavour::Amd64).is_none());
-        assert!(release_of("linux-image-7.2.12+deb13-rt-amd64", Flavour::Amd64).is_none());
+        let realtime = "linux-image-7.2.12+deb13-rt-amd64";
+        assert!(release_of(realtime, Flavour::Amd64).is_none());
+        assert!(release_of(realtime, Flavour::RtAmd64).is_some());
+        assert!(release_of(image, Flavour::RtAmd64).is_none());
         assert!(release_of("linux-image-cloud-amd64", Flavour::CloudAmd64).is_none());
     }
 

@@ -55,6 +55,8 @@ pub(crate) enum Flavour {
     /// For virtual machines
     #[default]
     CloudAmd64,
+    /// With PREEMPT_RT: not supported, for the scenario that shows it
+    RtAmd64,
 }
 
 impl Flavour {
@@ -63,6 +65,7 @@ impl Flavour {
         match self {
             Self::Amd64 => "amd64",
             Self::CloudAmd64 => "cloud-amd64",
+            Self::RtAmd64 => "rt-amd64",
         }
     }
 }

@@ -125,6 +125,19 @@ fn a_sick_guest() {
 }
 
 #[test]
+fn kernels_with_preempt_rt() {
+    for (world, side) in [(healthy_host(), "host"), (healthy_guest(), "guest")] {
+        let plain = "#1 SMP PREEMPT_DYNAMIC Debian 7.2.12-1";
+        world.file("/proc/sys/kernel/version", plain);
+        assert!(!world.run("doctor").contains("PREEMPT"), "{side}");
+        let realtime = "#1 SMP PREEMPT_RT Debian 7.2.12-1";
+        world.file("/proc/sys/kernel/version", realtime);
+        let text = world.run("doctor");
+        assert!(text.contains("FAIL  realtime"), "{side}: {text}");
+    }
+}
+
+#[test]
 fn modules_of_other_versions() {
     let world = healthy_guest();
     let mut texts = Vec::new();

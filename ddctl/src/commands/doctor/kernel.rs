@@ -17,6 +17,7 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
         release => release,
     };
     version(examination, release);
+    realtime(examination);
     options(examination, release);
     functions(examination);
     tracing(examination);
@@ -33,6 +34,18 @@ fn version(examination: &mut Examination<'_>, release: &str) {
             "kernel",
             format!("{release} is not {TESTED}, with which the modules are tested"),
             "expect the module to refuse to load if something it needs is different",
+        );
+    }
+}
+
+/// The kernel says so itself, whether or not its configuration can be read.
+fn realtime(examination: &mut Examination<'_>) {
+    let version = examination.read("/proc/sys/kernel/version");
+    if version.split_whitespace().any(|word| word == "PREEMPT_RT") {
+        examination.fail(
+            "realtime",
+            "a kernel with PREEMPT_RT: the module refuses to load",
+            "boot a kernel without it, such as Debian's cloud-amd64 or amd64",
         );
     }
 }

@@ -62,8 +62,8 @@ fn link(examination: &mut Examination<'_>, status: &GuestStatus) {
         ),
         LinkState::Refused => examination.fail(
             "host",
-            "the host refuses this guest",
-            "compare the versions of both modules; the kernel log has the reason",
+            "the host refuses this guest, or the kernel does not let the module attach",
+            "the kernel log has the reason; compare the versions of both modules",
         ),
     }
 }
