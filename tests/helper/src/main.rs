@@ -5,6 +5,7 @@
 mod ask;
 mod files;
 mod kexec;
+mod late;
 mod receive;
 mod rules;
 mod run;
@@ -58,6 +59,18 @@ enum Verb {
     Receive {
         /// The device
         device: PathBuf,
+    },
+    /// Run a command; print how many nanoseconds a task that goes before all others waited for its
+    /// processor meanwhile, at the worst
+    Late {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Have the page cache hold a file in folios as large as there are
+    Huge {
+        /// The file
+        path: PathBuf,
     },
     /// Load another kernel, to be started with this one's command line
     KexecLoad {
@@ -136,6 +149,11 @@ fn main() -> Result<()> {
             Ok(())
         }
         Verb::Receive { device } => receive::receive(&device),
+        Verb::Late { argv } => {
+            println!("{}", late::late(&argv)?);
+            Ok(())
+        }
+        Verb::Huge { path } => late::huge(&path),
         Verb::KexecLoad {
             kernel,
             initrd,

@@ -321,6 +321,17 @@ impl Lab {
             .expect("no panic holds this lock") = mutation;
     }
 
+    /// What the modules break that its machines load, if they do.
+    #[must_use]
+    pub fn mutation(&self) -> Option<&'static str> {
+        *self
+            .host
+            .link()
+            .mutation
+            .lock()
+            .expect("no panic holds this lock")
+    }
+
     /// How it was configured.
     #[must_use]
     pub fn config(&self) -> &LabConfig {

@@ -10,6 +10,7 @@ mod allocations;
 mod apart;
 mod bad_input;
 mod books;
+mod bounds;
 mod cgroup;
 mod coherence;
 mod counters;
@@ -20,6 +21,7 @@ mod filesystem;
 mod hog;
 mod hostile;
 mod hotplug;
+mod latency;
 mod lifecycle;
 mod mapper;
 mod memory;
@@ -34,6 +36,7 @@ mod policies;
 mod policy;
 mod reboot;
 mod reclaim;
+mod refused;
 mod selftests;
 mod shares;
 mod shrinker;
@@ -76,6 +79,9 @@ pub fn all() -> &'static [Scenario] {
 #[must_use]
 pub fn by_name() -> &'static [Scenario] {
     &[
+        bounds::BOUNDS,
+        latency::LATENCY,
+        refused::REFUSED,
         overhead::OVERHEAD,
         offload::OFFLOAD,
         skew::SKEW,

@@ -10,8 +10,8 @@ use ddlab::{Context, Scenario, Target, report};
 use serde::Serialize;
 
 use crate::{
-    apart, bad_input, coherence, deaths, lifecycle, only, policies, reboot, shares, shrinker,
-    small_files, stream, torture,
+    apart, bad_input, bounds, coherence, deaths, latency, lifecycle, only, policies, reboot,
+    shares, shrinker, small_files, stream, torture,
 };
 
 /// One mutation after the other.
@@ -34,7 +34,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-const MUTATIONS_OF: [Mutation; 35] = [
+const MUTATIONS_OF: &[Mutation] = &[
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -58,6 +58,17 @@ const MUTATIONS_OF: [Mutation; 35] = [
     mutation("inode-forgotten", &[small_files::SMALL_FILES]),
     mutation("hooks-without-host", &[apart::APART]),
     mutation("hibernates-full", &[lifecycle::LIFECYCLE]),
+    mutation("calls-unbounded", &[latency::LATENCY]),
+    mutation("invalidates-at-once", &[latency::LATENCY]),
+    mutation("attaches-at-every-look", &[bounds::BOUNDS]),
+    mutation("reaps-with-host-only", &[bounds::BOUNDS]),
+    mutation("departures-kept", &[bounds::BOUNDS]),
+    mutation("unmounted-kept", &[bounds::BOUNDS]),
+    mutation("worker-unpaced", &[bounds::BOUNDS]),
+    mutation("dirty-seen-twice", &[bounds::BOUNDS]),
+    mutation("sequential-undone", &[bounds::BOUNDS]),
+    mutation("tables-forgotten", &[bounds::BOUNDS]),
+    mutation("detach-ignored", &[bounds::BOUNDS]),
     // In the host.
     mutation(
         "rollback-unseen",
@@ -122,7 +133,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// All mutations, or those that are named in the environment.
 fn wanted() -> Result<Vec<&'static Mutation>> {
-    let names = MUTATIONS_OF.each_ref().map(|mutation| mutation.name);
+    let names: Vec<&str> = MUTATIONS_OF.iter().map(|mutation| mutation.name).collect();
     let wanted = only::of(&names)?;
     let mutations = MUTATIONS_OF.iter();
     Ok(mutations

@@ -28,7 +28,7 @@ const MEMORY_EACH: u64 = 8 << 30;
 /// More would wait for the longest scenario alone.
 const MOST_LABS: usize = 4;
 /// Scenarios that load modules which break an invariant on demand.
-const NEED_MUTABLE: [&str; 2] = ["mutations", "skew"];
+const NEED_MUTABLE: [&str; 3] = ["mutations", "skew", "bounds"];
 /// Scenarios that run the kernel's selftests.
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.

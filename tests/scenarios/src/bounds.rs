@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the guest module does again and again is bounded, and it leaves nothing behind: when the
+//! kernel does not let it attach, while there is no host, and beside work that gains nothing.
+
+mod alone;
+mod costs;
+
+use std::{thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+
+use crate::{
+    books,
+    counters::GuestCounters,
+    ddctl,
+    filesystem::XFS,
+    stage::{self, GUEST, HOST, Stage, attached},
+};
+
+/// One guest, with and without a host.
+pub(crate) const BOUNDS: Scenario = Scenario {
+    name: "bounds",
+    about: "what is tried, remembered and looked at again and again has a bound",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 256;
+/// Bytes of files of which one is read for the first time here and there.
+const LEN: u64 = 16 << 20;
+/// Bytes of a file with more chunks than the smallest map has room for in a shard.
+const LONG: u64 = 128 << 20;
+/// The cgroup whose pages leave.
+const READER: &str = "reader";
+const LIMIT: &str = "24M";
+/// The disk of the long file, and its mount point.
+const DATA: &str = "/mnt";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    context.allow_console("cannot attach to");
+    let stage = Stage {
+        lab: context.lab()?,
+    };
+    let files = vec![
+        FileSpec::new("alone", LEN, 1),
+        FileSpec::new("cold", LEN, 2),
+        FileSpec::new("long", LONG, 3),
+    ];
+    let data = stage.disk("data", files)?;
+    let xfs = stage.blank_disk(XFS.name, 512)?;
+    let journal = stage.blank_disk("journal", 256)?;
+    let config = GuestConfig::new("one").disks([&data, &xfs, &journal], Throttle::NONE);
+    let guest = stage.lab.start_guest(&config)?;
+    guest.mount(&data.path_in_guest(), DATA, "ext4", "noatime")?;
+    guest.cgroup(READER, &[("memory.max", LIMIT)])?;
+    let mut targets = Vec::new();
+
+    guest.load_module(GUEST, &[])?;
+    alone::reaps(&guest)?;
+    let requests = costs::requests(&guest, &data, "alone")?;
+    targets.push(alone::attaches(&stage, &guest)?);
+
+    ddctl::run(&guest, &format!("container add {READER} --policy fifo"))?;
+    targets.push(costs::sequential(
+        requests,
+        costs::requests(&guest, &data, "cold")?,
+    ));
+    targets.push(costs::journalled(&guest, &journal)?);
+    targets.push(costs::written(&guest, &xfs)?);
+    forgets(&guest)?;
+    targets.push(departs(&stage, &guest)?);
+    targets.push(costs::paced(&guest)?);
+    books::balance(stage.host())?;
+    stays(&stage, &guest)?;
+    Ok(targets)
+}
+
+/// The pages of a filesystem that was unmounted are forgotten, if not at once.
+fn forgets(guest: &Guest) -> Result<()> {
+    guest.run_ok(&Command::shell("cat /xfs/file > /dev/null").cgroup(READER))?;
+    guest.shell(format!(
+        "echo 24M > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true; umount {DATA} /xfs"
+    ))?;
+    wait::until("pages of filesystems that are gone are forgotten", || {
+        Ok((ddctl::counters(guest)?.map_pages == 0).then_some(()))
+    })?;
+    guest.mount("/dev/dd/data", DATA, "ext4", "noatime")
+}
+
+/// Folios that were noted and whose end nobody saw keep no task from putting after the next attach.
+fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
+    reload(stage, guest, "freed-unseen")?;
+    ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
+    let skipped = || -> Result<GuestCounters> {
+        let before = ddctl::counters(guest)?;
+        read_long(guest)?;
+        Ok(ddctl::counters(guest)? - before)
+    };
+    let full = skipped()?;
+    ensure!(full.put_skipped_lane > 0, "all found a place: {full:?}");
+    stage.host().unload_module(HOST)?;
+    stage::alone(guest)?;
+    stage.load_host(CAPACITY_MIB)?;
+    attached(guest)?;
+    // With room for all, so that nothing but a few folios is reclaimed.
+    let limit = format!("/sys/fs/cgroup/{READER}/memory.max");
+    guest.write_file(&limit, "max")?;
+    // The same tasks, as far as their addresses are the same, find places with room again.
+    let before = ddctl::counters(guest)?;
+    guest.run_ok(&Command::shell(format!("head -c 1M {DATA}/cold > /dev/null")).cgroup(READER))?;
+    guest.shell(format!(
+        "echo 64K > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null || true"
+    ))?;
+    let counted = ddctl::counters(guest)? - before;
+    guest.write_file(&limit, LIMIT)?;
+    guest.unload_module(GUEST)?;
+    Ok(Target::at_most(
+        "bounds: pages that find no place after the hooks were gone for a while",
+        0.0,
+        counted.put_skipped_lane as f64,
+        "",
+    ))
+}
+
+/// A module that cannot be detached from the kernel, because ftrace fails, does not go away.
+fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
+    reload(stage, guest, "detach-fails")?;
+    let mut unloading = guest.spawn(&Command::new(["rmmod", GUEST]))?;
+    wait::until("unloading ends or does not", || {
+        let said = guest.exec_ok(["dmesg"])?;
+        let stays = said.contains("cannot detach from the kernel");
+        Ok((stays || unloading.poll()?.is_some()).then_some(()))
+    })?;
+    thread::sleep(Duration::from_secs(2));
+    ensure!(unloading.poll()?.is_none(), "the module went away");
+    Ok(())
+}
+
+/// Loads the guest module anew, with a fault of its surroundings, unless the scenario itself is to
+/// be tried.
+fn reload(stage: &Stage<'_>, guest: &Guest, fault: &'static str) -> Result<()> {
+    guest.unload_module(GUEST)?;
+    let outer = stage.lab.mutation();
+    stage.lab.mutate(outer.or(Some(fault)));
+    let loaded = guest.load_module(GUEST, &[]);
+    stage.lab.mutate(outer);
+    loaded?;
+    attached(guest).map(drop)
+}
+
+/// Reads the long file through a container that holds a part of it.
+fn read_long(guest: &Guest) -> Result<()> {
+    let read = Command::shell(format!("cat {DATA}/long > /dev/null"));
+    guest.run_ok(&read.cgroup(READER)).map(drop)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Without a host, or without functions to attach to.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use ddlab::{Guest, Target, wait};
+
+use super::CAPACITY_MIB;
+use crate::{
+    ddctl,
+    stage::{self, Stage, attached},
+};
+
+/// Containers that come and go.
+const CONTAINERS: u32 = 12;
+/// Time in which the worker looks for a host a few times.
+const LOOKS: Duration = Duration::from_secs(8);
+
+/// Containers whose cgroup was removed go, although there is no host.
+pub(super) fn reaps(guest: &Guest) -> Result<()> {
+    stage::alone(guest)?;
+    for number in 0..CONTAINERS {
+        let name = format!("c{number}");
+        guest.cgroup(&name, &[])?;
+        ddctl::run(guest, &format!("container add {name}"))?;
+        guest.exec_ok(["rmdir", &format!("/sys/fs/cgroup/{name}")])?;
+    }
+    wait::until("containers without a cgroup are gone", || {
+        Ok((ddctl::guest(guest)?.pools == 1).then_some(()))
+    })
+}
+
+/// A kernel that lets nobody attach is asked once in a while, and users are told once. It is
+/// attached to when it has thought better of it.
+pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
+    let enabled = "/proc/sys/kernel/ftrace_enabled";
+    guest.write_file(enabled, "0")?;
+    stage.load_host(CAPACITY_MIB)?;
+    wait::until("the guest module cannot attach", || {
+        Ok((ddctl::guest(guest)?.state == "refused").then_some(()))
+    })?;
+    let before = ddctl::counters(guest)?.calls;
+    thread::sleep(LOOKS);
+    let calls = ddctl::counters(guest)?.calls - before;
+    let log = guest.exec_ok(["dmesg"])?;
+    let told = log.matches("cannot attach to").count();
+    ensure!(
+        told == 1 && log.contains("kernel.ftrace_enabled=1"),
+        "it was said {told} times:\n{log}"
+    );
+    guest.write_file(enabled, "1")?;
+    attached(guest)?;
+    Ok(Target::at_most(
+        "bounds: calls in seconds after the kernel did not let us attach",
+        0.0,
+        calls as f64,
+        "",
+    ))
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work that gains nothing from the cache, counted by the kernel's own probes.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Disk, Guest, Target};
+
+use super::{DATA, LEN, READER, read_long};
+use crate::{
+    ddctl,
+    filesystem::XFS,
+    stage::{self, GUEST, pages, ratio},
+};
+
+/// Requests of the usual readahead, in KiB.
+const READAHEAD_KIB: u64 = 128;
+/// Files of a filesystem that is not cached.
+const FILES: u64 = 100;
+/// Small writes to one page.
+const WRITES: u64 = 2000;
+/// Files are read at least this long with a map that is full.
+const SECONDS: f64 = 10.0;
+
+/// Reads a file that nobody has read before, sequentially and with the kernel told so; how many
+/// requests its disk got.
+pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
+    let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
+    let block = format!("/sys/block/{}", device.trim().trim_start_matches("/dev/"));
+    let usual = guest.read_text(&format!("{block}/queue/read_ahead_kb"))?;
+    let set = |kib: &str| guest.write_file(&format!("{block}/queue/read_ahead_kb"), kib);
+    let reads = || -> Result<u64> {
+        let text = guest.read_text(&format!("{block}/stat"))?;
+        let first = text.split_whitespace().next();
+        Ok(first.context("the disk has no statistics")?.parse()?)
+    };
+    set(&READAHEAD_KIB.to_string())?;
+    let before = reads()?;
+    // It tells the kernel by posix_fadvise().
+    guest.run_ok(&Command::shell(format!("cat {DATA}/{file} > /dev/null")).cgroup(READER))?;
+    let requests = reads()? - before;
+    set(usual.trim())?;
+    Ok(requests)
+}
+
+/// A reader that asked for long requests gets them with the module, too.
+pub(super) fn sequential(alone: u64, with: u64) -> Target {
+    Target::at_most(
+        "bounds: requests of a sequential cold read, by those without the module",
+        1.2,
+        ratio(with, alone),
+        "×",
+    )
+}
+
+/// A probe on a kernel function.
+struct Probe<'a> {
+    guest: &'a Guest,
+    name: &'static str,
+}
+
+const TRACING: &str = "/sys/kernel/tracing";
+
+impl<'a> Probe<'a> {
+    fn on(guest: &'a Guest, name: &'static str, function: &str) -> Result<Self> {
+        guest.shell(format!(
+            "cd {TRACING}; echo 'p:{name} {function}' >> kprobe_events; echo > trace; \
+             echo 1 > events/kprobes/{name}/enable"
+        ))?;
+        Ok(Self { guest, name })
+    }
+
+    /// How often the function was called; the probe is gone then.
+    fn hits(self) -> Result<u64> {
+        let name = self.name;
+        let hits = self.guest.shell(format!(
+            "cd {TRACING}; echo 0 > events/kprobes/{name}/enable; \
+             awk '$1 == \"{name}\" {{ print $2 }}' kprobe_profile; echo '-:{name}' >> kprobe_events"
+        ))?;
+        hits.trim()
+            .parse()
+            .with_context(|| format!("{name}: {hits}"))
+    }
+}
+
+/// Names of functions that were looked up while files of a filesystem that is not cached were read.
+pub(super) fn journalled(guest: &Guest, disk: &Disk) -> Result<Target> {
+    let device = disk.path_in_guest();
+    guest.exec_ok(["mke2fs", "-q", "-t", "ext4", &device])?;
+    guest.mount(&device, "/journal", "ext4", "noatime,data=journal")?;
+    guest.shell(format!(
+        "for n in $(seq {FILES}); do echo $n > /journal/$n; done; sync; umount /journal"
+    ))?;
+    guest.mount(&device, "/journal", "ext4", "noatime,data=journal")?;
+    let probe = Probe::on(guest, "dd_named", "sprint_symbol_no_offset")?;
+    guest.shell("cat /journal/[0-9]* > /dev/null")?;
+    let names = probe.hits()?;
+    guest.exec_ok(["umount", "/journal"])?;
+    Ok(Target::at_most(
+        format!("bounds: names looked up while {FILES} files were read that are not cached"),
+        20.0,
+        names as f64,
+        "",
+    ))
+}
+
+/// How often the map was asked while a page was written again and again.
+pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
+    let device = disk.path_in_guest();
+    XFS.format(guest, &device)?;
+    guest.mount(&device, &XFS.path(), "xfs", "noatime")?;
+    // Has the filesystem be one that is cached.
+    guest.shell("head -c 8M /dev/zero > /xfs/file; sync")?;
+    guest.drop_caches(false)?;
+    guest.shell("head -c 4096 /xfs/file > /dev/null")?;
+    let probe = Probe::on(guest, "dd_changed", "dd_on_content_change")?;
+    guest.shell(format!(
+        "perl -e 'open F, \"+<\", \"/xfs/file\"; for (1..{WRITES}) {{ sysseek F, 0, 0; \
+         syswrite F, \"some bytes\" }}'"
+    ))?;
+    let changes = probe.hits()?;
+    Ok(Target::at_most(
+        format!("bounds: looks into the map for {WRITES} writes to a page"),
+        WRITES as f64 / 4.0,
+        changes as f64,
+        "",
+    ))
+}
+
+/// Calls of the worker, in a minute, while each put finds the map full.
+pub(super) fn paced(guest: &Guest) -> Result<Target> {
+    // Too little for the chunks of the long file.
+    guest.load_module(GUEST, &["map_mib=1"])?;
+    stage::attached(guest)?;
+    ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
+    // What is called once is over.
+    thread::sleep(Duration::from_secs(1));
+    let uptime = || -> Result<f64> {
+        let text = guest.read_text("/proc/uptime")?;
+        let first = text.split_whitespace().next();
+        Ok(first.context("there is no uptime")?.parse()?)
+    };
+    let (before, start) = (ddctl::counters(guest)?, uptime()?);
+    while uptime()? - start < SECONDS {
+        read_long(guest)?;
+    }
+    let counted = ddctl::counters(guest)? - before;
+    let seconds = uptime()? - start;
+    ensure!(
+        counted.put_skipped_map > pages(LEN),
+        "the map had room: {counted:?}"
+    );
+    let others = counted.calls
+        - counted.put_calls
+        - counted.get_calls
+        - counted.flush_calls
+        - counted.retries;
+    Ok(Target::at_most(
+        "bounds: signs of life in a minute under load",
+        30.0,
+        others as f64 * 60.0 / seconds,
+        "",
+    ))
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernels that the modules are not made for are refused by name.
+
+use anyhow::{Result, ensure};
+use ddlab::{Context, GuestConfig, Machine, Scenario, Target};
+
+use crate::stage::{GUEST, HOST};
+
+/// On a kernel with `PREEMPT_RT`: `cargo xtask test vm refused --flavour rt-amd64`.
+pub(crate) const REFUSED: Scenario = Scenario {
+    name: "refused",
+    about: "kernels with PREEMPT_RT are refused by name, by both modules and by ddctl doctor",
+    quick: false,
+    run,
+};
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let lab = context.lab()?;
+    let version = lab.host().read_text("/proc/sys/kernel/version")?;
+    ensure!(
+        version.contains("PREEMPT_RT"),
+        "this shows something on kernels of --flavour rt-amd64 only"
+    );
+    let guest = lab.start_guest(&GuestConfig::new("one"))?;
+    is_refused(lab.host(), HOST)?;
+    is_refused(&guest, GUEST)?;
+    Ok(Vec::new())
+}
+
+fn is_refused(machine: &Machine, module: &str) -> Result<()> {
+    ensure!(
+        machine.load_module(module, &[]).is_err(),
+        "{module} was loaded"
+    );
+    let log = machine.exec_ok(["dmesg"])?;
+    ensure!(
+        log.contains(&format!(
+            "{module}: kernels with PREEMPT_RT are not supported"
+        )),
+        "{module} did not say why:\n{log}"
+    );
+    let output = machine.exec(["ddctl", "doctor"])?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        !output.exit.success() && said.contains("PREEMPT_RT"),
+        "ddctl doctor does not say so:\n{said}"
+    );
+    Ok(())
+}
