@@ -92,7 +92,7 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         && !mutated(c"direct-io-looked-at-once")
     {
         count!(guest, put_skipped_io, pages);
-        guest.map.invalidate(&file, view.index, last);
+        guest.map.invalidate(&file, view.index, last, || ());
         settle(guest, &departure, false);
     } else if !reclaimed {
         // The folio gets its reference back before it is freed: now or never.
