@@ -74,8 +74,8 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // There spinlocks sleep, and whoever waits for one comes back with interrupts on, perhaps on
-        // another CPU: what we keep for each CPU would be shared.
+        // Spinlocks sleep there: a task that waits for one comes back with interrupts on, perhaps on
+        // another CPU, and would use a request block that belongs to that CPU.
         if cfg!(CONFIG_PREEMPT_RT) {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);

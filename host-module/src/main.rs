@@ -95,7 +95,7 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // There spinlocks sleep, and KVM has not been tried with us.
+        // Spinlocks sleep there, and the module has not been tried with such locks.
         if cfg!(CONFIG_PREEMPT_RT) {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);

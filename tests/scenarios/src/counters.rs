@@ -2,7 +2,7 @@
 
 //! What the modules count, as `ddctl --json` prints it; see `ddabi`.
 
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 use serde::Deserialize;
 
@@ -14,6 +14,14 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
         pub(crate) struct $name {
             $(pub(crate) $counter: u64,)*
+        }
+
+        impl Add for $name {
+            type Output = Self;
+
+            fn add(self, more: Self) -> Self {
+                Self { $($counter: self.$counter + more.$counter,)* }
+            }
         }
 
         impl Sub for $name {

@@ -10,7 +10,7 @@ use ddlab::{Guest, Target, wait};
 use super::CAPACITY_MIB;
 use crate::{
     ddctl,
-    stage::{self, Stage, attached},
+    stage::{self, Stage},
 };
 
 /// Containers that come and go.
@@ -51,7 +51,9 @@ pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
         "it was said {told} times:\n{log}"
     );
     guest.write_file(enabled, "1")?;
-    attached(guest)?;
+    wait::until("the guest module attaches after all", || {
+        Ok((ddctl::guest(guest)?.state == "attached").then_some(()))
+    })?;
     Ok(Target::at_most(
         "bounds: calls in seconds after the kernel did not let us attach",
         0.0,
