@@ -10,13 +10,16 @@ extern crate alloc;
 
 pub mod account;
 pub mod curve;
+pub mod gate;
 pub mod link;
 pub mod number;
 pub mod partition;
 pub mod policy;
 pub mod presence;
 pub mod request;
+pub mod roll;
 pub mod sequence;
+pub mod speculation;
 pub mod store;
 
 /// The ABI version the crate was built against.

@@ -6,6 +6,7 @@
 //! Each protocol is also run with one step done wrong, which must be found.
 
 mod account;
+mod gate;
 mod link;
 mod number;
 mod sequence;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! vCPUs of one VM register, leave, and send calls of sessions that are over, all at a time
+//! (docs/decisions/0001-sequence.md). No session ends by a call that was judged before it began.
+
+use ddcore::gate::{Gate, Refused};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use crate::check;
+
+type Shared = Mutex<Gate<u64>>;
+
+/// One vCPU does something with session 1, another one registers as session 2, whose first call
+/// must be let in.
+fn beside_a_registration(other: fn(&Shared)) {
+    check(move || {
+        let gate = Arc::new(Mutex::new(Gate::new()));
+        gate.lock().unwrap().begin(1, 1);
+        let shared = gate.clone();
+        let straggler = thread::spawn(move || other(&shared));
+        gate.lock().unwrap().begin(2, 2);
+        let first = gate.lock().unwrap().enter(2, 1);
+        assert!(first.is_ok(), "the new session has ended");
+        straggler.join().unwrap();
+    });
+}
+
+/// Ends whatever session there is, as soon as a call is refused.
+fn ends_what_it_finds(gate: &Shared, number: u64) {
+    let refused = gate.lock().unwrap().enter(1, number).is_err();
+    if refused {
+        gate.lock().unwrap().close();
+    }
+}
+
+#[test]
+fn a_straggler_ends_no_session() {
+    beside_a_registration(|gate| drop(gate.lock().unwrap().enter(1, 1)));
+}
+
+#[test]
+#[should_panic(expected = "the new session has ended")]
+fn a_straggler_that_ends_what_it_finds_is_found_out() {
+    beside_a_registration(|gate| ends_what_it_finds(gate, 1));
+}
+
+#[test]
+fn a_rollback_ends_its_own_session() {
+    beside_a_registration(|gate| {
+        let _ = gate.lock().unwrap().enter(1, 1);
+        if let Err(Refused::Rollback(ended)) = gate.lock().unwrap().enter(1, 1) {
+            assert_eq!(ended, 1);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "the new session has ended")]
+fn a_rollback_that_is_judged_first_and_ended_later_is_found_out() {
+    beside_a_registration(|gate| {
+        let _ = gate.lock().unwrap().enter(1, 1);
+        ends_what_it_finds(gate, 1);
+    });
+}
+
+#[test]
+fn a_goodbye_ends_its_own_session() {
+    beside_a_registration(|gate| {
+        if gate.lock().unwrap().enter(1, 1).is_ok() {
+            let _ = gate.lock().unwrap().end(1);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "the new session has ended")]
+fn a_goodbye_to_whatever_is_there_is_found_out() {
+    beside_a_registration(|gate| {
+        if gate.lock().unwrap().enter(1, 1).is_ok() {
+            let _ = gate.lock().unwrap().close();
+        }
+    });
+}
