@@ -4,6 +4,7 @@
 //! once, here, and become types that cannot be wrong.
 
 use crate::policy::Policy;
+use crate::speculation::{confine, part};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT};
@@ -109,28 +110,49 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs.
-    pub fn iter(&self) -> impl Iterator<Item = &'a Run> {
-        self.0.iter()
+    pub fn iter(&self) -> impl Iterator<Item = Run> + Clone + 'a {
+        self.0.iter().map(confined)
     }
 
     /// The runs, each with the place of its first page among all pages.
     pub fn placed(&self) -> impl Iterator<Item = (Run, usize)> + 'a {
-        self.0.iter().scan(0, |next, run| {
-            let place = *next;
-            *next += run.pages as usize;
-            Some((*run, place))
+        self.iter().scan(0, |next, mut run| {
+            let part = part(*next, usize::from(run.pages), MAX_PAGES as usize);
+            run.pages = part.len() as u16;
+            *next = part.end;
+            Some((run, part.start))
         })
     }
 
     /// The first run.
-    pub fn first(&self) -> Option<&'a Run> {
-        self.0.first()
+    pub fn first(&self) -> Option<Run> {
+        self.0.first().map(confined)
     }
 
     /// One of the runs: the next one in each turn.
-    pub fn in_turn(&self, turn: u64) -> Option<&'a Run> {
-        self.0.get(turn.checked_rem(self.0.len() as u64)? as usize)
+    pub fn in_turn(&self, turn: u64) -> Option<Run> {
+        let turn = turn.checked_rem(self.0.len() as u64)? as usize;
+        self.0.get(turn).map(confined)
     }
+}
+
+/// A run whose numbers cannot lead anywhere else, even where a processor guesses that they were
+/// found to be within their bounds.
+fn confined(run: &Run) -> Run {
+    Run {
+        pool: confine(run.pool as usize, MAX_POOLS as usize) as u32,
+        pages: confine(usize::from(run.pages), MAX_PAGES as usize + 1) as u16,
+        class: confine(usize::from(run.class), CLASSES) as u8,
+        ..*run
+    }
+}
+
+/// A pool's number that is within its bound; such a pool may not exist.
+fn pool(number: u32) -> Result<u32, Status> {
+    if number >= MAX_POOLS {
+        return Err(Status::NoPool);
+    }
+    Ok(confine(number as usize, MAX_POOLS as usize) as u32)
 }
 
 /// What a flush covers.
@@ -330,24 +352,24 @@ impl<'a> Request<'a> {
                 Self::PoolCreate(Settings::parse(pool)?, Name::new(&pool.name[..len]))
             }
             Operation::PoolSet => {
-                let pool = whole::<PoolBody>(body)?;
-                Self::PoolSet(pool.pool, Settings::parse(pool)?)
+                let body = whole::<PoolBody>(body)?;
+                Self::PoolSet(pool(body.pool)?, Settings::parse(body)?)
             }
             Operation::PoolDestroy => {
-                let pool = whole::<PoolBody>(body)?.pool;
-                if pool == DEFAULT_POOL {
+                let number = whole::<PoolBody>(body)?.pool;
+                if number == DEFAULT_POOL {
                     return Err(Status::Invalid);
                 }
-                Self::PoolDestroy(pool)
+                Self::PoolDestroy(pool(number)?)
             }
             Operation::Migrate => {
                 let body = whole::<MigrateBody>(body)?;
                 if body.reserved != 0 {
                     return Err(Status::Invalid);
                 }
-                Self::Migrate(body.file, body.pool)
+                Self::Migrate(body.file, pool(body.pool)?)
             }
-            Operation::PoolStats => Self::PoolStats(whole::<PoolBody>(body)?.pool),
+            Operation::PoolStats => Self::PoolStats(pool(whole::<PoolBody>(body)?.pool)?),
         })
     }
 }

@@ -210,7 +210,7 @@ impl Caller<'_> {
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let (session, start) = (self.session, self.start);
-            answer.set_pressure(session.pressure(self.host, self.vm, run, pages, start));
+            answer.set_pressure(session.pressure(self.host, self.vm, &run, pages, start));
         }
     }
 

@@ -10,8 +10,9 @@ use crate::operation::Caller;
 use crate::page::{Bin, Hands, Page};
 use crate::pool::Refusal;
 use crate::session::Session;
-use ddabi::request::{Run, MAX_RUNS};
+use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
 use ddcore::request::Runs;
+use ddcore::speculation::part;
 use ddcore::store::{Batch, Part, Reason};
 
 /// Room reserved in the tier; what is not used is given back.
@@ -53,20 +54,21 @@ impl Caller<'_> {
         let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
         let mut next = 0;
         for (result, run) in results.iter_mut().zip(runs.iter()) {
-            let part = next..next + run.pages as usize;
-            if !self.is_welcome(run) {
+            let pages = run.pages as usize;
+            let part = part(next, pages, MAX_PAGES as usize);
+            if !self.is_welcome(&run) {
                 continue;
             }
             *result = if part.end > got {
                 Err(Refusal::Memory)
             } else {
                 next = part.end;
-                fill(self.guest, run, &mut hands.pages[part.clone()]).map(|()| part.start as u16)
+                fill(self.guest, &run, &mut hands.pages[part.clone()]).map(|()| part.start as u16)
             };
         }
         let filled = runs.iter().zip(results);
         let filled = filled.filter_map(|(run, result)| {
-            let mut run = *run;
+            let mut run = run;
             if mutated(c"wrong-owner") {
                 run.pool = 0;
             }
@@ -85,7 +87,7 @@ impl Caller<'_> {
                 if let Some(pool) = self.session.pool(run.pool) {
                     pool.refuse(refusal, u64::from(run.pages));
                 }
-                self.session.discard(run, &mut hands.batch);
+                self.session.discard(&run, &mut hands.batch);
             }
             told(result.is_ok());
         }
