@@ -133,6 +133,10 @@ pub struct HostCounters {
     pub retries: u64,
     /// Calls refused: the request page could not be read.
     pub refused_fault: u64,
+    /// Calls told to retry: the request page was not in the host's memory.
+    pub refused_absent: u64,
+    /// Registrations refused: as many VMs are registered as the administrator allows.
+    pub refused_limit: u64,
     /// Calls refused: no kernel memory.
     pub refused_memory: u64,
     /// Gets answered with misses because KVM tracked dirty pages.

@@ -62,7 +62,7 @@ impl Operation {
 }
 
 /// How a call ended. Whatever is not [`Status::Ok`] changed nothing at the host, except
-/// [`Status::Stale`], after which the host holds nothing of the VM.
+/// [`Status::Stale`], after which the host holds nothing in the session that the call named.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Status {
@@ -70,7 +70,8 @@ pub enum Status {
     Ok = 0,
     /// The session is unknown or the guest was rolled back: clear the map, register anew.
     Stale = 1,
-    /// The sequence number was overtaken by another call: take a new one and send again.
+    /// The sequence number was overtaken by another call, or the request page was not in the
+    /// host's memory: take a new number, write it to the page, and send again.
     Retry = 2,
     /// The request is malformed; resending it will not help.
     Invalid = 3,
@@ -82,7 +83,7 @@ pub enum Status {
     NoPool = 6,
     /// A per-VM limit is reached (pools).
     Limit = 7,
-    /// The host's administrator switched this VM off.
+    /// The host's administrator allows no more VMs.
     Denied = 8,
 }
 

@@ -74,7 +74,7 @@ pub struct PoolStats {
     pub put_refused_off: u64,
     /// Puts refused: the host had no memory or no room could be made.
     pub put_refused_memory: u64,
-    /// Puts refused: the guest's frame could not be read.
+    /// Puts refused: the guest has no memory there that could be read.
     pub put_refused_fault: u64,
     /// Pages asked for by readers of this pool.
     pub gets: u64,
@@ -100,6 +100,8 @@ pub struct PoolStats {
     pub get_latency: Histogram,
     /// Duration of put calls at the host.
     pub put_latency: Histogram,
+    /// Puts refused: the guest's frame was not in the host's memory, which no put waits for.
+    pub put_refused_absent: u64,
 }
 
 impl PoolStats {

@@ -35,7 +35,7 @@ macro_rules! counter_fields {
 counter_fields! {
     PoolStats {
         weight entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
-        misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches
+        misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
     } { get_latency put_latency }
 }
 
@@ -58,7 +58,7 @@ counter_fields! {
 counter_fields! {
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-        retries refused_fault refused_memory dirty_tracked vms_came vms_went eviction_batches
+        retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came vms_went eviction_batches
         evicted shrunk notices_lost events_dropped index_bytes
     } {}
 }

@@ -54,6 +54,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view);
 void dd_folio_view(struct folio *folio, struct dd_folio *view);
 struct address_space *dd_folio_mapping(struct folio *folio);
 u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
+void dd_folio_touch(struct folio *folio, u32 pages);
 void dd_folio_zero_tail(struct folio *folio, u32 first);
 bool dd_mapping_learn(struct address_space *mapping);
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping);

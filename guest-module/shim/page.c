@@ -204,6 +204,23 @@ u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folio
 	return batch->nr;
 }
 
+/*
+ * Writes to the folio's first pages without changing them. The hypervisor brings
+ * in those it has no memory for, as it does for any write of a guest; a host
+ * that is asked to fill them does not wait for them. The folio is locked and not
+ * up to date, so that nothing else writes to it.
+ */
+void dd_folio_touch(struct folio *folio, u32 pages)
+{
+	u32 n;
+
+	for (n = 0; n < pages; n++) {
+		unsigned long *word = page_address(folio_page(folio, n));
+
+		WRITE_ONCE(*word, READ_ONCE(*word));
+	}
+}
+
 /* Zeroes all pages of the folio from its page `first` on. */
 void dd_folio_zero_tail(struct folio *folio, u32 first)
 {

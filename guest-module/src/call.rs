@@ -188,6 +188,8 @@ impl Call<'_> {
             };
             let block = self.block_mut();
             block.request[..BODY].copy_from_slice(header.as_bytes());
+            // The host writes no page that is absent, and nothing may be taken for an answer.
+            block.answer[..RESULTS].fill(0);
             // SAFETY: By the type invariant the block is ours; callers name only frames that
             // belong to the folios they hold.
             let raw = unsafe { ffi::hypercall(NUMBER, self.block.cast()) };

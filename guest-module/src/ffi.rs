@@ -129,6 +129,7 @@ extern "C" {
     fn dd_folio_view(folio: *mut RawFolio, view: *mut FolioView);
     fn dd_folio_mapping(folio: *mut RawFolio) -> *mut RawMapping;
     fn dd_batch_folios(batch: *const RawBatch, folios: *mut *const *mut RawFolio) -> u32;
+    fn dd_folio_touch(folio: *mut RawFolio, pages: u32);
     fn dd_folio_zero_tail(folio: *mut RawFolio, first: u32);
     fn dd_mapping_learn(mapping: *mut RawMapping) -> bool;
     fn dd_mapping_superblock(mapping: *const RawMapping) -> *const RawSuperblock;
@@ -206,6 +207,13 @@ impl Folio<'_> {
         // SAFETY: By the type invariant; a locked or removed-from folio keeps its mapping while
         // the hook runs.
         unsafe { Mapping::from_raw(dd_folio_mapping(self.0.as_ptr())) }
+    }
+
+    /// Has the hypervisor bring in the memory of its first pages, whose content stays.
+    pub(crate) fn touch(&self, pages: u32) {
+        // SAFETY: By the type invariant; callers hold the lock of a folio under read, and name no
+        // more pages than it has.
+        unsafe { dd_folio_touch(self.0.as_ptr(), pages) };
     }
 
     /// Zeroes its pages from `first` on.

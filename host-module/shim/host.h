@@ -32,7 +32,9 @@ unsigned long dd_host_shrink(unsigned long pages);
 int dd_kvm_attach(u64 number);
 void dd_kvm_detach(void);
 int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len);
+int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count);
 int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len);
+bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count);
 bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages);
 
 /* page.c */

@@ -6,7 +6,10 @@
 
 #include <linux/module.h>
 #include <linux/delay.h>
+#include <linux/highmem.h>
 #include <linux/kvm_host.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/uaccess.h>
@@ -158,30 +161,164 @@ static bool dd_kvm_may_write(const struct kvm_memory_slot *slot)
 	return !tracked && !(slot->flags & KVM_MEM_READONLY);
 }
 
-/* All of it lies in one page. */
+/*
+ * Takes references to pages of consecutive frames; returns how many it got. It
+ * never waits: a page that is not in memory (swapped out, not yet received by a
+ * migration, or withheld by a userfaultfd) ends the series, and so does what is
+ * not ordinary memory, such as a device's registers (VM_IO, VM_PFNMAP).
+ */
+static size_t dd_kvm_grab(const struct kvm_memory_slot *slot, u64 gfn, size_t count,
+			  unsigned int flags, struct page **pages)
+{
+	unsigned long from = __gfn_to_hva_memslot(slot, gfn);
+	size_t got = 0;
+	long more;
+
+	count = min_t(u64, count, slot->base_gfn + slot->npages - gfn);
+	more = get_user_pages_fast_only(from, count, flags, pages);
+	if (more > 0)
+		got = more;
+	/*
+	 * Pages that NUMA balancing has unmapped to see who uses them are in
+	 * memory. On large hosts many of the pages that a guest reclaims are.
+	 */
+	if (got < count && mmap_read_trylock(current->mm)) {
+		more = get_user_pages(from + got * PAGE_SIZE, count - got,
+				      flags | FOLL_NOFAULT, pages + got);
+		mmap_read_unlock(current->mm);
+		if (more > 0)
+			got += more;
+	}
+	return got;
+}
+
+static void dd_kvm_release(struct page **pages, size_t count)
+{
+	while (count--)
+		put_page(pages[count]);
+}
+
+/* Pages that are looked up together; their addresses are on the stack. */
+#define DD_TOGETHER 32
+
+/* Whether a page came whole. Broken memory of a guest is no reason to panic. */
+static bool dd_kvm_copy(void *to, struct page *page, size_t offset, size_t len)
+{
+	void *from = kmap_local_page(page);
+	bool whole = !copy_mc_to_kernel(to, from + offset, len);
+
+	kunmap_local(from);
+	return whole;
+}
+
+/*
+ * Reads guest memory inside one page. Returns -EFAULT where the VM has no
+ * memory, and -EAGAIN if the page is absent.
+ */
 int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
 {
 	u64 gfn = gpa >> PAGE_SHIFT;
 	struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
-	unsigned long from;
+	struct page *page;
+	bool whole;
 
 	if (!slot)
 		return -EFAULT;
-	from = __gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa);
-	return copy_from_user(to, (void __user *)from, len) ? -EFAULT : 0;
+	if (!dd_kvm_grab(slot, gfn, 1, 0, &page))
+		return -EAGAIN;
+	whole = dd_kvm_copy(to, page, offset_in_page(gpa), len);
+	put_page(page);
+	return whole ? 0 : -EFAULT;
 }
 
-/* All of it lies in one page. */
+/* The frames' data by way of page faults, which may take for ever. */
+static int dd_kvm_fill_waiting(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
+{
+	for (; count; count--, gfn++, frames++) {
+		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+		unsigned long from;
+
+		if (!slot)
+			return -EFAULT;
+		from = __gfn_to_hva_memslot(slot, gfn);
+		if (copy_from_user(dd_page_address(*frames), (void __user *)from, PAGE_SIZE))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/*
+ * Fills pages of ours from consecutive frames of the guest, all of them or an
+ * unknown part. Returns as dd_kvm_read() does.
+ */
+int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
+{
+	struct page *pages[DD_TOGETHER];
+
+	if (dd_mutated("waits-for-memory"))
+		return dd_kvm_fill_waiting(kvm, gfn, frames, count);
+	while (count) {
+		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+		size_t got, i;
+
+		if (!slot)
+			return -EFAULT;
+		got = dd_kvm_grab(slot, gfn, min_t(size_t, count, DD_TOGETHER), 0, pages);
+		for (i = 0; i < got; i++) {
+			if (!dd_kvm_copy(dd_page_address(frames[i]), pages[i], 0, PAGE_SIZE))
+				break;
+		}
+		dd_kvm_release(pages, got);
+		if (i < got)
+			return -EFAULT;
+		if (!got)
+			return -EAGAIN;
+		gfn += got;
+		frames += got;
+		count -= got;
+	}
+	return 0;
+}
+
+/*
+ * Whether all these frames are ordinary memory that can be written without
+ * waiting. A VMM may change that at any time: the write fails then.
+ */
+bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count)
+{
+	struct page *pages[DD_TOGETHER];
+
+	if (dd_mutated("waits-for-memory"))
+		return true;
+	while (count) {
+		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
+		size_t got;
+
+		if (!slot)
+			return false;
+		got = dd_kvm_grab(slot, gfn, min_t(u64, count, DD_TOGETHER), FOLL_WRITE, pages);
+		dd_kvm_release(pages, got);
+		if (!got)
+			return false;
+		gfn += got;
+		count -= got;
+	}
+	return true;
+}
+
+/* Writes guest memory inside one page, if it is there. */
 int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 {
 	u64 gfn = gpa >> PAGE_SHIFT;
 	struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
-	unsigned long to;
+	void __user *to;
 
 	if (!slot || !dd_kvm_may_write(slot))
 		return -EFAULT;
-	to = __gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa);
-	return copy_to_user((void __user *)to, from, len) ? -EFAULT : 0;
+	to = (void __user *)(__gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa));
+	if (dd_mutated("waits-for-memory"))
+		return copy_to_user(to, from, len) ? -EFAULT : 0;
+	return copy_to_user_nofault(to, from, len) ? -EFAULT : 0;
 }
 
 /*

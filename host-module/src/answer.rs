@@ -24,10 +24,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// An answer in the page behind the request; `None` if that page must not be written.
+    /// An answer in the page behind the request; `None` if that page must not or cannot be
+    /// written. Guests write to it before each call, so that it is there.
     pub(crate) fn new(guest: &Guest<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
         let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
-        guest.is_writable(gpa / PAGE_SIZE as u64, 1).then(|| Self {
+        let gfn = gpa / PAGE_SIZE as u64;
+        let can_be_written = guest.is_writable(gfn, 1) && guest.is_present(gfn, 1);
+        can_be_written.then(|| Self {
             gpa,
             header: AnswerHeader {
                 magic: ANSWER_MAGIC,

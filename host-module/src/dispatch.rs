@@ -4,7 +4,7 @@
 
 use crate::answer::Answer;
 use crate::desk::{Desk, Desks};
-use crate::ffi::{Guest, RawCall};
+use crate::ffi::{Fault, Guest, RawCall};
 use crate::host::Host;
 use crate::mutation::mutated;
 use crate::operation::Caller;
@@ -64,9 +64,17 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
 }
 
 fn read(host: &Host, guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
-    guest.read(gpa, to).map_err(|_| {
-        host.tier.totals.refused_fault.add(1);
-        Status::Invalid
+    let totals = &host.tier.totals;
+    guest.read(gpa, to).map_err(|fault| match fault {
+        Fault::NoMemory => {
+            totals.refused_fault.add(1);
+            Status::Invalid
+        }
+        // Its guest writes to the page before it sends again.
+        Fault::Absent => {
+            totals.refused_absent.add(1);
+            Status::Retry
+        }
     })
 }
 

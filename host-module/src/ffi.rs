@@ -30,6 +30,8 @@ extern "C" {
     fn dd_kvm_detach();
     fn dd_kvm_read(kvm: *mut c_void, gpa: u64, to: *mut c_void, len: usize) -> c_int;
     fn dd_kvm_write(kvm: *mut c_void, gpa: u64, from: *const c_void, len: usize) -> c_int;
+    fn dd_kvm_fill(kvm: *mut c_void, gfn: u64, frames: *const u64, count: usize) -> c_int;
+    fn dd_kvm_present(kvm: *mut c_void, gfn: u64, count: u64) -> bool;
     fn dd_kvm_writable(kvm: *mut c_void, gfn: u64, pages: u64) -> bool;
     fn dd_pages_alloc(frames: *mut u64, count: usize) -> usize;
     fn dd_page_free(frame: u64);
@@ -76,9 +78,25 @@ impl Drop for Publication {
     }
 }
 
-/// The guest's memory could not be reached.
-#[derive(Debug)]
-pub(crate) struct Fault;
+/// Why the guest's memory could not be reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// The VM has no memory there, or none that the host may touch.
+    NoMemory,
+    /// The page is not in the host's memory at the moment.
+    Absent,
+}
+
+impl Fault {
+    /// What a shim returned.
+    fn check(err: c_int) -> Result<(), Self> {
+        match err {
+            0 => Ok(()),
+            err if err == EAGAIN.to_errno() => Err(Self::Absent),
+            _ => Err(Self::NoMemory),
+        }
+    }
+}
 
 /// The VM whose vCPU runs the current thread.
 ///
@@ -97,26 +115,33 @@ impl Guest<'_> {
         self.kvm as usize
     }
 
-    /// Reads guest memory inside one page.
+    /// Reads guest memory inside one page, without waiting for it.
     pub(crate) fn read(&self, gpa: u64, to: &mut [u8]) -> Result<(), Fault> {
         // SAFETY: By the type invariants; `to` has the length given.
-        let err = unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) };
-        if err == 0 {
-            Ok(())
-        } else {
-            Err(Fault)
-        }
+        Fault::check(unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Writes guest memory inside one page, unless writes to it are not allowed.
+    /// Fills pages of the host from consecutive frames, without waiting for them. All pages are
+    /// filled, or nobody may look at any of them.
+    ///
+    /// # Safety
+    ///
+    /// `frames` came from [`allocate_frames`], and nobody else uses them.
+    pub(crate) unsafe fn fill(&self, gfn: u64, frames: &[u64]) -> Result<(), Fault> {
+        // SAFETY: By the type invariants and the function's contract; the slice has that length.
+        Fault::check(unsafe { dd_kvm_fill(self.kvm, gfn, frames.as_ptr(), frames.len()) })
+    }
+
+    /// Writes guest memory inside one page, if that is allowed and the page is there.
     pub(crate) fn write(&self, gpa: u64, from: &[u8]) -> Result<(), Fault> {
         // SAFETY: By the type invariants; `from` has the length given.
-        let err = unsafe { dd_kvm_write(self.kvm, gpa, from.as_ptr().cast(), from.len()) };
-        if err == 0 {
-            Ok(())
-        } else {
-            Err(Fault)
-        }
+        Fault::check(unsafe { dd_kvm_write(self.kvm, gpa, from.as_ptr().cast(), from.len()) })
+    }
+
+    /// Whether all these frames are memory that can be written without waiting.
+    pub(crate) fn is_present(&self, gfn: u64, pages: u64) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { dd_kvm_present(self.kvm, gfn, pages) }
     }
 
     /// Whether all these frames may be written, until the call ends.

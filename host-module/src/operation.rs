@@ -17,9 +17,33 @@ use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
-use ddabi::request::MAX_RUNS;
+use ddabi::request::{Run, MAX_RUNS};
 use ddcore::request::{Name, Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
+
+/// What can be done with the frames of a run of a get.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Frames {
+    /// They can be written.
+    Ready,
+    /// They must not be written, for KVM tracks who does.
+    Tracked,
+    /// Some are not in the host's memory, or are no memory.
+    Absent,
+}
+
+impl Frames {
+    fn of(guest: &Guest<'_>, run: &Run) -> Self {
+        let pages = u64::from(run.pages);
+        if !guest.is_writable(run.gfn, pages) {
+            Self::Tracked
+        } else if guest.is_present(run.gfn, pages) {
+            Self::Ready
+        } else {
+            Self::Absent
+        }
+    }
+}
 
 /// Whom a call comes from, and since when.
 pub(crate) struct Caller<'a> {
@@ -90,23 +114,31 @@ impl Caller<'_> {
     ) -> Outcome {
         let mut pages = 0;
         let mut tracked = answer.is_none();
-        let mut writable = [false; MAX_RUNS];
-        for (writable, run) in writable.iter_mut().zip(runs.iter()) {
+        let mut frames = [Frames::Tracked; MAX_RUNS];
+        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
             // Without the answer page the guest could not know which runs were given.
-            *writable = answer.is_some() && self.guest.is_writable(run.gfn, u64::from(run.pages));
+            if answer.is_some() {
+                *frames = Frames::of(self.guest, &run);
+            }
         }
-        let wanted = runs.placed().zip(writable);
-        let wanted = wanted.filter_map(|(run, writable)| writable.then_some(run));
+        let wanted = runs.placed().zip(frames);
+        let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
         let found = self.session.take(wanted, hands);
         let mut total = 0;
-        for ((run, place), writable) in runs.placed().zip(writable) {
+        for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
-            let given = writable && self.session.give(self.guest, (&run, place), hands);
+            let given =
+                frames == Frames::Ready && self.session.give(self.guest, (&run, place), hands);
             if given {
                 pages += u64::from(run.pages);
-            } else if !writable {
-                tracked = true;
+            }
+            if frames != Frames::Ready {
+                tracked |= frames == Frames::Tracked;
                 self.session.miss(&run);
+            }
+            if frames == Frames::Absent {
+                // The guest's map no longer knows what is held of it.
+                self.session.discard(&run, &mut hands.batch);
             }
             if let Some(answer) = &mut answer {
                 answer.add(given);

@@ -55,12 +55,21 @@ impl Page {
         NonZeroU64::new(removed.into_handle()).map(Self)
     }
 
-    /// Fills the page from a guest's frame.
-    pub(crate) fn read_from(&mut self, guest: &Guest<'_>, gfn: u64) -> Result<(), Fault> {
-        // SAFETY: By the type invariants the page is ours, and `self` is borrowed exclusively.
-        let bytes =
-            unsafe { core::slice::from_raw_parts_mut(ffi::frame_address(self.0.get()), PAGE_SIZE) };
-        guest.read(gfn << PAGE_SHIFT, bytes)
+    /// Fills pages from consecutive frames of a guest: all of them, or none may be kept.
+    pub(crate) fn fill(
+        pages: &mut [Option<Self>],
+        guest: &Guest<'_>,
+        gfn: u64,
+    ) -> Result<(), Fault> {
+        if pages.iter().any(Option::is_none) {
+            return Err(Fault::NoMemory);
+        }
+        // SAFETY: A page is its frame number (`repr(transparent)`), which is not zero, so that an
+        // option of it has the same layout.
+        let frames = unsafe { core::slice::from_raw_parts(pages.as_ptr().cast(), pages.len()) };
+        // SAFETY: By the type invariants the pages are ours, and `pages` is borrowed exclusively.
+        // They are not initialised: only the shim has their address.
+        unsafe { guest.fill(gfn, frames) }
     }
 
     /// Writes the page into a guest's frame.

@@ -21,8 +21,10 @@ pub(crate) enum Refusal {
     Off,
     /// No memory, or no room could be made.
     Memory,
-    /// The guest's frame could not be read.
+    /// The guest has no memory there that could be read.
     Fault,
+    /// The guest's frame was not in the host's memory.
+    Absent,
 }
 
 /// One pool of a session. The place of a destroyed pool is used again by a later one.
@@ -39,6 +41,7 @@ pub(crate) struct Pool {
     refused_off: Counter,
     refused_memory: Counter,
     refused_fault: Counter,
+    refused_absent: Counter,
     pub(crate) gets: Counter,
     pub(crate) misses: Counter,
     pub(crate) hits_foreign: Counter,
@@ -61,6 +64,7 @@ impl Pool {
             refused_off: Counter::new(),
             refused_memory: Counter::new(),
             refused_fault: Counter::new(),
+            refused_absent: Counter::new(),
             gets: Counter::new(),
             misses: Counter::new(),
             hits_foreign: Counter::new(),
@@ -81,6 +85,7 @@ impl Pool {
             &self.refused_off,
             &self.refused_memory,
             &self.refused_fault,
+            &self.refused_absent,
             &self.gets,
             &self.misses,
             &self.hits_foreign,
@@ -139,6 +144,7 @@ impl Pool {
             Refusal::Off => &self.refused_off,
             Refusal::Memory => &self.refused_memory,
             Refusal::Fault => &self.refused_fault,
+            Refusal::Absent => &self.refused_absent,
         };
         counter.add(pages);
     }
@@ -165,6 +171,7 @@ impl Pool {
             put_batches: self.put_batches.get(),
             get_latency: self.get_latency.snapshot(),
             put_latency: self.put_latency.snapshot(),
+            put_refused_absent: self.refused_absent.get(),
         }
     }
 }

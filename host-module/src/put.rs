@@ -3,7 +3,7 @@
 //! Pages in. Room is reserved and pages are allocated for a call as a whole; data is copied before
 //! a page is in the index, so without any lock.
 
-use crate::ffi::Guest;
+use crate::ffi::{Fault, Guest};
 use crate::host::Host;
 use crate::mutation::mutated;
 use crate::operation::Caller;
@@ -173,8 +173,8 @@ impl Session {
 
 /// Copies a run's data.
 fn fill(guest: &Guest<'_>, run: &Run, pages: &mut [Option<Page>]) -> Result<(), Refusal> {
-    for (gfn, page) in (run.gfn..).zip(pages.iter_mut().flatten()) {
-        page.read_from(guest, gfn).map_err(|_| Refusal::Fault)?;
-    }
-    Ok(())
+    Page::fill(pages, guest, run.gfn).map_err(|fault| match fault {
+        Fault::NoMemory => Refusal::Fault,
+        Fault::Absent => Refusal::Absent,
+    })
 }

@@ -128,7 +128,7 @@ fn add(sum: &mut PoolStats, other: &PoolStats) {
     }
     add! {
         used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
-        evictions moved_in moved_out hits_foreign get_batches put_batches
+        evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
     }
     for (sum, other) in sum.get_latency.iter_mut().zip(&other.get_latency) {
         *sum = sum.wrapping_add(*other);

@@ -79,6 +79,8 @@ impl Worker {
             self.draft.begin(Operation::Ping);
         }
         ffi::write(block, 0, self.draft.as_bytes());
+        // The host writes no page that is absent.
+        ffi::write(block + 1, 0, &[0; RESULTS]);
         self.call_at(plan::address(block), [0; 3])
     }
 
@@ -112,6 +114,8 @@ impl Worker {
         let order = grammar::order(&mut self.draft, &mut self.dice, operation, self.own, pool);
         if put {
             self.write(&order);
+        } else {
+            self.touch(&order);
         }
         let sequence = self.draft.sequence();
         let outcome = self.call(self.block);
@@ -127,6 +131,13 @@ impl Worker {
     fn write(&self, order: &Order) {
         for (page, content) in order.pages() {
             ffi::write(page, 0, content.as_bytes());
+        }
+    }
+
+    /// The host fills no frame that is absent.
+    fn touch(&self, order: &Order) {
+        for (page, _) in order.pages() {
+            ffi::write(page, 0, &[0; 8]);
         }
     }
 

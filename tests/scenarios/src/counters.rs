@@ -47,7 +47,7 @@ counters! {
     /// Of the host module.
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-        retries refused_fault refused_memory dirty_tracked vms_came vms_went eviction_batches evicted shrunk
+        retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came vms_went eviction_batches evicted shrunk
         notices_lost events_dropped index_bytes
     }
 }
@@ -56,7 +56,7 @@ counters! {
     /// Of a pool, or summed up over a VM.
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
-        hits_foreign put_refused_memory put_refused_fault
+        hits_foreign put_refused_off put_refused_memory put_refused_fault put_refused_absent
     }
 }
 

@@ -49,7 +49,10 @@ impl<'a> Bay<'a> {
     /// Plugs memory in, and waits until the guest's kernel has it. Its guest-physical address,
     /// which is the same each time.
     pub(crate) fn plug(&self) -> Result<u64> {
-        let memory = json!({"qom-type": "memory-backend-ram", "id": "bank", "size": SIZE});
+        // All of it is in the host's memory, also what the guest's kernel leaves alone.
+        let memory = json!({
+            "qom-type": "memory-backend-ram", "id": "bank", "size": SIZE, "prealloc": true,
+        });
         self.vmm
             .ask(&json!({"execute": "object-add", "arguments": memory}))?;
         let device = json!({"driver": "pc-dimm", "id": "dimm", "memdev": "bank"});

@@ -66,6 +66,7 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
             .put_refused_off
             .saturating_add(stats.put_refused_memory)
             .saturating_add(stats.put_refused_fault)
+            .saturating_add(stats.put_refused_absent)
             .saturating_add(not_offered);
         let mut cells = vec![
             label,
