@@ -9,12 +9,13 @@ use crate::host::Host;
 use crate::mutation::mutated;
 use crate::operation::Caller;
 use crate::session::Session;
-use crate::vm::{Refused, Vm};
+use crate::vm::Vm;
 use ddabi::answer::HelloAnswer;
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::{RequestHeader, BODY};
 use ddabi::PAGE_SIZE;
+use ddcore::gate::Refused;
 use ddcore::request::{Header, Request};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -117,9 +118,9 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
         vm: vm.number,
         max_pools: MAX_POOLS,
     };
-    vm.register(session);
+    vm.register(session.clone());
     if answer.send_body(guest, &body).is_err() {
-        vm.leave();
+        vm.end(&session);
         return Err(Status::Invalid);
     }
     Ok(Outcome {
@@ -143,7 +144,7 @@ fn enter<'a>(
     match refused {
         Refused::Retry => return Err(Status::Retry),
         Refused::Unknown => totals.refused_session.add(1),
-        Refused::Rollback => totals.refused_rollback.add(1),
+        Refused::Rollback(_) => totals.refused_rollback.add(1),
     }
     Err(Status::Stale)
 }

@@ -66,7 +66,7 @@ impl Caller<'_> {
         match request {
             Request::Hello | Request::Ping => Ok(self.finish(0, answer, notices)),
             Request::Goodbye => {
-                self.vm.leave();
+                self.vm.end(self.session);
                 Ok(Outcome::bare(Status::Ok))
             }
             Request::Put(runs) => Ok(self.put(runs, answer, hands, notices)),

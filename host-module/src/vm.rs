@@ -10,7 +10,7 @@ use crate::mutation::mutated;
 use crate::session::Session;
 use ddabi::genl::{Attribute, Event};
 use ddabi::pool::DEFAULT_WEIGHT;
-use ddcore::sequence::{Sequence, Verdict};
+use ddcore::gate::{Gate, Refused};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -25,29 +25,13 @@ pub(crate) struct Vm {
     pub(crate) pid: u32,
     weight: Atomic<u32>,
     #[pin]
-    gate: SpinLock<Gate>,
+    gate: SpinLock<Gate<Arc<Session>>>,
     #[pin]
     desks: Desks,
     #[pin]
     events: SpinLock<Allowance>,
     #[pin]
     end: Work<Vm>,
-}
-
-/// What decides about every call.
-struct Gate {
-    session: Option<Arc<Session>>,
-    sequence: Sequence,
-}
-
-/// Why a call was not let in.
-pub(crate) enum Refused {
-    /// The number was overtaken.
-    Retry,
-    /// The session is not, or no longer, the VM's.
-    Unknown,
-    /// The guest was rolled back.
-    Rollback,
 }
 
 impl_has_work! {
@@ -77,13 +61,7 @@ impl Vm {
                 number,
                 pid,
                 weight: Atomic::new(DEFAULT_WEIGHT),
-                gate <- new_spinlock!(
-                    Gate {
-                        session: None,
-                        sequence: Sequence::new(),
-                    },
-                    "Vm::gate"
-                ),
+                gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 desks <- Desks::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
@@ -117,57 +95,68 @@ impl Vm {
 
     /// The current session, if the guest is registered.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        self.gate.lock().session.clone()
+        self.gate.lock().session().cloned()
     }
 
-    /// Lets a call in, or says why not. After anything but Retry the VM has no session and no
-    /// pages.
-    pub(crate) fn enter(&self, session: u64, number: u64) -> Result<Arc<Session>, Refused> {
+    /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
+    pub(crate) fn enter(
+        &self,
+        mut session: u64,
+        number: u64,
+    ) -> Result<Arc<Session>, Refused<Arc<Session>>> {
         let mut gate = self.gate.lock();
-        let refused = match &gate.session {
-            Some(current) if current.id == session || mutated(c"any-session") => {
-                let current = current.clone();
-                match gate.sequence.check(number) {
-                    Verdict::Accept => return Ok(current),
-                    _ if mutated(c"rollback-unseen") => return Ok(current),
-                    Verdict::Retry => return Err(Refused::Retry),
-                    Verdict::Stale => Refused::Rollback,
-                }
-            }
-            _ => Refused::Unknown,
-        };
-        drop(gate);
-        if self.leave() && matches!(refused, Refused::Rollback) {
-            self.tell(Event::Rollback);
+        if mutated(c"any-session") {
+            session = gate.id().unwrap_or(session);
         }
-        Err(refused)
+        if mutated(c"rollback-unseen") && gate.id() == Some(session) {
+            return gate.session().cloned().ok_or(Refused::Unknown);
+        }
+        let judged = gate.enter(session, number);
+        drop(gate);
+        match &judged {
+            Err(Refused::Rollback(ended)) => {
+                self.ended(ended);
+                self.tell(Event::Rollback);
+            }
+            Err(Refused::Unknown) if mutated(c"straggler-ends-session") => {
+                self.leave();
+            }
+            _ => {}
+        }
+        judged
     }
 
     /// Begins a session in place of the one before.
     pub(crate) fn register(&self, session: Arc<Session>) {
-        let old = self.exchange(Some(session));
-        let came = old.is_none();
-        retire(old);
-        if came {
-            self.tell(Event::VmCame);
+        // Pages are freed without the lock.
+        let old = self.gate.lock().begin(session.id, session);
+        match old {
+            Some(old) => old.drain(),
+            None => self.tell(Event::VmCame),
         }
     }
 
-    /// Ends the session, if there is one.
-    pub(crate) fn leave(&self) -> bool {
-        let old = self.exchange(None);
-        let went = old.is_some();
-        retire(old);
-        if went {
-            self.tell(Event::VmWent);
+    /// Ends a session, unless another one has begun since.
+    pub(crate) fn end(&self, session: &Session) {
+        let ended = self.gate.lock().end(session.id);
+        if let Some(ended) = ended {
+            self.ended(&ended);
         }
-        went
     }
 
-    fn exchange(&self, session: Option<Arc<Session>>) -> Option<Arc<Session>> {
-        let mut gate = self.gate.lock();
-        gate.sequence = Sequence::new();
-        core::mem::replace(&mut gate.session, session)
+    /// Ends whatever session there is.
+    fn leave(&self) {
+        let ended = self.gate.lock().close();
+        if let Some(ended) = ended {
+            self.ended(&ended);
+        }
+    }
+
+    /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
+    /// they leave goes when the last of them drops the session.
+    fn ended(&self, session: &Session) {
+        session.drain();
+        self.tell(Event::VmWent);
     }
 
     fn tell(&self, event: Event) {
@@ -198,13 +187,5 @@ impl Vm {
             Some(more) => send_event(&[known[0], known[1], known[2], more], name),
             None => send_event(&known, name),
         }
-    }
-}
-
-/// Frees the pages of a session that ended. Calls still under way in it end on their own; what
-/// they leave goes when the last of them drops the session.
-fn retire(session: Option<Arc<Session>>) {
-    if let Some(session) = session {
-        session.drain();
     }
 }
