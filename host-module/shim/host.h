@@ -43,6 +43,10 @@ void dd_page_free(u64 frame);
 void *dd_page_address(u64 frame);
 u64 dd_pages_total(void);
 
+/* param.c */
+u32 dd_param_max_vms(void);
+u32 dd_param_default_weight(void);
+
 /* shrinker.c */
 int dd_shrinker_register(void);
 void dd_shrinker_unregister(void);

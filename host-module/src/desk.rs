@@ -4,6 +4,7 @@
 //! what its calls have used, about one for each vCPU.
 
 use crate::answer::NoticeRoom;
+use crate::charge::charged;
 use crate::memory::quietly;
 use crate::page::Hands;
 use ddcore::request::MAX_BODY;
@@ -50,7 +51,7 @@ impl Desks {
         let kept = desks.and_then(|desks| desks.free.lock().pop());
         let mut desk = match kept {
             Some(desk) => desk,
-            None => KVBox::zeroed(quietly())?,
+            None => KVBox::zeroed(charged())?,
         };
         let result = work(&mut desk);
         if let Some(desks) = desks {

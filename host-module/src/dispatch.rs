@@ -17,6 +17,7 @@ use ddabi::request::{RequestHeader, BODY};
 use ddabi::PAGE_SIZE;
 use ddcore::gate::Refused;
 use ddcore::request::{Header, Request};
+use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 use zerocopy::IntoBytes;
@@ -107,7 +108,14 @@ fn serve(
 fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
     // Without an answer the guest could not know its session.
     let answer = answer.ok_or(Status::NoMemory)?;
-    let vm = host.vms.join(guest).map_err(|_| Status::NoMemory)?;
+    let vm = host.vms.join(guest).map_err(|error| {
+        if error != ENOSPC {
+            return Status::NoMemory;
+        }
+        host.tier.totals.refused_limit.add(1);
+        kernel::pr_warn_once!("a VM was refused: there are max_vms; load with a larger number\n");
+        Status::Denied
+    })?;
     let mut session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
     if mutated(c"vms-mixed") {
         session = host.vms.lock().session(0).unwrap_or(session);

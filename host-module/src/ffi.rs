@@ -37,6 +37,8 @@ extern "C" {
     fn dd_page_free(frame: u64);
     fn dd_page_address(frame: u64) -> *mut c_void;
     fn dd_pages_total() -> u64;
+    fn dd_param_max_vms() -> u32;
+    fn dd_param_default_weight() -> u32;
     fn dd_shrinker_register() -> c_int;
     fn dd_shrinker_unregister();
     fn dd_queue_create() -> c_int;
@@ -181,6 +183,12 @@ pub(crate) unsafe fn frame_address(frame: u64) -> *mut u8 {
 pub(crate) fn total_pages() -> u64 {
     // SAFETY: Reads a number.
     unsafe { dd_pages_total() }
+}
+
+/// The module parameters `max_vms` and `default_weight`.
+pub(crate) fn admission_parameters() -> (u32, u32) {
+    // SAFETY: Both read a number that does not change after the module was loaded.
+    unsafe { (dd_param_max_vms(), dd_param_default_weight()) }
 }
 
 /// A point where the scheduler may act, between the steps of a long operation.

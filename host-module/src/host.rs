@@ -3,7 +3,7 @@
 //! The module's state.
 
 use crate::memory::quietly;
-use crate::registry::Registry;
+use crate::registry::{Admission, Registry};
 use crate::tier::Tier;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -18,12 +18,12 @@ pub(crate) struct Host {
 
 impl Host {
     /// A host without VMs, with a tier of `capacity` pages.
-    pub(crate) fn new(capacity: u64) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
         let tier = Arc::new(Tier::new(capacity), quietly())?;
         KBox::pin_init(
             pin_init!(Self {
                 tier,
-                vms <- Registry::new(),
+                vms <- Registry::new(admission),
             }),
             quietly(),
         )

@@ -26,6 +26,7 @@
 
 mod allowance;
 mod answer;
+mod charge;
 mod control;
 mod counters;
 mod desk;
@@ -59,7 +60,9 @@ mod tier;
 mod vm;
 
 use crate::host::Host;
+use crate::registry::Admission;
 use core::borrow::Borrow;
+use ddabi::pool::MAX_WEIGHT;
 use kernel::prelude::*;
 
 module! {
@@ -100,7 +103,8 @@ impl kernel::Module for Module {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);
         }
-        let host = Host::new(capacity(number(module_parameters::capacity_mib.value()))?)?;
+        let capacity = capacity(number(module_parameters::capacity_mib.value()))?;
+        let host = Host::new(capacity, admission()?)?;
         // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
         // still.
@@ -133,6 +137,16 @@ fn capacity(mib: u64) -> Result<u64> {
         return Err(ERANGE);
     }
     Ok(pages)
+}
+
+/// Who may register, from the module parameters.
+fn admission() -> Result<Admission> {
+    let (most, weight) = ffi::admission_parameters();
+    if weight > MAX_WEIGHT {
+        pr_err!("default_weight={} is above {}\n", weight, MAX_WEIGHT);
+        return Err(ERANGE);
+    }
+    Ok(Admission { most, weight })
 }
 
 /// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.

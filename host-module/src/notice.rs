@@ -2,7 +2,7 @@
 
 //! What the host evicted and has not told the guest yet. Bounded; what finds no room is counted.
 
-use crate::memory::quietly;
+use crate::charge::charged;
 use ddabi::answer::Eviction;
 use ddabi::key::PageKey;
 use ddcore::store::Removed;
@@ -22,7 +22,7 @@ pub(crate) struct Notices {
 impl Notices {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            ring: KVVec::from_elem(Eviction::default(), CAPACITY, quietly())?,
+            ring: KVVec::from_elem(Eviction::default(), CAPACITY, charged())?,
             first: 0,
             count: 0,
             lost: 0,

@@ -4,17 +4,29 @@
 
 use crate::ffi::{Guest, VmTable};
 use crate::memory::quietly;
+use crate::mutation::mutated;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::MAX_POOLS;
 use ddcore::partition::{entitle, Entity};
+use ddcore::roll::next;
 use kernel::prelude::*;
 use kernel::sync::lock::{mutex::MutexBackend, Guard};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+/// Who may register, and as what.
+#[derive(Clone, Copy)]
+pub(crate) struct Admission {
+    /// Most VMs at a time.
+    pub(crate) most: u32,
+    /// Weight of a VM until the administrator sets one.
+    pub(crate) weight: u32,
+}
+
 /// The VMs that have registered, until KVM destroys them.
 #[pin_data]
 pub(crate) struct Registry {
+    admission: Admission,
     #[pin]
     table: VmTable,
     #[pin]
@@ -22,8 +34,9 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new(admission: Admission) -> impl PinInit<Self> {
         pin_init!(Self {
+            admission,
             table <- VmTable::new(),
             roster <- new_mutex!(Roster::new(), "Registry::roster"),
         })
@@ -43,7 +56,8 @@ impl Registry {
         self.roster.try_lock()
     }
 
-    /// The caller's VM; a new one if it is not registered yet.
+    /// The caller's VM; a new one if it is not registered yet. The error is `ENOSPC` if there are
+    /// as many as there may be.
     pub(crate) fn join<'a>(&self, guest: &'a Guest<'_>) -> Result<&'a Vm> {
         if let Some(vm) = self.table.find(guest) {
             return Ok(vm);
@@ -52,7 +66,7 @@ impl Registry {
         let mut roster = self.roster.lock();
         // Another vCPU may have been faster.
         if self.table.find(guest).is_none() {
-            let vm = roster.add(pid)?;
+            let vm = roster.add(pid, self.admission)?;
             if let Err(error) = self.table.insert(guest, vm.clone()) {
                 roster.remove(&vm);
                 return Err(error);
@@ -80,16 +94,22 @@ impl Roster {
         }
     }
 
-    fn add(&mut self, pid: u32) -> Result<Arc<Vm>> {
+    fn add(&mut self, pid: u32, admission: Admission) -> Result<Arc<Vm>> {
+        if self.vms.len() >= admission.most as usize && !mutated(c"vms-without-limit") {
+            return Err(ENOSPC);
+        }
         // Eviction allocates nothing: what it needs is reserved here.
         let vms = self.vms.len() + 1;
         self.entities.clear();
         self.entities.reserve(vms, quietly())?;
         self.scratch.clear();
         self.scratch.reserve(MAX_POOLS as usize, quietly())?;
-        let number = self.last.checked_add(1).ok_or(ENOSPC)?;
-        let vm = Vm::new(number, pid)?;
-        self.vms.push(vm.clone(), quietly())?;
+        let taken = self.vms.iter().map(|vm| vm.number);
+        let (number, place) = next(self.last, taken).ok_or(ENOSPC)?;
+        let vm = Vm::new(number, pid, admission.weight)?;
+        self.vms.reserve(1, quietly())?;
+        // Has the room: just reserved.
+        let _ = self.vms.insert_within_capacity(place, vm.clone());
         self.last = number;
         Ok(vm)
     }

@@ -8,7 +8,7 @@
 use crate::lists;
 mod pools;
 
-use crate::memory::quietly;
+use crate::charge::charged;
 use crate::notice::Notices;
 use crate::number::Number;
 use crate::page::Bin;
@@ -56,10 +56,10 @@ impl Session {
     /// A session with an empty default pool.
     pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
         let hasher = Hasher::new(crate::ffi::random());
-        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, quietly())?;
-        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, quietly())?;
+        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
+        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
         for _ in 0..MAX_POOLS {
-            pools.push(SetOnce::new(), quietly())?;
+            pools.push(SetOnce::new(), charged())?;
         }
         let notices = Notices::new()?;
         let session = Arc::pin_init(
@@ -76,7 +76,7 @@ impl Session {
                 notices <- new_spinlock!(notices, "Session::notices"),
                 control <- new_mutex!((), "Session::control"),
             }),
-            quietly(),
+            charged(),
         )?;
         session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
         Ok(session)

@@ -2,6 +2,7 @@
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
+use crate::charge::charged;
 use crate::memory::quietly;
 use crate::tier::Tier;
 use ddabi::PAGE_SIZE;
@@ -141,7 +142,7 @@ impl Shard {
         if self.store.lock().storage().lists.len() >= count {
             return Ok(());
         }
-        let mut lists = KVVec::from_elem(List::default(), count, quietly())?;
+        let mut lists = KVVec::from_elem(List::default(), count, charged())?;
         let mut store = self.store.lock();
         let current = &mut store.storage_mut().lists;
         if current.len() < lists.len() {

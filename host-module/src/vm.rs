@@ -55,12 +55,12 @@ impl WorkItem for Vm {
 
 impl Vm {
     /// A VM without a session.
-    pub(crate) fn new(number: u32, pid: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(number: u32, pid: u32, weight: u32) -> Result<Arc<Self>> {
         Arc::pin_init(
             try_pin_init!(Self {
                 number,
                 pid,
-                weight: Atomic::new(DEFAULT_WEIGHT),
+                weight: Atomic::new(weight),
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 desks <- Desks::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),

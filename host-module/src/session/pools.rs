@@ -3,8 +3,8 @@
 //! The pools of a session: they begin, change and end.
 
 use super::Session;
+use crate::charge::charged;
 use crate::lists;
-use crate::memory::quietly;
 use crate::page::Bin;
 use crate::pool::Pool;
 use ddabi::hypercall::Status;
@@ -85,7 +85,7 @@ impl Session {
             shard.extend_lists(lists)?;
         }
         if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(Pool::new(), quietly())?);
+            place.populate(KBox::pin_init(Pool::new(), charged())?);
         }
         if let Some(pool) = place.as_ref() {
             pool.begin(settings, name);
