@@ -180,8 +180,6 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
             planned.pool = pool;
-            // The host does not wait for frames that it has no memory for.
-            folio.touch(inside);
             if inside < view.pages && !mutated(c"tail-not-zeroed") {
                 folio.zero_tail(inside);
             }
@@ -197,6 +195,10 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
                 in_vain(guest, source.file, &planned);
             }
         }
+    }
+    if planned.ask {
+        // The host does not wait for frames that it has no memory for.
+        folio.touch(inside);
     }
     planned
 }
