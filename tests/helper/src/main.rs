@@ -6,6 +6,7 @@ mod ask;
 mod files;
 mod kexec;
 mod late;
+mod mini;
 mod receive;
 mod rules;
 mod run;
@@ -89,6 +90,9 @@ enum Verb {
     /// Become such a program
     #[command(hide = true)]
     Starved(StarveArguments),
+    /// Run VMs whose guest does nothing but make hypercalls
+    #[command(subcommand)]
+    Mini(mini::Part),
     /// Make a hypercall from user mode and print what it returned
     Vmcall {
         /// Its number
@@ -162,6 +166,7 @@ fn main() -> Result<()> {
         Verb::KexecStart => kexec::start(),
         Verb::Starve(StarveArguments { nth, argv }) => starve::starve(nth, &argv),
         Verb::Starved(StarveArguments { nth, argv }) => starve::starved(nth, &argv),
+        Verb::Mini(part) => mini::mini(&part),
         Verb::Vmcall { number, times } => {
             let answer = vmcall::vmcall(number);
             for _ in 1..times {

@@ -11,6 +11,7 @@ mod apart;
 mod bad_input;
 mod books;
 mod bounds;
+mod calls;
 mod cgroup;
 mod coherence;
 mod counters;
@@ -62,6 +63,7 @@ pub fn all() -> &'static [Scenario] {
         policy::POLICY,
         stream::STREAM,
         apart::APART,
+        calls::CALLS,
         deaths::DEATHS,
         coherence::COHERENCE,
         torture::TORTURE,

@@ -10,7 +10,7 @@ use ddlab::{Context, Scenario, Target, report};
 use serde::Serialize;
 
 use crate::{
-    apart, bad_input, bounds, coherence, deaths, latency, lifecycle, only, policies, reboot,
+    apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, only, policies, reboot,
     shares, shrinker, small_files, stream, torture,
 };
 
@@ -86,6 +86,10 @@ const MUTATIONS_OF: &[Mutation] = &[
     mutation("user-mode-let-in", &[bad_input::BAD_INPUT]),
     mutation("shrinker-deaf", &[shrinker::SHRINKER]),
     mutation("dead-vm-kept", &[deaths::DEATHS]),
+    mutation("waits-for-memory", &[calls::CALLS]),
+    mutation("straggler-ends-session", &[calls::CALLS]),
+    mutation("vms-without-limit", &[calls::CALLS]),
+    mutation("nobody-charged", &[calls::CALLS]),
 ];
 
 /// What came of a mutation.

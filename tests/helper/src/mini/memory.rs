@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory to give to a guest.
+
+use std::{fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _};
+
+use anyhow::{Context as _, Result};
+use ddabi::PAGE_SIZE;
+use memmap2::{MmapMut, MmapOptions};
+
+/// Bytes of a page.
+pub(super) const PAGE: usize = PAGE_SIZE;
+
+/// What a userfaultfd is asked for (`linux/userfaultfd.h`).
+const API: libc::Ioctl = 0xc018_aa3f_u32 as libc::Ioctl;
+const REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
+const API_VERSION: u64 = 0xaa;
+const MODE_MISSING: u64 = 1;
+
+/// The firmware's read-only memory below 1 MiB, which may be mapped and is no RAM of the kernel's.
+const FIRMWARE: u64 = 0xf_0000;
+
+/// Memory like any other.
+pub(super) fn ordinary(pages: usize) -> Result<MmapMut> {
+    Ok(MmapMut::map_anon(pages * PAGE)?)
+}
+
+/// Memory of which whatever has not been touched is withheld: who needs it waits for somebody to
+/// bring it, and there is nobody. It is so from [`Withheld::begin`] on.
+pub(super) struct Withheld {
+    pub(super) memory: MmapMut,
+}
+
+impl Withheld {
+    /// Memory that is not yet withheld.
+    pub(super) fn new(pages: usize) -> Result<Self> {
+        let memory = ordinary(pages)?;
+        // A huge page would come as a whole with its first byte.
+        // SAFETY: the range is that of the mapping, and nothing in it changes.
+        let advised = unsafe {
+            let start = memory.as_ptr().cast_mut().cast();
+            libc::madvise(start, memory.len(), libc::MADV_NOHUGEPAGE)
+        };
+        check(advised).context("madvise")?;
+        Ok(Self { memory })
+    }
+
+    /// Withholds from now on what has not been touched.
+    pub(super) fn begin(&self) -> Result<()> {
+        // SAFETY: makes a descriptor, which stays open until the process ends.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
+        let fd = check(fd.try_into()?).context("userfaultfd")?;
+        let mut api = [API_VERSION, 0, 0];
+        // SAFETY: `struct uffdio_api` is three words.
+        check(unsafe { libc::ioctl(fd, API, api.as_mut_ptr()) }).context("UFFDIO_API")?;
+        let start = self.memory.as_ptr() as u64;
+        let mut range = [start, self.memory.len() as u64, MODE_MISSING, 0];
+        // SAFETY: `struct uffdio_register` is four words, and the range is the mapping's.
+        check(unsafe { libc::ioctl(fd, REGISTER, range.as_mut_ptr()) })
+            .context("UFFDIO_REGISTER")?;
+        Ok(())
+    }
+}
+
+/// Memory that is a device's, as far as the kernel knows: mapped by frame number.
+pub(super) fn device(pages: usize) -> Result<MmapMut> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_SYNC)
+        .open("/dev/mem")?;
+    let mut map = MmapOptions::new();
+    // SAFETY: nothing in this program looks at the bytes, and writes to ROM are without effect.
+    let mapped = unsafe { map.offset(FIRMWARE).len(pages * PAGE).map_mut(&file) };
+    mapped.context("cannot map /dev/mem")
+}
+
+/// Has the kernel move memory to swap.
+pub(super) fn swap_out(memory: &MmapMut) -> Result<()> {
+    // SAFETY: the range is that of the mapping, whose content stays.
+    let advised = unsafe {
+        let start = memory.as_ptr().cast_mut().cast();
+        libc::madvise(start, memory.len(), libc::MADV_PAGEOUT)
+    };
+    check(advised).context("MADV_PAGEOUT").map(drop)
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

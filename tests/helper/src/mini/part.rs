@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What mini VMs are used for.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use ddabi::hypercall::{Operation, Status};
+use kvm_ioctls::Kvm;
+use memmap2::MmapMut;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde_json::{Value, json};
+
+use super::{
+    memory::{self, PAGE, Withheld},
+    vm::{Done, MiniVm},
+};
+
+/// Pages of a run.
+const RUN: u16 = 32;
+/// Pages of the largest put.
+const MOST: u16 = 1024;
+
+/// Does something; how long it took comes with it.
+fn timed(done: Result<Done>, since: Instant) -> Result<Value> {
+    let done = done?;
+    Ok(json!({
+        "done": done.done,
+        "ok": done.outcome.status == Status::Ok,
+        "us": u64::try_from(since.elapsed().as_micros())?,
+    }))
+}
+
+fn say(value: &Value) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{value}")?;
+    Ok(out.flush()?)
+}
+
+/// Puts and gets a run of frames that are there, then of those from `other` on.
+fn exchange(vm: &mut MiniVm<'_>, other: u64) -> Result<Value> {
+    let mut order = |operation, place| -> Result<Value> {
+        let start = Instant::now();
+        timed(vm.move_pages(operation, place, RUN), start)
+    };
+    let own = order(Operation::Put, (0, 0))?;
+    let put = order(Operation::Put, (u64::from(MOST), other))?;
+    let get = order(Operation::Get, (0, other))?;
+    // A get that was in vain leaves nothing.
+    let again = order(Operation::Get, (0, 0))?;
+    Ok(json!({"own": own, "put": put, "get": get, "again": again}))
+}
+
+/// Half of the frames are there, the others are withheld.
+pub(super) fn absent() -> Result<()> {
+    let kvm = Kvm::new()?;
+    let mut withheld = Withheld::new(2 * usize::from(MOST))?;
+    withheld.memory[..usize::from(MOST) * PAGE].fill(1);
+    withheld.begin()?;
+    let mut vm = MiniVm::new(&kvm)?;
+    vm.frames(&withheld.memory)?;
+    vm.hello()?;
+    say(&exchange(&mut vm, u64::from(MOST))?)?;
+    loop {
+        vm.order(Operation::Put, u64::from(MOST), RUN)?;
+    }
+}
+
+/// Frames are there, and behind them a device.
+pub(super) fn device() -> Result<()> {
+    let kvm = Kvm::new()?;
+    let (ordinary, device) = (filled(MOST)?, memory::device(2)?);
+    let mut vm = MiniVm::new(&kvm)?;
+    vm.frames(&ordinary)?;
+    vm.hello()?;
+    let own = vm.order(Operation::Put, 0, 1)?.done;
+    let mut other = MiniVm::new(&kvm)?;
+    other.frames(&device)?;
+    other.hello()?;
+    let put = other.order(Operation::Put, 0, 1)?.done;
+    let get = other.order(Operation::Get, 0, 1)?.done;
+    say(&json!({"own": own, "put": put, "get": get}))
+}
+
+/// A put of as much as one can take, twice; before the second the frames are swapped out.
+pub(super) fn swapped() -> Result<()> {
+    let kvm = Kvm::new()?;
+    let memory = filled(MOST)?;
+    let mut vm = MiniVm::new(&kvm)?;
+    vm.frames(&memory)?;
+    vm.hello()?;
+    let mut put = || -> Result<Value> {
+        let start = Instant::now();
+        timed(vm.order(Operation::Put, 0, MOST), start)
+    };
+    let resident = put()?;
+    memory::swap_out(&memory)?;
+    let swapped = put()?;
+    say(&json!({"resident": resident, "swapped": swapped}))
+}
+
+/// A guest registers twice; calls of its first session come late. Then it is rolled back.
+pub(super) fn sessions() -> Result<()> {
+    let kvm = Kvm::new()?;
+    let mut vm = MiniVm::new(&kvm)?;
+    vm.hello()?;
+    let first = vm.session();
+    vm.hello()?;
+    let second = vm.session();
+    let straggler = vm.ping(first)?;
+    let current = vm.ping(second)?;
+    vm.roll_back();
+    let rolled_back = vm.ping(second)?;
+    let after = vm.ping(second)?;
+    let name = |status: Status| format!("{status:?}");
+    say(&json!({
+        "straggler": name(straggler),
+        "current": name(current),
+        "rolled_back": name(rolled_back),
+        "after": name(after),
+    }))
+}
+
+/// As many VMs as are wanted.
+pub(super) fn crowd(vms: u32) -> Result<()> {
+    let files = Some(u64::from(vms) * 4 + 100);
+    let limit = Rlimit {
+        current: files,
+        maximum: files,
+    };
+    setrlimit(Resource::Nofile, limit)?;
+    let kvm = Kvm::new()?;
+    let memory = filled(1)?;
+    let mut crowd = Vec::new();
+    for _ in 0..vms {
+        let mut vm = MiniVm::new(&kvm)?;
+        vm.frames(&memory)?;
+        // KVM has what it needs for the VM once it has run.
+        vm.ping(1)?;
+        crowd.push(vm);
+    }
+    let before = kernel_memory()?;
+    let mut statuses = BTreeMap::<String, u32>::new();
+    let mut stored = 0;
+    for vm in &mut crowd {
+        let status = vm.hello()?.status;
+        *statuses.entry(format!("{status:?}")).or_default() += 1;
+        if status == Status::Ok {
+            stored += u32::from(vm.order(Operation::Put, 0, 1)?.done);
+        }
+    }
+    let charged = kernel_memory()?.saturating_sub(before);
+    say(&json!({"statuses": statuses, "stored": stored, "charged": charged}))?;
+    loop {
+        thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+/// Memory whose pages are all there.
+fn filled(pages: u16) -> Result<MmapMut> {
+    let mut memory = memory::ordinary(pages.into())?;
+    for (page, number) in memory.chunks_mut(PAGE).zip(1u16..) {
+        // What is alike could be one page.
+        page[..2].copy_from_slice(&number.to_le_bytes());
+        page[2..].fill(7);
+    }
+    Ok(memory)
+}
+
+/// Bytes of kernel memory that this program's cgroup is charged for.
+fn kernel_memory() -> Result<u64> {
+    let cgroup = fs::read_to_string("/proc/self/cgroup")?;
+    let path = cgroup.trim().strip_prefix("0::").context("cgroup v2")?;
+    let Ok(stat) = fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.stat")) else {
+        // The root has no such file.
+        return Ok(0);
+    };
+    let line = stat.lines().find_map(|line| line.strip_prefix("kernel "));
+    Ok(line.context("memory.stat tells kernel")?.trim().parse()?)
+}

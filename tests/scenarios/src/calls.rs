@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMs that are no good guests, in VMMs that are no good neighbours: memory that never comes, that
+//! is a device's, or in swap; calls of sessions that are over; VMs by the hundred. The host waits
+//! for none of them, and takes no more of them than it was told.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use ddlab::{Command, Context, Machine, Running, Scenario, Target, wait};
+use serde_json::Value;
+
+use crate::{
+    books, ddctl,
+    stage::{HOST, Stage},
+};
+
+/// One kind after the other.
+pub(crate) const CALLS: Scenario = Scenario {
+    name: "calls",
+    about: "calls wait for no memory of a guest, end no later session, and VMs have a limit",
+    quick: true,
+    run,
+};
+
+/// Capacity of the tier.
+const CAPACITY_MIB: u64 = 24;
+/// How long a call may take that does not wait, and much less than one that does.
+const PROMPT: Duration = Duration::from_secs(10);
+/// VMs that register, and how many may.
+const CROWD: u32 = 240;
+const LIMIT: u32 = 200;
+/// Swap of the host, below memory.
+const SWAP_MIB: u64 = 64;
+/// Least kernel memory of a session, in bytes: its table of pools and its queue of notices.
+const SESSION: u64 = 64 << 10;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let lab = context.lab()?;
+    let stage = Stage { lab };
+    let host = stage.host();
+    wrong_weight(host)?;
+    stage.load_host(CAPACITY_MIB)?;
+    let sessions = sessions(host).context("calls of sessions that are over");
+    let device = device(host).context("frames of a device");
+    let swapped = swapped(host).context("frames in swap");
+    let absent = absent(&stage).context("frames that never come");
+    if host.has_module(HOST)? {
+        host.unload_module(HOST)?;
+    }
+    let crowd = crowd(&stage).context("many VMs");
+    // All that is wrong is told, not only the first.
+    let errors: Vec<String> = [
+        sessions.err(),
+        device.err(),
+        swapped.as_ref().err().map(|error| anyhow!("{error:#}")),
+        absent.as_ref().err().map(|error| anyhow!("{error:#}")),
+        crowd.err(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(|error| format!("{error:#}"))
+    .collect();
+    ensure!(errors.is_empty(), "{}", errors.join("; "));
+    let (swapped, unloading) = (swapped?, absent?);
+    Ok(vec![
+        swapped,
+        Target::at_most(
+            "calls: until the module went while frames did not come",
+            host.at_its_pace(5.0),
+            unloading.as_secs_f64(),
+            "s",
+        ),
+    ])
+}
+
+/// Starts mini VMs; what they say first comes with them.
+fn mini(host: &Machine, part: &str, cgroup: Option<&str>) -> Result<(Running, Value)> {
+    let words = "ddhelper mini".split(' ').chain(part.split(' '));
+    let mut command = Command::new(words);
+    if let Some(cgroup) = cgroup {
+        command = command.cgroup(cgroup);
+    }
+    let mut running = host.spawn(&command)?;
+    let start = Instant::now();
+    let limit = Duration::from_secs_f64(host.at_its_pace(PROMPT.as_secs_f64()));
+    let said = wait::until(part, || {
+        let output = running.output()?;
+        if let Some(line) = output.lines().find(|line| line.starts_with('{')) {
+            return Ok(Some(serde_json::from_str(line)?));
+        }
+        let ended = running.poll()?;
+        ensure!(ended.is_none(), "mini VMs ended: {ended:?} {output}");
+        // A crowd takes its time before it calls.
+        let late = cgroup.is_none() && start.elapsed() > limit;
+        ensure!(!late, "mini VMs wait for ever: {part}");
+        Ok(None)
+    })?;
+    Ok((running, said))
+}
+
+/// What a helper that ends by itself says.
+fn mini_once(host: &Machine, part: &str) -> Result<Value> {
+    let (mut running, said) = mini(host, part, None)?;
+    let exit = running.wait()?;
+    ensure!(exit.success(), "{part}: {exit} {}", running.output()?);
+    Ok(said)
+}
+
+/// What has no place in a host is refused.
+fn wrong_weight(host: &Machine) -> Result<()> {
+    let loaded = host.load_module(HOST, &["default_weight=10001"]);
+    ensure!(loaded.is_err() && !host.has_module(HOST)?);
+    let log = host.exec_ok(["dmesg"])?;
+    ensure!(log.contains("default_weight=10001"), "nobody said why");
+    Ok(())
+}
+
+fn sessions(host: &Machine) -> Result<()> {
+    let said = mini_once(host, "sessions")?;
+    ensure!(
+        said["straggler"] == "Stale" && said["current"] == "Ok",
+        "a call of an older session ended the current one: {said}"
+    );
+    ensure!(
+        said["rolled_back"] == "Stale" && said["after"] == "Stale",
+        "a session goes on after a rollback: {said}"
+    );
+    Ok(())
+}
+
+fn device(host: &Machine) -> Result<()> {
+    let said = mini_once(host, "device")?;
+    ensure!(said["own"] == true, "{said}");
+    ensure!(
+        said["put"] == false && said["get"] == false,
+        "the host touched a device: {said}"
+    );
+    Ok(())
+}
+
+/// Pages that are in swap are refused, and come back from there only for their guest.
+fn swapped(host: &Machine) -> Result<Target> {
+    let swap = format!(
+        "modprobe zram num_devices=1; echo {SWAP_MIB}M > /sys/block/zram0/disksize; \
+         mkswap /dev/zram0; swapon /dev/zram0"
+    );
+    host.shell(swap)?;
+    let said = mini_once(host, "swapped");
+    host.shell("swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset")?;
+    let said = said?;
+    eprintln!("    swapped: {said}");
+    ensure!(said["resident"]["done"] == true, "{said}");
+    ensure!(
+        said["swapped"]["done"] == false,
+        "pages in swap were read for a put: {said}"
+    );
+    let us = |what: &str| said[what]["us"].as_f64().context("a time");
+    Ok(Target::at_most(
+        "calls: a put of pages in swap, by one of pages in memory",
+        2.0,
+        us("swapped")? / us("resident")?,
+        "",
+    ))
+}
+
+/// Frames never come; the module goes all the same.
+fn absent(stage: &Stage<'_>) -> Result<Duration> {
+    let host = stage.host();
+    let (attacker, said) = mini(host, "absent", None)?;
+    ensure!(said["own"]["done"] == true, "{said}");
+    ensure!(said["put"]["done"] == false, "{said}");
+    ensure!(said["get"]["done"] == false, "{said}");
+    ensure!(
+        said["again"]["done"] == false,
+        "what was asked for in vain is still there: {said}"
+    );
+    let vms = ddctl::vms(host)?;
+    let stats = vms.first().context("the attacker is registered")?.stats;
+    ensure!(
+        stats.put_refused_absent > 0 && stats.put_refused_fault == 0,
+        "{stats:?}"
+    );
+    // Beside it another VM is served as always.
+    let said = mini_once(host, "sessions")?;
+    ensure!(said["current"] == "Ok", "{said}");
+    books::balance(host)?;
+    let start = Instant::now();
+    host.unload_module(HOST)?;
+    let took = start.elapsed();
+    attacker.kill(9)?;
+    Ok(took)
+}
+
+/// More VMs than may register, in a host where newcomers have a weight; then in one where they
+/// have none.
+fn crowd(stage: &Stage<'_>) -> Result<()> {
+    let host = stage.host();
+    let capacity = format!("capacity_mib={CAPACITY_MIB}");
+    host.cgroup("crowd", &[])?;
+    host.load_module(HOST, &[&capacity, &format!("max_vms={LIMIT}")])?;
+    let shown = host.read_text(&format!("/sys/module/{HOST}/parameters/max_vms"))?;
+    ensure!(shown.trim() == LIMIT.to_string(), "sysfs shows {shown}");
+    let (running, said) = mini(host, &format!("crowd {CROWD}"), Some("crowd"))?;
+    ensure!(
+        said["statuses"]["Ok"] == LIMIT && said["statuses"]["Denied"] == CROWD - LIMIT,
+        "{LIMIT} VMs may register: {said}"
+    );
+    ensure!(said["stored"] == LIMIT, "{said}");
+    let charged = said["charged"].as_u64().context("bytes")?;
+    ensure!(
+        charged >= u64::from(LIMIT) * SESSION,
+        "the cgroup of {LIMIT} VMs is charged {charged} bytes"
+    );
+    let status = ddctl::host(host)?;
+    ensure!(
+        status.vms == LIMIT && status.counters.refused_limit == u64::from(CROWD - LIMIT),
+        "{status:?}"
+    );
+    leave(host, running)?;
+    host.unload_module(HOST)?;
+
+    host.load_module(HOST, &[&capacity, "default_weight=0"])?;
+    let (victim, _) = mini(host, "absent", Some("victim"))?;
+    let weigh = |vm: u32| ddctl::run(host, &format!("set-weight {vm} 100"));
+    weigh(ddctl::vms(host)?.first().context("a victim")?.id)?;
+    let entitled = || -> Result<u64> {
+        let vms = ddctl::vms(host)?;
+        Ok(vms.first().context("the victim")?.entitlement_pages)
+    };
+    let before = entitled()?;
+    let (running, said) = mini(host, &format!("crowd {LIMIT}"), Some("crowd"))?;
+    ensure!(
+        said["statuses"]["Ok"] == LIMIT && said["stored"] == 0,
+        "VMs without weight have pages taken: {said}"
+    );
+    let after = entitled()?;
+    ensure!(
+        before == after && after == ddctl::host(host)?.capacity_pages,
+        "a crowd without weight took the victim's share: {before} pages became {after}"
+    );
+    leave(host, running)?;
+    victim.kill(9)
+}
+
+/// Ends a crowd; the host forgets it.
+fn leave(host: &Machine, running: Running) -> Result<()> {
+    running.kill(9)?;
+    wait::until("the crowd is forgotten", || {
+        Ok((ddctl::host(host)?.vms <= 1).then_some(()))
+    })
+}
