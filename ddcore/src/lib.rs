@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod account;
 pub mod curve;
 pub mod gate;
+pub mod limit;
 pub mod link;
 pub mod number;
 pub mod partition;

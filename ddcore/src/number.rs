@@ -3,7 +3,7 @@
 //! What the shared crates know of memory that processors change without a lock.
 //!
 //! The kernel has a memory model of its own, and so has a model checker: whoever uses
-//! [`account`](crate::account) or [`link`](crate::link) brings the numbers.
+//! [`account`](crate::account) or [`link`](crate::link) brings the numbers. So does [`limit`](crate::limit).
 
 /// A number that many processors read and change at a time.
 pub trait Number {
@@ -26,4 +26,36 @@ pub trait Number {
 
     /// Subtracts what was added before; in no order with anything else.
     fn subtract(&self, amount: u64);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Number;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    /// For tests of one thread.
+    #[derive(Debug)]
+    pub(crate) struct Plain(AtomicU64);
+
+    impl Number for Plain {
+        fn new(value: u64) -> Self {
+            Self(AtomicU64::new(value))
+        }
+        fn load(&self) -> u64 {
+            self.0.load(SeqCst)
+        }
+        fn swap(&self, value: u64) -> u64 {
+            self.0.swap(value, SeqCst)
+        }
+        fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
+            let replaced = self.0.compare_exchange(from, to, SeqCst, SeqCst);
+            replaced.map(|_| ())
+        }
+        fn add(&self, amount: u64) {
+            self.0.fetch_add(amount, SeqCst);
+        }
+        fn subtract(&self, amount: u64) {
+            self.0.fetch_sub(amount, SeqCst);
+        }
+    }
 }

@@ -113,17 +113,29 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
 ///
 /// `take` is told who gives, and how many pages at most; it says how many it got. Says how many
 /// came together.
-pub fn collect(
+pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u64) -> u64) -> u64 {
+    collect_in_turns(entities, eviction, eviction, take)
+}
+
+/// Like [`collect`], but nobody gives more than `turn` pages before [`victim`] is asked again, for
+/// turns instead of batches.
+///
+/// Requests for a few pages, made time and again, then take from everyone who exceeds its
+/// entitlement, and all of them end as far beyond it, to within a turn. If the caller has divided
+/// no more than the pages that are to be left, an entity is beyond its entitlement whenever it is
+/// asked.
+pub fn collect_in_turns(
     entities: &mut [Entity],
-    eviction: u64,
+    pages: u64,
+    turn: u64,
     mut take: impl FnMut(usize, u64) -> u64,
 ) -> u64 {
     let mut collected = 0u64;
-    while collected < eviction {
-        let Some(at) = victim(entities, eviction) else {
+    while collected < pages {
+        let Some(at) = victim(entities, turn) else {
             break;
         };
-        let taken = take(at, eviction - collected);
+        let taken = take(at, turn.min(pages - collected));
         collected = collected.saturating_add(taken);
         let used = &mut entities[at].used;
         // Who gives nothing has lost since what was counted.

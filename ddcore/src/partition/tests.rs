@@ -261,6 +261,52 @@ fn who_has_lost_its_pages_meanwhile_is_asked_once() {
     );
 }
 
+/// What the shrinker does: what is left is divided, and it is asked for little time and again.
+fn shrink(entities: &mut [Entity], pages: u64, turn: u64) -> Vec<usize> {
+    let used: u64 = entities.iter().map(|entity| entity.used).sum();
+    let mut asked = Vec::new();
+    entitle(entities, used.saturating_sub(pages));
+    let mut left: Vec<u64> = entities.iter().map(|entity| entity.used).collect();
+    let sum = collect_in_turns(entities, pages, turn, |at, pages| {
+        let taken = pages.min(left[at]);
+        left[at] -= taken;
+        asked.push(at);
+        taken
+    });
+    assert_eq!(sum, pages.min(used));
+    asked
+}
+
+#[test]
+fn equal_ones_lose_alike_however_little_is_asked_for() {
+    let mut entities = entitled(0, &[(100, 1000); 1000]);
+    for _ in 0..1000 {
+        // Work is bounded by what is asked for, not by how many there are.
+        assert!(shrink(&mut entities, 128, 32).len() <= 4);
+    }
+    let used = entities.iter().map(|entity| entity.used);
+    let (least, most) = (used.clone().min().unwrap(), used.max().unwrap());
+    assert!(
+        most - least <= 64,
+        "one has {least} pages left, another {most}"
+    );
+}
+
+#[test]
+fn unequal_ones_end_at_their_weights() {
+    let mut entities = entitled(0, &[(100, 40_000), (300, 30_000), (100, 500)]);
+    for _ in 0..400 {
+        shrink(&mut entities, 100, 32);
+    }
+    // 30 500 are left: the little one keeps its pages, the others have theirs one to three.
+    let used: Vec<u64> = entities.iter().map(|entity| entity.used).collect();
+    assert_eq!(used[2], 500);
+    assert!(
+        used[0].abs_diff(7_500) <= 64 && used[1].abs_diff(22_500) <= 64,
+        "{used:?}"
+    );
+}
+
 proptest! {
     #[test]
     fn shares_are_conserved(
@@ -316,5 +362,41 @@ proptest! {
             prop_assert!(entities[at].used > 0);
         }
         collected(&mut entities, eviction);
+    }
+    /// Nobody gives to the shrinker who is within its part of what is to be left.
+    #[test]
+    fn who_is_within_its_share_keeps_its_pages(
+        pages in 0u64..100_000,
+        turn in 1u64..1024,
+        entities in prop::collection::vec((0u32..=10_000, 0u64..1 << 20), 1..32),
+    ) {
+        let mut entities = entitled(0, &entities);
+        let before = entities.clone();
+        shrink(&mut entities, pages, turn);
+        for (before, after) in before.iter().zip(&entities) {
+            prop_assert!(after.used <= before.used);
+            // It may have been beyond its share by less than a turn when it was asked.
+            let least = after.entitlement.saturating_sub(turn).min(before.used);
+            prop_assert!(after.used >= least, "{before:?} {after:?}");
+            if before.used <= after.entitlement {
+                prop_assert_eq!(before.used, after.used);
+            }
+        }
+    }
+
+    /// Equal ones lose alike, to within two turns.
+    #[test]
+    fn equal_ones_lose_alike(
+        count in 1usize..200,
+        used in 0u64..4096,
+        asked in prop::collection::vec(1u64..300, 1..100),
+    ) {
+        let mut entities = entitled(0, &vec![(100, used); count]);
+        for pages in asked {
+            shrink(&mut entities, pages, 32);
+            let left = entities.iter().map(|entity| entity.used);
+            let (least, most) = (left.clone().min().unwrap(), left.max().unwrap());
+            prop_assert!(most - least <= 64);
+        }
     }
 }
