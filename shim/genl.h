@@ -31,7 +31,7 @@ enum {
 	DD_A_BATCH = 17,
 	DD_A_FILE_FD = 24,
 	DD_A_POLICY = 25,
-	DD_A_MAX = 27,
+	DD_A_MAX = 28,
 };
 
 #define DD_NAME_LEN 64

@@ -151,6 +151,8 @@ pub struct HostCounters {
     pub evicted: u64,
     /// Pages given back to the kernel by the shrinker.
     pub shrunk: u64,
+    /// Times the shrinker was asked and gave nothing although VMs held pages above the floor.
+    pub shrink_refused: u64,
     /// Eviction notices that found no room.
     pub notices_lost: u64,
     /// Events not sent, because a VM caused too many of them.

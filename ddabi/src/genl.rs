@@ -21,7 +21,7 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, used, floor, mode, batch, counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, counters, vms.
     Status = 1,
     /// Dump: one message a VM (vm-id, vm-pid, weight, used, entitlement, pools, stats).
     VmList = 2,
@@ -121,10 +121,12 @@ pub enum Attribute {
     /// binary: [`crate::counters::CurvePoint`]s in rising order, without those that have as many
     /// hits as the one before.
     Curve = 27,
+    /// u64: pages of the memory tier's capacity that its host can spare now.
+    Limit = 28,
 }
 
 /// Largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Curve as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Limit as u16;
 
 /// Whether the guest module has a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

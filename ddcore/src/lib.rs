@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod account;
+pub mod clock;
 pub mod curve;
 pub mod gate;
 pub mod limit;

@@ -2,8 +2,9 @@
 
 //! What the shared crates know of memory that processors change without a lock.
 //!
-//! The kernel has a memory model of its own, and so has a model checker: whoever uses
-//! [`account`](crate::account) or [`link`](crate::link) brings the numbers. So does [`limit`](crate::limit).
+//! The kernel has a memory model of its own, and so has a model checker: the users of
+//! [`account`](crate::account), [`clock`](crate::clock), [`limit`](crate::limit) and
+//! [`link`](crate::link) bring the numbers.
 
 /// A number that many processors read and change at a time.
 pub trait Number {

@@ -146,8 +146,8 @@ impl<S: Storage> Store<S> {
         None
     }
 
-    /// When the oldest pages of a pool came: the lower 20 bits of their stamp.
-    pub fn oldest_stamp(&self, pool: u16) -> Option<u32> {
+    /// When the oldest pages of a pool came: the lower bits of their stamp.
+    pub fn oldest_stamp(&self, pool: u16) -> Option<u64> {
         match self.oldest(pool) {
             NONE => None,
             number => Some(self.block(number).stamp()),
@@ -155,7 +155,7 @@ impl<S: Storage> Store<S> {
     }
 
     /// When the newest pages of a pool came that are still there, as far as its blocks tell.
-    pub fn newest_stamp(&self, pool: u16) -> Option<u32> {
+    pub fn newest_stamp(&self, pool: u16) -> Option<u64> {
         match self.newest(pool) {
             NONE => None,
             number => Some(self.block(number).stamp()),
@@ -164,8 +164,8 @@ impl<S: Storage> Store<S> {
 }
 
 /// How old a stamp is: by how much `now` is ahead of it. One that is newer came while we looked.
-pub const fn age(now: u32, stamp: u32) -> u32 {
-    const MASK: u32 = (1 << STAMP_BITS) - 1;
+pub const fn age(now: u64, stamp: u64) -> u64 {
+    const MASK: u64 = (1 << STAMP_BITS) - 1;
     let age = now.wrapping_sub(stamp) & MASK;
     if age > MASK / 2 {
         0

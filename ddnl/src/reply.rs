@@ -27,6 +27,9 @@ pub struct HostStatus {
     /// Capacity of the memory tier in pages.
     #[serde(rename = "capacity_pages")]
     pub capacity: u64,
+    /// Pages of it that the host can spare now.
+    #[serde(rename = "limit_pages")]
+    pub limit: u64,
     /// Pages in use.
     #[serde(rename = "used_pages")]
     pub used: u64,
@@ -53,6 +56,7 @@ impl HostStatus {
             abi_version,
             module_version,
             capacity: reply.need_u64(Attribute::Capacity)?,
+            limit: reply.need_u64(Attribute::Limit)?,
             used: reply.need_u64(Attribute::Used)?,
             floor: reply.need_u64(Attribute::Floor)?,
             mode: known(reply, Attribute::Mode, Mode::from_raw)?,

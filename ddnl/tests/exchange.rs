@@ -99,6 +99,7 @@ fn host_status() -> Attributes {
         .u32(Attribute::AbiVersion, ABI_VERSION.into())
         .string(Attribute::ModuleVersion, "0.1.0")
         .u64(Attribute::Capacity, 1024)
+        .u64(Attribute::Limit, 768)
         .u64(Attribute::Used, 10)
         .u64(Attribute::Floor, 5)
         .u32(Attribute::Mode, 1)
@@ -147,7 +148,8 @@ fn a_question_is_answered_and_acknowledged() {
     let apart = [reply(0, &host_status()), acknowledgement()];
     for datagrams in [&[together][..], &apart] {
         let status = answer(&call::host::status(), datagrams).unwrap();
-        assert_eq!((status.capacity, status.counters.calls), (1024, 9));
+        assert_eq!((status.capacity, status.limit), (1024, 768));
+        assert_eq!(status.counters.calls, 9);
     }
 }
 

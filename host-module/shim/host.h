@@ -27,6 +27,7 @@ void dd_host_vm_gone(struct kvm *kvm);
 /* Memory reclaim; may sleep. */
 unsigned long dd_host_shrinkable(void);
 unsigned long dd_host_shrink(unsigned long pages);
+unsigned long dd_host_rescue(void);
 
 /* kvm.c */
 int dd_kvm_attach(u64 number);
@@ -42,6 +43,7 @@ size_t dd_pages_alloc(u64 *frames, size_t count);
 void dd_page_free(u64 frame);
 void *dd_page_address(u64 frame);
 u64 dd_pages_total(void);
+u64 dd_pages_spare(void);
 
 /* param.c */
 u32 dd_param_max_vms(void);
@@ -50,6 +52,12 @@ u32 dd_param_default_weight(void);
 /* shrinker.c */
 int dd_shrinker_register(void);
 void dd_shrinker_unregister(void);
+void dd_reclaim_enter(void);
+void dd_reclaim_leave(void);
+
+/* oom.c */
+int dd_oom_register(void);
+void dd_oom_unregister(void);
 
 /* queue.c */
 struct workqueue_struct;

@@ -4,13 +4,14 @@
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/vmstat.h>
+#include "../../shim/mutation.h"
 #include "host.h"
 
 /*
- * Without direct reclaim: a page of the cache is not worth evicting something
- * else for while a guest waits. kswapd is woken; under pressure puts fail.
+ * Without reclaim of any kind: a page of the cache is not worth evicting
+ * something else for, neither while a guest waits nor in the background.
  */
-#define DD_GFP ((GFP_HIGHUSER & ~__GFP_DIRECT_RECLAIM) | __GFP_NOWARN | \
+#define DD_GFP ((GFP_HIGHUSER & ~__GFP_RECLAIM) | __GFP_NOWARN | \
 		__GFP_NORETRY | __GFP_NOMEMALLOC)
 
 /* Counted as memory that can be had back: KReclaimable and MemAvailable of /proc/meminfo. */
@@ -19,20 +20,84 @@ static void dd_page_account(struct page *page, long sign)
 	mod_node_page_state(page_pgdat(page), NR_KERNEL_MISC_RECLAIMABLE, sign);
 }
 
+/*
+ * Free pages of a node beyond the mark to which its reclaim frees them: who
+ * takes no others leaves it asleep.
+ */
+static u64 dd_node_spare(int nid)
+{
+	enum zone_type last = gfp_zone(DD_GFP), i;
+	u64 spare = 0;
+
+	for (i = 0; i <= last; i++) {
+		struct zone *zone = &NODE_DATA(nid)->node_zones[i];
+		long free;
+
+		if (!managed_zone(zone))
+			continue;
+		free = zone_page_state(zone, NR_FREE_PAGES);
+		free -= zone_page_state(zone, NR_FREE_CMA_PAGES);
+		free -= high_wmark_pages(zone) + zone->lowmem_reserve[last];
+		if (free > 0)
+			spare += free;
+	}
+	return spare;
+}
+
+/* Free pages of all nodes that may be taken. */
+u64 dd_pages_spare(void)
+{
+	u64 spare = 0;
+	int nid;
+
+	for_each_online_node(nid)
+		spare += dd_node_spare(nid);
+	return spare;
+}
+
+/* Allocates from a node, if it can spare that; returns how many there are then. */
+static size_t dd_node_alloc(int nid, struct page **pages, size_t got, size_t count)
+{
+	while (got < count && dd_node_spare(nid) > count - got) {
+		size_t now = alloc_pages_bulk_node(DD_GFP | __GFP_THISNODE, nid, count, pages);
+
+		/* Some kernels give one at a time. */
+		if (now <= got)
+			break;
+		got = now;
+	}
+	return got;
+}
+
+/* Takes what there is down to the last reserve, and wakes reclaim for it. */
+static size_t dd_greedy_alloc(struct page **pages, size_t count)
+{
+	gfp_t gfp = DD_GFP | __GFP_KSWAPD_RECLAIM;
+	size_t got = alloc_pages_bulk(gfp, count, pages);
+
+	for (; got < count; got++) {
+		pages[got] = alloc_page(gfp);
+		if (!pages[got])
+			break;
+	}
+	return got;
+}
+
 /* Fills in frame numbers; returns how many it got. */
 size_t dd_pages_alloc(u64 *frames, size_t count)
 {
 	struct page **pages = (struct page **)frames;
+	int near = numa_mem_id(), nid;
 	size_t got, i;
 
 	BUILD_BUG_ON(sizeof(*pages) != sizeof(*frames));
 	memset(frames, 0, count * sizeof(*frames));
-	got = alloc_pages_bulk(DD_GFP, count, pages);
-	for (; got < count; got++) {
-		pages[got] = alloc_page(DD_GFP);
-		if (!pages[got])
-			break;
-	}
+	got = dd_node_alloc(near, pages, 0, count);
+	for_each_online_node(nid)
+		if (nid != near)
+			got = dd_node_alloc(nid, pages, got, count);
+	if (dd_mutated("puts-drain-host") || dd_mutated("capacity-alone"))
+		got = dd_greedy_alloc(pages, count);
 	for (i = 0; i < got; i++) {
 		dd_page_account(pages[i], 1);
 		frames[i] = page_to_pfn(pages[i]);

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* <linux/shrinker.h>: memory reclaim asks the cache for pages. */
 
+#include <linux/sched/mm.h>
 #include <linux/shrinker.h>
 #include "host.h"
+
+/*
+ * Objects of a call: each call looks at every VM, so that it should not be for
+ * the kernel's default of 128.
+ */
+#define DD_SHRINKER_BATCH 1024
 
 static struct shrinker *dd_shrinker;
 
@@ -26,6 +33,7 @@ int dd_shrinker_register(void)
 		return -ENOMEM;
 	dd_shrinker->count_objects = dd_shrinker_count;
 	dd_shrinker->scan_objects = dd_shrinker_scan;
+	dd_shrinker->batch = DD_SHRINKER_BATCH;
 	shrinker_register(dd_shrinker);
 	return 0;
 }
@@ -33,4 +41,15 @@ int dd_shrinker_register(void)
 void dd_shrinker_unregister(void)
 {
 	shrinker_free(dd_shrinker);
+}
+
+/* What is done between these two counts as done in reclaim; for lockdep. */
+void dd_reclaim_enter(void)
+{
+	fs_reclaim_acquire(GFP_KERNEL);
+}
+
+void dd_reclaim_leave(void)
+{
+	fs_reclaim_release(GFP_KERNEL);
 }

@@ -48,7 +48,9 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     let tier = &host.tier;
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
     reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
+    tier.recover();
     reply.put_u64(Attribute::Capacity, tier.capacity())?;
+    reply.put_u64(Attribute::Limit, tier.limit())?;
     reply.put_u64(Attribute::Used, tier.used())?;
     reply.put_u64(Attribute::Floor, tier.floor())?;
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
@@ -136,7 +138,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
         return Err(reply.explain(c"floor is above the capacity", ERANGE));
     }
     if let Some(mode) = mode {
-        tier.set_mode(mode);
+        host.set_mode(mode);
     }
     if let Some(batch) = args.batch() {
         tier.set_batch(batch);

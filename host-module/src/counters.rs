@@ -79,6 +79,6 @@ macro_rules! totals {
 
 totals! {
     calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-    retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came vms_went eviction_batches evicted
-    shrunk notices_lost events_dropped index_bytes
+    retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came
+    vms_went eviction_batches evicted shrunk shrink_refused notices_lost events_dropped index_bytes
 }

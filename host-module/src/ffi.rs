@@ -39,8 +39,13 @@ extern "C" {
     fn dd_pages_total() -> u64;
     fn dd_param_max_vms() -> u32;
     fn dd_param_default_weight() -> u32;
+    fn dd_pages_spare() -> u64;
     fn dd_shrinker_register() -> c_int;
     fn dd_shrinker_unregister();
+    fn dd_reclaim_enter();
+    fn dd_reclaim_leave();
+    fn dd_oom_register() -> c_int;
+    fn dd_oom_unregister();
     fn dd_queue_create() -> c_int;
     fn dd_queue_destroy();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
@@ -191,6 +196,22 @@ pub(crate) fn admission_parameters() -> (u32, u32) {
     unsafe { (dd_param_max_vms(), dd_param_default_weight()) }
 }
 
+/// Pages of the machine that lie idle: free, and beyond those that reclaim keeps free.
+pub(crate) fn spare_pages() -> u64 {
+    // SAFETY: Reads numbers.
+    unsafe { dd_pages_spare() }
+}
+
+/// Does something that is done in memory reclaim as well. A kernel that checks its locks learns of
+/// it now, not when reclaim first comes here.
+pub(crate) fn like_reclaim(work: impl FnOnce()) {
+    // SAFETY: Only tells the lock checker; left below.
+    unsafe { dd_reclaim_enter() };
+    work();
+    // SAFETY: Entered above.
+    unsafe { dd_reclaim_leave() };
+}
+
 /// A point where the scheduler may act, between the steps of a long operation.
 pub(crate) fn breathe() {
     // SAFETY: Called in process context without locks.
@@ -249,6 +270,25 @@ impl Drop for Shrinker {
     fn drop(&mut self) {
         // SAFETY: Registered by construction. Waits for running callbacks.
         unsafe { dd_shrinker_unregister() };
+    }
+}
+
+/// The kernel calls us before it kills somebody for his memory, from construction until drop.
+pub(crate) struct Rescue(());
+
+impl Rescue {
+    /// Registers. The state must be published.
+    pub(crate) fn register() -> Result<Self> {
+        // SAFETY: Called once, from module init.
+        kernel::error::to_result(unsafe { dd_oom_register() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Rescue {
+    fn drop(&mut self) {
+        // SAFETY: Registered by construction. Waits for running callbacks.
+        unsafe { dd_oom_unregister() };
     }
 }
 

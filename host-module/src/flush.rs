@@ -68,7 +68,7 @@ impl Session {
     /// Moves a file's pages to a pool, where they keep their class; says how many changed hands.
     pub(crate) fn migrate(&self, file: &FileKey, pool: u32) -> u64 {
         let mut moved = 0;
-        let now = self.tier.now();
+        let now = self.clock.now();
         let to = |list| same_class(list, pool);
         for shard in self.shards.iter() {
             let mut cursor = Cursor::default();

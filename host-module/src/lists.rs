@@ -38,7 +38,7 @@ pub(crate) fn has_pages(store: &Store<Memory>, list: u16) -> bool {
 /// The class of a pool that gives, by what one shard has of it; `None` if it has nothing.
 ///
 /// Pages are spread over the shards by hash, so that each is a fair sample of the pool.
-pub(crate) fn victim(store: &Store<Memory>, pool: u32, order: Order, now: u32) -> Option<usize> {
+pub(crate) fn victim(store: &Store<Memory>, pool: u32, order: Order, now: u64) -> Option<usize> {
     order.victim_in(store, list(pool, 0), now)
 }
 

@@ -11,16 +11,17 @@
 //!
 //! Lock order, outermost first:
 //!
-//! 1. `Session::control` (mutex): pools come and go;
-//! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs;
+//! 1. `Session::control` (mutex): pools come and go; `Registry::last` (mutex): a VM comes;
+//! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs. Memory reclaim
+//!    takes it: under it nothing is allocated, and nobody is waited for who allocates;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events` (spin): innermost.
+//! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events`, `Stock::pages` (spin):
+//!    innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
 //! with preemption off, takes none. Page data is copied, and memory allocated and freed, without
-//! spinlocks. Memory is not allocated under `Registry::roster` except when a VM registers, and the
-//! shrinker only tries that lock.
+//! spinlocks.
 
 #![crate_name = "doubledecker_host"]
 
@@ -56,6 +57,7 @@ mod session;
 mod shard;
 mod shrinker;
 mod stats;
+mod stock;
 mod tier;
 mod vm;
 
@@ -90,6 +92,7 @@ const MIB: u64 = 256;
 struct Module {
     _hooks: ffi::KvmHooks,
     _queue: ffi::WorkQueue,
+    _rescue: ffi::Rescue,
     _shrinker: ffi::Shrinker,
     _family: genl::Family,
     _publication: ffi::Publication,
@@ -110,13 +113,16 @@ impl kernel::Module for Module {
         // still.
         let publication = unsafe { ffi::Publication::new(&host) };
         let family = genl::Family::register()?;
+        ffi::like_reclaim(|| drop(host.vms.lock()));
         let shrinker = ffi::Shrinker::register()?;
+        let rescue = ffi::Rescue::register()?;
         let queue = ffi::WorkQueue::create()?;
         let hooks = ffi::KvmHooks::attach()?;
         pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
         Ok(Self {
             _hooks: hooks,
             _queue: queue,
+            _rescue: rescue,
             _shrinker: shrinker,
             _family: family,
             _publication: publication,

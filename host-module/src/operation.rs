@@ -147,7 +147,7 @@ impl Caller<'_> {
         if mutated(c"get-leaves-pages") {
             self.keep(runs, hands, found);
         }
-        hands.empty(total);
+        self.host.retire(&mut hands.pages[..total]);
         self.session.went(found);
         if tracked {
             self.host.tier.totals.dirty_tracked.add(1);

@@ -105,13 +105,6 @@ pub(crate) struct Hands {
 // an empty batch and the rest are integers.
 unsafe impl Zeroable for Hands {}
 
-impl Hands {
-    /// Frees what is left in the first `places`.
-    pub(crate) fn empty(&mut self, places: usize) {
-        self.pages[..places].fill_with(|| None);
-    }
-}
-
 /// Pages on their way out: they are freed when this is dropped, after the lock is gone.
 pub(crate) struct Bin {
     pages: [Option<Page>; Self::SIZE],
@@ -138,6 +131,11 @@ impl Bin {
             drop(Page::from_removed(removed));
         }
         self.count += 1;
+    }
+
+    /// The pages it has.
+    pub(crate) fn pages(&mut self) -> &mut [Option<Page>] {
+        &mut self.pages
     }
 
     /// Pages added.

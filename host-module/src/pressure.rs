@@ -101,7 +101,7 @@ impl Session {
         if self.reading.is_due(now, pages, enough) && !self.read_gauges(host, vm) {
             self.reading.expire();
         }
-        let tier_is_full = is_full(tier.used(), tier.capacity(), batch);
+        let tier_is_full = is_full(tier.used(), tier.limit(), batch);
         let (capacity, full) = match tier.mode() {
             Mode::Weighted => {
                 let capacity = pool.gauge.capacity.get();
@@ -109,7 +109,7 @@ impl Session {
                 (capacity, tier_is_full && full)
             }
             // Nobody has a share, and age alone decides who gives.
-            Mode::GlobalFifo => (tier.capacity(), tier_is_full),
+            Mode::GlobalFifo => (tier.limit(), tier_is_full),
         };
         let floor = if full && tier.mode() == Mode::Weighted {
             self.floor(run, pool.policy().order())
@@ -129,7 +129,7 @@ impl Session {
     /// The class of a run's pool that would give, as one of the shards has it; the runs of a scan
     /// look at all of them in turn.
     fn floor(&self, run: &Run, order: ddcore::policy::Order) -> u8 {
-        let now = self.tier.now();
+        let now = self.clock.now();
         let turn = run.index as usize / BLOCK_PAGES;
         let class = self.shards.get(turn % SHARDS).and_then(|shard| {
             shard.with(&self.tier, |store| {
@@ -145,7 +145,8 @@ impl Session {
             return false;
         };
         let batch = u64::from(host.tier.batch());
-        roster.entitle(host.tier.capacity());
+        host.tier.recover();
+        roster.entitle(host.tier.limit());
         let at = roster.vms().iter().position(|one| one.number == vm.number);
         let pages = at.map_or(0, |at| capacity(roster.entities(), at, batch));
         let pools = roster.scratch();

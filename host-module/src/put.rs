@@ -22,10 +22,9 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Reserves room for `pages`, or for as many as there can ever be, or none.
+    /// Reserves room for `pages`, or for as many as there can be now, or none.
     fn reserve(host: &'a Host, pages: u64) -> Self {
-        let pages = pages.min(host.tier.capacity());
-        let pages = if host.make_room(pages) { pages } else { 0 };
+        let pages = host.make_room(pages);
         Self { host, pages }
     }
 }
@@ -49,8 +48,8 @@ impl Caller<'_> {
         let wanted = wanted.map(|run| u64::from(run.pages)).sum();
         let mut room = Room::reserve(self.host, wanted);
         let reserved = room.pages as usize;
-        let got = Page::allocate(&mut hands.pages[..reserved]);
-        let stamp = self.session.tier.stamp(wanted);
+        let got = self.host.fill(&mut hands.pages[..reserved]);
+        let stamp = self.session.stamp(wanted);
         let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
         let mut next = 0;
         for (result, run) in results.iter_mut().zip(runs.iter()) {
@@ -91,14 +90,14 @@ impl Caller<'_> {
             }
             told(result.is_ok());
         }
-        hands.empty(reserved);
+        self.host.retire(&mut hands.pages[..reserved]);
         stored as u64
     }
 
     /// Puts what a get took back into the index: what `mutated("get-leaves-pages")` does.
     pub(crate) fn keep(&self, runs: &Runs<'_>, hands: &mut Hands, found: usize) {
         if self.host.tier.reserve(found as u64) {
-            let stamp = self.session.tier.stamp(found as u64);
+            let stamp = self.session.stamp(found as u64);
             self.session.insert(runs.placed(), hands, stamp);
         }
     }
@@ -118,7 +117,7 @@ impl Session {
         &self,
         runs: impl Iterator<Item = (Run, usize)>,
         hands: &mut Hands,
-        stamp: u32,
+        stamp: u64,
     ) -> usize {
         let mut total = 0;
         let Hands {

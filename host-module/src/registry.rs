@@ -29,6 +29,9 @@ pub(crate) struct Registry {
     admission: Admission,
     #[pin]
     table: VmTable,
+    /// The number of the last VM; held by who adds one.
+    #[pin]
+    last: Mutex<u32>,
     #[pin]
     roster: Mutex<Roster>,
 }
@@ -38,6 +41,7 @@ impl Registry {
         pin_init!(Self {
             admission,
             table <- VmTable::new(),
+            last <- new_mutex!(0, "Registry::last"),
             roster <- new_mutex!(Roster::new(), "Registry::roster"),
         })
     }
@@ -46,7 +50,8 @@ impl Registry {
         &self.table
     }
 
-    /// The list; who holds it is the only one to evict.
+    /// The list; who holds it is the only one to evict. He allocates nothing, and waits for nobody
+    /// who does: memory reclaim takes this lock.
     pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
         self.roster.lock()
     }
@@ -63,16 +68,60 @@ impl Registry {
             return Ok(vm);
         }
         let pid = kernel::current!().group_leader().pid() as u32;
-        let mut roster = self.roster.lock();
+        let mut last = self.last.lock();
         // Another vCPU may have been faster.
         if self.table.find(guest).is_none() {
-            let vm = roster.add(pid, self.admission)?;
-            if let Err(error) = self.table.insert(guest, vm.clone()) {
-                roster.remove(&vm);
-                return Err(error);
-            }
+            let number = self.admit(*last)?;
+            let room = self.room()?;
+            let vm = Vm::new(number, pid, self.admission.weight)?;
+            self.table.insert(guest, vm.clone())?;
+            // It cannot die before it is on the list: a call of it is under way.
+            let rest = self.roster.lock().add(vm, room);
+            drop(rest);
+            *last = number;
         }
         self.table.find(guest).ok_or(ENOENT)
+    }
+
+    /// The number of one VM more. Returns `ENOSPC` if there are as many as there may be.
+    fn admit(&self, last: u32) -> Result<u32> {
+        let roster = self.roster.lock();
+        if roster.vms.len() >= self.admission.most as usize && !mutated(c"vms-without-limit") {
+            return Err(ENOSPC);
+        }
+        let taken = roster.vms.iter().map(|vm| vm.number);
+        next(last, taken).ok_or(ENOSPC)
+    }
+
+    /// Room for one VM more, if the list has none. Only who holds `last` adds to the list.
+    fn room(&self) -> Result<Option<Room>> {
+        let roster = self.roster.lock();
+        let (vms, capacity) = (roster.vms.len(), roster.vms.capacity());
+        drop(roster);
+        if vms < capacity {
+            return Ok(None);
+        }
+        Room::new((2 * vms).max(LEAST_VMS)).map(Some)
+    }
+}
+
+/// VMs there is room for at the least.
+const LEAST_VMS: usize = 16;
+
+/// The memory of a list of VMs: allocated without its lock, exchanged under it.
+struct Room {
+    vms: KVec<Arc<Vm>>,
+    entities: KVec<Entity>,
+    scratch: KVec<Entity>,
+}
+
+impl Room {
+    fn new(vms: usize) -> Result<Self> {
+        Ok(Self {
+            vms: KVec::with_capacity(vms, quietly())?,
+            entities: KVec::with_capacity(vms, quietly())?,
+            scratch: KVec::with_capacity(MAX_POOLS as usize, quietly())?,
+        })
     }
 }
 
@@ -81,7 +130,6 @@ pub(crate) struct Roster {
     vms: KVec<Arc<Vm>>,
     entities: KVec<Entity>,
     scratch: KVec<Entity>,
-    last: u32,
 }
 
 impl Roster {
@@ -90,28 +138,24 @@ impl Roster {
             vms: KVec::new(),
             entities: KVec::new(),
             scratch: KVec::new(),
-            last: 0,
         }
     }
 
-    fn add(&mut self, pid: u32, admission: Admission) -> Result<Arc<Vm>> {
-        if self.vms.len() >= admission.most as usize && !mutated(c"vms-without-limit") {
-            return Err(ENOSPC);
+    /// Puts a VM on the list. Returns memory that is to be freed without the lock.
+    fn add(&mut self, vm: Arc<Vm>, mut room: Option<Room>) -> Option<Room> {
+        if let Some(room) = &mut room {
+            core::mem::swap(&mut self.vms, &mut room.vms);
+            for vm in room.vms.drain_all() {
+                // It is larger than the one before.
+                let _ = self.vms.push_within_capacity(vm);
+            }
+            core::mem::swap(&mut self.entities, &mut room.entities);
+            core::mem::swap(&mut self.scratch, &mut room.scratch);
         }
-        // Eviction allocates nothing: what it needs is reserved here.
-        let vms = self.vms.len() + 1;
-        self.entities.clear();
-        self.entities.reserve(vms, quietly())?;
-        self.scratch.clear();
-        self.scratch.reserve(MAX_POOLS as usize, quietly())?;
-        let taken = self.vms.iter().map(|vm| vm.number);
-        let (number, place) = next(self.last, taken).ok_or(ENOSPC)?;
-        let vm = Vm::new(number, pid, admission.weight)?;
-        self.vms.reserve(1, quietly())?;
-        // Has the room: just reserved.
-        let _ = self.vms.insert_within_capacity(place, vm.clone());
-        self.last = number;
-        Ok(vm)
+        // The list is ordered by number, and numbers begin again some day.
+        let place = self.vms.partition_point(|other| other.number < vm.number);
+        let _ = self.vms.insert_within_capacity(place, vm);
+        room
     }
 
     /// Takes a VM off the list.
@@ -148,6 +192,11 @@ impl Roster {
     /// The VMs as [`Self::entitle`] saw them, in the order of the list.
     pub(crate) fn entities(&self) -> &[Entity] {
         &self.entities
+    }
+
+    /// The VMs, what [`Self::entitle`] saw of them, and room for the pools of one.
+    pub(crate) fn parts(&mut self) -> (&[Arc<Vm>], &mut [Entity], &mut KVec<Entity>) {
+        (&self.vms, &mut self.entities, &mut self.scratch)
     }
 
     /// Room for the pools of a VM.

@@ -16,10 +16,12 @@ use crate::pool::Pool;
 use crate::pressure::Reading;
 use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
+use ddabi::genl::Mode;
 use ddabi::key::PageKey;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::{Run, CLASSES};
 use ddcore::account::Account;
+use ddcore::clock::Clock;
 use ddcore::partition::Entity;
 use ddcore::request::{Name, Settings};
 use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
@@ -41,6 +43,8 @@ pub(crate) struct Session {
     pool_count: Atomic<u32>,
     /// Pages in all shards.
     used: Account<Number>,
+    /// What its pages are stamped by.
+    pub(crate) clock: Clock<Number>,
     /// The shard the next eviction begins with.
     pub(crate) rotor: Atomic<u32>,
     /// When pools were last looked at for their guest.
@@ -71,6 +75,7 @@ impl Session {
                 pools,
                 pool_count: Atomic::new(0),
                 used: Account::new(),
+                clock: Clock::new(),
                 rotor: Atomic::new(0),
                 reading: Reading::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
@@ -85,6 +90,14 @@ impl Session {
     /// Pages held.
     pub(crate) fn used(&self) -> u64 {
         self.used.pages()
+    }
+
+    /// Returns the stamp of pages that come now.
+    pub(crate) fn stamp(&self, pages: u64) -> u64 {
+        match self.tier.mode() {
+            Mode::Weighted => self.clock.advance(pages),
+            Mode::GlobalFifo => self.clock.advance_with(&self.tier.clock, pages),
+        }
     }
 
     /// Books pages that were stored; their room was reserved before.

@@ -1,43 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Giving memory back when the host runs short of it, down to the floor, from everyone in
-//! proportion to what it holds (invariant 17).
+//! Giving memory back when the host runs short of it, down to the floor (invariant 17).
+//!
+//! What is given is no longer the tier's: its limit falls, and the pages that are beyond it go by
+//! Algorithm 1, so that weights rule whether the tier or its host is full (invariant 27).
 
 use crate::host::Host;
 use crate::mutation::mutated;
 
+/// Pages given in a step, between which others may evict.
+const STEP: u64 = 1024;
+
+/// Least that is given before somebody is killed: 256 MiB, if there is as much.
+const RESCUE: u64 = 1 << 16;
+
+/// The part of what can be given that is given before somebody is killed.
+const RESCUE_PART: u64 = 8;
+
 /// Pages above the floor.
 pub(crate) fn count(host: &Host) -> u64 {
-    host.tier.used().saturating_sub(host.tier.floor())
+    (host.tier.used() + host.stock.len()).saturating_sub(host.tier.floor())
 }
 
-/// Gives up to `pages` back; says how many. Nothing if somebody is evicting already: the caller
-/// may be waiting for memory while it holds what that one needs.
+/// Gives up to `pages` back; returns how many.
+///
+/// The caller may have been allocating with any lock of the kernel held. It waits here for one
+/// eviction at most, which allocates nothing and waits for nobody.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
     if mutated(c"shrinker-deaf") {
         return 0;
     }
-    let Some(mut roster) = host.vms.try_lock() else {
-        return 0;
+    let totals = &host.tier.totals;
+    let roster = match mutated(c"shrinker-shy") {
+        true => host.vms.try_lock(),
+        false => Some(host.vms.lock()),
     };
-    let pages = pages.min(count(host));
-    let used = host.tier.used().max(1);
-    let mut freed = 0;
-    for at in 0..roster.vms().len() {
-        let Some(session) = roster.session(at) else {
-            continue;
-        };
-        let pools = roster.scratch();
-        session.entities(pools);
-        for (pool, entity) in pools.iter().enumerate() {
-            // Rounded up, so that small pools give something too.
-            let share = (entity.used.saturating_mul(pages) / used + 1).min(entity.used);
-            freed += session.evict(pool as u32, share.min(pages - freed));
-            if freed >= pages {
-                break;
-            }
-        }
+    let freed = roster.map_or(0, |mut roster| host.shrink(&mut roster, pages));
+    totals.shrunk.add(freed);
+    if freed == 0 && count(host) > 0 {
+        totals.shrink_refused.add(1);
     }
-    host.tier.totals.shrunk.add(freed);
+    freed
+}
+
+/// The kernel is about to kill somebody for his memory: gives much more than it would ask for.
+/// Returns how many pages. It asks again before it kills if there are any.
+pub(crate) fn rescue(host: &Host) -> u64 {
+    let wanted = (count(host) / RESCUE_PART).max(RESCUE);
+    let mut freed = 0;
+    while freed < wanted {
+        let got = scan(host, STEP.min(wanted - freed));
+        if got == 0 {
+            break;
+        }
+        freed += got;
+        crate::ffi::breathe();
+    }
     freed
 }

@@ -47,7 +47,7 @@ impl Host {
     /// The first registered VM with a number of at least `from`.
     pub(crate) fn vm_from(&self, from: u32) -> Option<VmView> {
         let mut roster = self.vms.lock();
-        roster.entitle(self.tier.capacity());
+        roster.entitle(self.tier.limit());
         let (at, session) = (0..roster.vms().len())
             .filter(|at| roster.vms()[*at].number >= from)
             .find_map(|at| Some((at, roster.session(at)?)))?;
@@ -112,7 +112,7 @@ impl Host {
     /// evictions wait, is held for no more than a look at each VM.
     fn entitlement(&self, vm: &Vm) -> u64 {
         let mut roster = self.vms.lock();
-        roster.entitle(self.tier.capacity());
+        roster.entitle(self.tier.limit());
         let mut numbers = roster.vms().iter().map(|other| other.number);
         let at = numbers.position(|number| number == vm.number);
         at.map_or(0, |at| roster.entities()[at].entitlement)

@@ -32,9 +32,9 @@ pub struct Queue {
     /// Pages it holds.
     pub used: u64,
     /// Age of its oldest page, in any unit that is the same for all classes.
-    pub oldest: u32,
+    pub oldest: u64,
     /// Age of its newest page, in the same unit.
-    pub newest: u32,
+    pub newest: u64,
 }
 
 impl Order {
@@ -44,13 +44,13 @@ impl Order {
         self,
         store: &Store<S>,
         first_list: u16,
-        now: u32,
+        now: u64,
     ) -> Option<usize> {
         let mut queues = [Queue::default(); CLASSES];
         for (queue, list) in queues.iter_mut().zip(first_list..) {
             let held = store.storage().lists().get(usize::from(list));
             queue.used = held.map_or(0, |held| held.used);
-            let age = |stamp: Option<u32>| stamp.map_or(0, |stamp| age(now, stamp));
+            let age = |stamp: Option<u64>| stamp.map_or(0, |stamp| age(now, stamp));
             queue.oldest = age(store.oldest_stamp(list));
             queue.newest = age(store.newest_stamp(list));
         }
@@ -79,7 +79,7 @@ impl Order {
 /// times, whatever they were worth once: the guest admits in another way now, or reads something
 /// else. Pages that are worth much come in bursts, so that less is too early.
 fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
-    let mut found: Option<(usize, u32)> = None;
+    let mut found: Option<(usize, u64)> = None;
     let mut below = None;
     for (class, queue) in queues.iter().enumerate() {
         if queue.used == 0 {

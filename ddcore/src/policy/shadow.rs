@@ -267,7 +267,7 @@ impl Mini {
     fn victim(&self, cells: &[Cell], limit: u32) -> Option<usize> {
         let age = |at| {
             let stamp = cell(cells, at).map_or(0, |cell| cell.stamp);
-            u32::from(self.stamp(limit).wrapping_sub(stamp))
+            u64::from(self.stamp(limit).wrapping_sub(stamp))
         };
         let mut queues = [Queue::default(); CLASSES];
         for (class, queue) in queues.iter_mut().enumerate() {

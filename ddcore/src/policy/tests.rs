@@ -203,8 +203,8 @@ fn replay(policy: Policy, page: impl Fn(u64) -> u64) -> u64 {
         for (_, class, stamp) in &host {
             let queue = &mut queues[class.number()];
             queue.used += 1;
-            queue.oldest = queue.oldest.max(tick - stamp);
-            queue.newest = tick - stamp;
+            queue.oldest = queue.oldest.max(u64::from(tick - stamp));
+            queue.newest = u64::from(tick - stamp);
         }
         let victim = policy.order().victim(&queues);
         let pressure = Pressure {
@@ -295,7 +295,7 @@ proptest! {
 
     /// A victim holds something, and somebody who holds something is found.
     #[test]
-    fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u32..1000, 0u32..1000))) {
+    fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u64..1000, 0u64..1000))) {
         let mut queues = [Queue::default(); CLASSES];
         for (n, queue) in queues.iter_mut().enumerate() {
             (queue.used, queue.newest) = (used[n], ages[n].0);

@@ -21,8 +21,8 @@ pub const MAX_POOL: u16 = u16::MAX;
 /// Largest index of a page that is kept: that of files up to 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
 
-/// Bits of a stamp; others are cut off.
-pub const STAMP_BITS: u32 = 20;
+/// Bits of a stamp; others are cut off. Pages are told apart by age over 64 PiB of puts.
+pub const STAMP_BITS: u32 = STAMP.bits + u16::BITS;
 
 /// Bits of the number of a block or a file: 256 MiB of blocks in a shard.
 pub(super) const NUMBER_BITS: u32 = 23;
@@ -61,7 +61,7 @@ impl Field {
 
 const SEAT: Field = Field::new(0, SEAT_BITS);
 const PRESENT: Field = Field::new(SEAT_BITS, 16);
-const STAMP: Field = Field::new(44, STAMP_BITS);
+const STAMP: Field = Field::new(44, 20);
 
 const FILE: Field = Field::new(0, 32);
 const INDEX: Field = Field::new(32, 32);
@@ -84,7 +84,7 @@ const HIGH: Field = Field::new(56, 8);
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
-    /// Seat, present pages, stamp.
+    /// Seat, present pages, lower bits of the stamp.
     age: u64,
     /// File, index in it.
     name: u64,
@@ -93,7 +93,8 @@ pub(super) struct Block {
     /// Spares a look at the file when a bucket is split, and when a block is evicted.
     hash: u32,
     pool: u16,
-    reserved: u16,
+    /// Upper bits of the stamp.
+    stamp: u16,
 }
 
 /// Where a block stands on its lists.
@@ -137,17 +138,17 @@ impl Block {
     #[inline]
     pub(super) fn new(
         (name, hash): (Name, u32),
-        (pool, stamp): (u16, u32),
+        (pool, stamp): (u16, u64),
         at: &Position,
         content: &Content,
     ) -> Self {
         Self {
-            age: SEAT.put(at.seat.0) | PRESENT.put(content.mask.into()) | STAMP.put(stamp),
+            age: SEAT.put(at.seat.0) | PRESENT.put(content.mask.into()) | STAMP.put(stamp as u32),
             name: name.0,
             content: BODY.put(content.body) | CHAIN.put(at.chain) | HIGH.put(content.high),
             hash,
             pool,
-            reserved: 0,
+            stamp: (stamp >> STAMP.bits) as u16,
         }
     }
 
@@ -225,13 +226,14 @@ impl Block {
         HIGH.get(self.content)
     }
 
-    pub(super) const fn stamp(&self) -> u32 {
-        STAMP.get(self.age)
+    pub(super) const fn stamp(&self) -> u64 {
+        (self.stamp as u64) << STAMP.bits | STAMP.get(self.age) as u64
     }
 
-    pub(super) fn set_owner(&mut self, (pool, stamp): (u16, u32)) {
+    pub(super) fn set_owner(&mut self, (pool, stamp): (u16, u64)) {
         self.pool = pool;
-        STAMP.set(&mut self.age, stamp);
+        self.stamp = (stamp >> STAMP.bits) as u16;
+        STAMP.set(&mut self.age, stamp as u32);
     }
 }
 

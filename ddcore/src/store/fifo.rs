@@ -85,7 +85,7 @@ impl<S: Storage> Store<S> {
 
     /// Moves a block to the newest end of a pool, which may be its own. The caller has seen that
     /// there is room for a cohort.
-    pub(super) fn renew(&mut self, number: u32, owner: (u16, u32)) {
+    pub(super) fn renew(&mut self, number: u32, owner: (u16, u64)) {
         let seat = self.block(number).seat();
         self.leave(seat);
         let seat = self.join(owner.0, number);
@@ -95,7 +95,7 @@ impl<S: Storage> Store<S> {
     }
 
     /// Moves a block with its pages to another pool.
-    pub(super) fn move_to(&mut self, number: u32, owner: (u16, u32)) {
+    pub(super) fn move_to(&mut self, number: u32, owner: (u16, u64)) {
         let block = self.block(number);
         let (from, pages) = (block.pool(), u64::from(block.pages()));
         self.renew(number, owner);

@@ -65,14 +65,14 @@ impl<S: Storage> Store<S> {
 
     /// Keeps the pages of a group's parts, each part as a whole or not at all; `stored` is told of
     /// those that are kept. `handles` has one for each of the caller's pages, by place, at most
-    /// [`MAX_HANDLE`]; of the stamp the lower 20 bits count.
+    /// [`MAX_HANDLE`]; of the stamp the lower [`STAMP_BITS`](super::STAMP_BITS) count.
     ///
     /// Older copies are removed in any case and count as flushed; `sink` gets them like that of
     /// [`Store::take`]. A part is not kept if memory is missing, or if there is no such pool.
     pub fn insert(
         &mut self,
         group: &Group<'_>,
-        stamp: u32,
+        stamp: u64,
         handles: &[u64],
         mut sink: impl FnMut(usize, Removed),
         mut stored: impl FnMut(&Part),
@@ -123,7 +123,7 @@ impl<S: Storage> Store<S> {
     /// Adds the pages of a part, none of which is kept, or refuses. `file` and `block` are what
     /// was found of them.
     #[inline]
-    fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u32, handles: &[u64]) -> bool {
+    fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u64, handles: &[u64]) -> bool {
         let pieces = pieces(handles);
         if usize::from(part.pool) >= self.storage.lists().len()
             || pieces == 0
@@ -142,7 +142,7 @@ impl<S: Storage> Store<S> {
 
     /// Adds a part whose handles do not have the same upper bits.
     #[inline(never)]
-    fn add_pieces(&mut self, part: &Part, stamp: u32, handles: &[u64]) {
+    fn add_pieces(&mut self, part: &Part, stamp: u64, handles: &[u64]) {
         let mut first = part.mask.trailing_zeros();
         for handles in handles.chunk_by(|one, next| upper(*one) == upper(*next)) {
             let file = self.find_file(&part.file, part.file_hash);
@@ -160,7 +160,7 @@ impl<S: Storage> Store<S> {
         part: &Part,
         (mut file, mut block): (u32, u32),
         mask: u16,
-        stamp: u32,
+        stamp: u64,
         handles: &[u64],
     ) {
         let high = handles.first().map_or(0, |handle| upper(*handle));
@@ -189,7 +189,7 @@ impl<S: Storage> Store<S> {
 
     /// A block that was not there.
     #[inline]
-    fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u32, handles: &[u64]) {
+    fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u64, handles: &[u64]) {
         let mut number = self.reuse::<Block>();
         if number == NONE {
             number = self.blocks.high;

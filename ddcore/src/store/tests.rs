@@ -15,7 +15,7 @@ const POOLS: u16 = 3;
 struct Entry {
     pool: u16,
     handle: u64,
-    stamp: u32,
+    stamp: u64,
 }
 
 /// The store under test beside its model: pages by key, with a number that tells their age.
@@ -61,7 +61,7 @@ impl Pair {
             }
         }
         self.age += 1;
-        let stamp = self.age as u32;
+        let stamp = self.age;
         let (mut replaced, mut stored) = (Vec::new(), 0);
         batch.by_shard(0, |_, group| {
             supply(&mut self.store, group.len());
@@ -218,7 +218,7 @@ impl Pair {
         let mut cursor = Cursor::default();
         let mut moved = 0;
         self.age += 1;
-        let stamp = self.age as u32;
+        let stamp = self.age;
         let mut step = || {
             self.store
                 .migrate(&file, (|_| pool, stamp), &mut cursor, 17, |_, pages| {

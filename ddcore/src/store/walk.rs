@@ -67,7 +67,7 @@ impl<S: Storage> Store<S> {
     pub fn migrate(
         &mut self,
         file: &FileKey,
-        (to, stamp): (impl Fn(u16) -> u16, u32),
+        (to, stamp): (impl Fn(u16) -> u16, u64),
         cursor: &mut Cursor,
         pages: u32,
         mut moved: impl FnMut(u16, u32),
@@ -159,7 +159,7 @@ impl<S: Storage> Store<S> {
     }
 
     /// Moves the pages of a block to its twin.
-    fn merge(&mut self, number: u32, twin: u32, owner: (u16, u32)) {
+    fn merge(&mut self, number: u32, twin: u32, owner: (u16, u64)) {
         self.move_to(number, owner);
         let block = *self.block(number);
         self.renew(twin, owner);

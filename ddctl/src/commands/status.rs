@@ -68,6 +68,7 @@ fn host_text(status: &HostStatus) -> String {
             status.used.saturating_mul(100) / capacity
         ),
     );
+    facts.add("Host can spare", show_pages(status.limit));
     facts.add("Floor", show_pages(status.floor));
     facts.add("Mode", reply::mode_word(status.mode));
     facts.add("Eviction batch", show_pages(status.batch.into()));

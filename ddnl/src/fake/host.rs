@@ -36,6 +36,7 @@ impl Default for HostState {
                 abi_version: u32::from(ABI_VERSION),
                 module_version: Some("0.1.0".into()),
                 capacity: 1 << 18,
+                limit: 1 << 18,
                 used: 0,
                 floor: 0,
                 mode: Mode::Weighted,
@@ -114,6 +115,11 @@ impl HostControl for FakeHost {
                 return Err(refused(22, "floor above capacity"));
             }
             let status = &mut state.status;
+            status.limit = if status.limit < status.capacity {
+                status.limit.min(capacity)
+            } else {
+                capacity
+            };
             status.capacity = capacity;
             status.floor = floor;
             status.mode = change.mode.unwrap_or(status.mode);

@@ -157,8 +157,8 @@ impl Tier {
         }
     }
 
-    fn now(&self) -> u32 {
-        (self.puts / 16) as u32
+    const fn now(&self) -> u64 {
+        self.puts / 16
     }
 
     fn used(&self) -> u64 {

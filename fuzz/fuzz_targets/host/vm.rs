@@ -145,7 +145,7 @@ impl Vm {
     }
 
     /// Stores runs whose pages have these handles, by place; room has been reserved for all.
-    pub(crate) fn put(&mut self, runs: &[(Run, usize)], handles: &[u64], stamp: u32) {
+    pub(crate) fn put(&mut self, runs: &[(Run, usize)], handles: &[u64], stamp: u64) {
         let mut older = Vec::new();
         self.by_shard(runs.iter().copied(), |store, _, group| {
             store.supply(group.len());
@@ -234,7 +234,7 @@ impl Vm {
         assert!(!self.model.keys().any(|key| condemned(&key.file)));
     }
 
-    pub(crate) fn migrate(&mut self, file: &FileKey, pool: u32, stamp: u32) {
+    pub(crate) fn migrate(&mut self, file: &FileKey, pool: u32, stamp: u64) {
         let to = |from: u16| list(pool, (from % CLASSES as u16) as u8);
         for store in &mut self.shards {
             let mut cursor = Cursor::default();
@@ -268,7 +268,7 @@ impl Vm {
     }
 
     /// Evicts up to `pages` of a pool, a shard after the other; says how many.
-    pub(crate) fn evict(&mut self, pool: usize, pages: u64, now: u32) -> u64 {
+    pub(crate) fn evict(&mut self, pool: usize, pages: u64, now: u64) -> u64 {
         let order = self.pools[pool].map_or(ddcore::policy::Order::Aged, |settings| {
             settings.policy.order()
         });

@@ -52,6 +52,12 @@ extern "C" fn dd_host_shrinkable() -> c_ulong {
     host().map_or(0, crate::shrinker::count) as c_ulong
 }
 
+/// Called by oom.c: gives pages back so that nobody need be killed, and says how many.
+#[no_mangle]
+extern "C" fn dd_host_rescue() -> c_ulong {
+    host().map_or(0, crate::shrinker::rescue) as c_ulong
+}
+
 /// Called by shrinker.c: gives pages back and says how many.
 #[no_mangle]
 extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {

@@ -47,8 +47,9 @@ counters! {
     /// Of the host module.
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-        retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came vms_went eviction_batches evicted shrunk
-        notices_lost events_dropped index_bytes
+        retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came
+        vms_went eviction_batches evicted shrunk shrink_refused notices_lost events_dropped
+        index_bytes
     }
 }
 

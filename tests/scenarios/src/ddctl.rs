@@ -12,6 +12,7 @@ use crate::counters::{GuestCounters, HostCounters, PoolStats};
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub(crate) struct Host {
     pub(crate) capacity_pages: u64,
+    pub(crate) limit_pages: u64,
     pub(crate) used_pages: u64,
     pub(crate) floor_pages: u64,
     pub(crate) batch_pages: u32,

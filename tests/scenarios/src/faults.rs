@@ -224,8 +224,7 @@ impl<'a> Patient<'a> {
         let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
         hog.until(|| Ok(Memory::now(host)?.kib("MemAvailable")? < SHORT_KIB))?;
         Storm::some_hits(&self.guest)?;
-        // The store gives nothing while somebody is evicting, which happens all the time;
-        // and what guests take out may not come back, for want of memory.
+        // What guests take out may not come back, for want of memory.
         wait::until("the store gave what it has", || {
             host.write_file("/proc/sys/vm/drop_caches", "2")?;
             let now = ddctl::host(host)?;

@@ -38,6 +38,7 @@ mod policy;
 mod reboot;
 mod reclaim;
 mod refused;
+mod scarce;
 mod selftests;
 mod shares;
 mod shrinker;
@@ -72,6 +73,7 @@ pub fn all() -> &'static [Scenario] {
         shares::SHARES,
         policies::POLICIES,
         shrinker::SHRINKER,
+        scarce::SCARCE,
         reboot::REBOOT,
     ]
 }

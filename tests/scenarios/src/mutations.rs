@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, only, policies, reboot,
-    shares, shrinker, small_files, stream, torture,
+    scarce, shares, shrinker, small_files, stream, torture,
 };
 
 /// One mutation after the other.
@@ -85,6 +85,11 @@ const MUTATIONS_OF: &[Mutation] = &[
     mutation("evictions-untold", &[policies::POLICIES]),
     mutation("user-mode-let-in", &[bad_input::BAD_INPUT]),
     mutation("shrinker-deaf", &[shrinker::SHRINKER]),
+    mutation("shrinker-shy", &[scarce::SCARCE]),
+    mutation("shrinks-in-order", &[scarce::SCARCE]),
+    mutation("capacity-alone", &[scarce::SCARCE]),
+    mutation("puts-drain-host", &[scarce::SCARCE]),
+    mutation("puts-not-recycled", &[scarce::SCARCE]),
     mutation("dead-vm-kept", &[deaths::DEATHS]),
     mutation("waits-for-memory", &[calls::CALLS]),
     mutation("straggler-ends-session", &[calls::CALLS]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tier gives memory back when its host runs short, down to the floor, from
-//! everyone in proportion (invariant 17).
+//! The tier gives memory back when its host runs short, down to the floor, by the
+//! weights of those who hold it (invariants 17 and 27).
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
@@ -15,7 +15,7 @@ use crate::{
 /// Memory is taken away from a host whose tier is well filled.
 pub(crate) const SHRINKER: Scenario = Scenario {
     name: "shrinker",
-    about: "a host short of memory gets the tier's, down to the floor, from all alike",
+    about: "a host short of memory gets the tier's, down to the floor, by weight",
     quick: false,
     run,
 };
@@ -36,8 +36,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(host, "set-capacity --floor 24M")?;
     let disk = stage.disk("data", files.to_vec())?;
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
-    for file in &files {
-        stage::container(&guest, &file.path, "8M", 100)?;
+    // Each has by its weight what it holds, so that both give alike.
+    for (file, weight) in files.iter().zip([100, 200]) {
+        stage::container(&guest, &file.path, "8M", weight)?;
     }
     read_all(&guest, &files)?;
     let before = books::balance(host)?;

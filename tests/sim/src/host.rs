@@ -75,8 +75,7 @@ impl Vm {
 /// Of all stores: nobody here chooses keys that collide.
 const HASHER: Hasher = Hasher::new(0);
 
-/// Steps of a stamp in which as many pages are put as the tier holds. The store cuts stamps off at
-/// a million steps.
+/// Steps of a stamp in which as many pages are put as the tier holds.
 const STEPS: u64 = 1 << 12;
 
 /// The memory tier of a host.
@@ -204,8 +203,8 @@ impl Host {
     }
 
     /// The stamp of what is put now.
-    fn now(&self) -> u32 {
-        (self.puts / self.step) as u32
+    const fn now(&self) -> u64 {
+        self.puts / self.step
     }
 
     /// What the guest is told about a pool.
@@ -326,7 +325,7 @@ impl Host {
     fn evict_oldest(&mut self) -> u64 {
         let mut evicted = 0;
         while evicted < self.batch {
-            let mut oldest: Option<(u32, usize, u16)> = None;
+            let mut oldest: Option<(u64, usize, u16)> = None;
             for (at, vm) in self.vms.iter().enumerate() {
                 for list in 0..vm.store.storage().lists.len() as u16 {
                     let Some(stamp) = vm.store.oldest_stamp(list) else {

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The clock that stamps pages, so that their ages can be compared.
+//!
+//! A session has a clock of its own that goes by its own puts: whatever other VMs put meanwhile,
+//! its pages do not age. Where the pages of all VMs stand in one FIFO, ages are compared between
+//! sessions as well; then each put moves the clock of the tier, and that of its session follows.
+//! The clock of a session never goes back, so that the lists of its pages stay in order however
+//! often the administrator changes his mind.
+
+use crate::number::Number;
+
+/// Puts between two ticks.
+const TICK: u64 = 512;
+
+/// A clock that goes by puts.
+#[derive(Debug)]
+pub struct Clock<N> {
+    puts: N,
+}
+
+impl<N: Number> Clock<N> {
+    /// A clock at its beginning.
+    pub fn new() -> Self {
+        Self { puts: N::new(0) }
+    }
+
+    /// The time in ticks.
+    pub fn now(&self) -> u64 {
+        self.puts.load() / TICK
+    }
+
+    /// Pages are put; returns their stamp.
+    pub fn advance(&self, pages: u64) -> u64 {
+        self.puts.add(pages);
+        self.now()
+    }
+
+    /// Pages are put beside those of other sessions, with whom this clock shares the clock `all`;
+    /// returns their stamp. It is no less than that of any page which was put so before.
+    pub fn advance_with(&self, all: &Self, pages: u64) -> u64 {
+        all.raise(self);
+        all.puts.add(pages);
+        self.raise(all);
+        self.now()
+    }
+
+    /// Sets the clock to another one's time, unless it is ahead of that already.
+    pub fn raise(&self, other: &Self) {
+        let to = other.puts.load();
+        let mut puts = self.puts.load();
+        while puts < to {
+            match self.puts.replace(puts, to) {
+                Ok(()) => return,
+                Err(changed) => puts = changed,
+            }
+        }
+    }
+}
+
+impl<N: Number> Default for Clock<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Ticks in which so many pages are put, at least one.
+pub const fn ticks(pages: u64) -> u64 {
+    let ticks = pages / TICK;
+    if ticks == 0 {
+        1
+    } else {
+        ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::tests::Plain;
+    use crate::policy::order::{Queue, CLASSES};
+    use crate::policy::Order;
+    use crate::store::{age, STAMP_BITS};
+    use proptest::prelude::*;
+
+    /// The class of a container that gives, by when the pages of its classes came.
+    fn victim(clock: &Clock<Plain>, stamps: &[(u64, u64); CLASSES]) -> Option<usize> {
+        let queues = stamps.map(|(oldest, newest)| Queue {
+            used: 1,
+            oldest: age(clock.now(), oldest),
+            newest: age(clock.now(), newest),
+        });
+        Order::Aged.victim(&queues)
+    }
+
+    proptest! {
+        /// What others put does not age a container's pages: neither a little nor so much that
+        /// the oldest would look like the newest.
+        #[test]
+        fn others_do_not_change_the_order(
+            puts in prop::array::uniform4((0u64..1 << 22, 0u64..1 << 22)),
+            of_others in prop_oneof![0u64..1 << 12, Just(TICK << 20), 0u64..TICK << 34],
+        ) {
+            let (own, other) = (Clock::<Plain>::new(), Clock::<Plain>::new());
+            let stamps = puts.map(|(first, more)| (own.advance(first), own.advance(more)));
+            let before = victim(&own, &stamps);
+            other.advance(of_others);
+            prop_assert_eq!(victim(&own, &stamps), before);
+            // The same with pages that were stored: stamps are cut off.
+            let kept = stamps.map(|(a, b)| (a & ((1 << STAMP_BITS) - 1), b & ((1 << STAMP_BITS) - 1)));
+            prop_assert_eq!(victim(&own, &kept), before);
+        }
+
+        /// In one FIFO stamps rise from put to put, whoever puts, whatever the clocks said before.
+        #[test]
+        fn one_fifo_has_one_order(
+            alone in prop::array::uniform3(0u64..TICK << 21),
+            puts in prop::collection::vec((0usize..3, 1u64..TICK * 4), 1..50),
+        ) {
+            let (all, own) = (Clock::<Plain>::new(), alone.map(|_| Clock::<Plain>::new()));
+            for (clock, pages) in own.iter().zip(alone) {
+                clock.advance(pages);
+            }
+            let mut last = 0;
+            for (who, pages) in puts {
+                let before = own[who].now();
+                let stamp = own[who].advance_with(&all, pages);
+                prop_assert!(stamp >= last && stamp >= before && all.now() >= stamp);
+                last = stamp;
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_grows_old_over_petabytes() {
+        let clock = Clock::<Plain>::new();
+        let first = clock.advance(1);
+        for shift in [20, 30, 34] {
+            let clock = Clock::<Plain>::new();
+            clock.advance(TICK << shift);
+            assert_eq!(age(clock.now(), first), 1 << shift);
+        }
+    }
+}

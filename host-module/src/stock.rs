@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages whose content was evicted, or taken back by its guest, and that the next puts fill.
+//!
+//! Only while the host is short of memory: a page that was given back would be somebody else's
+//! at once, and the tier would shrink with every put. It is filled anew as a whole before it is in
+//! the index, like a page that was just allocated.
+
+use crate::memory::quietly;
+use crate::page::Page;
+use ddabi::request::MAX_PAGES;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// Most pages that are kept: those of a call. The rest is freed.
+const SIZE: usize = MAX_PAGES as usize;
+
+/// Pages given back in a step.
+const STEP: usize = 64;
+
+/// Pages in stock.
+#[pin_data]
+pub(crate) struct Stock {
+    #[pin]
+    pages: SpinLock<KVec<Page>>,
+    /// How many, for those who would look in vain.
+    count: Atomic<u64>,
+}
+
+impl Stock {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            pages <- new_spinlock!(KVec::with_capacity(SIZE, quietly())?, "Stock::pages"),
+            count: Atomic::new(0),
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// Keeps pages, as many as there is room for; the rest stays where it is.
+    pub(crate) fn add(&self, pages: &mut [Option<Page>]) {
+        let mut stock = self.pages.lock();
+        for place in pages {
+            if stock.len() == SIZE {
+                break;
+            }
+            if let Some(page) = place.take() {
+                // There is room: looked at above.
+                let _ = stock.push_within_capacity(page);
+            }
+        }
+        self.count.store(stock.len() as u64, Relaxed);
+    }
+
+    /// Fills places with pages; returns how many.
+    pub(crate) fn take(&self, places: &mut [Option<Page>]) -> usize {
+        if self.len() == 0 {
+            return 0;
+        }
+        let mut stock = self.pages.lock();
+        let mut taken = 0;
+        for place in places {
+            let Some(page) = stock.pop() else { break };
+            *place = Some(page);
+            taken += 1;
+        }
+        self.count.store(stock.len() as u64, Relaxed);
+        taken
+    }
+
+    /// Gives up to `pages` back to the kernel; returns how many.
+    pub(crate) fn give_back(&self, pages: u64) -> u64 {
+        let mut given = 0;
+        while given < pages {
+            let mut step = [const { None }; STEP];
+            let wanted = (pages - given).min(STEP as u64) as usize;
+            let got = self.take(&mut step[..wanted]);
+            if got == 0 {
+                break;
+            }
+            given += got as u64;
+        }
+        given
+    }
+}

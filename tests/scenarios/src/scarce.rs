@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host that cannot spare the tier's capacity divides what it can spare, by weight
+//! (invariant 27), and takes no memory for puts that others would have to give (invariant 26).
+
+use std::cell::Cell;
+
+use anyhow::{Result, ensure};
+use ddlab::{
+    Command, Context, FileSpec, Guest, Machine, ReadSpec, Running, Scenario, Target, Throttle, wait,
+};
+
+use crate::{
+    books,
+    ddctl::{self, Vm},
+    hog::Hog,
+    stage::{self, Stage, pages, percent},
+};
+
+/// Memory is taken from a host with three VMs, one of which is idle then.
+pub(crate) const SCARCE: Scenario = Scenario {
+    name: "scarce",
+    about: "a host that is short of memory divides by weight what it can spare",
+    quick: false,
+    run,
+};
+
+/// The VMs. The first will be idle; it is the longest on the host's list.
+const VMS: [&str; 3] = ["idle", "busy", "third"];
+/// Containers of each.
+const CONTAINERS: usize = 8;
+/// A container's file.
+const FILE: u64 = 16 << 20;
+/// What the others stream, and how often while one is idle.
+const STREAM: u64 = 96 << 20;
+const PASSES: u64 = 4;
+/// Parts of what the tier held that the hog takes: nobody puts, two put and are left alone, two
+/// put meanwhile.
+const PARTS: [f64; 3] = [0.2, 0.3, 0.4];
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    // More than there will be memory for.
+    let stage = Stage::set(context, 2048)?;
+    let host = stage.host();
+    let start = |name| Side::start(&stage, name);
+    let [idle, busy, third] = [start(VMS[0])?, start(VMS[1])?, start(VMS[2])?];
+    let before = books::balance(host)?;
+    let full = ddctl::host(host)?;
+    ensure!(
+        full.limit_pages == full.capacity_pages,
+        "the host was short before anything was taken: {full:?}"
+    );
+
+    let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
+    let press = Press {
+        host,
+        hog: &hog,
+        full: full.used_pages,
+        least: Cell::new(u64::MAX),
+    };
+    press.until_gone(PARTS[0])?;
+    let kept = Kept::compare(&before, &books::balance(host)?)?;
+    // A host that takes all from whom it finds first need not be looked at any further.
+    ensure!(
+        kept.spread(&kept.vms) < 30.0,
+        "equal VMs kept unequal parts of theirs: {:.1?}",
+        kept.vms
+    );
+
+    // Puts alone wake nobody.
+    let asleep = scanned(host)?;
+    busy.read_stream()?;
+    let woken = scanned(host)? - asleep;
+
+    press.until_gone(PARTS[1])?;
+    let had = ddctl::vm(&books::balance(host)?, VMS[0])?.used_pages;
+    press.forget();
+    let before = ddctl::counters(&busy.guest)?;
+    let streams = [busy.stream()?, third.stream()?];
+    wait::until("the streams went on for a while", || {
+        press.look()?;
+        let offered = (ddctl::counters(&busy.guest)? - before).put_offered;
+        Ok((offered >= PASSES * pages(STREAM)).then_some(()))
+    })?;
+    let puts = ddctl::counters(&busy.guest)? - before;
+    let now = ddctl::vms(host)?;
+    press.look()?;
+    let own = ddctl::vm(&now, VMS[0])?.used_pages;
+    // A third of the least that there was to divide.
+    let due = had.min(press.least.get() / 3);
+
+    // Evictions all the time, and the kernel asks.
+    press.until_gone(PARTS[2])?;
+    for mut stream in streams {
+        stream.kill(9)?;
+        stream.wait()?;
+    }
+    let status = ddctl::host(host)?;
+    drop(hog);
+
+    // What is left is right, and the host soon has memory for all of it again.
+    for side in [idle, busy, third] {
+        side.read_all()?;
+    }
+    wait::until("the tier has its capacity again", || {
+        let status = ddctl::host(host)?;
+        Ok((status.limit_pages == status.capacity_pages).then_some(()))
+    })?;
+    books::balance(host)?;
+    Ok(vec![
+        Target::at_most(
+            "scarce: difference between what equal VMs kept of theirs",
+            5.0,
+            kept.spread(&kept.vms),
+            "points",
+        ),
+        Target::at_most(
+            "scarce: difference between what equal containers kept of theirs",
+            10.0,
+            kept.spread(&kept.containers),
+            "points",
+        ),
+        Target::at_least(
+            "scarce: an idle VM's pages, of those it is entitled to, while others put",
+            95.0,
+            percent(own, due),
+            "%",
+        ),
+        Target::at_least(
+            "scarce: pages stored of those that were put while memory was short",
+            90.0,
+            percent(puts.put_stored, puts.put_offered),
+            "%",
+        ),
+        Target::at_most(
+            "scarce: pages the host's kernel looked at to make room for puts",
+            0.0,
+            woken as f64,
+            "",
+        ),
+        Target::at_most(
+            "scarce: times the tier was asked for memory and gave none",
+            0.0,
+            status.counters.shrink_refused as f64,
+            "",
+        ),
+        Target::at_most(
+            "scarce: pages the host could spare, of the capacity",
+            50.0,
+            percent(status.limit_pages, status.capacity_pages),
+            "%",
+        ),
+    ])
+}
+
+/// Memory that gets shorter.
+struct Press<'a> {
+    host: &'a Machine,
+    hog: &'a Hog<'a>,
+    /// Pages the tier held at first.
+    full: u64,
+    /// The fewest pages that the host could spare, as far as was seen.
+    least: Cell<u64>,
+}
+
+impl Press<'_> {
+    /// Presses until a part of what the tier held at first is gone.
+    fn until_gone(&self, part: f64) -> Result<()> {
+        let left = (self.full as f64 * (1.0 - part)) as u64;
+        self.hog.until(|| Ok(self.look()? < left))
+    }
+
+    /// Pages the tier holds.
+    fn look(&self) -> Result<u64> {
+        let status = ddctl::host(self.host)?;
+        self.least.set(self.least.get().min(status.limit_pages));
+        Ok(status.used_pages)
+    }
+
+    /// What was seen before does not count.
+    fn forget(&self) {
+        self.least.set(u64::MAX);
+    }
+}
+
+/// Percentages that were kept of what was held.
+struct Kept {
+    vms: Vec<f64>,
+    containers: Vec<f64>,
+}
+
+impl Kept {
+    fn compare(before: &[Vm], after: &[Vm]) -> Result<Self> {
+        let (mut vms, mut all) = (Vec::new(), Vec::new());
+        for name in VMS {
+            let (before, after) = (ddctl::vm(before, name)?, ddctl::vm(after, name)?);
+            vms.push(percent(after.used_pages, before.used_pages));
+            let pairs = containers(before).zip(containers(after));
+            all.extend(pairs.map(|(before, after)| percent(after, before)));
+        }
+        Ok(Self {
+            vms,
+            containers: all,
+        })
+    }
+
+    fn spread(&self, kept: &[f64]) -> f64 {
+        let most = kept.iter().copied().fold(0.0, f64::max);
+        most - kept.iter().copied().fold(100.0, f64::min)
+    }
+}
+
+/// Pages of the containers that were filled.
+fn containers(vm: &Vm) -> impl Iterator<Item = u64> {
+    let filled = vm.containers.iter().filter(|one| one.name.starts_with('c'));
+    filled.map(|one| one.used_pages)
+}
+
+/// Objects and pages that the host's kernel looked at so far, to have free memory.
+fn scanned(host: &Machine) -> Result<u64> {
+    let text = host.read_text("/proc/vmstat")?;
+    let numbers = text.lines().filter_map(|line| line.split_once(' '));
+    let wanted = ["pgscan_kswapd", "pgscan_direct", "slabs_scanned"];
+    let counts = numbers.filter(|(name, _)| wanted.contains(name));
+    Ok(counts
+        .filter_map(|(_, count)| count.parse::<u64>().ok())
+        .sum())
+}
+
+/// A VM with a full container for each of its files.
+struct Side {
+    guest: Guest,
+    files: Vec<FileSpec>,
+    stream: FileSpec,
+}
+
+impl Side {
+    fn start(stage: &Stage<'_>, name: &str) -> Result<Self> {
+        let file = |n| FileSpec::new(format!("c{n}"), FILE, n as u64);
+        let files: Vec<FileSpec> = (0..CONTAINERS).map(file).collect();
+        let stream = FileSpec::new("stream", STREAM, 99);
+        let mut all = files.clone();
+        all.push(stream.clone());
+        let disk = stage.disk(name, all.clone())?;
+        let guest = stage.guest_with(name, &disk, Throttle::NONE)?;
+        for file in &all {
+            guest.cgroup(&file.path, &[("memory.max", "12M")])?;
+            let path = &file.path;
+            ddctl::run(&guest, &format!("container add {path} --policy fifo"))?;
+        }
+        let side = Self {
+            guest,
+            files,
+            stream,
+        };
+        side.read_all()?;
+        // What is still in the guest's page cache.
+        for file in &side.files {
+            let reclaim = format!("/sys/fs/cgroup/{}/memory.reclaim", file.path);
+            side.guest
+                .shell(format!("echo 12M > {reclaim} 2> /dev/null || true"))?;
+        }
+        Ok(side)
+    }
+
+    fn read_all(&self) -> Result<()> {
+        for file in &self.files {
+            let path = format!("/mnt/{}", file.path);
+            stage::read(&self.guest, &ReadSpec::new(path).cgroup(&file.path), file)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a large file once.
+    fn read_stream(&self) -> Result<()> {
+        let spec = ReadSpec::new("/mnt/stream").cgroup("stream");
+        stage::read(&self.guest, &spec, &self.stream)
+    }
+
+    /// Puts it again and again.
+    fn stream(&self) -> Result<Running> {
+        let forever = "while :; do cat /mnt/stream > /dev/null; done";
+        self.guest.spawn(&Command::shell(forever).cgroup("stream"))
+    }
+}
