@@ -7,6 +7,7 @@
 
 mod account;
 mod gate;
+mod limit;
 mod link;
 mod number;
 mod sequence;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The limit of a tier, while the host takes memory back and puts look whether it has some again.
+
+use ddcore::limit::{Books, Limit};
+use ddcore::number::Number;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check;
+use crate::number::Sound;
+
+const TIER: Books = Books {
+    capacity: 10_000,
+    used: 0,
+    batch: 512,
+};
+
+/// A host that was short at 0 takes all but ten pages at `fell`, while others look at 150.
+fn fall_and_rise<N: Number + Send + Sync + 'static>(fell: u64) {
+    check(move || {
+        let limit = Arc::new(Limit::<N>::new());
+        limit.lower(100, 0);
+        let look = |limit: &Arc<Limit<N>>| {
+            let limit = limit.clone();
+            thread::spawn(move || limit.recover(150, &TIER, || 5000))
+        };
+        let others = [look(&limit), look(&limit)];
+        limit.lower(10, fell);
+        let rises = others.map(|other| u32::from(other.join().unwrap()));
+        assert!(rises.iter().sum::<u32>() <= 1, "two rose for the same time");
+        assert_eq!(limit.of(TIER.capacity), 10);
+    });
+}
+
+#[test]
+fn a_fall_is_not_undone_by_a_rise_under_way() {
+    fall_and_rise::<Sound>(200);
+}
+
+/// The fall does not begin a new time of calm.
+#[test]
+#[should_panic(expected = "left")]
+fn a_fall_without_its_time_is_found_out() {
+    fall_and_rise::<Sound>(0);
+}
