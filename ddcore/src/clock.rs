@@ -2,11 +2,11 @@
 
 //! The clock that stamps pages, so that their ages can be compared.
 //!
-//! A session has a clock of its own that goes by its own puts: whatever other VMs put meanwhile,
-//! its pages do not age. Where the pages of all VMs stand in one FIFO, ages are compared between
-//! sessions as well; then each put moves the clock of the tier, and that of its session follows.
-//! The clock of a session never goes back, so that the lists of its pages stay in order however
-//! often the administrator changes his mind.
+//! Each session has a clock that goes by the puts of that session, so that puts of other VMs do not
+//! age its pages. While the pages of all VMs stand in one FIFO, ages are compared between sessions
+//! as well: each put then moves the clock of the tier, and the clock of its session follows. The
+//! clock of a session never goes back, so that its lists stay in order however often the mode
+//! changes.
 
 use crate::number::Number;
 
@@ -111,7 +111,7 @@ mod tests {
             prop_assert_eq!(victim(&own, &kept), before);
         }
 
-        /// In one FIFO stamps rise from put to put, whoever puts, whatever the clocks said before.
+        /// In one FIFO stamps rise from put to put, whichever session puts, whatever the clocks said before.
         #[test]
         fn one_fifo_has_one_order(
             alone in prop::array::uniform3(0u64..TICK << 21),

@@ -74,7 +74,7 @@ impl<N: Number> Limit<N> {
         if pages >= tier.capacity || ticks == 0 {
             return false;
         }
-        // Of many who look at a time one goes on.
+        // Of several callers at a time only one raises the limit.
         if self.since.replace(since, since + ticks * TICK).is_err() {
             return false;
         }
@@ -87,7 +87,7 @@ impl<N: Number> Limit<N> {
         } else {
             raised
         };
-        // If it fell meanwhile, it stays where it is.
+        // If the limit fell since it was read, it stays where it is.
         raised > pages && self.pages.replace(pages, raised).is_ok()
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     fn a_host_that_is_not_short_gives_all() {
         let limit = Limit::<Plain>::new();
         assert_eq!(limit.of(TIER.capacity), TIER.capacity);
-        let never = || -> u64 { unreachable!("nobody looks for idle memory") };
+        let never = || -> u64 { unreachable!("idle memory does not matter") };
         assert!(!limit.recover(1 << 40, &TIER, never));
     }
 
@@ -141,7 +141,7 @@ mod tests {
         assert!(!limit.recover(7099, &TIER, idle));
         assert!(limit.recover(7100, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1512);
-        // Once for all who look.
+        // The same tick raises it once.
         assert!(!limit.recover(7100, &TIER, idle));
         assert!(limit.recover(7399, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1000 + 3 * 512);

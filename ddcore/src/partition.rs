@@ -117,7 +117,7 @@ pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u
     collect_in_turns(entities, eviction, eviction, take)
 }
 
-/// Like [`collect`], but nobody gives more than `turn` pages before [`victim`] is asked again, for
+/// Like [`collect`], but no entity gives more than `turn` pages before [`victim`] is asked again, for
 /// turns instead of batches.
 ///
 /// Requests for a few pages, made time and again, then take from everyone who exceeds its

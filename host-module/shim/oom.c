@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* <linux/oom.h>: the kernel found no memory and is about to kill somebody for it. */
+/* <linux/oom.h>: the kernel found no memory and is about to kill a task for it. */
 
 #include <linux/notifier.h>
 #include <linux/oom.h>

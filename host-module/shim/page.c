@@ -21,8 +21,8 @@ static void dd_page_account(struct page *page, long sign)
 }
 
 /*
- * Free pages of a node beyond the mark to which its reclaim frees them: who
- * takes no others leaves it asleep.
+ * Free pages of a node above the high watermark, up to which its reclaim frees
+ * pages. Taking only these does not wake reclaim.
  */
 static u64 dd_node_spare(int nid)
 {

@@ -216,7 +216,7 @@ impl Session {
     fn shrink(&self, pages: u64, pools: &mut KVec<Entity>) -> u64 {
         self.entities(pools);
         let used: u64 = pools.iter().map(|pool| pool.used).sum();
-        // What will be left is divided: who is within its part of that gives nothing.
+        // Only what will be left is divided: a pool within its part of that gives nothing.
         entitle(pools, used.saturating_sub(pages));
         collect_in_turns(pools, pages, TURN, |pool, pages| {
             self.evict(pool as u32, pages, None)

@@ -273,7 +273,7 @@ impl Drop for Shrinker {
     }
 }
 
-/// The kernel calls us before it kills somebody for his memory, from construction until drop.
+/// The kernel calls us before it kills a task for memory, from construction until drop.
 pub(crate) struct Rescue(());
 
 impl Rescue {

@@ -13,7 +13,7 @@
 //!
 //! 1. `Session::control` (mutex): pools come and go; `Registry::last` (mutex): a VM comes;
 //! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs. Memory reclaim
-//!    takes it: under it nothing is allocated, and nobody is waited for who allocates;
+//!    takes it: its holder neither allocates nor waits for a task that does;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
 //! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events`, `Stock::pages` (spin):

@@ -29,7 +29,7 @@ pub(crate) struct Registry {
     admission: Admission,
     #[pin]
     table: VmTable,
-    /// The number of the last VM; held by who adds one.
+    /// The number of the last VM. Its holder is the only task that adds one.
     #[pin]
     last: Mutex<u32>,
     #[pin]
@@ -50,8 +50,8 @@ impl Registry {
         &self.table
     }
 
-    /// The list; who holds it is the only one to evict. He allocates nothing, and waits for nobody
-    /// who does: memory reclaim takes this lock.
+    /// The list. Its holder is the only task that evicts. Memory reclaim takes this lock: its holder
+    /// neither allocates nor waits for a task that does.
     pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
         self.roster.lock()
     }
@@ -93,7 +93,7 @@ impl Registry {
         next(last, taken).ok_or(ENOSPC)
     }
 
-    /// Room for one VM more, if the list has none. Only who holds `last` adds to the list.
+    /// Room for one VM more, if the list has none. Only the holder of `last` adds to the list.
     fn room(&self) -> Result<Option<Room>> {
         let roster = self.roster.lock();
         let (vms, capacity) = (roster.vms.len(), roster.vms.capacity());

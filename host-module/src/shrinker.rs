@@ -11,10 +11,10 @@ use crate::mutation::mutated;
 /// Pages given in a step, between which others may evict.
 const STEP: u64 = 1024;
 
-/// Least that is given before somebody is killed: 256 MiB, if there is as much.
+/// Least that is given before the kernel kills a task: 256 MiB, if there is as much.
 const RESCUE: u64 = 1 << 16;
 
-/// The part of what can be given that is given before somebody is killed.
+/// The part of what can be given that is given before the kernel kills a task.
 const RESCUE_PART: u64 = 8;
 
 /// Pages above the floor.
@@ -24,8 +24,8 @@ pub(crate) fn count(host: &Host) -> u64 {
 
 /// Gives up to `pages` back; returns how many.
 ///
-/// The caller may have been allocating with any lock of the kernel held. It waits here for one
-/// eviction at most, which allocates nothing and waits for nobody.
+/// The caller may hold any lock under which the kernel allocates. It waits here for evictions
+/// under way, which neither allocate nor wait for a task that does.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
     if mutated(c"shrinker-deaf") {
         return 0;
@@ -43,8 +43,8 @@ pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
     freed
 }
 
-/// The kernel is about to kill somebody for his memory: gives much more than it would ask for.
-/// Returns how many pages. It asks again before it kills if there are any.
+/// Gives more pages back than the shrinker would, because the kernel is about to kill a task for
+/// memory. Returns how many; if there are any, the kernel tries again before it kills.
 pub(crate) fn rescue(host: &Host) -> u64 {
     let wanted = (count(host) / RESCUE_PART).max(RESCUE);
     let mut freed = 0;

@@ -2,9 +2,9 @@
 
 //! Pages whose content was evicted, or taken back by its guest, and that the next puts fill.
 //!
-//! Only while the host is short of memory: a page that was given back would be somebody else's
-//! at once, and the tier would shrink with every put. It is filled anew as a whole before it is in
-//! the index, like a page that was just allocated.
+//! They are kept only while the host is short of memory: a page given back to the kernel could not
+//! be had again, and the tier would shrink with every put. A put fills the whole page before it is
+//! in the index, as it does with a page that was just allocated.
 
 use crate::memory::quietly;
 use crate::page::Page;
@@ -24,7 +24,7 @@ const STEP: usize = 64;
 pub(crate) struct Stock {
     #[pin]
     pages: SpinLock<KVec<Page>>,
-    /// How many, for those who would look in vain.
+    /// How many there are, so that an empty stock is seen without the lock.
     count: Atomic<u64>,
 }
 

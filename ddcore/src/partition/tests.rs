@@ -363,7 +363,7 @@ proptest! {
         }
         collected(&mut entities, eviction);
     }
-    /// Nobody gives to the shrinker who is within its part of what is to be left.
+    /// An entity within its part of what is to be left gives nothing.
     #[test]
     fn who_is_within_its_share_keeps_its_pages(
         pages in 0u64..100_000,

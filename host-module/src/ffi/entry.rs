@@ -52,7 +52,7 @@ extern "C" fn dd_host_shrinkable() -> c_ulong {
     host().map_or(0, crate::shrinker::count) as c_ulong
 }
 
-/// Called by oom.c: gives pages back so that nobody need be killed, and says how many.
+/// Called by oom.c: gives pages back before a task is killed for memory, and says how many.
 #[no_mangle]
 extern "C" fn dd_host_rescue() -> c_ulong {
     host().map_or(0, crate::shrinker::rescue) as c_ulong

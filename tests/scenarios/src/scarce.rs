@@ -34,8 +34,8 @@ const FILE: u64 = 16 << 20;
 /// What the others stream, and how often while one is idle.
 const STREAM: u64 = 96 << 20;
 const PASSES: u64 = 4;
-/// Parts of what the tier held that the hog takes: nobody puts, two put and are left alone, two
-/// put meanwhile.
+/// Parts of what the tier held that the hog takes: without puts, before two VMs put, and while they
+/// do.
 const PARTS: [f64; 3] = [0.2, 0.3, 0.4];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -60,14 +60,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     press.until_gone(PARTS[0])?;
     let kept = Kept::compare(&before, &books::balance(host)?)?;
-    // A host that takes all from whom it finds first need not be looked at any further.
+    // If one VM gives everything, the rest would take long and show nothing more.
     ensure!(
         kept.spread(&kept.vms) < 30.0,
         "equal VMs kept unequal parts of theirs: {:.1?}",
         kept.vms
     );
 
-    // Puts alone wake nobody.
+    // Puts alone wake no reclaim.
     let asleep = scanned(host)?;
     busy.read_stream()?;
     let woken = scanned(host)? - asleep;

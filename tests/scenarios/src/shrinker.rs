@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The tier gives memory back when its host runs short, down to the floor, by the
-//! weights of those who hold it (invariants 17 and 27).
+//! weights of its holders (invariants 17 and 27).
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
