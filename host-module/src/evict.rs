@@ -79,13 +79,13 @@ impl Host {
         got
     }
 
-    /// Gets pages by eviction, because the host has none to spare: what the tier holds now is all
-    /// it may hold. Returns how many.
+    /// Gets pages by eviction, because the kernel has none for the caller. The limit falls to what
+    /// the tier holds, and what lies idle on nodes that the caller may not use. Returns how many.
     fn recycle(&self, pages: &mut [Option<Page>]) -> usize {
+        let missing = pages.len() as u64;
         let mut roster = self.vms.lock();
-        let held = self.tier.used() + self.stock.len();
-        self.tier
-            .lower_limit(held.saturating_sub(pages.len() as u64));
+        let held = (self.tier.used() + self.stock.len()).saturating_sub(missing);
+        self.tier.lower_limit(held + crate::ffi::spare_pages());
         let mut got = 0;
         for _ in 0..ROUNDS {
             got += self.stock.take(&mut pages[got..]);
