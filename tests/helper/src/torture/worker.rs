@@ -12,7 +12,8 @@ use rustix::{
 };
 
 use super::{
-    Model, Tally, TortureArguments,
+    BOOT, Model, Tally, TortureArguments,
+    deck::Deck,
     reader::{self, Way},
 };
 use crate::unrest::populate;
@@ -28,18 +29,23 @@ pub(super) struct Worker<'a> {
     pub(super) arguments: &'a TortureArguments,
     pub(super) dice: Dice,
     pub(super) tally: Tally,
+    pub(super) deck: Deck,
+    /// Content of the boot loader's inode, to be locked after all others.
+    pub(super) boot: Model,
     /// Files opened a while ago.
     held: HashMap<usize, File>,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(arguments: &'a TortureArguments) -> Self {
-        Self {
+    pub(super) fn new(arguments: &'a TortureArguments) -> Result<Self> {
+        Ok(Self {
             arguments,
             dice: Dice::new(arguments.seed),
             tally: Tally::default(),
+            deck: Deck::default(),
+            boot: Model::open(&arguments.models.join(BOOT))?,
             held: HashMap::new(),
-        }
+        })
     }
 
     /// Works until it has seen enough.
@@ -118,7 +124,7 @@ impl<'a> Worker<'a> {
                 let (offset, len) = self.range(content.len());
                 let (offset, len) = way.fit(offset, len, content.len());
                 let got = match reader::read(&open, way, offset, len) {
-                    Err(error) if way == Way::Direct && is_refused(&error) => {
+                    Err(error) if is_refused(way, &error) => {
                         self.tally.refused += 1;
                         continue;
                     }
@@ -198,8 +204,12 @@ impl<'a> Worker<'a> {
 }
 
 /// Whether a direct read met blocks that are reserved and not allocated yet: kernels fail it
-/// ("Direct I/O collision with buffered writes").
-fn is_refused(error: &anyhow::Error) -> bool {
+/// ("Direct I/O collision with buffered writes"). Or the filesystem caches all it reads.
+fn is_refused(way: Way, error: &anyhow::Error) -> bool {
     let error = error.downcast_ref().and_then(Errno::from_io_error);
-    error == Some(Errno::IO)
+    match way {
+        Way::Direct => error == Some(Errno::IO),
+        Way::Uncached => error == Some(Errno::OPNOTSUPP),
+        _ => false,
+    }
 }
