@@ -66,6 +66,16 @@ DD_CALLBACK(dd_direct_written)
 				     (iocb->ki_pos + count - 1) >> PAGE_SHIFT);
 }
 
+/* int iomap_swapfile_activate(struct swap_info_struct *, struct file *, ...) */
+DD_CALLBACK(dd_swapped_to)
+{
+	struct file *file = DD_ARG(fregs, 1);
+
+	/* No exit is needed: pages of a swap file are not put until swapoff. */
+	if (!dd_mutated("swapfile-unseen"))
+		dd_on_content_change(file->f_mapping, 0, U64_MAX);
+}
+
 /*
  * A folio gets dirty: what the host may hold of it is old from now on. This
  * matters for folios that are not up to date, which a write of some of their
@@ -100,6 +110,12 @@ DD_CALLBACK(dd_dirtied_in_cache)
  */
 static bool dd_only_evicted(struct address_space *mapping)
 {
+	/*
+	 * A DAX file is written past the page cache, and no hook sees it. It stays
+	 * DAX until its inode leaves, and nothing of it is put or read until then.
+	 */
+	if (IS_DAX(mapping->host) && !dd_mutated("dax-unseen"))
+		return false;
 	return mapping_exiting(mapping) &&
 	       (mapping->host->i_nlink || dd_mutated("inode-reused")) &&
 	       !dd_mutated("inode-forgotten");
@@ -191,6 +207,7 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
 	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
 	{ .symbol = "kiocb_invalidate_post_direct_write", .call = dd_direct_written },
+	{ .symbol = "iomap_swapfile_activate", .call = dd_swapped_to },
 	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
 };

@@ -8,9 +8,11 @@
 
 mod block;
 mod cut;
+mod dax;
 mod direct;
 mod overtake;
 mod reuse;
+mod swap;
 mod tail;
 mod unmount;
 
@@ -54,12 +56,16 @@ enum Rule {
     Block,
     /// A folio that is written in part forgets what the host has of it
     Cut,
+    /// A file that was DAX for some time is read as it was written then
+    Dax,
     /// No page is put while a direct write to its file is under way
     Direct,
     /// A put on its way does not outlast a change of its page
     Overtake,
     /// A file finds nothing of another one that had its inode
     Reuse,
+    /// A file that was swapped to is read as it is on the disk
+    Swap,
     /// What a folio from the host has beyond the end of the file is zero
     Tail,
     /// Nothing is known of a filesystem that was unmounted
@@ -72,9 +78,11 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let wrong = match arguments.rule {
         Rule::Block => block::block(dir),
         Rule::Cut => cut::cut(dir),
+        Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
         Rule::Reuse => reuse::reuse(dir),
+        Rule::Swap => swap::swap(dir),
         Rule::Tail => tail::tail(dir),
         Rule::Unmount => unmount::unmount(dir, &arguments.device, &arguments.fstype),
     }?;

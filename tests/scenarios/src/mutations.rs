@@ -34,7 +34,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-const MUTATIONS_OF: [Mutation; 31] = [
+const MUTATIONS_OF: [Mutation; 33] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -48,6 +48,8 @@ const MUTATIONS_OF: [Mutation; 31] = [
     mutation("miss-taken-for-hit", CONTENT),
     mutation("empty-unseen", CONTENT),
     mutation("host-trusted", CONTENT),
+    mutation("dax-unseen", &[coherence::COHERENCE]),
+    mutation("swapfile-unseen", &[coherence::COHERENCE]),
     mutation("cold-read-asks", &[stream::STREAM]),
     mutation("put-unconfirmed", &[apart::APART]),
     mutation("put-sleeps", &[stream::STREAM]),

@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
 
-use super::XFS_16K;
+use super::{XFS_16K, XFS_DAX};
 use crate::{
     ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 9] = [
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -31,6 +31,11 @@ const RULES: [Rule; 7] = [
         name: "cut",
         after: "folios that were written in part were cut",
         sites: &[EXT4_1K],
+    },
+    Rule {
+        name: "dax",
+        after: "a file was DAX for some time",
+        sites: &[XFS_DAX],
     },
     Rule {
         name: "direct",
@@ -45,6 +50,11 @@ const RULES: [Rule; 7] = [
     Rule {
         name: "reuse",
         after: "a file got the inode of another one",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "swap",
+        after: "a file was swapped to",
         sites: &[EXT4, XFS],
     },
     Rule {
