@@ -28,7 +28,8 @@ pub struct FileKey {
     pub inode: u64,
     /// Mount instance of the filesystem, chosen by the guest and never reused in a session.
     pub filesystem: u32,
-    /// Inode generation: guards against reuse of the inode number.
+    /// Inode generation: guards against reuse of the inode number. The owner of a file may set it
+    /// on some filesystems, so that it alone decides nothing.
     pub generation: u32,
 }
 
@@ -37,6 +38,21 @@ impl FileKey {
     pub const fn hash(&self) -> u64 {
         let low = self.filesystem as u64 | (self.generation as u64) << 32;
         mix(mix(self.inode ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(low))
+    }
+
+    /// A hash that is the same for all generations of an inode, for maps that keep the pages of
+    /// one generation at a time.
+    pub const fn inode_hash(&self) -> u64 {
+        Self {
+            generation: 0,
+            ..*self
+        }
+        .hash()
+    }
+
+    /// Whether both name the same inode, if of different generations.
+    pub const fn same_inode(&self, other: &Self) -> bool {
+        self.inode == other.inode && self.filesystem == other.filesystem
     }
 }
 

@@ -12,6 +12,10 @@
 //! of a file are linked as well. A chunk whose pages are all absent, and a file without chunks,
 //! give their slots back at once.
 //!
+//! An inode has pages of one generation at a time. An event that names another generation first
+//! invalidates all of them, for on some filesystems the owner of a file may set its generation,
+//! and set it back.
+//!
 //! ```
 //! use ddabi::key::FileKey;
 //! use ddcore::presence::{ChunkSlot, Claim, FileSlot, Fixed, Shard};

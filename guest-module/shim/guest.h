@@ -11,6 +11,9 @@
 /* Pages of the widest window asked for by dd_ra_widen(). */
 #define DD_RA_WIDE 256
 
+/* Filesystems that are cached, once they are loaded. */
+#define DD_FILESYSTEMS 2
+
 struct address_space;
 struct cgroup;
 struct file;
@@ -54,6 +57,9 @@ struct address_space *dd_folio_mapping(struct folio *folio);
 u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
 void dd_folio_zero_tail(struct folio *folio, u32 first);
 bool dd_mapping_learn(struct address_space *mapping);
+const struct super_block *dd_mapping_superblock(const struct address_space *mapping);
+bool dd_mapping_may_become_dax(const struct address_space *mapping);
+bool dd_mapping_in_direct_io(const struct address_space *mapping);
 
 /* read.c */
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);
@@ -94,6 +100,11 @@ void dd_worker_stop(void);
 /* hooks.c */
 int dd_hooks_install(const char **failed);
 void dd_hooks_remove(void);
+const char *dd_hooks_filesystem(unsigned int i);
+
+/* settle.c */
+int dd_settle(void);
+void dd_settle_stop(void);
 
 /* Implemented in Rust. */
 void dd_on_folio_removed(struct folio *folio, bool reclaimed);

@@ -8,6 +8,7 @@
 #include <linux/delay.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
+#include <linux/iomap.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
@@ -54,16 +55,47 @@ DD_CALLBACK(dd_free_batch)
 	dd_on_folios_freed(DD_ARG(fregs, 0));
 }
 
-/* void kiocb_invalidate_post_direct_write(struct kiocb *, size_t count) */
-DD_CALLBACK(dd_direct_written)
+/*
+ * int iomap_iter(struct iomap_iter *, const struct iomap_ops *): the first step
+ * of a direct write, after i_dio_count was raised and before anything is sent
+ * to the disk. From here on no page of the file is put until the write is over,
+ * so that its end need not be seen: see docs/decisions/0003. Buffered I/O comes
+ * by here as well, and is told by its flags.
+ */
+DD_CALLBACK(dd_direct_write_begins)
 {
-	struct kiocb *iocb = DD_ARG(fregs, 0);
-	size_t count = (size_t)DD_ARG(fregs, 1);
+	const struct iomap_iter *iter = DD_ARG(fregs, 0);
+	const unsigned int direct_write = IOMAP_DIRECT | IOMAP_WRITE;
 
-	/* No exit is needed: i_dio_count keeps pages from being put until the end. */
-	if (count && !dd_mutated("direct-write-unseen") && !dd_mutated("puts-beside-direct-io"))
-		dd_on_content_change(iocb->ki_filp->f_mapping, iocb->ki_pos >> PAGE_SHIFT,
-				     (iocb->ki_pos + count - 1) >> PAGE_SHIFT);
+	/* Further steps come with the extent of the one before. */
+	if ((iter->flags & direct_write) != direct_write || iter->iomap.length || !iter->len)
+		return;
+	if (!dd_mutated("direct-write-unseen") && !dd_mutated("direct-write-begins-unseen"))
+		dd_on_content_change(iter->inode->i_mapping, iter->pos >> PAGE_SHIFT,
+				     (iter->pos + iter->len - 1) >> PAGE_SHIFT);
+}
+
+static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
+{
+	u64 first = (u64)block << inode->i_blkbits;
+	u64 end = ((u64)block + count) << inode->i_blkbits;
+
+	if (count && !dd_mutated("swap-unseen"))
+		dd_on_content_change(inode->i_mapping, first >> PAGE_SHIFT,
+				     (end - 1) >> PAGE_SHIFT);
+}
+
+/*
+ * int ext4_swap_extents(handle, struct inode *, struct inode *, u32 block1,
+ * u32 block2, u32 count, ...): two files swap blocks. The folios of both ranges
+ * are locked and in the page cache until it is done, so that none is put.
+ */
+DD_CALLBACK(dd_extents_swapped)
+{
+	u32 count = (unsigned long)DD_ARG(fregs, 5);
+
+	dd_blocks_change(DD_ARG(fregs, 1), (unsigned long)DD_ARG(fregs, 3), count);
+	dd_blocks_change(DD_ARG(fregs, 2), (unsigned long)DD_ARG(fregs, 4), count);
 }
 
 /* int iomap_swapfile_activate(struct swap_info_struct *, struct file *, ...) */
@@ -150,6 +182,9 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 	ret = invalidate_inode_pages2_range(mapping, start, end);
 	if (changes)
 		dd_on_content_change(mapping, start, end);
+	/* A direct write rarely stops here by itself. */
+	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
+		msleep(5);
 	atomic_dec(&dd_busy);
 	return ret;
 }
@@ -206,13 +241,16 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "__filemap_remove_folio", .call = dd_remove_one },
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
 	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
-	{ .symbol = "kiocb_invalidate_post_direct_write", .call = dd_direct_written },
+	{ .symbol = "iomap_iter", .call = dd_direct_write_begins },
 	{ .symbol = "iomap_swapfile_activate", .call = dd_swapped_to },
 	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
+	/* Changes that only one filesystem knows. */
+	{ .symbol = "ext4_swap_extents", .call = dd_extents_swapped },
 };
 
-enum { DD_FIXED_DIVERSIONS = 3 };
+/* Those before the filesystems' own ones. */
+enum { DD_FIXED_OBSERVERS = 7, DD_FIXED_DIVERSIONS = 3 };
 
 static struct dd_hook dd_diversions[] = {
 	{ .symbol = "truncate_inode_pages_range", .call = dd_divert_truncate },
@@ -236,35 +274,47 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* The readahead of each filesystem in dd_diversions; its read_folio follows. */
+/* What is attached for a filesystem: its reads, once all of its changes are seen. */
 static const struct {
-	const char *filesystem;
-	struct dd_hook *hooks;
-} dd_reads[] = {
-	{ "ext4", &dd_diversions[DD_FIXED_DIVERSIONS] },
-	{ "xfs", &dd_diversions[DD_FIXED_DIVERSIONS + 2] },
+	const char *name;
+	struct dd_hook *changes, *readahead, *read_folio;
+} dd_filesystems[DD_FILESYSTEMS] = {
+	{
+		.name = "ext4",
+		.changes = &dd_observers[DD_FIXED_OBSERVERS],
+		.readahead = &dd_diversions[DD_FIXED_DIVERSIONS],
+		.read_folio = &dd_diversions[DD_FIXED_DIVERSIONS + 1],
+	},
+	{
+		.name = "xfs",
+		.readahead = &dd_diversions[DD_FIXED_DIVERSIONS + 2],
+		.read_folio = &dd_diversions[DD_FIXED_DIVERSIONS + 3],
+	},
 };
 
-static int dd_reads_attach(int i)
+static void dd_filesystem_forget(int i)
 {
-	struct dd_hook *hooks = dd_reads[i].hooks;
-	int err;
-
-	if (hooks[0].ip)
-		return 0;
-	err = dd_hook_attach(&dd_diverting, &hooks[0]);
-	if (err)
-		return err;
-	err = dd_hook_attach(&dd_diverting, &hooks[1]);
-	if (err)
-		dd_hook_forget(&dd_diverting, &hooks[0]);
-	return err;
+	dd_hook_forget(&dd_diverting, dd_filesystems[i].read_folio);
+	dd_hook_forget(&dd_diverting, dd_filesystems[i].readahead);
+	if (dd_filesystems[i].changes)
+		dd_hook_forget(&dd_observing, dd_filesystems[i].changes);
 }
 
-static void dd_reads_forget(int i)
+static int dd_filesystem_attach(int i)
 {
-	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[1]);
-	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[0]);
+	int err = 0;
+
+	if (dd_filesystems[i].readahead->ip)
+		return 0;
+	if (dd_filesystems[i].changes)
+		err = dd_hook_attach(&dd_observing, dd_filesystems[i].changes);
+	if (!err)
+		err = dd_hook_attach(&dd_diverting, dd_filesystems[i].readahead);
+	if (!err)
+		err = dd_hook_attach(&dd_diverting, dd_filesystems[i].read_folio);
+	if (err)
+		dd_filesystem_forget(i);
+	return err;
 }
 
 /* Serialises attaching and detaching with modules that come and go. */
@@ -279,12 +329,12 @@ static int dd_module_event(struct notifier_block *block, unsigned long event, vo
 	if (event != MODULE_STATE_LIVE && event != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
 	mutex_lock(&dd_hooks_lock);
-	for (i = 0; dd_attached && i < ARRAY_SIZE(dd_reads); i++) {
-		if (strcmp(module->name, dd_reads[i].filesystem))
+	for (i = 0; dd_attached && i < ARRAY_SIZE(dd_filesystems); i++) {
+		if (strcmp(module->name, dd_filesystems[i].name))
 			continue;
 		if (event == MODULE_STATE_GOING)
-			dd_reads_forget(i);
-		else if (dd_reads_attach(i))
+			dd_filesystem_forget(i);
+		else if (dd_filesystem_attach(i))
 			pr_warn("doubledecker_guest: cannot attach to %s: its files are not cached\n",
 				module->name);
 	}
@@ -322,13 +372,13 @@ int dd_hooks_install(const char **failed)
 	int i, err;
 
 	mutex_lock(&dd_hooks_lock);
-	err = dd_hooks_attach(&dd_observing, dd_observing.count, failed);
+	err = dd_hooks_attach(&dd_observing, DD_FIXED_OBSERVERS, failed);
 	if (!err)
 		err = dd_hooks_attach(&dd_diverting, DD_FIXED_DIVERSIONS, failed);
-	for (i = 0; !err && i < ARRAY_SIZE(dd_reads); i++) {
+	for (i = 0; !err && i < ARRAY_SIZE(dd_filesystems); i++) {
 		/* A filesystem that is not loaded has no functions yet. */
-		if (dd_reads_attach(i) == -ENOMEM) {
-			*failed = dd_reads[i].filesystem;
+		if (dd_filesystem_attach(i) == -ENOMEM) {
+			*failed = dd_filesystems[i].name;
 			err = -ENOMEM;
 		}
 	}
@@ -340,6 +390,12 @@ int dd_hooks_install(const char **failed)
 	if (!err)
 		err = register_module_notifier(&dd_module_notifier);
 	return err;
+}
+
+/* The name of filesystem `i`, below DD_FILESYSTEMS, if its reads are seen; else NULL. */
+const char *dd_hooks_filesystem(unsigned int i)
+{
+	return READ_ONCE(dd_filesystems[i].readahead->ip) ? dd_filesystems[i].name : NULL;
 }
 
 void dd_hooks_remove(void)

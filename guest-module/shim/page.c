@@ -2,6 +2,7 @@
 /* Folios, mappings and inodes, as Rust needs to see them. */
 
 #include <linux/blkdev.h>
+#include <linux/delay.h>
 #include <linux/folio_batch.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
@@ -84,12 +85,36 @@ bool dd_mapping_learn(struct address_space *mapping)
 }
 
 /*
- * A file that is DAX for some time is written without a word to anybody, and its
- * pages from before would be found again after it.
+ * Identity of the superblock: an address that is compared, never followed. A
+ * device has the same number when it is mounted again, a superblock may.
  */
-static bool dd_may_become_dax(const struct super_block *sb)
+const struct super_block *dd_mapping_superblock(const struct address_space *mapping)
 {
-	return sb->s_bdev && blk_queue_dax(bdev_get_queue(sb->s_bdev));
+	const struct super_block *sb = mapping->host->i_sb;
+
+	return dd_mutated("unmount-unseen") ? (void *)(unsigned long)sb->s_dev : sb;
+}
+
+/*
+ * Whether files of the mapping's filesystem may be DAX for some time: they are
+ * written without a word to us then, and their pages from before would be found
+ * again after it. The device is that of the mount for ext4 and XFS; for other
+ * filesystems it may go at any time, so the table must be known.
+ */
+bool dd_mapping_may_become_dax(const struct address_space *mapping)
+{
+	struct block_device *device = mapping->host->i_sb->s_bdev;
+
+	return device && blk_queue_dax(bdev_get_queue(device));
+}
+
+/*
+ * Whether direct I/O is under way on the file. What the caller does after this
+ * comes after it for the one who ends the I/O, too.
+ */
+bool dd_mapping_in_direct_io(const struct address_space *mapping)
+{
+	return atomic_read_acquire(&mapping->host->i_dio_count);
 }
 
 void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
@@ -97,9 +122,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	struct inode *inode = mapping->host;
 	u32 flags = 0;
 
-	/* A device has the same number when it is mounted again, a superblock may. */
-	view->sb = dd_mutated("unmount-unseen") ? (void *)(unsigned long)inode->i_sb->s_dev
-						: inode->i_sb;
+	view->sb = dd_mapping_superblock(mapping);
 	view->inode = inode->i_ino;
 	view->generation = dd_mutated("inode-reused") ? 0 : inode->i_generation;
 	view->end = DIV_ROUND_UP_ULL(i_size_read(inode), PAGE_SIZE);
@@ -107,7 +130,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (!S_ISREG(inode->i_mode) || !dd_table_known(mapping->a_ops))
 		flags |= DD_MAPPING_FOREIGN;
 	if (IS_DAX(inode) || IS_ENCRYPTED(inode) || IS_VERITY(inode) ||
-	    IS_SWAPFILE(inode) || IS_NOQUOTA(inode) || dd_may_become_dax(inode->i_sb))
+	    IS_SWAPFILE(inode) || IS_NOQUOTA(inode))
 		flags |= DD_MAPPING_SPECIAL;
 	if (atomic_read(&inode->i_dio_count))
 		flags |= DD_MAPPING_DIRECT;
@@ -119,6 +142,9 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (!inode->i_nlink)
 		flags |= DD_MAPPING_UNLINKED;
 	view->flags = flags;
+	/* Direct I/O rarely begins just now by itself. */
+	if (dd_mutated("direct-io-looked-at-once") && irqs_disabled())
+		mdelay(3);
 }
 
 void dd_folio_view(struct folio *folio, struct dd_folio *view)

@@ -55,5 +55,6 @@ void dd_worker_kick(void)
 void dd_worker_stop(void)
 {
 	unregister_pm_notifier(&dd_hibernation_notifier);
+	dd_settle_stop();
 	disable_delayed_work_sync(&dd_worker);
 }

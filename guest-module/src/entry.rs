@@ -46,9 +46,9 @@ extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u
     let (Some(guest), Some(mapping)) = (guest(), unsafe { Mapping::from_raw(mapping) }) else {
         return;
     };
-    let view = mapping.view();
-    if let Some(filesystem) = guest.filesystems.find(view.superblock()) {
-        guest.content_changed(&view.key(filesystem), first, last);
+    // Most files are of other filesystems, of which nothing else may be looked at.
+    if let Some(filesystem) = guest.filesystems.find(mapping.superblock()) {
+        guest.content_changed(&mapping.view().key(filesystem), first, last);
     }
 }
 

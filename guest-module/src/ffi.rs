@@ -131,6 +131,9 @@ extern "C" {
     fn dd_batch_folios(batch: *const RawBatch, folios: *mut *const *mut RawFolio) -> u32;
     fn dd_folio_zero_tail(folio: *mut RawFolio, first: u32);
     fn dd_mapping_learn(mapping: *mut RawMapping) -> bool;
+    fn dd_mapping_superblock(mapping: *const RawMapping) -> *const RawSuperblock;
+    fn dd_mapping_may_become_dax(mapping: *const RawMapping) -> bool;
+    fn dd_mapping_in_direct_io(mapping: *const RawMapping) -> bool;
     fn dd_ra_window(rac: *const RawWindow, index: *mut u64, pages: *mut u32);
     fn dd_ra_mapping(rac: *const RawWindow) -> *mut RawMapping;
     fn dd_ra_folio(rac: *const RawWindow, index: u64) -> *mut RawFolio;
@@ -161,6 +164,7 @@ extern "C" {
     fn dd_worker_stop();
     fn dd_hooks_install(failed: *mut *const c_char) -> c_int;
     fn dd_hooks_remove();
+    fn dd_settle() -> c_int;
 }
 
 /// A folio that the running hook was handed: locked, or with no reference left.
@@ -244,6 +248,26 @@ impl Mapping<'_> {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_view(self.0.as_ptr(), &mut view) };
         view
+    }
+
+    /// Identity of its superblock: an address that is compared, never followed.
+    pub(crate) fn superblock(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { dd_mapping_superblock(self.0.as_ptr()) as usize }
+    }
+
+    /// Whether files of its filesystem may be DAX for some time. Only after [`Mapping::learn`]
+    /// knew the table, while the file is being read.
+    pub(crate) fn may_become_dax(&self) -> bool {
+        // SAFETY: By the type invariant; filesystems with known tables keep their device while
+        // they are mounted.
+        unsafe { dd_mapping_may_become_dax(self.0.as_ptr()) }
+    }
+
+    /// Whether direct I/O is under way on the file.
+    pub(crate) fn in_direct_io(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { dd_mapping_in_direct_io(self.0.as_ptr()) }
     }
 
     /// Recognises the mapping's operations table; process context.
@@ -478,6 +502,13 @@ pub(crate) fn install_hooks() -> Result<(), (Error, &'static CStr)> {
 pub(crate) fn remove_hooks() {
     // SAFETY: As for `install_hooks`.
     unsafe { dd_hooks_remove() };
+}
+
+/// Waits until changes of files that began before the hooks were attached are over; `EBUSY` if
+/// they take too long. Sleeps.
+pub(crate) fn settle() -> Result {
+    // SAFETY: As for `install_hooks`.
+    kernel::error::to_result(unsafe { dd_settle() })
 }
 
 /// Starts, hurries and ends the background job, `entry::dd_on_tick`.

@@ -51,10 +51,17 @@ impl Filesystems {
     }
 
     /// The number of a filesystem, a new one if it has none. It must have files being read, so
-    /// that it cannot be gone already.
-    pub(crate) fn find_or_add(&self, superblock: usize) -> Option<u32> {
+    /// that it cannot be gone already, and is added only if it is `cacheable`.
+    pub(crate) fn find_or_add(
+        &self,
+        superblock: usize,
+        cacheable: impl FnOnce() -> bool,
+    ) -> Option<u32> {
         if let Some(number) = self.find(superblock) {
             return Some(number);
+        }
+        if !cacheable() {
+            return None;
         }
         self.newest.with(|newest| {
             if let Some(entry) = self.entry(superblock) {

@@ -137,6 +137,11 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
             return Err(Failure::Refused(Status::Unsupported));
         }
         guest.link.hooked.store(true, Relaxed);
+        if ffi::settle().is_err() {
+            goodbye(guest, answer.session);
+            kernel::pr_warn_once!("files take long to change: nothing is cached until they have\n");
+            return Err(Failure::NoHost);
+        }
     }
     count!(guest, sessions);
     guest.link.vm.store(answer.vm, Relaxed);

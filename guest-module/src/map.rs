@@ -86,7 +86,7 @@ impl Map {
 
     fn with<R>(&self, file: &FileKey, work: impl FnOnce(&mut MapShard) -> R) -> R {
         // The shard's own tables use the low bits.
-        self.shards[(file.hash() >> 56) as usize % SHARDS].with(work)
+        self.shards[(file.inode_hash() >> 56) as usize % SHARDS].with(work)
     }
 
     /// See [`Shard::begin_put`].

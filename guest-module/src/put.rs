@@ -22,10 +22,10 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
     let Some(mapping) = folio.mapping() else {
         return;
     };
-    let inode = mapping.view();
-    let Some(filesystem) = guest.filesystems.find(inode.superblock()) else {
+    let Some(filesystem) = guest.filesystems.find(mapping.superblock()) else {
         return;
     };
+    let inode = mapping.view();
     let file = inode.key(filesystem);
     let view = folio.view();
     let last = view.index + u64::from(view.pages) - 1;
@@ -85,7 +85,15 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         folio: folio.address(),
         run,
     };
-    if !reclaimed {
+    // A direct write that began since then did not find the pages in the map.
+    if mapping.in_direct_io()
+        && !mutated(c"puts-beside-direct-io")
+        && !mutated(c"direct-io-looked-at-once")
+    {
+        count!(guest, put_skipped_io, pages);
+        guest.map.invalidate(&file, view.index, last);
+        settle(guest, &departure, false);
+    } else if !reclaimed {
         // The folio gets its reference back before it is freed: now or never.
         put(guest, &[departure]);
     } else if !guest.departures.note(departure) {

@@ -75,7 +75,10 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
     if inode.any(mapping_flag::FOREIGN | mapping_flag::SPECIAL) {
         return None;
     }
-    let filesystem = guest.filesystems.find_or_add(inode.superblock())?;
+    let cacheable = || !mapping.may_become_dax();
+    let filesystem = guest
+        .filesystems
+        .find_or_add(inode.superblock(), cacheable)?;
     Some(Source {
         file: inode.key(filesystem),
         inode,

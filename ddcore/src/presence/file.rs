@@ -8,7 +8,7 @@ use ddabi::key::FileKey;
 /// Storage of one file.
 #[derive(Clone, Debug)]
 pub struct FileSlot {
-    /// The file.
+    /// The file. Its generation is that of all pages which are present or leaving.
     pub(super) key: FileKey,
     /// Newest chunk, head of the list of all its chunks.
     pub(super) first: Link,
@@ -40,7 +40,7 @@ impl Default for FileSlot {
 impl Slot for FileSlot {
     #[inline]
     fn identity(&self) -> u64 {
-        self.key.hash()
+        self.key.inode_hash()
     }
 
     fn links(&self) -> &Links {

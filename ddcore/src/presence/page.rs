@@ -54,6 +54,7 @@ where
     /// After `Ok` the caller owes exactly one [`Shard::finish_put`] for each page.
     pub fn begin_put(&mut self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
         let span = Span::run(index, pages).ok_or(Refused::Full)?;
+        self.renew(file);
         let owner = self.find_file(file);
         let (mut missing, mut busy) = (0_u64, false);
         for number in span.numbers() {
@@ -67,7 +68,7 @@ where
             && (owner.is_some() || self.files.spare() > 0)
             && span.pages() == u64::from(pages);
         if busy || !room {
-            self.each(file, span, Bits::invalidate, |_| ());
+            self.each(owner, span, Bits::invalidate, |_| ());
             return Err(if busy { Refused::Busy } else { Refused::Full });
         }
         for number in span.numbers() {
@@ -88,14 +89,16 @@ where
     /// A put is over: confirmed by the host (`stored`), failed, or never sent.
     ///
     /// Leaving pages become present if stored, else absent; cancelled ones become absent. Pages
-    /// without a put on its way stay as they are. It may be called for parts of the run.
+    /// without a put on its way stay as they are. It may be called for parts of the run, and after
+    /// the inode got another generation, which cancelled the put.
     pub fn finish_put(&mut self, file: &FileKey, index: u64, pages: u32, stored: bool) -> Finished {
         let mut finished = Finished::default();
         let Some(span) = Span::run(index, pages) else {
             return finished;
         };
         let finish = |bits: &mut Bits, mask| bits.finish(mask, stored);
-        self.each(file, span, finish, |change| {
+        let owner = self.find_inode(file);
+        self.each(owner, span, finish, |change| {
             let cancelled = count(change.before.cancelled() & !change.after.going());
             finished.present = finished.present.saturating_add(change.gained());
             finished.cancelled = finished.cancelled.saturating_add(cancelled);
@@ -108,6 +111,7 @@ where
     ///
     /// Only if all pages were present the host may be asked.
     pub fn claim(&mut self, file: &FileKey, index: u64, pages: u32) -> Claim {
+        self.renew(file);
         let present = self.notice(file, index, pages);
         if present == u64::from(pages) && pages > 0 {
             Claim::Ask
@@ -117,11 +121,12 @@ where
     }
 
     /// The host evicted its copies: present pages become absent. Leaving and cancelled ones
-    /// stay, for it was an older copy. The number of pages that were present.
+    /// stay, for it was an older copy, and so do pages of another generation. Returns the number
+    /// of pages that were present.
     pub fn notice(&mut self, file: &FileKey, index: u64, pages: u32) -> u64 {
         let mut lost = 0_u64;
         if let Some(span) = Span::run(index, pages) {
-            self.each(file, span, Bits::take, |change| {
+            self.each(self.find_file(file), span, Bits::take, |change| {
                 lost = lost.saturating_add(change.lost());
             });
         }
@@ -165,12 +170,12 @@ where
     /// Applies an event to the part of each existing chunk the span covers.
     fn each(
         &mut self,
-        file: &FileKey,
+        owner: Option<u32>,
         span: Span,
         event: impl Fn(&mut Bits, u128),
         mut seen: impl FnMut(Change),
     ) {
-        let Some(owner) = self.find_file(file) else {
+        let Some(owner) = owner else {
             return;
         };
         // When the last chunk goes, so does the file: nothing is found under its number then.

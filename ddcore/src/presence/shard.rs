@@ -94,9 +94,16 @@ where
             .map_or(State::Absent, |chunk| chunk.bits.state(index % CHUNK_PAGES))
     }
 
-    /// Slot of a file.
+    /// Slot of an inode, whatever generation of it the pages belong to.
+    pub(super) fn find_inode(&self, key: &FileKey) -> Option<u32> {
+        self.files
+            .find(key.inode_hash(), |file| file.key.same_inode(key))
+    }
+
+    /// Slot of a file, if its pages belong to this very generation.
     pub(super) fn find_file(&self, key: &FileKey) -> Option<u32> {
-        self.files.find(key.hash(), |file| file.key == *key)
+        self.find_inode(key)
+            .filter(|slot| self.files.get(*slot).is_some_and(|file| file.key == *key))
     }
 
     /// Slot of a chunk of the file in slot `file`.

@@ -65,11 +65,12 @@ where
         cursor: &mut Cursor,
         most: u32,
     ) -> Step {
+        let renewed = self.renew(file);
         let found = Span::range(first, last).zip(self.find_file(file));
         let Some((span, owner)) = found else {
             *cursor = Cursor::default();
             return Step {
-                cleared: 0,
+                cleared: renewed,
                 done: true,
             };
         };
@@ -78,14 +79,44 @@ where
             .files
             .get(owner)
             .map_or(0, |file| u64::from(file.chunks));
-        match cursor.0 {
+        let step = match cursor.0 {
             Position::Start if numbers.end().saturating_sub(*numbers.start()) < chunks => {
                 self.by_number(owner, span, *numbers.start(), cursor, most)
             }
             Position::Start => self.by_list(owner, span, None, cursor, most),
             Position::Number(number) => self.by_number(owner, span, number, cursor, most),
             Position::Slot(slot) => self.by_list(owner, span, Some(slot), cursor, most),
+        };
+        Step {
+            cleared: step.cleared.saturating_add(renewed),
+            ..step
         }
+    }
+
+    /// An event names a generation of an inode: as [`Shard::invalidate`] of all pages if they
+    /// belong to another one. Returns the number of pages that were present.
+    ///
+    /// Pages of one generation are known at a time, so that none can be found again when the
+    /// inode gets its old generation back: who owns a file of ext4 without checksums of metadata
+    /// may set it.
+    pub(super) fn renew(&mut self, file: &FileKey) -> u64 {
+        let known = |owner: &u32| self.files.get(*owner).map(|known| known.key.generation);
+        let Some(owner) = self
+            .find_inode(file)
+            .filter(|owner| known(owner) != Some(file.generation))
+        else {
+            return 0;
+        };
+        let cleared = Span::range(0, MAX_INDEX).map_or(0, |all| {
+            let mut cursor = Cursor::default();
+            self.by_list(owner, all, None, &mut cursor, u32::MAX)
+                .cleared
+        });
+        // Pages on their way keep the slot.
+        if let Some(known) = self.files.get_mut(owner).filter(|known| known.chunks > 0) {
+            known.key.generation = file.generation;
+        }
+        cleared
     }
 
     /// The file is deleted: as [`Shard::invalidate`] of all its pages.

@@ -62,8 +62,30 @@ impl Model {
         lost
     }
 
+    /// The file under the generation its inode is known by.
+    pub(crate) fn known(&self, file: FileKey) -> FileKey {
+        let mut known = self.pages.keys().map(|(known, _)| *known);
+        known.find(|known| known.same_inode(&file)).unwrap_or(file)
+    }
+
+    /// Forgets what belongs to another generation; how many pages were present.
+    pub(crate) fn renew(&mut self, file: FileKey) -> u64 {
+        let known = self.known(file);
+        if known == file {
+            return 0;
+        }
+        let cleared = self.apply(known, 0, u64::MAX, invalid);
+        for ((of, index), state) in self.pages.clone() {
+            if of == known {
+                self.set(known, index, Absent);
+                self.set(file, index, state);
+            }
+        }
+        cleared
+    }
+
     pub(crate) fn invalidate(&mut self, file: FileKey, first: u64, last: u64) -> u64 {
-        self.apply(file, first, last, invalid)
+        self.renew(file) + self.apply(file, first, last, invalid)
     }
 
     pub(crate) fn begin_put(
@@ -72,6 +94,9 @@ impl Model {
         index: u64,
         pages: u32,
     ) -> Result<(), Refused> {
+        if pages > 0 && index <= MAX_INDEX {
+            self.renew(file);
+        }
         let going = |state| matches!(state, Leaving | Cancelled);
         let busy = run(index, pages).any(|index| going(self.get(file, index)));
         let chunks = self.chunks();
@@ -93,6 +118,7 @@ impl Model {
     }
 
     pub(crate) fn finish_put(&mut self, file: FileKey, index: u64, pages: u32, stored: bool) {
+        let file = self.known(file);
         for index in run(index, pages) {
             let next = match self.get(file, index) {
                 Leaving if stored => Present,

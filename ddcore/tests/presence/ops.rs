@@ -16,7 +16,9 @@ pub(crate) enum Walk {
 impl Walk {
     pub(crate) fn covers(self, file: FileKey, index: u64) -> bool {
         match self {
-            Self::Range(of, first, last) => of == file && (first..=last).contains(&index),
+            Self::Range(of, first, last) => {
+                of.same_inode(&file) && (of != file || (first..=last).contains(&index))
+            }
             Self::Filesystem(filesystem) => file.filesystem == filesystem,
             Self::All => true,
         }
@@ -49,7 +51,11 @@ pub(crate) enum Op {
 }
 
 fn files() -> impl Strategy<Value = FileKey> {
-    (1..3_u32, 1..5_u64).prop_map(|(filesystem, inode)| file(filesystem, inode))
+    let generations = prop_oneof![12 => Just(1), 1 => Just(2), 1 => Just(3)];
+    (1..3_u32, 1..5_u64, generations).prop_map(|(filesystem, inode, generation)| FileKey {
+        generation,
+        ..file(filesystem, inode)
+    })
 }
 
 fn indices() -> impl Strategy<Value = u64> {

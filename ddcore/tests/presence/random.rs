@@ -57,7 +57,7 @@ impl Pair {
             }
             Op::Finish { .. } => {}
             Op::Stray(file, index) => {
-                if matches!(model.get(file, index), Absent | Present) {
+                if matches!(model.get(model.known(file), index), Absent | Present) {
                     map.finish_put(&file, index, 1, index % 2 == 0);
                 }
             }
@@ -70,6 +70,7 @@ impl Pair {
             }
             Op::Claim(file, index, pages) => {
                 let all = pages > 0 && map.peek(&file, index, pages);
+                model.renew(file);
                 let present = model.notice(file, index, pages);
                 let expected = if all {
                     Claim::Ask
@@ -134,13 +135,16 @@ impl Pair {
         let Some((walk, mut cursor, doomed)) = self.walk.take() else {
             return;
         };
+        let mut cleared = match walk {
+            Walk::Range(file, _, _) => self.model.renew(file),
+            Walk::Filesystem(_) | Walk::All => 0,
+        };
         let map = &mut self.map;
         let step = match walk {
             Walk::Range(f, first, last) => map.invalidate_step(&f, first, last, &mut cursor, most),
             Walk::Filesystem(filesystem) => map.forget_filesystem(filesystem, &mut cursor, most),
             Walk::All => map.clear(&mut cursor, most),
         };
-        let mut cleared = 0;
         for ((file, index), old) in self.model.pages.clone() {
             let new = map.state(&file, index);
             if new != old {

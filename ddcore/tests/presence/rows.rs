@@ -3,6 +3,7 @@
 //! Each row of the table of transitions, and what the operations answer.
 
 use crate::segments::{file, map, Map};
+use ddabi::key::FileKey;
 use ddcore::presence::State::{self, Absent, Cancelled, Leaving, Present};
 use ddcore::presence::{Claim, Cursor, Finished, Refused};
 
@@ -101,6 +102,69 @@ fn content_changes() {
         assert_eq!(states, [Absent, Absent, Cancelled, Cancelled]);
         assert_eq!(answers, [0, 1, 0, 0]);
     }
+}
+
+/// File (1, 1) after its owner gave the inode another generation.
+fn renamed() -> FileKey {
+    FileKey {
+        generation: 2,
+        ..file(1, 1)
+    }
+}
+
+#[test]
+fn another_generation_is_named() {
+    // Only the fifth of them concerns page 130; what was present is counted as cleared.
+    let events: [fn(&mut Map) -> Option<u64>; 6] = [
+        |map| map.begin_put(&renamed(), 500, 1).err().map(|_| 0),
+        |map| match map.claim(&renamed(), 500, 1) {
+            Claim::Ask => Some(0),
+            Claim::Miss { .. } => None,
+        },
+        |map| Some(map.invalidate(&renamed(), 500, 500)),
+        |map| Some(map.invalidate(&renamed(), 5, 4)),
+        |map| Some(map.forget_file(&renamed())),
+        |map| {
+            let mut cursor = Cursor::default();
+            let step = map.invalidate_step(&renamed(), 500, 600, &mut cursor, 1);
+            Some(step.cleared)
+        },
+    ];
+    for event in events {
+        for state in STATES {
+            let mut map = map(1, 1, 3);
+            bring(&mut map, 130, 1, state);
+            let cleared = event(&mut map);
+            assert!(cleared.is_none() || cleared == Some(u64::from(state == Present)));
+            map.verify().unwrap();
+            // Not even the first generation finds its page again.
+            map.invalidate(&file(1, 1), 9, 9);
+            let left = match state {
+                Absent | Present => Absent,
+                Leaving | Cancelled => Cancelled,
+            };
+            assert_eq!(map.state(&file(1, 1), 130), left);
+            map.verify().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_put_ends_after_its_generation() {
+    let mut map = map(1, 1, 3);
+    bring(&mut map, 130, 1, Leaving);
+    assert_eq!(map.begin_put(&renamed(), 130, 1), Err(Refused::Busy));
+    assert_eq!(map.begin_put(&renamed(), 131, 1), Ok(()));
+    let cancelled = Finished {
+        present: 0,
+        cancelled: 1,
+    };
+    assert_eq!(map.finish_put(&file(1, 1), 130, 1, true), cancelled);
+    assert_eq!(map.finish_put(&renamed(), 131, 1, true).present, 1);
+    // The host evicts what it has of the first one.
+    assert_eq!(map.notice(&file(1, 1), 131, 1), 0);
+    assert!(map.peek(&renamed(), 131, 1) && !map.peek(&file(1, 1), 131, 1));
+    map.verify().unwrap();
 }
 
 #[test]

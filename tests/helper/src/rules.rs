@@ -6,11 +6,16 @@
 //! They count on nobody else to use the filesystem or to reclaim from the cgroup,
 //! which is that of this program.
 
+mod attach;
 mod block;
+mod control;
 mod cut;
 mod dax;
 mod direct;
+mod donor;
+mod generation;
 mod overtake;
+mod queued;
 mod reuse;
 mod swap;
 mod tail;
@@ -23,10 +28,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ddhelper::churn::{PAGE, fill};
 use rustix::{
     fs::{Advice, fadvise},
+    mount::{MountFlags, UnmountFlags, mount, unmount},
     thread::{CpuSet, sched_setaffinity},
 };
 
@@ -52,6 +58,8 @@ pub(crate) struct RuleArguments {
 /// The rules.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Rule {
+    /// What was being done to a file when the module came is over before a page is put
+    Attach,
     /// A page of which a block is written is not taken from the host any more
     Block,
     /// A folio that is written in part forgets what the host has of it
@@ -60,8 +68,14 @@ enum Rule {
     Dax,
     /// No page is put while a direct write to its file is under way
     Direct,
+    /// A file that gave its blocks away is read from its new ones
+    Donor,
+    /// Pages put under a generation do not outlast what is done under another one
+    Generation,
     /// A put on its way does not outlast a change of its page
     Overtake,
+    /// No page is put while an asynchronous direct write begins
+    Queued,
     /// A file finds nothing of another one that had its inode
     Reuse,
     /// A file that was swapped to is read as it is on the disk
@@ -76,11 +90,15 @@ enum Rule {
 pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
     let wrong = match arguments.rule {
+        Rule::Attach => attach::attach(dir, &arguments.device),
         Rule::Block => block::block(dir),
         Rule::Cut => cut::cut(dir),
         Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),
+        Rule::Donor => donor::donor(dir),
+        Rule::Generation => generation::generation(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
+        Rule::Queued => queued::queued(dir, &arguments.device, &arguments.fstype),
         Rule::Reuse => reuse::reuse(dir),
         Rule::Swap => swap::swap(dir),
         Rule::Tail => tail::tail(dir),
@@ -133,6 +151,12 @@ fn wrong(file: &File, want: &[u8]) -> Result<u64> {
     let pairs = found.iter().zip(want);
     let different = pairs.filter(|(found, want)| found != want).count();
     Ok((different + found.len().abs_diff(want.len())) as u64)
+}
+
+/// Unmounts a filesystem and mounts it again.
+fn remount(dir: &Path, device: &str, fstype: &str) -> Result<()> {
+    unmount(dir, UnmountFlags::empty()).context("cannot unmount")?;
+    mount(device, dir, fstype, MountFlags::NOATIME, None).context("cannot mount")
 }
 
 /// Offset of a page.

@@ -84,7 +84,9 @@ pub(crate) fn models(dir: &std::path::Path, files: u32) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     (0..files).try_for_each(|file| Model::make(&dir.join(file.to_string())))?;
     Model::make(&dir.join(BOOT))?;
-    std::fs::File::create(dir.join("gate"))?;
+    for lock in ["gate", "quiet"] {
+        std::fs::File::create(dir.join(lock))?;
+    }
     Ok(())
 }
 

@@ -21,6 +21,7 @@ mod hog;
 mod hostile;
 mod hotplug;
 mod lifecycle;
+mod mapper;
 mod memory;
 mod meter;
 mod migration;

@@ -34,7 +34,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-const MUTATIONS_OF: [Mutation; 33] = [
+const MUTATIONS_OF: [Mutation; 37] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -43,6 +43,10 @@ const MUTATIONS_OF: [Mutation; 33] = [
     mutation("inode-reused", CONTENT),
     mutation("puts-what-is-not-valid", CONTENT),
     mutation("puts-beside-direct-io", CONTENT),
+    mutation("direct-write-begins-unseen", CONTENT),
+    mutation("direct-io-looked-at-once", CONTENT),
+    mutation("swap-unseen", CONTENT),
+    mutation("attach-unsettled", CONTENT),
     mutation("put-overtakes", CONTENT),
     mutation("tail-not-zeroed", CONTENT),
     mutation("miss-taken-for-hit", CONTENT),

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::Result;
 use ddhelper::kind::Kind;
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
 
 use super::{
     Model,
@@ -106,10 +109,13 @@ impl Worker<'_> {
         ] {
             file.write_all_at(self.invent(model, at, len), at as u64)?;
         }
+        // Pages of the donor that are in the page cache would be old afterwards, with us or without.
+        flock(&self.quiet, FlockOperation::LockExclusive)?;
         pair.paths.into_iter().try_for_each(give_away)?;
         let [one, other] = &pair.files;
         let range = (offset as u64 / block, to as u64 / block, len as u64 / block);
         let (moved, done) = ioctl::move_extents(one, other, range);
+        flock(&self.quiet, FlockOperation::Unlock)?;
         // The file keeps its bytes, in the donor's blocks. The donor gets those they were in, not
         // written yet. What was moved is moved even if the rest was not.
         let moved = (moved * block) as usize;

@@ -103,7 +103,8 @@ pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<V
             content.copy_from_slice(&map);
         }
         Way::Uncached => {
-            let got = preadv2(file, &mut [IoSliceMut::new(&mut content)], at, UNCACHED)?;
+            let got = preadv2(file, &mut [IoSliceMut::new(&mut content)], at, UNCACHED)
+                .map_err(io::Error::from)?;
             ensure!(got == len, "preadv2 gave {got} of {len} bytes at {at}");
         }
         Way::Direct => {

@@ -32,6 +32,8 @@ pub(super) struct Worker<'a> {
     pub(super) deck: Deck,
     /// Content of the boot loader's inode, to be locked after all others.
     pub(super) boot: Model,
+    /// Locked alone where the kernel leaves pages old that are read just then.
+    pub(super) quiet: File,
     /// Files opened a while ago.
     held: HashMap<usize, File>,
 }
@@ -44,6 +46,7 @@ impl<'a> Worker<'a> {
             tally: Tally::default(),
             deck: Deck::default(),
             boot: Model::open(&arguments.models.join(BOOT))?,
+            quiet: File::open(arguments.models.join("quiet"))?,
             held: HashMap::new(),
         })
     }
@@ -96,11 +99,16 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a file here and there, without a look at it and without a lock.
+    /// Reads a file here and there, without a look at it and without its lock.
     fn noise(&self, file: usize) {
+        if flock(&self.quiet, FlockOperation::NonBlockingLockShared).is_err() {
+            return;
+        }
         if let Ok(file) = File::open(self.path(file)) {
             populate(&file);
         }
+        // It was locked: this cannot fail.
+        let _ = flock(&self.quiet, FlockOperation::Unlock);
     }
 
     /// Compares some ranges of a file.

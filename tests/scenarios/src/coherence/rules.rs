@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
 
-use super::{XFS_16K, XFS_DAX};
+use super::{EXT4_PLAIN, XFS_16K, XFS_DAX};
 use crate::{
     ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 12] = [
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -41,6 +41,21 @@ const RULES: [Rule; 9] = [
         name: "direct",
         after: "files were read beside direct writes",
         sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "queued",
+        after: "files were read beside direct writes that were queued",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "donor",
+        after: "files gave their blocks to others",
+        sites: &[EXT4, EXT4_1K],
+    },
+    Rule {
+        name: "generation",
+        after: "files had another generation for a while",
+        sites: &[EXT4_PLAIN],
     },
     Rule {
         name: "overtake",

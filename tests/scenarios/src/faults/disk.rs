@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use ddlab::{Disk, FileSpec, Guest, ReadSpec};
 
 use crate::{
-    ddctl,
+    ddctl, mapper,
     stage::{self, Stage},
 };
 
@@ -37,11 +37,9 @@ pub(super) fn make(stage: &Stage<'_>) -> Result<Disk> {
 pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     stage::container(guest, CONTAINER, LIMIT, 100)?;
     let device = disk.path_in_guest();
-    let size = guest.exec_ok(["blockdev", "--getsz", &device])?;
-    let size = size.trim();
+    let size = mapper::sectors(guest, &device)?;
     let works = format!("0 {size} linear {device} 0");
-    guest.exec_ok(["modprobe", "dm-mod"])?;
-    mapper(guest, &format!("create failing --table '{works}'"))?;
+    mapper::create(guest, "failing", &works)?;
     guest.mount("/dev/mapper/failing", "/failing", "ext4", "ro,noload")?;
     for _ in 0..2 {
         let mut warm = files().take(FILES.len() - 1);
@@ -61,7 +59,7 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
         );
     }
     guest.exec_ok(["umount", "/failing"])?;
-    mapper(guest, "remove failing")
+    mapper::run(guest, "remove failing")
 }
 
 /// Whether a file can be read and is right.
@@ -72,13 +70,7 @@ fn read(guest: &Guest, file: &FileSpec) -> bool {
 
 /// Gives the disk another table.
 fn switch(guest: &Guest, table: &str) -> Result<()> {
-    mapper(guest, "suspend --nolockfs failing")?;
-    mapper(guest, &format!("load failing --table '{table}'"))?;
-    mapper(guest, "resume failing")
-}
-
-/// Has the device mapper do something; there is no udev to make its devices.
-fn mapper(guest: &Guest, line: &str) -> Result<()> {
-    let line = format!("DM_DISABLE_UDEV=1 dmsetup {line}");
-    guest.shell(line).map(drop)
+    mapper::run(guest, "suspend --nolockfs failing")?;
+    mapper::run(guest, &format!("load failing --table '{table}'"))?;
+    mapper::run(guest, "resume failing")
 }

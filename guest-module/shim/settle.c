@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What was being done to files when the hooks were attached, and was not seen:
+ * whoever takes pages out of the page cache to change the blocks below them
+ * holds the mapping's invalidate_lock until both is done. Pages that came into
+ * the cache after the hooks were read under that lock. So once it was free for
+ * each inode with pages, all changes are seen.
+ */
+
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+#include "guest.h"
+#include "../../shim/mutation.h"
+
+/* Changes that take longer are waited for at the next try. */
+#define DD_SETTLE_S 60
+
+static bool dd_stopped;
+
+struct dd_settling {
+	unsigned long until;
+	int err;
+};
+
+static bool dd_is_settled(struct address_space *mapping)
+{
+	if (mapping_empty(mapping))
+		return true;
+	if (!filemap_invalidate_trylock_shared(mapping))
+		return false;
+	filemap_invalidate_unlock_shared(mapping);
+	return true;
+}
+
+/* The lock is only tried: a dead disk must not keep the worker for ever. */
+static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
+{
+	while (!dd_is_settled(inode->i_mapping)) {
+		if (READ_ONCE(dd_stopped))
+			settling->err = -EINTR;
+		else if (time_after(jiffies, settling->until))
+			settling->err = -EBUSY;
+		if (settling->err)
+			return;
+		msleep(10);
+	}
+	cond_resched();
+}
+
+/*
+ * Inodes that come into being meanwhile are put at the front of the list, which
+ * this has passed; their pages are newer than the hooks.
+ */
+static void dd_settle_superblock(struct super_block *sb, void *data)
+{
+	struct dd_settling *settling = data;
+	struct inode *inode, *before = NULL;
+
+	spin_lock(&sb->s_inode_list_lock);
+	list_for_each_entry(inode, &sb->s_inodes, i_sb_list) {
+		if (settling->err)
+			break;
+		spin_lock(&inode->i_lock);
+		/* What is being freed or made has no pages to be put. */
+		if ((inode_state_read(inode) & (I_FREEING | I_WILL_FREE | I_NEW)) ||
+		    (dd_is_settled(inode->i_mapping) && !need_resched())) {
+			spin_unlock(&inode->i_lock);
+			continue;
+		}
+		__iget(inode);
+		spin_unlock(&inode->i_lock);
+		spin_unlock(&sb->s_inode_list_lock);
+
+		dd_settle_inode(inode, settling);
+		iput(before);
+		before = inode;
+
+		spin_lock(&sb->s_inode_list_lock);
+	}
+	spin_unlock(&sb->s_inode_list_lock);
+	iput(before);
+}
+
+/*
+ * Waits until all changes of files are over that began before the hooks were
+ * attached. Returns 0, -EBUSY if one takes too long, or -EINTR after
+ * dd_settle_stop().
+ */
+int dd_settle(void)
+{
+	struct dd_settling settling = { .until = jiffies + DD_SETTLE_S * HZ };
+	const char *name;
+	unsigned int i;
+
+	/* A filesystem without hooks has no files that are cached. */
+	for (i = 0; i < DD_FILESYSTEMS && !dd_mutated("attach-unsettled"); i++) {
+		struct file_system_type *type;
+
+		name = dd_hooks_filesystem(i);
+		type = name ? get_fs_type(name) : NULL;
+		if (!type)
+			continue;
+		iterate_supers_type(type, dd_settle_superblock, &settling);
+		module_put(type->owner);
+	}
+	return settling.err;
+}
+
+/* The module goes: nothing is waited for any more. */
+void dd_settle_stop(void)
+{
+	WRITE_ONCE(dd_stopped, true);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two files swap blocks while the host has the pages of both (`EXT4_IOC_MOVE_EXT`): the one
+//! that gives better blocks to the other has another content after it.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use anyhow::{Result, ensure};
+use ddhelper::churn::PAGE;
+use memmap2::MmapMut;
+use rustix::fs::{OFlags, statvfs};
+
+use super::{at, content, control::take_blocks, create, give_away, wrong};
+
+const PAGES: usize = 64;
+
+pub(super) fn donor(dir: &Path) -> Result<u64> {
+    let taker = content(1, PAGES * PAGE);
+    let old = content(2, PAGES * PAGE);
+    let files = [("taker", &taker), ("donor", &old)].map(|(name, bytes)| -> Result<File> {
+        let file = create(dir, name)?;
+        file.write_all_at(bytes, 0)?;
+        give_away(&file)?;
+        Ok(file)
+    });
+    let [file, donor] = files;
+    let (file, donor) = (file?, donor?);
+    let blocks = at(PAGES) / statvfs(dir)?.f_frsize;
+    let moved = take_blocks(&file, &donor, blocks)?;
+    ensure!(moved == blocks, "{moved} of {blocks} blocks were moved");
+    // The donor's new blocks may count as never written; what is on disk decides.
+    let now = on_disk(&dir.join("donor"))?;
+    ensure!(now[..] != old[..], "the donor kept its content");
+    Ok(wrong(&donor, &now)? + wrong(&file, &taker)?)
+}
+
+/// Content of a file past the page cache.
+fn on_disk(path: &Path) -> Result<MmapMut> {
+    let file = OpenOptions::new()
+        .read(true)
+        // These bits are no sign.
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(path)?;
+    let mut bytes = MmapMut::map_anon(PAGES * PAGE)?;
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file's owner gives it another generation, changes it, and gives it the old generation
+//! back, under which the host has its old pages.
+
+use std::{os::unix::fs::FileExt as _, path::Path};
+
+use anyhow::{Context as _, Result};
+use ddhelper::churn::PAGE;
+
+use super::{content, control::set_generation, create, give_away, let_go, wrong};
+
+const PAGES: usize = 64;
+
+pub(super) fn generation(dir: &Path) -> Result<u64> {
+    let file = create(dir, "generation")?;
+    set_generation(&file, 1).context("cannot set a generation")?;
+    file.write_all_at(&content(1, PAGES * PAGE), 0)?;
+    give_away(&file)?;
+    set_generation(&file, 2)?;
+    let want = content(2, PAGES * PAGE);
+    file.write_all_at(&want, 0)?;
+    let_go(&file)?;
+    set_generation(&file, 1)?;
+    wrong(&file, &want)
+}

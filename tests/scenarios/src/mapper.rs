@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices of the device mapper, at `/dev/mapper`.
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+
+/// Makes a device.
+pub(crate) fn create(machine: &Machine, name: &str, table: &str) -> Result<()> {
+    machine.exec_ok(["modprobe", "dm-mod"])?;
+    run(machine, &format!("create {name} --table '{table}'"))
+}
+
+/// Has the device mapper do something; there is no udev to make its devices.
+pub(crate) fn run(machine: &Machine, line: &str) -> Result<()> {
+    let line = format!("DM_DISABLE_UDEV=1 dmsetup {line}");
+    machine.shell(line).map(drop)
+}
+
+/// Length of a device, as tables want it.
+pub(crate) fn sectors(machine: &Machine, device: &str) -> Result<u64> {
+    let size = machine.exec_ok(["blockdev", "--getsz", device])?;
+    size.trim().parse().context("it is no number")
+}
