@@ -99,6 +99,16 @@ DD_CALLBACK(dd_extents_swapped)
 	dd_blocks_change(DD_ARG(fregs, 2), (unsigned long)DD_ARG(fregs, 4), count);
 }
 
+/* int iomap_swapfile_activate(struct swap_info_struct *, struct file *, ...) */
+DD_CALLBACK(dd_swapped_to)
+{
+	struct file *file = DD_ARG(fregs, 1);
+
+	/* No exit is needed: pages of a swap file are not put until swapoff. */
+	if (!dd_mutated("swapfile-unseen"))
+		dd_on_content_change(file->f_mapping, 0, U64_MAX);
+}
+
 /*
  * A folio gets dirty: what the host may hold of it is old from now on. This
  * matters for folios that are not up to date, which a write of some of their
@@ -137,6 +147,12 @@ DD_CALLBACK(dd_dirtied_in_cache)
  */
 static bool dd_only_evicted(struct address_space *mapping)
 {
+	/*
+	 * A DAX file is written past the page cache, and no hook sees it. It stays
+	 * DAX until its inode leaves, and nothing of it is put or read until then.
+	 */
+	if (IS_DAX(mapping->host) && !dd_mutated("dax-unseen"))
+		return false;
 	return mapping_exiting(mapping) &&
 	       (mapping->host->i_nlink || dd_mutated("inode-reused")) &&
 	       !dd_mutated("inode-forgotten");
@@ -231,6 +247,7 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
 	{ .symbol = "delete_from_page_cache_batch", .call = dd_remove_batch },
 	{ .symbol = "iomap_iter", .call = dd_direct_write_begins },
+	{ .symbol = "iomap_swapfile_activate", .call = dd_swapped_to },
 	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
 	/* Changes that only one filesystem knows. */
@@ -238,7 +255,7 @@ static struct dd_hook dd_observers[] = {
 };
 
 /* Those before the filesystems' own ones. */
-enum { DD_FIXED_OBSERVERS = 6, DD_FIXED_DIVERSIONS = 3 };
+enum { DD_FIXED_OBSERVERS = 7, DD_FIXED_DIVERSIONS = 3 };
 
 static struct dd_hook dd_diversions[] = {
 	{ .symbol = "truncate_inode_pages_range", .call = dd_divert_truncate },

@@ -4,9 +4,10 @@
 //!
 //! The library half is what both ends share: the [`churn`], a seeded series of
 //! file operations. The program does them in a guest, and a scenario replays
-//! them on bytes outside it.
+//! them on bytes outside it; and the [`kind`]s of operations a torture counts.
 
 pub mod churn;
+pub mod kind;
 
 /// A machine's file, locked by whoever freezes a filesystem or puts the machine to sleep: its
 /// kernel freezes filesystems then too, and warns when it finds one frozen.

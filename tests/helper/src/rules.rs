@@ -10,12 +10,14 @@ mod attach;
 mod block;
 mod control;
 mod cut;
+mod dax;
 mod direct;
 mod donor;
 mod generation;
 mod overtake;
 mod queued;
 mod reuse;
+mod swap;
 mod tail;
 mod unmount;
 
@@ -62,6 +64,8 @@ enum Rule {
     Block,
     /// A folio that is written in part forgets what the host has of it
     Cut,
+    /// A file that was DAX for some time is read as it was written then
+    Dax,
     /// No page is put while a direct write to its file is under way
     Direct,
     /// A file that gave its blocks away is read from its new ones
@@ -74,6 +78,8 @@ enum Rule {
     Queued,
     /// A file finds nothing of another one that had its inode
     Reuse,
+    /// A file that was swapped to is read as it is on the disk
+    Swap,
     /// What a folio from the host has beyond the end of the file is zero
     Tail,
     /// Nothing is known of a filesystem that was unmounted
@@ -87,12 +93,14 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
         Rule::Attach => attach::attach(dir, &arguments.device),
         Rule::Block => block::block(dir),
         Rule::Cut => cut::cut(dir),
+        Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Donor => donor::donor(dir),
         Rule::Generation => generation::generation(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
         Rule::Queued => queued::queued(dir, &arguments.device, &arguments.fstype),
         Rule::Reuse => reuse::reuse(dir),
+        Rule::Swap => swap::swap(dir),
         Rule::Tail => tail::tail(dir),
         Rule::Unmount => unmount::unmount(dir, &arguments.device, &arguments.fstype),
     }?;

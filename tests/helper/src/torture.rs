@@ -7,15 +7,23 @@
 //! wants to read a file locks its model, whoever wants to change it locks it
 //! alone. Readers that look at nothing go on without any lock.
 
+mod between;
 mod change;
+mod deck;
 mod disturb;
+mod grow;
+mod ioctl;
+mod looped;
 mod model;
+mod queue;
 mod reader;
+mod special;
 mod worker;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::Result;
+use ddhelper::kind::Kind;
 use serde::Serialize;
 
 pub(crate) use disturb::{DisturbArguments, disturb};
@@ -24,6 +32,9 @@ use worker::Worker;
 
 /// Longest file in bytes.
 const LONGEST: usize = 1 << 20;
+
+/// Name of the model of the boot loader's inode, with which files swap their content.
+const BOOT: &str = "boot";
 
 /// What a process works on.
 #[derive(Debug, clap::Args)]
@@ -59,6 +70,10 @@ struct Tally {
     changes: u64,
     /// Changes the filesystem does not offer, and direct reads it refuses.
     refused: u64,
+    /// Operations that not all filesystems offer: how often each succeeded.
+    done: BTreeMap<Kind, u64>,
+    /// How often the filesystem did not know one.
+    not_offered: BTreeMap<Kind, u64>,
     /// One line for each page that was wrong, at most a few.
     wrong: Vec<String>,
 }
@@ -68,13 +83,16 @@ struct Tally {
 pub(crate) fn models(dir: &std::path::Path, files: u32) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     (0..files).try_for_each(|file| Model::make(&dir.join(file.to_string())))?;
-    std::fs::File::create(dir.join("gate"))?;
+    Model::make(&dir.join(BOOT))?;
+    for lock in ["gate", "quiet"] {
+        std::fs::File::create(dir.join(lock))?;
+    }
     Ok(())
 }
 
 /// Changes and compares; prints what came of it.
 pub(crate) fn torture(arguments: &TortureArguments) -> Result<()> {
-    let tally = Worker::new(arguments).work()?;
+    let tally = Worker::new(arguments)?.work()?;
     println!("{}", serde_json::to_string(&tally)?);
     Ok(())
 }

@@ -9,7 +9,9 @@ mod rules;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use ddhelper::churn::{Plan, Replay, Seen};
-use ddlab::{Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle};
+use ddlab::{
+    Command, Context, Disk, Guest, GuestConfig, Running, Scenario, Target, Throttle, wait,
+};
 
 use crate::{
     books, ddctl,
@@ -54,6 +56,23 @@ const EXT4_PLAIN: Filesystem = Filesystem {
     ..EXT4
 };
 
+/// Where another rule is tried: files of its realtime device, which is memory, may be DAX, and
+/// its other device is none.
+const XFS_DAX: Filesystem = Filesystem {
+    name: "xfs-dax",
+    make: &[
+        "mkfs.xfs",
+        "-q",
+        "-m",
+        "rmapbt=0,reflink=0",
+        "-r",
+        "rtdev=/dev/pmem0",
+    ],
+    ..XFS
+};
+/// Memory that the guest takes for persistent.
+const PERSISTENT: &str = "memmap=64M!512M";
+
 /// Longest file; the files of a site together are several times its limit.
 const LONGEST: u64 = 2 << 20;
 const LIMIT: &str = "12M";
@@ -61,9 +80,10 @@ const LIMIT: &str = "12M";
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let steps = if context.quick() { 200 } else { 1000 };
     let stage = Stage::set(context, 32)?;
-    let all = || SITES.iter().chain([&XFS_16K, &EXT4_PLAIN]);
+    let all = || SITES.iter().chain([&XFS_16K, &XFS_DAX, &EXT4_PLAIN]);
     let disks = stage.blank_disks(all().map(|site| site.name), 512)?;
-    let config = GuestConfig::new("one").vcpus(2);
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(640);
+    let config = config.kernel_arg(PERSISTENT);
     // Frames keep what was in them: what nobody fills is seen.
     let config = config.kernel_arg("init_on_alloc=0");
     let config = config.disks(&disks, Throttle::NONE);
@@ -72,6 +92,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = vec![attach::hold(&guest, plain)?];
     ddctl::run(&guest, "container set-weight default 0")?;
 
+    guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820"])?;
+    wait::until("the device is there", || {
+        let there = guest.exec(["test", "-b", "/dev/pmem0"])?;
+        Ok(there.exit.success().then_some(()))
+    })?;
     for (site, disk) in all().zip(&disks) {
         site.mount(&guest, disk)?;
     }
@@ -138,7 +163,11 @@ impl Filesystem {
     fn mount(&self, guest: &Guest, disk: &Disk) -> Result<()> {
         let device = disk.path_in_guest();
         self.format(guest, &device)?;
-        guest.mount(&device, &self.path(), self.fstype, "noatime")?;
+        let options = match self.name == XFS_DAX.name {
+            true => "noatime,rtdev=/dev/pmem0",
+            false => "noatime",
+        };
+        guest.mount(&device, &self.path(), self.fstype, options)?;
         stage::container(guest, self.name, LIMIT, 100)
     }
 

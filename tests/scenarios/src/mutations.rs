@@ -52,6 +52,8 @@ const MUTATIONS_OF: &[Mutation] = &[
     mutation("miss-taken-for-hit", CONTENT),
     mutation("empty-unseen", CONTENT),
     mutation("host-trusted", CONTENT),
+    mutation("dax-unseen", &[coherence::COHERENCE]),
+    mutation("swapfile-unseen", &[coherence::COHERENCE]),
     mutation("cold-read-asks", &[stream::STREAM]),
     mutation("put-unconfirmed", &[apart::APART]),
     mutation("put-sleeps", &[stream::STREAM]),

@@ -100,6 +100,7 @@ fn on(
         device,
         models: MODELS,
         unmount: false,
+        grow_from: None,
     };
     let containers = ALL.iter().map(|tool| container(tool, filesystem));
     let disturber = disturbance.start(guest, containers)?;

@@ -23,7 +23,7 @@ pub(crate) const TORTURE: Scenario = Scenario {
     about: "many processes on the same files, every read compared, on ext4 and XFS",
     quick: false,
     run: |context| {
-        let checks = if context.quick() { 1_500 } else { 9_000 };
+        let checks = if context.quick() { 3_000 } else { 9_000 };
         let all: Vec<_> = SITES.iter().collect();
         run(context, &all, checks, [checks, checks / 4])
     },
@@ -78,6 +78,25 @@ fn run(
     books::balance(stage.host())?;
     let mut targets = Vec::new();
     for (site, sum) in sums {
+        let missing = sum.missing(site);
+        targets.push(Target::at_most(
+            format!(
+                "torture: operations that never succeeded on {} of {:?}, missing {missing:?}",
+                site.name(),
+                sum.done
+            ),
+            0.0,
+            missing.len() as f64,
+            "",
+        ));
+        if site.grows() {
+            targets.push(Target::at_least(
+                format!("torture: times that {} grew", site.name()),
+                1.0,
+                site.grown(&guest)? as f64,
+                "",
+            ));
+        }
         targets.push(Target::at_most(
             format!(
                 "torture: wrong reads of {} ({} MiB) on {}, between {} changes",

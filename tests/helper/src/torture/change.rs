@@ -23,7 +23,7 @@ use rustix::{
 
 use super::{
     LONGEST, Model,
-    model::Alone,
+    model::{Alone, two},
     reader::{self, PIPE, SECTOR, Way},
     worker::Worker,
 };
@@ -33,13 +33,20 @@ impl Worker<'_> {
     /// Changes a file somehow, and maybe another one.
     pub(super) fn change(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let path = self.path(file);
-        let kind = self.dice.below(100);
+        if self.dice.chance(45) {
+            return self.special(file, models);
+        }
+        let mut kind = self.dice.below(100);
         if kind >= 80 {
             return self.change_two(file, models);
         }
         let mut model = models[file].own()?;
         if model.content().is_none() {
             return self.create(&path, &mut model);
+        }
+        if model.is_sealed() {
+            // It can be deleted, renamed and forgotten; most are deleted, or all files end so.
+            kind = self.dice.within(60, 79).max(66);
         }
         let done = match kind {
             0..40 => self.write(&path, &mut model),
@@ -51,6 +58,11 @@ impl Worker<'_> {
             _ => File::open(&path).and_then(|file| file.sync_all()),
         };
         self.count(done, "change", &path)
+    }
+
+    /// A file that is not this one.
+    pub(super) fn another(&mut self, one: usize, count: usize) -> usize {
+        (one + 1 + self.dice.below(count as u64 - 1) as usize) % count
     }
 
     /// Counts a change; one that the filesystem does not offer changed nothing.
@@ -68,14 +80,19 @@ impl Worker<'_> {
     }
 
     /// Fills the model of a range with something new; returns it.
-    fn invent<'a>(&mut self, model: &'a mut Alone<'_>, offset: usize, len: usize) -> &'a [u8] {
+    pub(super) fn invent<'a>(
+        &mut self,
+        model: &'a mut Alone<'_>,
+        offset: usize,
+        len: usize,
+    ) -> &'a [u8] {
         let seed = self.dice.any();
         let room = model.room(offset, len);
         fill(seed, offset as u64, room);
         room
     }
 
-    fn create(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<()> {
+    pub(super) fn create(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<()> {
         model.resize(0);
         let len = self.dice.below(200 << 10) as usize;
         if self.dice.chance(30) {
@@ -234,15 +251,9 @@ impl Worker<'_> {
 
     /// Changes that need another file: copies, clones, names.
     fn change_two(&mut self, one: usize, models: &mut [Model]) -> Result<()> {
-        let count = models.len();
-        let other = (one + 1 + self.dice.below(count as u64 - 1) as usize) % count;
-        // In order, so that nobody waits for whom he keeps waiting.
-        let (low, high) = models.split_at_mut(one.max(other));
-        let (mut first, mut second) = (low[one.min(other)].own()?, high[0].own()?);
-        let (from, to) = match one < other {
-            true => (&mut first, &mut second),
-            false => (&mut second, &mut first),
-        };
+        let other = self.another(one, models.len());
+        let (mut from, mut to) = two(models, one, other)?;
+        let (from, to) = (&mut from, &mut to);
         if from.content().is_none() || to.content().is_none() {
             return Ok(());
         }
@@ -265,6 +276,7 @@ impl Worker<'_> {
                 done
             }
             // What ends inside a block can only be cloned to an end.
+            3.. if to.is_sealed() => Ok(()),
             3..5 if from.len() % self.arguments.block as usize == 0 || from.len() >= to.len() => {
                 clone(&paths.0, &paths.1).map(|()| {
                     let bytes = from.content().unwrap_or_default();
@@ -290,7 +302,7 @@ impl Worker<'_> {
     }
 }
 
-fn writer(path: &Path, flags: OFlags) -> io::Result<File> {
+pub(super) fn writer(path: &Path, flags: OFlags) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -335,7 +347,7 @@ fn relink(path: &Path) -> io::Result<()> {
     fs::rename(&link, path)
 }
 
-fn forget(path: &Path) -> io::Result<()> {
+pub(super) fn forget(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     file.sync_data()?;
     Ok(fadvise(&file, 0, None, Advice::DontNeed)?)

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use super::grow::Growth;
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::{FREEZING, churn::Dice};
 use rustix::{
@@ -22,16 +23,16 @@ use rustix::{
 pub(crate) struct DisturbArguments {
     /// Where the filesystem is mounted
     #[arg(long)]
-    mount: PathBuf,
+    pub(super) mount: PathBuf,
     /// Its device
     #[arg(long)]
-    device: PathBuf,
+    pub(super) device: PathBuf,
     /// Its type
     #[arg(long)]
-    fstype: String,
+    pub(super) fstype: String,
     /// Directory with the models of its files
     #[arg(long)]
-    models: PathBuf,
+    pub(super) models: PathBuf,
     /// Cgroups (paths below the mount) to reclaim from
     #[arg(long)]
     cgroup: Vec<String>,
@@ -41,6 +42,9 @@ pub(crate) struct DisturbArguments {
     /// What its choices follow from
     #[arg(long)]
     seed: u64,
+    /// Size it was made with, in MiB, if it grows while it is worked on
+    #[arg(long)]
+    grow_from: Option<u64>,
 }
 
 /// Disturbs until it is killed.
@@ -54,9 +58,13 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
     } = arguments;
     let gate = File::open(arguments.models.join("gate"))?;
     let freezing = File::create(FREEZING)?;
+    let mut growth = arguments.grow_from.map(Growth::new);
     loop {
         // A pace, so that there is something to disturb.
         thread::sleep(Duration::from_millis(dice.within(20, 400)));
+        if let Some(growth) = growth.as_mut().filter(|growth| growth.is_due(&mut dice)) {
+            growth.step(arguments)?;
+        }
         match dice.below(100) {
             0..88 => {
                 for cgroup in &arguments.cgroup {

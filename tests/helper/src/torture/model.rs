@@ -13,8 +13,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::LONGEST;
 
-/// Bytes before the content: the length, plus one; zero if the file is not there.
+/// Bytes before the content: the length, plus one; zero if the file is not there. Behind it,
+/// whether the file is sealed.
 const HEAD: usize = 4096;
+/// Place of the seal.
+const SEAL: usize = 8;
 
 /// The content of a file as bytes, shared by all processes that map it.
 #[derive(Debug)]
@@ -72,6 +75,21 @@ impl Model {
     }
 }
 
+/// Keeps others from two files. All take them in one order, so that nobody waits for whom he
+/// keeps waiting.
+pub(super) fn two(
+    models: &mut [Model],
+    one: usize,
+    other: usize,
+) -> Result<(Alone<'_>, Alone<'_>)> {
+    let (low, high) = models.split_at_mut(one.max(other));
+    let (first, second) = (low[one.min(other)].own()?, high[0].own()?);
+    Ok(match one < other {
+        true => (first, second),
+        false => (second, first),
+    })
+}
+
 impl Shared<'_> {
     /// The content; none when the file is not there.
     pub(super) fn content(&self) -> Option<&[u8]> {
@@ -109,7 +127,17 @@ impl Alone<'_> {
     /// The file is not there any more.
     pub(super) fn remove(&mut self) {
         self.resize(0);
-        self.0.map[..8].fill(0);
+        self.0.map[..=SEAL].fill(0);
+    }
+
+    /// Nobody can change the file any more.
+    pub(super) fn seal(&mut self) {
+        self.0.map[SEAL] = 1;
+    }
+
+    /// Whether nobody can change it.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.0.map[SEAL] != 0
     }
 
     /// A range of the file, which grows to have it.
@@ -135,6 +163,16 @@ impl Alone<'_> {
         let content = &mut self.0.map[HEAD..][..old + len];
         content.copy_within(offset..old, offset + len);
         content[offset..offset + len].fill(0);
+    }
+
+    /// Swaps what is behind `offset` with what another one has there.
+    pub(super) fn swap_tails(&mut self, other: &mut Alone<'_>, offset: usize) {
+        let tail = |model: &Alone<'_>, start| model.content().unwrap_or_default()[start..].to_vec();
+        let (mine, theirs) = (tail(self, offset), tail(other, offset));
+        self.resize(offset);
+        self.room(offset, theirs.len()).copy_from_slice(&theirs);
+        other.resize(offset);
+        other.room(offset, mine.len()).copy_from_slice(&mine);
     }
 
     /// Swaps what two models say.

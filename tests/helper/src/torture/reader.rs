@@ -14,10 +14,11 @@ use ddhelper::churn::Dice;
 use memmap2::MmapOptions;
 use rustix::{
     fs::OFlags,
-    io::preadv,
+    io::{preadv, preadv2},
     pipe::{SpliceFlags, pipe, splice},
 };
 
+use super::special::UNCACHED;
 use crate::files::Aligned;
 
 /// Most that fits into a pipe, wherever in a page it begins.
@@ -38,6 +39,8 @@ pub(super) enum Way {
     Direct,
     /// Through a pipe.
     Splice,
+    /// pread whose pages leave the cache at once.
+    Uncached,
 }
 
 impl Way {
@@ -46,7 +49,8 @@ impl Way {
             0..10 => Self::Call,
             10..13 => Self::Vector,
             13..17 => Self::Mapping,
-            17..18 => Self::Direct,
+            17 => Self::Direct,
+            18 => Self::Uncached,
             _ => Self::Splice,
         }
     }
@@ -97,6 +101,11 @@ pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<V
             // SAFETY: whoever cuts the file short waits for its model's lock.
             let map = unsafe { MmapOptions::new().offset(at).len(len).map(file)? };
             content.copy_from_slice(&map);
+        }
+        Way::Uncached => {
+            let got = preadv2(file, &mut [IoSliceMut::new(&mut content)], at, UNCACHED)
+                .map_err(io::Error::from)?;
+            ensure!(got == len, "preadv2 gave {got} of {len} bytes at {at}");
         }
         Way::Direct => {
             let mut room = Aligned::new();

@@ -12,7 +12,8 @@ use rustix::{
 };
 
 use super::{
-    Model, Tally, TortureArguments,
+    BOOT, Model, Tally, TortureArguments,
+    deck::Deck,
     reader::{self, Way},
 };
 use crate::unrest::populate;
@@ -28,18 +29,26 @@ pub(super) struct Worker<'a> {
     pub(super) arguments: &'a TortureArguments,
     pub(super) dice: Dice,
     pub(super) tally: Tally,
+    pub(super) deck: Deck,
+    /// Content of the boot loader's inode, to be locked after all others.
+    pub(super) boot: Model,
+    /// Locked alone where the kernel leaves pages old that are read just then.
+    pub(super) quiet: File,
     /// Files opened a while ago.
     held: HashMap<usize, File>,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(arguments: &'a TortureArguments) -> Self {
-        Self {
+    pub(super) fn new(arguments: &'a TortureArguments) -> Result<Self> {
+        Ok(Self {
             arguments,
             dice: Dice::new(arguments.seed),
             tally: Tally::default(),
+            deck: Deck::default(),
+            boot: Model::open(&arguments.models.join(BOOT))?,
+            quiet: File::open(arguments.models.join("quiet"))?,
             held: HashMap::new(),
-        }
+        })
     }
 
     /// Works until it has seen enough.
@@ -90,11 +99,16 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a file here and there, without a look at it and without a lock.
+    /// Reads a file here and there, without a look at it and without its lock.
     fn noise(&self, file: usize) {
+        if flock(&self.quiet, FlockOperation::NonBlockingLockShared).is_err() {
+            return;
+        }
         if let Ok(file) = File::open(self.path(file)) {
             populate(&file);
         }
+        // It was locked: this cannot fail.
+        let _ = flock(&self.quiet, FlockOperation::Unlock);
     }
 
     /// Compares some ranges of a file.
@@ -118,7 +132,7 @@ impl<'a> Worker<'a> {
                 let (offset, len) = self.range(content.len());
                 let (offset, len) = way.fit(offset, len, content.len());
                 let got = match reader::read(&open, way, offset, len) {
-                    Err(error) if way == Way::Direct && is_refused(&error) => {
+                    Err(error) if is_refused(way, &error) => {
                         self.tally.refused += 1;
                         continue;
                     }
@@ -198,8 +212,12 @@ impl<'a> Worker<'a> {
 }
 
 /// Whether a direct read met blocks that are reserved and not allocated yet: kernels fail it
-/// ("Direct I/O collision with buffered writes").
-fn is_refused(error: &anyhow::Error) -> bool {
+/// ("Direct I/O collision with buffered writes"). Or the filesystem caches all it reads.
+fn is_refused(way: Way, error: &anyhow::Error) -> bool {
     let error = error.downcast_ref().and_then(Errno::from_io_error);
-    error == Some(Errno::IO)
+    match way {
+        Way::Direct => error == Some(Errno::IO),
+        Way::Uncached => error == Some(Errno::OPNOTSUPP),
+        _ => false,
+    }
 }

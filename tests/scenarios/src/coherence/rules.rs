@@ -5,7 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
 
-use super::{EXT4_PLAIN, XFS_16K};
+use super::{EXT4_PLAIN, XFS_16K, XFS_DAX};
 use crate::{
     ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
@@ -21,7 +21,7 @@ struct Rule {
     sites: &'static [Filesystem],
 }
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 12] = [
     Rule {
         name: "block",
         after: "single blocks of pages were written",
@@ -31,6 +31,11 @@ const RULES: [Rule; 10] = [
         name: "cut",
         after: "folios that were written in part were cut",
         sites: &[EXT4_1K],
+    },
+    Rule {
+        name: "dax",
+        after: "a file was DAX for some time",
+        sites: &[XFS_DAX],
     },
     Rule {
         name: "direct",
@@ -60,6 +65,11 @@ const RULES: [Rule; 10] = [
     Rule {
         name: "reuse",
         after: "a file got the inode of another one",
+        sites: &[EXT4, XFS],
+    },
+    Rule {
+        name: "swap",
+        after: "a file was swapped to",
         sites: &[EXT4, XFS],
     },
     Rule {

@@ -18,6 +18,8 @@ pub(crate) struct Disturbance<'a> {
     pub(crate) models: &'a str,
     /// Whether it is unmounted now and then, for which processes must make way.
     pub(crate) unmount: bool,
+    /// Size it was made with, in MiB, if it is smaller than its device and to grow.
+    pub(crate) grow_from: Option<u64>,
 }
 
 impl Disturbance<'_> {
@@ -33,6 +35,9 @@ impl Disturbance<'_> {
         );
         if self.unmount {
             line += " --unmount";
+        }
+        if let Some(mib) = self.grow_from {
+            line += &format!(" --grow-from {mib}");
         }
         for container in containers {
             line += " --cgroup ";

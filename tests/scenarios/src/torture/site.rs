@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use ddhelper::kind::Kind;
 use ddlab::{Command, Guest, Machine, Running};
 
 use super::{disturbance::Disturbance, storm::CONTAINERS};
@@ -20,12 +21,47 @@ const LOOP_MIB: u64 = 384;
 /// Longest a process may work: half a million reads on an emulated machine.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// Size of a filesystem that is made smaller than its disk, to grow, in MiB.
+const SMALL_MIB: u64 = 320;
+
 /// A filesystem, whose name is that of its models too, and what is above it.
 #[derive(Debug)]
 pub(crate) struct Site {
     filesystem: Filesystem,
     above: Above,
+    /// Operations that it must offer; others may be missing.
+    offers: &'static [Kind],
 }
+
+/// What files take on all of them.
+const ALL: [Kind; 4] = [Kind::Ring, Kind::RingDirect, Kind::Aio, Kind::AioDirect];
+const ON_EXT4: &[Kind] = &[
+    Kind::Uncached,
+    Kind::Loop,
+    Kind::Journal,
+    Kind::Verity,
+    Kind::Boot,
+    Kind::MoveExtents,
+];
+/// Without checksums of metadata, files can be given generations.
+const ON_OLD_EXT4: &[Kind] = &[
+    Kind::Uncached,
+    Kind::Loop,
+    Kind::Journal,
+    Kind::Generation,
+    Kind::Verity,
+    Kind::Boot,
+    Kind::MoveExtents,
+];
+const ON_XFS: &[Kind] = &[
+    Kind::Uncached,
+    Kind::Atomic,
+    Kind::Loop,
+    Kind::Exchange,
+    Kind::SwapExtents,
+    Kind::Dedupe,
+    Kind::CloneRange,
+];
 
 /// What lies between the files and the filesystem on the disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,16 +74,63 @@ enum Above {
 }
 
 pub(crate) const SITES: [Site; 6] = [
-    Site::new(EXT4, Above::Nothing),
-    Site::new(EXT4_1K, Above::Nothing),
-    Site::new(XFS, Above::Nothing),
-    Site::new(XFS_1K, Above::Nothing),
+    Site::new(
+        Filesystem {
+            make: &["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "verity"],
+            ..EXT4
+        },
+        Above::Nothing,
+        ON_EXT4,
+    ),
+    Site::new(
+        Filesystem {
+            make: &[
+                "mke2fs",
+                "-q",
+                "-t",
+                "ext4",
+                "-b",
+                "1024",
+                "-O",
+                "verity,^metadata_csum",
+            ],
+            ..EXT4_1K
+        },
+        Above::Nothing,
+        ON_OLD_EXT4,
+    ),
+    Site::new(
+        Filesystem {
+            make: &["mkfs.xfs", "-q", "-i", "exchange=1", "-d", "size=320m"],
+            ..XFS
+        },
+        Above::Nothing,
+        ON_XFS,
+    ),
+    Site::new(
+        Filesystem {
+            make: &[
+                "mkfs.xfs",
+                "-q",
+                "-b",
+                "size=1k",
+                "-i",
+                "exchange=1",
+                "-d",
+                "size=320m",
+            ],
+            ..XFS_1K
+        },
+        Above::Nothing,
+        ON_XFS,
+    ),
     Site::new(
         Filesystem {
             name: "overlay",
             ..XFS
         },
         Above::Overlay,
+        &[],
     ),
     Site::new(
         Filesystem {
@@ -56,6 +139,7 @@ pub(crate) const SITES: [Site; 6] = [
             ..EXT4
         },
         Above::Loop,
+        &[],
     ),
 ];
 
@@ -66,8 +150,28 @@ pub(super) const EXT4_ALONE: [&Site; 2] = [&SITES[0], &SITES[1]];
 pub(super) const XFS_ALONE: [&Site; 2] = [&SITES[2], &SITES[3]];
 
 impl Site {
-    const fn new(filesystem: Filesystem, above: Above) -> Self {
-        Self { filesystem, above }
+    const fn new(filesystem: Filesystem, above: Above, offers: &'static [Kind]) -> Self {
+        Self {
+            filesystem,
+            above,
+            offers,
+        }
+    }
+
+    /// Operations without which the torture would not have shown what it should.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = Kind> {
+        ALL.iter().chain(self.offers).copied()
+    }
+
+    /// Whether it gets larger while it is worked on.
+    pub(crate) fn grows(&self) -> bool {
+        self.above == Above::Nothing
+    }
+
+    /// How often it got larger.
+    pub(crate) fn grown(&self, guest: &Machine) -> Result<u64> {
+        let said = guest.read_text(&format!("{}/grown", self.models()))?;
+        Ok(said.trim().parse()?)
     }
 
     /// That of its disk, mount point and models.
@@ -98,8 +202,16 @@ impl Site {
         let device = format!("/dev/dd/{}", self.name());
         let files = FILES.to_string();
         guest.exec_ok(["ddhelper", "torture-models", &self.models(), &files])?;
+        guest.exec_ok(["modprobe", "loop"])?;
         let (path, below) = (filesystem.path(), self.below());
-        filesystem.format(guest, &device)?;
+        if self.grows() && filesystem.fstype == "ext4" {
+            // Its size comes behind the device.
+            let size = format!("{SMALL_MIB}M");
+            let words = filesystem.make.iter().copied();
+            guest.exec_ok(words.chain([device.as_str(), &size]))?;
+        } else {
+            filesystem.format(guest, &device)?;
+        }
         let place = match self.above {
             Above::Nothing => &path,
             Above::Overlay | Above::Loop => &below,
@@ -118,7 +230,6 @@ impl Site {
             }
             Above::Loop => {
                 let image = format!("{below}/image");
-                guest.exec_ok(["modprobe", "loop"])?;
                 guest.exec_ok(["truncate", "-s", &format!("{LOOP_MIB}M"), &image])?;
                 let shown = guest.exec_ok(["losetup", "--find", "--show", &image])?;
                 let shown = shown.trim().to_owned();
@@ -143,6 +254,7 @@ impl Site {
             device,
             models: &self.models(),
             unmount,
+            grow_from: self.grows().then_some(SMALL_MIB),
         };
         disturbance.start(guest, CONTAINERS)
     }

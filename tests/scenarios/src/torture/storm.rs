@@ -2,7 +2,10 @@
 
 //! All processes of a torture.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, ensure};
+use ddhelper::kind::Kind;
 use ddlab::{Guest, Machine, Running, Target, wait};
 use serde::Deserialize;
 
@@ -21,7 +24,19 @@ pub(crate) struct Tally {
     pub(crate) checks: u64,
     pub(crate) bytes: u64,
     pub(crate) changes: u64,
+    /// How often each operation succeeded that only some filesystems offer.
+    pub(crate) done: BTreeMap<Kind, u64>,
     pub(crate) wrong: Vec<String>,
+}
+
+impl Tally {
+    /// What must have succeeded on a filesystem and did not.
+    pub(crate) fn missing(&self, site: &Site) -> Vec<Kind> {
+        let offered = site.offers();
+        offered
+            .filter(|kind| !self.done.contains_key(kind))
+            .collect()
+    }
 }
 
 /// The processes that read and change files, and those that disturb them.
@@ -108,6 +123,9 @@ impl Storm {
             sum.checks += tally.checks;
             sum.bytes += tally.bytes;
             sum.changes += tally.changes;
+            for (kind, times) in tally.done {
+                *sum.done.entry(kind).or_default() += times;
+            }
             sum.wrong.extend(tally.wrong);
         }
         self.disturbers.into_iter().try_for_each(disturbance::end)?;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations that a torture counts one by one, because some filesystems offer them and others
+//! do not: a scenario names those that must have succeeded.
+
+use serde::{Deserialize, Serialize};
+
+/// An operation that changes content, extents, generation or flags of a file.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Buffered writes by io_uring.
+    Ring,
+    /// Direct writes by io_uring, several at a time.
+    RingDirect,
+    /// Buffered writes by io_submit.
+    Aio,
+    /// Direct writes by io_submit, several at a time.
+    AioDirect,
+    /// A write, and a read, with `RWF_DONTCACHE`.
+    Uncached,
+    /// A write with `RWF_ATOMIC`.
+    Atomic,
+    /// Writes to a loop device that does direct I/O to the file.
+    Loop,
+    /// Data of the file begins or ends to be journalled.
+    Journal,
+    /// The file gets a generation that a user chose.
+    Generation,
+    /// The file becomes a verity file, which nobody can change any more.
+    Verity,
+    /// The file and the boot loader's inode swap their content.
+    Boot,
+    /// Two files exchange ranges.
+    Exchange,
+    /// Two files of one length swap their extents.
+    SwapExtents,
+    /// Two files swap extents by the ioctl of defragmentation.
+    MoveExtents,
+    /// Two files share a range because its bytes are the same.
+    Dedupe,
+    /// A file gets the blocks of a range of another one.
+    CloneRange,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Ring,
+        Self::RingDirect,
+        Self::Aio,
+        Self::AioDirect,
+        Self::Uncached,
+        Self::Atomic,
+        Self::Loop,
+        Self::Journal,
+        Self::Generation,
+        Self::Verity,
+        Self::Boot,
+        Self::Exchange,
+        Self::SwapExtents,
+        Self::MoveExtents,
+        Self::Dedupe,
+        Self::CloneRange,
+    ];
+
+    /// Whether it needs a second file.
+    #[must_use]
+    pub const fn takes_two(self) -> bool {
+        matches!(
+            self,
+            Self::Exchange
+                | Self::SwapExtents
+                | Self::MoveExtents
+                | Self::Dedupe
+                | Self::CloneRange
+        )
+    }
+}

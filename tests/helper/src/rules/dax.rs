@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file that was written past the page cache because its device is memory is not read from the
+//! host as it was before.
+
+use std::{fs, os::unix::fs::FileExt as _, path::Path, process::Command};
+
+use anyhow::{Result, ensure};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+use super::{content, create, give_away, wrong};
+
+const LEN: usize = 1 << 20;
+
+/// Tries it on a file of XFS's realtime device, which offers DAX.
+pub(super) fn dax(dir: &Path) -> Result<u64> {
+    let path = dir.join("dax");
+    let file = create(dir, "dax")?;
+    mark(&path, "+r")?;
+    file.write_all_at(&content(1, LEN), 0)?;
+    file.sync_all()?;
+    ensure!(!is_dax(&path)?, "the file is DAX before it is told to be");
+    give_away(&file)?;
+    drop(file);
+
+    mark(&path, "+x")?;
+    reload(&path, true)?;
+    let file = fs::OpenOptions::new().read(true).write(true).open(&path)?;
+    file.write_all_at(&content(2, LEN), 0)?;
+    file.sync_all()?;
+    drop(file);
+
+    mark(&path, "-x")?;
+    reload(&path, false)?;
+    wrong(&fs::File::open(&path)?, &content(2, LEN))
+}
+
+/// Has the file get attributes, or lose them.
+fn mark(path: &Path, how: &str) -> Result<()> {
+    let command = format!("chattr {how}");
+    let done = Command::new("xfs_io")
+        .arg("-c")
+        .arg(command)
+        .arg(path)
+        .output()?;
+    ensure!(
+        done.status.success() && done.stderr.is_empty(),
+        "xfs_io: {done:?}"
+    );
+    Ok(())
+}
+
+/// Has the inode leave memory: it is DAX or not from its loading on.
+fn reload(path: &Path, wanted: bool) -> Result<()> {
+    for _ in 0..100 {
+        fs::write("/proc/sys/vm/drop_caches", "2")?;
+        if is_dax(path)? == wanted {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("{} does not change (DAX: {wanted})", path.display());
+}
+
+fn is_dax(path: &Path) -> Result<bool> {
+    let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS)?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::DAX))
+}

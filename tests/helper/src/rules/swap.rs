@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file that was swapped to holds what was swapped, not what it held before.
+
+use std::{
+    ffi::CString,
+    fs::OpenOptions,
+    io,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{FileExt as _, OpenOptionsExt as _},
+    },
+    path::Path,
+    process::Command,
+};
+
+use anyhow::{Result, ensure};
+use memmap2::MmapMut;
+use rustix::fs::OFlags;
+
+use super::{content, create, give_away, wrong};
+use crate::files::Aligned;
+
+const LEN: usize = 1 << 20;
+/// Memory that is swapped out.
+const AWAY: usize = 512 << 10;
+
+pub(super) fn swap(dir: &Path) -> Result<u64> {
+    let path = dir.join("swap");
+    let file = create(dir, "swap")?;
+    file.write_all_at(&content(1, LEN), 0)?;
+    file.sync_all()?;
+    let made = Command::new("mkswap").arg(&path).output()?;
+    ensure!(made.status.success(), "mkswap: {made:?}");
+    give_away(&file)?;
+    let before = direct(&path)?;
+
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name ends in a zero byte.
+    succeeded(unsafe { libc::swapon(name.as_ptr(), 0) })?;
+    let swapped = push_out();
+    // SAFETY: as above.
+    succeeded(unsafe { libc::swapoff(name.as_ptr()) })?;
+    swapped?;
+
+    let now = direct(&path)?;
+    ensure!(now != before, "nothing was swapped out");
+    wrong(&file, &now)
+}
+
+/// Has some memory swapped out.
+fn push_out() -> io::Result<()> {
+    let mut memory = MmapMut::map_anon(AWAY)?;
+    memory.copy_from_slice(&content(2, AWAY));
+    // SAFETY: the memory is a mapping of its own.
+    succeeded(unsafe { libc::madvise(memory.as_mut_ptr().cast(), AWAY, libc::MADV_PAGEOUT) })
+}
+
+/// What the disk has of a file.
+fn direct(path: &Path) -> Result<Vec<u8>> {
+    let file = OpenOptions::new()
+        .read(true)
+        // These bits are no sign.
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(path)?;
+    let mut room = Aligned::new();
+    let mut bytes = Vec::new();
+    while bytes.len() < LEN {
+        let got = file.read_at(room.buffer(), bytes.len() as u64)?;
+        ensure!(got > 0, "the file ends at {} already", bytes.len());
+        bytes.extend_from_slice(&room.buffer()[..got]);
+    }
+    Ok(bytes)
+}
+
+fn succeeded(result: i32) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Extents that go from one file to another, or are shared by both.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt as _,
+    path::Path,
+};
+
+use anyhow::Result;
+use ddhelper::kind::Kind;
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
+
+use super::{
+    Model,
+    change::{forget, writer},
+    ioctl::{self, TO_END},
+    model::{Alone, two},
+    special::{Done, without_journal},
+    worker::Worker,
+};
+
+/// Two files: their paths, opened for writing, and their models.
+struct Pair<'a, 'm> {
+    paths: [&'a Path; 2],
+    files: [File; 2],
+    one: &'a mut Alone<'m>,
+    other: &'a mut Alone<'m>,
+}
+
+impl Worker<'_> {
+    /// Does an operation that needs two files.
+    pub(super) fn between(&mut self, kind: Kind, one: usize, models: &mut [Model]) -> Result<Done> {
+        let other = self.another(one, models.len());
+        let paths = (self.path(one), self.path(other));
+        let (mut first, mut second) = two(models, one, other)?;
+        if !self.stock(&paths.0, &mut first)? || !self.stock(&paths.1, &mut second)? {
+            return Ok(Ok(false));
+        }
+        let open = |path: &Path| writer(path, OFlags::empty());
+        let mut pair = Pair {
+            files: [open(&paths.0)?, open(&paths.1)?],
+            paths: [&paths.0, &paths.1],
+            one: &mut first,
+            other: &mut second,
+        };
+        // Pages of both are with the host, as far as it takes them.
+        if self.dice.chance(60) {
+            pair.paths.into_iter().try_for_each(give_away)?;
+        }
+        Ok(match kind {
+            Kind::Exchange => self.exchange(&mut pair),
+            Kind::SwapExtents => pair.swap_extents(),
+            Kind::MoveExtents => self.move_extents(&mut pair),
+            Kind::Dedupe => self.dedupe(&mut pair),
+            Kind::CloneRange => self.clone_range(&mut pair),
+            _ => Ok(false),
+        })
+    }
+
+    /// Whole blocks inside both files: where in each, and how many bytes.
+    fn blocks(&mut self, pair: &Pair<'_, '_>) -> (usize, usize, usize) {
+        let block = self.arguments.block as usize;
+        let mut start = |model: &Alone<'_>| {
+            let blocks = model.len() / block;
+            self.dice.below(blocks as u64) as usize * block
+        };
+        let (offset, to) = (start(pair.one), start(pair.other));
+        let most = (pair.one.len() - offset).min(pair.other.len() - to) / block;
+        let blocks = self.dice.within(1, most.min(48) as u64) as usize;
+        (offset, to, blocks * block)
+    }
+
+    fn exchange(&mut self, pair: &mut Pair<'_, '_>) -> Done {
+        let (offset, to, len) = self.blocks(pair);
+        let [one, other] = &pair.files;
+        if self.dice.chance(40) {
+            // The files get each other's length, so that both ranges must begin at one place.
+            let at = offset.min(to);
+            ioctl::exchange((one, at as u64), (other, at as u64), 0, TO_END)?;
+            pair.one.swap_tails(pair.other, at);
+        } else {
+            let at = (one, offset as u64);
+            ioctl::exchange(at, (other, to as u64), len as u64, 0)?;
+            swap(pair, offset, to, len);
+        }
+        Ok(true)
+    }
+
+    fn move_extents(&mut self, pair: &mut Pair<'_, '_>) -> Done {
+        let block = self.arguments.block;
+        let (offset, to, len) = self.blocks(pair);
+        // Where a page begins, in both files the same.
+        let to = to - to % 4096 + offset % 4096;
+        let len = len.min((pair.other.len().saturating_sub(to)) / block as usize * block as usize);
+        if len == 0 {
+            return Ok(false);
+        }
+        pair.paths.into_iter().try_for_each(without_journal)?;
+        // Holes are left alone: there are none.
+        for (model, file, at) in [
+            (&mut *pair.one, &pair.files[0], offset),
+            (&mut *pair.other, &pair.files[1], to),
+        ] {
+            file.write_all_at(self.invent(model, at, len), at as u64)?;
+        }
+        // Pages of the donor that are in the page cache would be old afterwards, with us or without.
+        flock(&self.quiet, FlockOperation::LockExclusive)?;
+        pair.paths.into_iter().try_for_each(give_away)?;
+        let [one, other] = &pair.files;
+        let range = (offset as u64 / block, to as u64 / block, len as u64 / block);
+        let (moved, done) = ioctl::move_extents(one, other, range);
+        flock(&self.quiet, FlockOperation::Unlock)?;
+        // The file keeps its bytes, in the donor's blocks. The donor gets those they were in, not
+        // written yet. What was moved is moved even if the rest was not.
+        let moved = (moved * block) as usize;
+        pair.other.room(to, moved).fill(0);
+        match done {
+            Err(error) if is_busy(&error) => Ok(moved > 0),
+            done => done.map(|()| moved > 0),
+        }
+    }
+
+    fn dedupe(&mut self, pair: &mut Pair<'_, '_>) -> Done {
+        let (offset, to, len) = self.blocks(pair);
+        let [one, other] = &pair.files;
+        let alike = self.dice.chance(80);
+        if alike {
+            let bytes = &pair.one.content().unwrap_or_default()[offset..offset + len];
+            other.write_all_at(bytes, to as u64)?;
+            pair.other.room(to, len).copy_from_slice(bytes);
+        }
+        let shared = ioctl::dedupe((one, offset as u64), (other, to as u64), len as u64)?;
+        // Content stays what it was either way.
+        Ok(alike && shared == len as u64)
+    }
+
+    fn clone_range(&mut self, pair: &mut Pair<'_, '_>) -> Done {
+        let (offset, to, len) = self.blocks(pair);
+        let [one, other] = &pair.files;
+        ioctl::clone_range(one, offset as u64, len as u64, (other, to as u64))?;
+        let bytes = &pair.one.content().unwrap_or_default()[offset..offset + len];
+        pair.other.room(to, len).copy_from_slice(bytes);
+        Ok(true)
+    }
+}
+
+impl Pair<'_, '_> {
+    fn swap_extents(&mut self) -> Done {
+        let len = self.one.len().min(self.other.len());
+        for (model, file) in [
+            (&mut *self.one, &self.files[0]),
+            (&mut *self.other, &self.files[1]),
+        ] {
+            model.resize(len);
+            // Written as a whole: this old ioctl shuts filesystems down over blocks that are
+            // shared.
+            file.set_len(0)?;
+            file.write_all_at(model.content().unwrap_or_default(), 0)?;
+            file.sync_all()?;
+        }
+        self.paths.into_iter().try_for_each(give_away)?;
+        let [one, other] = &self.files;
+        // The target must not have fewer extents.
+        let done = match ioctl::swap_extents(one, other) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+                ioctl::swap_extents(other, one)
+            }
+            done => done,
+        };
+        match done {
+            // One was changed by the clock since it was looked at.
+            Err(error) if is_busy(&error) => Ok(false),
+            done => {
+                done?;
+                self.one.swap(self.other);
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Reads a file and drops what was read, for the host to take.
+fn give_away(path: &Path) -> io::Result<()> {
+    forget(path)?;
+    fs::read(path)?;
+    forget(path)
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY)
+}
+
+/// Swaps a range of two models.
+fn swap(pair: &mut Pair<'_, '_>, offset: usize, to: usize, len: usize) {
+    let bytes = pair.one.room(offset, len).to_vec();
+    let there = pair.other.room(to, len);
+    pair.one.room(offset, len).copy_from_slice(there);
+    there.copy_from_slice(&bytes);
+}

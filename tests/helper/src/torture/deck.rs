@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which operation comes next.
+
+use std::collections::VecDeque;
+
+use ddhelper::{churn::Dice, kind::Kind};
+
+/// The operations in an order of chance. Each comes once before any comes again, so that a short
+/// torture has all of them.
+#[derive(Debug, Default)]
+pub(super) struct Deck(VecDeque<Kind>);
+
+impl Deck {
+    /// The next operation.
+    pub(super) fn draw(&mut self, dice: &mut Dice) -> Kind {
+        if self.0.is_empty() {
+            let mut all = Kind::ALL.to_vec();
+            while !all.is_empty() {
+                // Below the number of those left.
+                let next = dice.below(all.len() as u64) as usize;
+                self.0.push_back(all.swap_remove(next));
+            }
+        }
+        self.0.pop_front().unwrap_or(Kind::Ring)
+    }
+
+    /// The files did not allow the operation just now: it comes again soon.
+    pub(super) fn put_back(&mut self, kind: Kind) {
+        self.0.push_back(kind);
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A filesystem that gets larger while it is worked on.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use ddhelper::churn::Dice;
+
+use super::DisturbArguments;
+
+/// How much larger each time, in MiB.
+const STEP: u64 = 4;
+/// Times.
+const STEPS: u64 = 40;
+
+/// The growth of a filesystem.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// What it was made with, in MiB.
+    from: u64,
+    /// How often it grew.
+    steps: u64,
+}
+
+impl Growth {
+    pub(super) fn new(from: u64) -> Self {
+        Self { from, steps: 0 }
+    }
+
+    /// The first time comes soon, the others now and then.
+    pub(super) fn is_due(&self, dice: &mut Dice) -> bool {
+        self.steps < STEPS && dice.chance(if self.steps == 0 { 30 } else { 3 })
+    }
+
+    /// Makes the filesystem larger, and leaves word of how often that succeeded.
+    pub(super) fn step(&mut self, arguments: &DisturbArguments) -> Result<()> {
+        let mib = self.from + (self.steps + 1) * STEP;
+        let mut command = if arguments.fstype == "xfs" {
+            let block = rustix::fs::statvfs(&arguments.mount)?.f_bsize;
+            let mut command = Command::new("xfs_growfs");
+            let blocks = ((mib << 20) / block).to_string();
+            command.arg("-D").arg(blocks).arg(&arguments.mount);
+            command
+        } else {
+            let mut command = Command::new("resize2fs");
+            command.arg(&arguments.device).arg(format!("{mib}M"));
+            command
+        };
+        let done = command.output().context("cannot run what grows it")?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "cannot grow to {mib} MiB: {said}");
+        self.steps += 1;
+        fs::write(arguments.models.join("grown"), self.steps.to_string())?;
+        Ok(())
+    }
+}

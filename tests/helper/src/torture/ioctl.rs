@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls of ext4 and XFS that exchange, share or mark extents.
+
+use std::{
+    fs::{File, Metadata},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd as _},
+        unix::fs::MetadataExt as _,
+    },
+};
+
+use rustix::ioctl::{NoArg, Opcode, Setter, Updater, ioctl, opcode};
+
+/// `struct move_extent` of ext4.
+#[repr(C)]
+#[derive(Default)]
+struct MoveExtent {
+    reserved: u32,
+    donor: u32,
+    start: u64,
+    donor_start: u64,
+    len: u64,
+    moved: u64,
+}
+
+/// `struct xfs_exchange_range`.
+#[repr(C)]
+struct ExchangeRange {
+    file: i32,
+    pad: u32,
+    offset: u64,
+    other_offset: u64,
+    len: u64,
+    flags: u64,
+}
+
+/// `struct xfs_bstime`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct XfsTime {
+    seconds: i64,
+    nanoseconds: i32,
+}
+
+/// `struct xfs_bstat`, of which the kernel compares the two times that have names here.
+#[repr(C)]
+#[derive(Default)]
+struct XfsStat {
+    before: [u64; 5],
+    accessed: XfsTime,
+    modified: XfsTime,
+    changed: XfsTime,
+    behind: [u64; 6],
+}
+
+/// `struct xfs_swapext`.
+#[repr(C)]
+struct SwapExtents {
+    version: i64,
+    target: i64,
+    other: i64,
+    offset: i64,
+    len: i64,
+    pad: [u8; 16],
+    stat: XfsStat,
+}
+
+/// `struct file_clone_range`.
+#[repr(C)]
+struct CloneRange {
+    source: i64,
+    offset: u64,
+    len: u64,
+    to: u64,
+}
+
+/// `struct file_dedupe_range` with one `file_dedupe_range_info`.
+#[repr(C)]
+struct Dedupe {
+    offset: u64,
+    len: u64,
+    count: u16,
+    reserved: [u16; 3],
+    file: i64,
+    to: u64,
+    shared: u64,
+    status: i32,
+    reserved_too: u32,
+}
+
+/// `struct fsverity_enable_arg`.
+#[repr(C)]
+#[derive(Default)]
+struct EnableVerity {
+    version: u32,
+    algorithm: u32,
+    block: u32,
+    salt_len: u32,
+    salt: u64,
+    signature_len: u32,
+    reserved: u32,
+    signature: u64,
+    reserved_too: [u64; 11],
+}
+
+const MOVE_EXT: Opcode = opcode::read_write::<MoveExtent>(b'f', 15);
+const SET_GENERATION: Opcode = opcode::write::<i64>(b'f', 4);
+const SWAP_BOOT: Opcode = opcode::none(b'f', 17);
+const ENABLE_VERITY: Opcode = opcode::write::<EnableVerity>(b'f', 133);
+const EXCHANGE_RANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
+const SWAP_EXTENTS: Opcode = opcode::read_write::<SwapExtents>(b'X', 109);
+const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
+/// The number counts the structure without what is behind its head.
+const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
+
+/// Exchange to the end of both files, which get each other's length.
+pub(super) const TO_END: u64 = 1;
+/// Files have the same bytes there.
+const SAME: i32 = 0;
+
+/// Swaps the extents of a range (in blocks) with the donor's; how many blocks it swapped, with
+/// the error that kept it from the rest.
+pub(super) fn move_extents(
+    file: &File,
+    donor: &File,
+    (start, donor_start, len): (u64, u64, u64),
+) -> (u64, io::Result<()>) {
+    let mut range = MoveExtent {
+        // Descriptors are no negative numbers.
+        donor: donor.as_raw_fd() as u32,
+        start,
+        donor_start,
+        len,
+        ..MoveExtent::default()
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads and writes.
+    let done = unsafe { ioctl(file, Updater::<MOVE_EXT, _>::new(&mut range)) };
+    // Written on failure, too.
+    (range.moved, done.map_err(Into::into))
+}
+
+/// Has the file have another generation.
+pub(super) fn set_generation(file: &File, generation: u32) -> io::Result<()> {
+    let argument = i64::from(generation);
+    // SAFETY: the kernel reads four bytes of the eight that the number says.
+    Ok(unsafe { ioctl(file, Setter::<SET_GENERATION, _>::new(argument)) }?)
+}
+
+/// Swaps content with the inode of the boot loader.
+pub(super) fn swap_boot(file: &File) -> io::Result<()> {
+    // SAFETY: it has no argument.
+    Ok(unsafe { ioctl(file, NoArg::<SWAP_BOOT>::new()) }?)
+}
+
+/// Makes a file, open for reading only, a verity file.
+pub(super) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
+    let argument = EnableVerity {
+        version: 1,
+        // SHA-256.
+        algorithm: 1,
+        block,
+        ..EnableVerity::default()
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(file, Setter::<ENABLE_VERITY, _>::new(argument)) }?)
+}
+
+/// Exchanges ranges of two files: the other one's at `to`, and the file's at `offset`.
+pub(super) fn exchange(
+    (file, offset): (&File, u64),
+    (other, to): (&File, u64),
+    len: u64,
+    flags: u64,
+) -> io::Result<()> {
+    let argument = ExchangeRange {
+        file: file.as_raw_fd(),
+        pad: 0,
+        offset,
+        other_offset: to,
+        len,
+        flags,
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(other, Setter::<EXCHANGE_RANGE, _>::new(argument)) }?)
+}
+
+/// Swaps all extents of two files of one length.
+pub(super) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
+    let now: Metadata = target.metadata()?;
+    let time = |seconds, nanoseconds: i64| XfsTime {
+        seconds,
+        // Below a thousand million.
+        nanoseconds: nanoseconds as i32,
+    };
+    let mut argument = SwapExtents {
+        version: 0,
+        target: target.as_raw_fd().into(),
+        other: other.as_raw_fd().into(),
+        offset: 0,
+        len: i64::try_from(now.size()).map_err(io::Error::other)?,
+        pad: [0; 16],
+        stat: XfsStat {
+            modified: time(now.mtime(), now.mtime_nsec()),
+            changed: time(now.ctime(), now.ctime_nsec()),
+            ..XfsStat::default()
+        },
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(target, Updater::<SWAP_EXTENTS, _>::new(&mut argument)) }?)
+}
+
+/// Has a file share the blocks of a range of another one.
+pub(super) fn clone_range(
+    from: impl AsFd,
+    offset: u64,
+    len: u64,
+    (into, to): (&File, u64),
+) -> io::Result<()> {
+    let argument = CloneRange {
+        source: from.as_fd().as_raw_fd().into(),
+        offset,
+        len,
+        to,
+    };
+    // SAFETY: the number is that of the structure, which the kernel reads.
+    Ok(unsafe { ioctl(into, Setter::<CLONE_RANGE, _>::new(argument)) }?)
+}
+
+/// Has two files share a range if its bytes are the same; how many bytes they share then.
+pub(super) fn dedupe(
+    (from, offset): (&File, u64),
+    (with, to): (&File, u64),
+    len: u64,
+) -> io::Result<u64> {
+    let mut argument = Dedupe {
+        offset,
+        len,
+        count: 1,
+        reserved: [0; 3],
+        file: with.as_raw_fd().into(),
+        to,
+        shared: 0,
+        status: SAME,
+        reserved_too: 0,
+    };
+    // SAFETY: the kernel reads and writes the head and one element behind it.
+    unsafe { ioctl(from, Updater::<DEDUPE, _>::new(&mut argument)) }?;
+    match argument.status {
+        SAME => Ok(argument.shared),
+        status if status < 0 => Err(io::Error::from_raw_os_error(-status)),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file as a disk: a loop device that does direct I/O to it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::fs::OFlags;
+
+/// A loop device above a file, which goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct Loop(PathBuf);
+
+impl Loop {
+    /// Shows a file as a disk. `None` if the file does not take direct I/O: the kernel falls
+    /// back to buffered I/O then.
+    pub(super) fn direct(path: &Path) -> io::Result<Option<Self>> {
+        let arguments = ["--find", "--show", "--direct-io=on"];
+        let shown = Command::new("losetup").args(arguments).arg(path).output()?;
+        if !shown.status.success() {
+            let why = String::from_utf8_lossy(&shown.stderr).into_owned();
+            return Err(io::Error::other(why));
+        }
+        let shown = Self(String::from_utf8_lossy(&shown.stdout).trim().into());
+        Ok(shown.is_direct()?.then_some(shown))
+    }
+
+    fn is_direct(&self) -> io::Result<bool> {
+        let name = self.0.file_name().unwrap_or_default();
+        let setting = Path::new("/sys/block").join(name).join("loop/dio");
+        Ok(fs::read_to_string(setting)?.trim() == "1")
+    }
+
+    /// Opens the disk, past its own page cache.
+    pub(super) fn open(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            // These bits are no sign.
+            .custom_flags(OFlags::DIRECT.bits() as i32)
+            .open(&self.0)
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // One that stays keeps the filesystem from being unmounted, which is noticed.
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writes that are under way several at a time.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsRawFd as _, RawFd},
+        unix::fs::FileExt as _,
+    },
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use io_uring::{IoUring, opcode, types};
+use libc::{SYS_io_destroy, SYS_io_getevents, SYS_io_setup, SYS_io_submit, c_long, syscall};
+use rustix::fs::{Advice, fadvise};
+
+/// Writes of one queue.
+const DEPTH: usize = 4;
+
+/// Who takes the writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Queue {
+    /// io_uring.
+    Ring,
+    /// io_submit.
+    Aio,
+}
+
+/// `struct iocb`.
+#[repr(C)]
+struct Control {
+    data: u64,
+    key: u32,
+    flags: u32,
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    len: u64,
+    offset: i64,
+    reserved: u64,
+    more_flags: u32,
+    event: u32,
+}
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Event {
+    data: u64,
+    control: u64,
+    result: i64,
+    result_too: i64,
+}
+
+const PWRITE: u16 = 1;
+
+impl Queue {
+    /// Writes bytes in pieces of whole `unit`s, all of them at the same time.
+    pub(super) fn write(
+        self,
+        file: &File,
+        bytes: &[u8],
+        offset: u64,
+        unit: usize,
+    ) -> io::Result<()> {
+        let piece = bytes.len().div_ceil(DEPTH).next_multiple_of(unit).max(unit);
+        let starts = (0..).step_by(piece);
+        let pieces: Vec<_> = starts
+            .zip(bytes.chunks(piece))
+            .map(|(start, bytes)| (offset + start as u64, bytes))
+            .collect();
+        match self {
+            Self::Ring => ring(file.as_raw_fd(), &pieces),
+            Self::Aio => aio(file.as_raw_fd(), &pieces),
+        }
+    }
+
+    /// The same while another thread reads the range and drops what it read.
+    pub(super) fn write_beside_reader(
+        self,
+        (file, reader): (&File, &File),
+        bytes: &[u8],
+        offset: u64,
+        unit: usize,
+    ) -> io::Result<()> {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut page = [0; 4096];
+                while !done.load(Ordering::Relaxed) {
+                    // What it sees may be older or newer, and is not looked at.
+                    let _ = reader.read_at(&mut page, offset);
+                    let _ = fadvise(reader, offset, None, Advice::DontNeed);
+                }
+            });
+            let written = self.write(file, bytes, offset, unit);
+            done.store(true, Ordering::Relaxed);
+            written
+        })
+    }
+}
+
+fn ring(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+    let mut ring = IoUring::new(DEPTH as u32)?;
+    for (offset, bytes) in pieces {
+        // Pieces are far below 4 GiB.
+        let write = opcode::Write::new(types::Fd(file), bytes.as_ptr(), bytes.len() as u32);
+        let write = write.offset(*offset).build().user_data(bytes.len() as u64);
+        // SAFETY: the bytes stay borrowed until all writes have been waited for.
+        unsafe { ring.submission().push(&write) }.map_err(io::Error::other)?;
+    }
+    ring.submit_and_wait(pieces.len())?;
+    let mut ended = 0;
+    for done in ring.completion() {
+        ended += 1;
+        judge(done.result().into(), done.user_data())?;
+    }
+    all(ended, pieces.len())
+}
+
+fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+    let controls: Vec<Control> = pieces
+        .iter()
+        .map(|(offset, bytes)| Control {
+            data: bytes.len() as u64,
+            key: 0,
+            flags: 0,
+            opcode: PWRITE,
+            priority: 0,
+            // Descriptors are no negative numbers, and offsets are far below the sign.
+            file: file as u32,
+            buffer: bytes.as_ptr().expose_provenance() as u64,
+            len: bytes.len() as u64,
+            offset: *offset as i64,
+            reserved: 0,
+            more_flags: 0,
+            event: 0,
+        })
+        .collect();
+    let pointers: Vec<*const Control> = controls.iter().map(std::ptr::from_ref).collect();
+    let mut events = [Event::default(); DEPTH];
+    let mut context: usize = 0;
+    let count = pieces.len() as c_long;
+    // SAFETY: the kernel writes one word.
+    returned(unsafe { syscall(SYS_io_setup, DEPTH as c_long, &raw mut context) })?;
+    // SAFETY: the kernel reads as many pointers and what they point to, all of which lives on.
+    let submitted = returned(unsafe { syscall(SYS_io_submit, context, count, pointers.as_ptr()) });
+    let wanted = *submitted.as_ref().unwrap_or(&0);
+    // SAFETY: the kernel writes as many events as were submitted, at most `DEPTH`.
+    let ended = returned(unsafe {
+        let no_limit = std::ptr::null::<libc::timespec>();
+        syscall(
+            SYS_io_getevents,
+            context,
+            wanted,
+            wanted,
+            events.as_mut_ptr(),
+            no_limit,
+        )
+    });
+    // SAFETY: the context is not used any more. The call waits for what is under way.
+    returned(unsafe { syscall(SYS_io_destroy, context) })?;
+    submitted?;
+    let ended = usize::try_from(ended?).map_err(io::Error::other)?;
+    for event in &events[..ended] {
+        judge(event.result, event.data)?;
+    }
+    all(ended, pieces.len())
+}
+
+fn returned(value: c_long) -> io::Result<c_long> {
+    match value {
+        ..0 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// Whether a write ended as it was meant to.
+fn judge(result: i64, wanted: u64) -> io::Result<()> {
+    match u64::try_from(result) {
+        Ok(done) if done == wanted => Ok(()),
+        Ok(done) => Err(io::Error::other(format!("{done} bytes, not {wanted}"))),
+        // The negative number of an error.
+        Err(_) => Err(io::Error::from_raw_os_error(-result as i32)),
+    }
+}
+
+fn all(ended: usize, wanted: usize) -> io::Result<()> {
+    match ended == wanted {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "{ended} of {wanted} writes ended"
+        ))),
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changes of one file that some filesystems offer and others do not.
+
+use std::{
+    fs::File,
+    io::{self, IoSlice, IoSliceMut},
+    os::unix::fs::FileExt as _,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use ddhelper::kind::Kind;
+use rustix::{
+    fs::{FallocateFlags, IFlags, OFlags, fallocate, ioctl_getflags, ioctl_setflags},
+    io::{Errno, ReadWriteFlags, preadv2, pwritev2},
+};
+
+use super::{
+    Model,
+    change::{forget, writer},
+    ioctl,
+    looped::Loop,
+    model::Alone,
+    queue::Queue,
+    reader::SECTOR,
+    worker::Worker,
+};
+use crate::files::Aligned;
+
+/// `RWF_ATOMIC`.
+const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
+/// `RWF_DONTCACHE`.
+pub(super) const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+/// Generations that users choose, so few that each comes again.
+const GENERATIONS: u64 = 3;
+/// Shortest file for most of these.
+pub(super) const STOCK: usize = 40 << 10;
+
+/// What came of an operation: whether it was done, or the files did not allow it just now.
+pub(super) type Done = io::Result<bool>;
+
+impl Worker<'_> {
+    /// The operation whose turn it is.
+    pub(super) fn special(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
+        let kind = self.deck.draw(&mut self.dice);
+        let done = if kind.takes_two() {
+            self.between(kind, file, models)?
+        } else {
+            let path = self.path(file);
+            let mut model = models[file].own()?;
+            match self.stock(&path, &mut model)? {
+                true => self.alone(kind, &path, &mut model),
+                false => Ok(false),
+            }
+        };
+        match done {
+            Ok(true) => {
+                self.tally.changes += 1;
+                *self.tally.done.entry(kind).or_default() += 1;
+            }
+            Ok(false) => self.deck.put_back(kind),
+            Err(error) if is_not_offered(&error) => {
+                *self.tally.not_offered.entry(kind).or_default() += 1;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("{kind:?} of {file}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn alone(&mut self, kind: Kind, path: &Path, model: &mut Alone<'_>) -> Done {
+        match kind {
+            Kind::Ring => self.queue(Queue::Ring, false, path, model),
+            Kind::RingDirect => self.queue(Queue::Ring, true, path, model),
+            Kind::Aio => self.queue(Queue::Aio, false, path, model),
+            Kind::AioDirect => self.queue(Queue::Aio, true, path, model),
+            Kind::Uncached => self.uncached(path, model),
+            Kind::Atomic => self.atomic(path, model),
+            Kind::Loop => self.through_loop(path, model),
+            Kind::Journal => {
+                let file = File::open(path)?;
+                ioctl_setflags(&file, ioctl_getflags(&file)? ^ IFlags::JOURNALING)?;
+                Ok(true)
+            }
+            Kind::Generation => {
+                if self.dice.chance(70) {
+                    forget(path)?;
+                }
+                // Below the number of generations.
+                let generation = 1 + self.dice.below(GENERATIONS) as u32;
+                ioctl::set_generation(&File::open(path)?, generation)?;
+                Ok(true)
+            }
+            Kind::Verity => {
+                // A block size is far below 4 GiB.
+                ioctl::enable_verity(&File::open(path)?, self.arguments.block as u32)?;
+                model.seal();
+                Ok(true)
+            }
+            Kind::Boot => self.boot(path, model),
+            _ => Ok(false),
+        }
+    }
+
+    /// Sees to it that there is a file that can be changed, and that it is not too short.
+    pub(super) fn stock(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<bool> {
+        if model.is_sealed() {
+            return Ok(false);
+        }
+        if model.content().is_none() {
+            self.create(path, model)?;
+        }
+        let end = model.len();
+        if end < STOCK {
+            let bytes = self.invent(model, end, STOCK - end);
+            writer(path, OFlags::empty())?.write_all_at(bytes, end as u64)?;
+        }
+        Ok(true)
+    }
+
+    /// A range of whole units inside the file; at most what a buffer for direct I/O takes.
+    fn units(&mut self, model: &Alone<'_>, unit: usize) -> (usize, usize) {
+        let (offset, len) = self.range(model.len() - unit);
+        let offset = offset - offset % unit;
+        let room = (model.len() - offset) / unit * unit;
+        (offset, len.next_multiple_of(unit).min(room).min(96 << 10))
+    }
+
+    fn queue(&mut self, queue: Queue, direct: bool, path: &Path, model: &mut Alone<'_>) -> Done {
+        let unit = if self.dice.chance(70) { 4096 } else { SECTOR };
+        let (offset, len) = self.units(model, unit);
+        let mut room = Aligned::new();
+        let bytes = &mut room.buffer()[..len];
+        bytes.copy_from_slice(self.invent(model, offset, len));
+        let flags = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
+        };
+        let file = writer(path, flags)?;
+        if direct && self.dice.chance(60) {
+            let beside = File::open(path)?;
+            queue.write_beside_reader((&file, &beside), bytes, offset as u64, unit)?;
+        } else {
+            queue.write(&file, bytes, offset as u64, unit)?;
+        }
+        Ok(true)
+    }
+
+    /// Writes with RWF_DONTCACHE, and reads so.
+    fn uncached(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
+        let (offset, len) = self.range(model.len());
+        let file = writer(path, OFlags::empty())?;
+        // What is refused is refused before anything is written.
+        let mut byte = [0];
+        preadv2(&file, &mut [IoSliceMut::new(&mut byte)], 0, UNCACHED)?;
+        let bytes = self.invent(model, offset, len);
+        let done = pwritev2(&file, &[IoSlice::new(bytes)], offset as u64, UNCACHED)?;
+        whole(done, len)
+    }
+
+    fn atomic(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
+        // A block on its place is the least that can be had.
+        let block = self.arguments.block as usize;
+        let offset = self.dice.below((model.len() / block) as u64) as usize * block;
+        let file = writer(path, OFlags::DIRECT)?;
+        let mut room = Aligned::new();
+        let bytes = &mut room.buffer()[..block];
+        let seed = self.dice.any();
+        ddhelper::churn::fill(seed, offset as u64, bytes);
+        let written = pwritev2(&file, &[IoSlice::new(bytes)], offset as u64, ATOMIC);
+        if written == Err(Errno::INVAL) {
+            // The filesystem says so of a device that cannot.
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        whole(written?, block)?;
+        model.room(offset, block).copy_from_slice(bytes);
+        Ok(true)
+    }
+
+    fn through_loop(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
+        // The disk's sectors may be as large as the file's blocks.
+        let (offset, len) = self.units(model, 4096);
+        let Some(shown) = Loop::direct(path)? else {
+            return Err(Errno::OPNOTSUPP.into());
+        };
+        let disk = shown.open()?;
+        if self.dice.chance(30) {
+            let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+            fallocate(&disk, flags, offset as u64, len as u64)?;
+            model.room(offset, len).fill(0);
+        } else {
+            let mut room = Aligned::new();
+            let bytes = &mut room.buffer()[..len];
+            bytes.copy_from_slice(self.invent(model, offset, len));
+            disk.write_all_at(bytes, offset as u64)?;
+        }
+        drop(disk);
+        Ok(true)
+    }
+
+    /// Swaps content with the boot loader's inode, which nothing else reads or writes.
+    fn boot(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
+        without_journal(path)?;
+        // The last lock that is taken: nobody waits for it in a circle.
+        let mut boot = self.boot.own().map_err(io::Error::other)?;
+        ioctl::swap_boot(&writer(path, OFlags::empty())?)?;
+        if boot.content().is_none() {
+            boot.resize(0);
+        }
+        model.swap(&mut boot);
+        Ok(true)
+    }
+}
+
+/// Ends journalling of a file's data, which keeps extents from being swapped.
+pub(super) fn without_journal(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    match ioctl_getflags(&file) {
+        Ok(flags) if flags.contains(IFlags::JOURNALING) => {
+            Ok(ioctl_setflags(&file, flags - IFlags::JOURNALING)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a filesystem does not know an operation.
+fn is_not_offered(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::OPNOTSUPP | Errno::NOTTY)
+    )
+}
+
+fn whole(done: usize, wanted: usize) -> Done {
+    match done == wanted {
+        true => Ok(true),
+        false => Err(io::Error::other(format!("{done} bytes, not {wanted}"))),
+    }
+}
