@@ -110,18 +110,16 @@ impl<'a> Runs<'a> {
     }
 
     /// The runs.
-    pub fn iter(&self) -> impl Iterator<Item = Run> + Clone + 'a {
-        self.0.iter().map(confined)
+    pub fn iter(&self) -> Iter<'a> {
+        Iter(self.0.iter())
     }
 
     /// The runs, each with the place of its first page among all pages.
-    pub fn placed(&self) -> impl Iterator<Item = (Run, usize)> + 'a {
-        self.iter().scan(0, |next, mut run| {
-            let part = part(*next, usize::from(run.pages), MAX_PAGES as usize);
-            run.pages = part.len() as u16;
-            *next = part.end;
-            Some((run, part.start))
-        })
+    pub fn placed(&self) -> Placed<'a> {
+        Placed {
+            runs: self.iter(),
+            next: 0,
+        }
     }
 
     /// The first run.
@@ -133,6 +131,40 @@ impl<'a> Runs<'a> {
     pub fn in_turn(&self, turn: u64) -> Option<Run> {
         let turn = turn.checked_rem(self.0.len() as u64)? as usize;
         self.0.get(turn).map(confined)
+    }
+}
+
+/// The runs of a request. It has a name, for those of the kernel's symbols have a limit, and
+/// adapters around closures have very long ones.
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(core::slice::Iter<'a, Run>);
+
+impl Iterator for Iter<'_> {
+    type Item = Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        self.0.next().map(confined)
+    }
+}
+
+/// The runs of a request, each with the place of its first page among all pages.
+#[derive(Clone, Debug)]
+pub struct Placed<'a> {
+    runs: Iter<'a>,
+    next: usize,
+}
+
+impl Iterator for Placed<'_> {
+    type Item = (Run, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut run = self.runs.next()?;
+        let part = part(self.next, usize::from(run.pages), MAX_PAGES as usize);
+        run.pages = part.len() as u16;
+        self.next = part.end;
+        Some((run, part.start))
     }
 }
 
