@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use std::io::Write;
 
 const CONFIG: &str = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\n\
-                      CONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
+                      CONFIG_KPROBES=y\nCONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
 
 const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_vm [kvm]\n\
                          __filemap_remove_folio\n__folio_mark_dirty\n\
@@ -110,6 +110,10 @@ fn a_sick_host() {
 #[test]
 fn a_sick_guest() {
     let world = healthy_guest();
+    world.file(
+        "/lib/modules/7.2.12+deb13-cloud-amd64/config",
+        &CONFIG.replace("CONFIG_MEMCG=y", "CONFIG_PREEMPT_RT=y"),
+    );
     world.file("/proc/self/uid_map", "0 100000 65536\n");
     world.file("/proc/mounts", "/dev/vda1 / btrfs rw 0 0\n");
     world.file("/sys/fs/cgroup/cgroup.controllers", "cpu io pids\n");
@@ -122,6 +126,24 @@ fn a_sick_guest() {
         .guest
         .with(|state| state.status.state = LinkState::Refused);
     assert_snapshot!(world.run("doctor"));
+}
+
+/// Livepatches matter where they replace what the modules divert.
+#[test]
+fn livepatched_functions() {
+    let (host, guest) = (healthy_host(), healthy_guest());
+    host.file(
+        "/sys/kernel/livepatch/fix/kvm/____kvm_emulate_hypercall,1/x",
+        "",
+    );
+    for place in [
+        "vmlinux/truncate_inode_pages_range,1",
+        "vmlinux/free_unref_folios,1",
+        "ext4/ext4_readahead,1",
+    ] {
+        guest.file(&format!("/sys/kernel/livepatch/fix/{place}/x"), "");
+    }
+    assert_snapshot!([host.run("doctor"), guest.run("doctor")].join("\n"));
 }
 
 #[test]

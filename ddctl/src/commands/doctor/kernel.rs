@@ -2,10 +2,10 @@
 
 //! The kernel: version, options, functions to attach to, and whether it lets us.
 
-use super::{Examination, needs};
+use super::{Examination, needs, needs::KernelOption};
 use ddnl::Side;
 use flate2::read::GzDecoder;
-use std::{collections::BTreeSet, fs::File, io::Read};
+use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
 
 /// The kernels the modules are tested with.
 const TESTED: &str = "7.2";
@@ -20,6 +20,7 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
     options(examination, release);
     functions(examination);
     tracing(examination);
+    livepatches(examination);
     signatures(examination);
 }
 
@@ -50,17 +51,28 @@ fn options(examination: &mut Examination<'_>, release: &str) {
         .lines()
         .filter_map(|line| line.strip_suffix("=y").or(line.strip_suffix("=m")))
         .collect();
+    let name = |option: &KernelOption| format!("{} ({})", option.name, option.why);
     let missing: Vec<String> = needs::options(examination.side)
         .filter(|option| !enabled.contains(option.name))
-        .map(|option| format!("{} ({})", option.name, option.why))
+        .map(name)
         .collect();
-    if missing.is_empty() {
+    let conflicts: Vec<String> = needs::conflicts(examination.side)
+        .iter()
+        .filter(|option| enabled.contains(option.name))
+        .map(name)
+        .collect();
+    let wrong: Vec<String> = [("lacks", missing), ("has", conflicts)]
+        .into_iter()
+        .filter(|(_, options)| !options.is_empty())
+        .map(|(verb, options)| format!("{verb} {}", options.join(", ")))
+        .collect();
+    if wrong.is_empty() {
         examination.ok("config", "has what the module needs");
     } else {
         examination.fail(
             "config",
-            format!("lacks {}", missing.join(", ")),
-            "boot a kernel that has it, such as Debian's from backports",
+            wrong.join("; "),
+            "boot another kernel, such as Debian's from backports",
         );
     }
 }
@@ -93,8 +105,6 @@ fn functions(examination: &mut Examination<'_>) {
         return;
     };
     let missing: Vec<&str> = needs::functions(examination.side)
-        .iter()
-        .copied()
         .filter(|function| !present.contains(*function))
         .collect();
     if missing.is_empty() {
@@ -173,6 +183,53 @@ fn tracing(examination: &mut Examination<'_>) {
     }
 }
 
+/// A function that a livepatch replaces is out of the module's reach, and the other way round.
+fn livepatches(examination: &mut Examination<'_>) {
+    let patched = patched_functions(examination);
+    let taken = |names: &[&'static str]| -> Vec<&'static str> {
+        let names = names.iter().copied();
+        names.filter(|name| patched.contains(*name)).collect()
+    };
+    let advice = "disable the livepatch and unload its module, or boot a kernel that has the fix";
+    let all = taken(needs::diverted(examination.side));
+    if !all.is_empty() {
+        examination.fail(
+            "livepatch",
+            format!("replaces {}: nothing is cached", all.join(", ")),
+            advice,
+        );
+    }
+    if examination.side != Side::Guest {
+        return;
+    }
+    for filesystem in needs::FILESYSTEMS {
+        let functions = taken(&filesystem.functions);
+        if !functions.is_empty() {
+            let (functions, name) = (functions.join(", "), filesystem.name);
+            examination.fail(
+                "livepatch",
+                format!("replaces {functions}: files of {name} are not cached"),
+                advice,
+            );
+        }
+    }
+}
+
+/// Functions that livepatches replace: `patch/object/function,number` in sysfs.
+fn patched_functions(examination: &Examination<'_>) -> BTreeSet<String> {
+    let list = |path: PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.filter_map(|entry| entry.ok().map(|entry| entry.path()))
+    };
+    let patches = list(examination.system.file("/sys/kernel/livepatch"));
+    let functions = patches.flat_map(list).flat_map(list);
+    let name = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.split(',').next()?;
+        Some(name.to_owned())
+    };
+    functions.filter_map(name).collect()
+}
+
 fn signatures(examination: &mut Examination<'_>) {
     let enforced = examination.read("/sys/module/module/parameters/sig_enforce");
     let lockdown = examination.read("/sys/kernel/security/lockdown");
@@ -182,7 +239,7 @@ fn signatures(examination: &mut Examination<'_>) {
     if enforced.trim() == "Y" || locked {
         examination.warn(
             "signatures",
-            "this kernel loads only signed modules",
+            "this kernel loads only signed modules (lockdown or module.sig_enforce)",
             "sign the module with a key the kernel trusts, or switch Secure Boot off",
         );
     }
