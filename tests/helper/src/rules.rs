@@ -7,6 +7,7 @@
 //! which is that of this program.
 
 mod block;
+mod change;
 mod cut;
 mod direct;
 mod overtake;
@@ -52,6 +53,8 @@ pub(crate) struct RuleArguments {
 enum Rule {
     /// A page of which a block is written is not taken from the host any more
     Block,
+    /// A page that changes in any of the usual ways is not taken from the host any more
+    Change,
     /// A folio that is written in part forgets what the host has of it
     Cut,
     /// No page is put while a direct write to its file is under way
@@ -71,6 +74,7 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
     let wrong = match arguments.rule {
         Rule::Block => block::block(dir),
+        Rule::Change => change::change(dir),
         Rule::Cut => cut::cut(dir),
         Rule::Direct => direct::direct(dir),
         Rule::Overtake => overtake::overtake(dir, &arguments.cgroup),
