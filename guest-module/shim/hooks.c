@@ -17,6 +17,10 @@
 #include "../../shim/hook.c"
 #include "../../shim/mutation.h"
 
+#if IS_ENABLED(CONFIG_PREEMPT_RT)
+#error "this kernel has CONFIG_PREEMPT_RT: locks that are taken with interrupts off would sleep"
+#endif
+
 /* Diverted calls on their way. */
 static atomic_t dd_busy = ATOMIC_INIT(0);
 
@@ -195,15 +199,18 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
 };
 
-enum { DD_FIXED_DIVERSIONS = 3 };
-
 static struct dd_hook dd_diversions[] = {
 	{ .symbol = "truncate_inode_pages_range", .call = dd_divert_truncate },
 	{ .symbol = "invalidate_inode_pages2_range", .call = dd_divert_invalidate },
 	{ .symbol = "generic_shutdown_super", .call = dd_divert_shutdown },
-	/* Reads of each filesystem; one that is not loaded has no functions yet. */
+};
+
+static struct dd_hook dd_ext4[] = {
 	{ .symbol = "ext4_readahead", .call = dd_divert_readahead },
 	{ .symbol = "ext4_read_folio", .call = dd_divert_read_folio },
+};
+
+static struct dd_hook dd_xfs[] = {
 	{ .symbol = "xfs_vm_readahead", .call = dd_divert_readahead },
 	{ .symbol = "xfs_vm_read_folio", .call = dd_divert_read_folio },
 };
@@ -219,35 +226,33 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* The readahead of each filesystem in dd_diversions; its read_folio follows. */
-static const struct {
+/* Reads of each filesystem; one that is not loaded has no functions yet. */
+static struct dd_reads {
 	const char *filesystem;
-	struct dd_hook *hooks;
+	struct dd_hook_set diverting;
+	/* Another one has its functions. */
+	bool refused;
 } dd_reads[] = {
-	{ "ext4", &dd_diversions[DD_FIXED_DIVERSIONS] },
-	{ "xfs", &dd_diversions[DD_FIXED_DIVERSIONS + 2] },
+	{ "ext4", { .hooks = dd_ext4, .count = ARRAY_SIZE(dd_ext4), .diverts = true } },
+	{ "xfs", { .hooks = dd_xfs, .count = ARRAY_SIZE(dd_xfs), .diverts = true } },
 };
 
-static int dd_reads_attach(int i)
+static int dd_reads_attach(struct dd_reads *reads)
 {
-	struct dd_hook *hooks = dd_reads[i].hooks;
+	struct dd_hook_failure failure;
 	int err;
 
-	if (hooks[0].ip)
+	if (reads->diverting.registered)
 		return 0;
-	err = dd_hook_attach(&dd_diverting, &hooks[0]);
-	if (err)
-		return err;
-	err = dd_hook_attach(&dd_diverting, &hooks[1]);
-	if (err)
-		dd_hook_forget(&dd_diverting, &hooks[0]);
+	err = dd_hook_attach(&reads->diverting, &failure);
+	if (err && err != -ENOENT && !reads->refused)
+		pr_warn("doubledecker_guest: cannot attach to %s: %s (%d): files of %s are not cached\n",
+			failure.symbol, failure.why, err, reads->filesystem);
+	if (!err && reads->refused)
+		pr_info("doubledecker_guest: files of %s are cached from now on\n",
+			reads->filesystem);
+	reads->refused = err && err != -ENOENT;
 	return err;
-}
-
-static void dd_reads_forget(int i)
-{
-	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[1]);
-	dd_hook_forget(&dd_diverting, &dd_reads[i].hooks[0]);
 }
 
 /* Serialises attaching and detaching with modules that come and go. */
@@ -257,19 +262,21 @@ static bool dd_attached;
 static int dd_module_event(struct notifier_block *block, unsigned long event, void *data)
 {
 	const struct module *module = data;
-	int i;
+	struct dd_reads *reads;
 
 	if (event != MODULE_STATE_LIVE && event != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
 	mutex_lock(&dd_hooks_lock);
-	for (i = 0; dd_attached && i < ARRAY_SIZE(dd_reads); i++) {
-		if (strcmp(module->name, dd_reads[i].filesystem))
-			continue;
-		if (event == MODULE_STATE_GOING)
-			dd_reads_forget(i);
-		else if (dd_reads_attach(i))
-			pr_warn("doubledecker_guest: cannot attach to %s: its files are not cached\n",
-				module->name);
+	for (reads = dd_reads; dd_attached && reads < dd_reads + ARRAY_SIZE(dd_reads); reads++) {
+		bool its_own = !strcmp(module->name, reads->filesystem);
+
+		if (its_own && event == MODULE_STATE_GOING) {
+			dd_hook_detach(&reads->diverting);
+			reads->refused = false;
+		} else if (its_own || (reads->refused && event == MODULE_STATE_GOING)) {
+			/* Who had its functions goes as a module, too. */
+			dd_reads_attach(reads);
+		}
 	}
 	mutex_unlock(&dd_hooks_lock);
 	return NOTIFY_DONE;
@@ -279,39 +286,32 @@ static struct notifier_block dd_module_notifier = { .notifier_call = dd_module_e
 
 static void dd_hooks_detach(void)
 {
+	struct dd_reads *reads;
+
 	dd_attached = false;
 	/* No more reads from the host before changes are not seen any more. */
+	for (reads = dd_reads; reads < dd_reads + ARRAY_SIZE(dd_reads); reads++) {
+		dd_hook_detach(&reads->diverting);
+		reads->refused = false;
+	}
 	dd_hook_detach(&dd_diverting);
 	dd_hook_detach(&dd_observing);
 }
 
-static int dd_hooks_attach(struct dd_hook_set *set, unsigned int count, const char **failed)
+int dd_hooks_install(struct dd_hook_failure *failure)
 {
-	unsigned int i;
+	struct dd_reads *reads;
 	int err;
 
-	for (i = 0; i < count; i++) {
-		err = dd_hook_attach(set, &set->hooks[i]);
-		if (err) {
-			*failed = set->hooks[i].symbol;
-			return err;
-		}
-	}
-	return 0;
-}
-
-int dd_hooks_install(const char **failed)
-{
-	int i, err;
-
 	mutex_lock(&dd_hooks_lock);
-	err = dd_hooks_attach(&dd_observing, dd_observing.count, failed);
+	err = dd_hook_attach(&dd_observing, failure);
 	if (!err)
-		err = dd_hooks_attach(&dd_diverting, DD_FIXED_DIVERSIONS, failed);
-	for (i = 0; !err && i < ARRAY_SIZE(dd_reads); i++) {
-		/* A filesystem that is not loaded has no functions yet. */
-		if (dd_reads_attach(i) == -ENOMEM) {
-			*failed = dd_reads[i].filesystem;
+		err = dd_hook_attach(&dd_diverting, failure);
+	for (reads = dd_reads; !err && reads < dd_reads + ARRAY_SIZE(dd_reads); reads++) {
+		/* A filesystem that cannot be attached to is not cached. */
+		if (dd_reads_attach(reads) == -ENOMEM) {
+			*failure = (struct dd_hook_failure){ reads->filesystem,
+							     "there is no memory" };
 			err = -ENOMEM;
 		}
 	}
@@ -320,8 +320,11 @@ int dd_hooks_install(const char **failed)
 	else
 		dd_attached = true;
 	mutex_unlock(&dd_hooks_lock);
-	if (!err)
-		err = register_module_notifier(&dd_module_notifier);
+	if (err)
+		return err;
+	err = register_module_notifier(&dd_module_notifier);
+	if (err)
+		*failure = (struct dd_hook_failure){ "(module notifier)", "it is refused" };
 	return err;
 }
 

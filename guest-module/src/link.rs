@@ -124,15 +124,16 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
     guest.caller.restart();
     let answer = hello(guest)?;
     if !guest.link.hooked.load(Relaxed) {
-        if let Err((error, function)) = ffi::install_hooks() {
+        if let Err(failure) = ffi::install_hooks() {
             goodbye(guest, answer.session);
-            if error == ENOMEM {
+            if failure.error == ENOMEM {
                 return Err(NO_MEMORY);
             }
             pr_err!(
-                "cannot attach to {} ({:?}): this kernel is not supported, nothing is cached\n",
-                function,
-                error
+                "cannot attach to {}: {} ({:?}): nothing is cached\n",
+                failure.function,
+                failure.why,
+                failure.error
             );
             return Err(Failure::Refused(Status::Unsupported));
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     apart, bad_input, coherence, deaths, lifecycle, only, policies, reboot, shares, shrinker,
-    small_files, stream, torture,
+    small_files, stream, torture, tracing,
 };
 
 /// One mutation after the other.
@@ -34,7 +34,7 @@ const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutatio
 
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-const MUTATIONS_OF: [Mutation; 31] = [
+const MUTATIONS_OF: [Mutation; 32] = [
     // In the guest.
     mutation("direct-write-unseen", CONTENT),
     mutation("truncate-unseen", CONTENT),
@@ -54,6 +54,7 @@ const MUTATIONS_OF: [Mutation; 31] = [
     mutation("inode-forgotten", &[small_files::SMALL_FILES]),
     mutation("hooks-without-host", &[apart::APART]),
     mutation("hibernates-full", &[lifecycle::LIFECYCLE]),
+    mutation("hooks-one-by-one", &[tracing::TRACING]),
     // In the host.
     mutation(
         "rollback-unseen",
