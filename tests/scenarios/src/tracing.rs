@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const TRACING: Scenario = Scenario {
     name: "tracing",
     about: "tracers, probes, BPF programs and livepatches on the functions we attach to",
-    quick: true,
+    quick: false,
     run,
 };
 
@@ -71,6 +71,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         functions: &functions,
     };
     site.works().context("nobody else is attached")?;
+    // Those that tell of changes, while reads are diverted as ever.
+    let changes: Vec<_> = functions
+        .iter()
+        .filter(|one| !one.reads())
+        .cloned()
+        .collect();
+    site.watched(&[Tracer::Bpf], &changes)
+        .context("BPF programs on changes in the guest")?;
     site.livepatched()?;
     site.switched_off()?;
     let storm = match quick {
@@ -81,14 +89,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         true => TOGETHER.len(),
         false => TOGETHER.len() + ONE_BY_ONE.len(),
     });
-    // Those that tell of changes, while reads are diverted as ever.
-    let changes: Vec<_> = functions
-        .iter()
-        .filter(|one| !one.reads())
-        .cloned()
-        .collect();
-    site.watched(&[Tracer::Bpf], &changes)
-        .context("BPF programs on changes in the guest")?;
     for tracers in sets {
         site.watched(tracers, &functions)
             .with_context(|| format!("{tracers:?} in the guest"))?;
