@@ -17,10 +17,6 @@
 #include "../../shim/hook.c"
 #include "../../shim/mutation.h"
 
-#if IS_ENABLED(CONFIG_PREEMPT_RT)
-#error "this kernel has CONFIG_PREEMPT_RT: locks that are taken with interrupts off would sleep"
-#endif
-
 /* Diverted calls on their way. */
 static atomic_t dd_busy = ATOMIC_INIT(0);
 

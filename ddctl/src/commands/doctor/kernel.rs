@@ -2,7 +2,7 @@
 
 //! The kernel: version, options, functions to attach to, and whether it lets us.
 
-use super::{Examination, needs, needs::KernelOption};
+use super::{Examination, needs};
 use ddnl::Side;
 use flate2::read::GzDecoder;
 use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
@@ -51,28 +51,17 @@ fn options(examination: &mut Examination<'_>, release: &str) {
         .lines()
         .filter_map(|line| line.strip_suffix("=y").or(line.strip_suffix("=m")))
         .collect();
-    let name = |option: &KernelOption| format!("{} ({})", option.name, option.why);
     let missing: Vec<String> = needs::options(examination.side)
         .filter(|option| !enabled.contains(option.name))
-        .map(name)
+        .map(|option| format!("{} ({})", option.name, option.why))
         .collect();
-    let conflicts: Vec<String> = needs::conflicts(examination.side)
-        .iter()
-        .filter(|option| enabled.contains(option.name))
-        .map(name)
-        .collect();
-    let wrong: Vec<String> = [("lacks", missing), ("has", conflicts)]
-        .into_iter()
-        .filter(|(_, options)| !options.is_empty())
-        .map(|(verb, options)| format!("{verb} {}", options.join(", ")))
-        .collect();
-    if wrong.is_empty() {
+    if missing.is_empty() {
         examination.ok("config", "has what the module needs");
     } else {
         examination.fail(
             "config",
-            wrong.join("; "),
-            "boot another kernel, such as Debian's from backports",
+            format!("lacks {}", missing.join(", ")),
+            "boot a kernel that has it, such as Debian's from backports",
         );
     }
 }

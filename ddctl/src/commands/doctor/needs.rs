@@ -35,19 +35,6 @@ pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption>
     BOTH_OPTIONS.iter().chain(own)
 }
 
-const GUEST_CONFLICTS: [KernelOption; 1] = [option(
-    "CONFIG_PREEMPT_RT",
-    "the module's locks must not sleep",
-)];
-
-/// Kernel options that must be off.
-pub(super) const fn conflicts(side: Side) -> &'static [KernelOption] {
-    match side {
-        Side::Guest => &GUEST_CONFLICTS,
-        Side::Host => &[],
-    }
-}
-
 const HOST_OBSERVED: [&str; 1] = ["kvm_arch_pre_destroy_vm"];
 const HOST_DIVERTED: [&str; 1] = ["____kvm_emulate_hypercall"];
 const GUEST_OBSERVED: [&str; 6] = [
