@@ -7,6 +7,11 @@
 #include "hook.h"
 #include "mutation.h"
 
+#if !IS_ENABLED(CONFIG_DYNAMIC_FTRACE_WITH_ARGS) || !IS_ENABLED(CONFIG_KPROBES)
+/* Without them ftrace.h and kprobes.h say that all went well, and nothing is attached. */
+#error "this kernel lacks CONFIG_DYNAMIC_FTRACE_WITH_ARGS or CONFIG_KPROBES"
+#endif
+
 static void notrace dd_hook_called(unsigned long ip, unsigned long parent_ip,
 				   struct ftrace_ops *ops, struct ftrace_regs *fregs)
 {
@@ -40,48 +45,135 @@ static int dd_hook_find(const char *symbol, unsigned long *ip)
 	return 0;
 }
 
-int dd_hook_attach(struct dd_hook_set *set, struct dd_hook *hook)
+/* Adds a hook to what its set is attached to, or will be. */
+static int dd_hook_filter(struct dd_hook_set *set, struct dd_hook *hook)
 {
 	unsigned long ip;
-	int err;
+	int err = dd_hook_find(hook->symbol, &ip);
 
-	err = dd_hook_find(hook->symbol, &ip);
 	if (err)
 		return err;
-
 	/* Calls may come before the filter is back. */
 	WRITE_ONCE(hook->ip, ip);
-	if (!set->registered) {
-		memset(&set->ops, 0, sizeof(set->ops));
-		set->ops.func = dd_hook_called;
-		/*
-		 * PERMANENT: nobody may switch ftrace off under us, for a missed
-		 * call can be a missed invalidation.
-		 */
-		set->ops.flags = FTRACE_OPS_FL_PERMANENT;
-		if (set->diverts)
-			set->ops.flags |= FTRACE_OPS_FL_IPMODIFY;
-	}
-	err = ftrace_set_filter_ip(&set->ops, ip, 0, 0);
-	if (!err && !set->registered) {
-		/* Never without a filter: that would be all functions. */
+	return ftrace_set_filter_ip(&set->ops, ip, 0, 0);
+}
+
+/* Nothing is left of a set that could not be attached. */
+static void dd_hook_clear(struct dd_hook_set *set)
+{
+	unsigned int i;
+
+	ftrace_free_filter(&set->ops);
+	for (i = 0; i < set->count; i++)
+		WRITE_ONCE(set->hooks[i].ip, 0);
+}
+
+static void dd_hook_init(struct dd_hook_set *set)
+{
+	memset(&set->ops, 0, sizeof(set->ops));
+	set->ops.func = dd_hook_called;
+	/*
+	 * PERMANENT: nobody may switch ftrace off under us, for a missed call can
+	 * be a missed invalidation.
+	 */
+	set->ops.flags = FTRACE_OPS_FL_PERMANENT;
+	if (set->diverts)
+		set->ops.flags |= FTRACE_OPS_FL_IPMODIFY;
+}
+
+/* The trampoline of a BPF program that is being changed cannot learn of us now. */
+enum { DD_HOOK_TRIES = 1000 };
+
+static int dd_hook_register(struct dd_hook_set *set)
+{
+	int tries = DD_HOOK_TRIES;
+	int err;
+
+	do {
+		/* Sleeps for a millisecond before it returns -EAGAIN. */
 		err = register_ftrace_function(&set->ops);
-		if (err)
-			ftrace_free_filter(&set->ops);
-		else
-			set->registered = true;
-	}
-	if (err)
-		WRITE_ONCE(hook->ip, 0);
+	} while (err == -EAGAIN && --tries);
+	set->registered = !err;
 	return err;
 }
 
-void dd_hook_forget(struct dd_hook_set *set, struct dd_hook *hook)
+/*
+ * The function of a set that somebody else diverts, for ftrace does not tell:
+ * they are attached to one by one until one is refused. Calls have no effect
+ * meanwhile.
+ */
+static const char *dd_hook_conflict(struct dd_hook_set *set)
 {
-	if (!hook->ip)
-		return;
-	ftrace_set_filter_ip(&set->ops, hook->ip, 1, 0);
-	WRITE_ONCE(hook->ip, 0);
+	struct dd_hook *hook, *found = set->hooks;
+
+	dd_hook_clear(set);
+	dd_hook_init(set);
+	for (hook = set->hooks; hook < set->hooks + set->count; hook++) {
+		unsigned long ip;
+		int err = dd_hook_find(hook->symbol, &ip);
+
+		if (!err)
+			err = ftrace_set_filter_ip(&set->ops, ip, 0, 0);
+		if (!err && !set->registered)
+			err = dd_hook_register(set);
+		if (err) {
+			found = hook;
+			break;
+		}
+	}
+	dd_hook_detach(set);
+	return found->symbol;
+}
+
+/* What an administrator can make of an error. */
+static const char *dd_hook_reason(const struct dd_hook_set *set, int err)
+{
+	switch (err) {
+	case -EBUSY:
+		/* What diverts nothing is refused for this only. */
+		return set->diverts ? "a livepatch or another module diverts it" :
+				      "ftrace is switched off (kernel.ftrace_enabled=0)";
+	case -ENODEV:
+		return "ftrace has stopped after a fault";
+	case -ENOENT:
+		return "this kernel has no such function";
+	case -ENOMEM:
+		return "there is no memory";
+	default:
+		return "ftrace cannot attach to it";
+	}
+}
+
+int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
+{
+	struct dd_hook *last = set->hooks + set->count - 1;
+	struct dd_hook *hook;
+	int err = 0;
+
+	dd_hook_init(set);
+	for (hook = set->hooks; !err && hook <= last; hook++) {
+		failure->symbol = hook->symbol;
+		err = dd_hook_filter(set, hook);
+		/*
+		 * All at once, and never without a filter, which would be all
+		 * functions: ftrace tells the trampolines of BPF programs that calls
+		 * are diverted when operations are registered, not when a filter
+		 * grows. A trampoline that was not told calls the original itself.
+		 */
+		if (!err && !set->registered &&
+		    (hook == last || dd_mutated("hooks-one-by-one")))
+			err = dd_hook_register(set);
+	}
+	if (!err)
+		return 0;
+	if (set->registered)
+		dd_hook_detach(set);
+	else if (err == -EBUSY && set->diverts)
+		failure->symbol = dd_hook_conflict(set);
+	else
+		dd_hook_clear(set);
+	failure->why = dd_hook_reason(set, err);
+	return err;
 }
 
 /*

@@ -12,8 +12,8 @@
  * with a real frame (no tail call), and the hook must let it pass:
  * dd_hook_from_us() tells.
  *
- * Hooks are attached in sets: to let go of a set takes as long as to let go of
- * one function, a second or more, for ftrace waits for all tasks.
+ * Hooks are attached in sets, each as a whole: to let go of a set takes as long
+ * as to let go of one function, a second or more, for ftrace waits for all tasks.
  */
 #ifndef DD_SHIM_HOOK_H
 #define DD_SHIM_HOOK_H
@@ -36,18 +36,19 @@ struct dd_hook_set {
 	bool registered;
 };
 
-/*
- * Attaches one hook of a set. Returns 0 or -errno: -ENOENT if the kernel has no
- * such function (yet), -EINVAL if ftrace cannot attach to it, -EBUSY if somebody
- * else (livepatch) diverts it already. The caller serialises.
- */
-int dd_hook_attach(struct dd_hook_set *set, struct dd_hook *hook);
+/* Why a set is not attached. */
+struct dd_hook_failure {
+	const char *symbol;	/* the function */
+	const char *why;	/* in words for an administrator */
+};
 
 /*
- * Forgets a hook whose function is about to go with its module. At least one
- * other hook of the set must be attached.
+ * Attaches all hooks of a set, or none. Returns 0 or -errno and the failure:
+ * -ENOENT if the kernel has no such function (yet), -EINVAL if ftrace cannot
+ * attach to it, -EBUSY if another one (a livepatch) diverts it already, or ftrace is
+ * switched off. The caller serialises.
  */
-void dd_hook_forget(struct dd_hook_set *set, struct dd_hook *hook);
+int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure);
 
 /*
  * Detaches all hooks of a set; waits until none of them runs. Diverted calls may

@@ -103,7 +103,8 @@ void dd_worker_hurry(void);
 void dd_worker_stop(void);
 
 /* hooks.c */
-int dd_hooks_install(const char **failed);
+struct dd_hook_failure;
+int dd_hooks_install(struct dd_hook_failure *failure);
 void dd_hooks_remove(void);
 const char *dd_hooks_filesystem(unsigned int i);
 

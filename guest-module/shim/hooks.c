@@ -250,20 +250,24 @@ static struct dd_hook dd_observers[] = {
 	{ .symbol = "iomap_swapfile_activate", .call = dd_swapped_to },
 	{ .symbol = "__folio_mark_dirty", .call = dd_dirtied },
 	{ .symbol = "filemap_dirty_folio", .call = dd_dirtied_in_cache },
-	/* Changes that only one filesystem knows. */
-	{ .symbol = "ext4_swap_extents", .call = dd_extents_swapped },
 };
-
-/* Those before the filesystems' own ones. */
-enum { DD_FIXED_OBSERVERS = 7, DD_FIXED_DIVERSIONS = 3 };
 
 static struct dd_hook dd_diversions[] = {
 	{ .symbol = "truncate_inode_pages_range", .call = dd_divert_truncate },
 	{ .symbol = "invalidate_inode_pages2_range", .call = dd_divert_invalidate },
 	{ .symbol = "generic_shutdown_super", .call = dd_divert_shutdown },
-	/* Reads of each filesystem; one that is not loaded has no functions yet. */
+};
+
+static struct dd_hook dd_ext4_changes[] = {
+	{ .symbol = "ext4_swap_extents", .call = dd_extents_swapped },
+};
+
+static struct dd_hook dd_ext4_reads[] = {
 	{ .symbol = "ext4_readahead", .call = dd_divert_readahead },
 	{ .symbol = "ext4_read_folio", .call = dd_divert_read_folio },
+};
+
+static struct dd_hook dd_xfs_reads[] = {
 	{ .symbol = "xfs_vm_readahead", .call = dd_divert_readahead },
 	{ .symbol = "xfs_vm_read_folio", .call = dd_divert_read_folio },
 };
@@ -279,46 +283,61 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* What is attached for a filesystem: its reads, once all of its changes are seen. */
-static const struct {
+/* What is attached for a filesystem; one that is not loaded has no functions yet. */
+static struct dd_filesystem {
 	const char *name;
-	struct dd_hook *changes, *readahead, *read_folio;
+	/* Changes that only this filesystem knows of, if there are any. */
+	struct dd_hook_set observing;
+	/* Its reads, once all of its changes are seen. */
+	struct dd_hook_set diverting;
+	/* Another module or a livepatch has its functions. */
+	bool refused;
 } dd_filesystems[DD_FILESYSTEMS] = {
 	{
 		.name = "ext4",
-		.changes = &dd_observers[DD_FIXED_OBSERVERS],
-		.readahead = &dd_diversions[DD_FIXED_DIVERSIONS],
-		.read_folio = &dd_diversions[DD_FIXED_DIVERSIONS + 1],
+		.observing = { .hooks = dd_ext4_changes, .count = ARRAY_SIZE(dd_ext4_changes) },
+		.diverting = {
+			.hooks = dd_ext4_reads,
+			.count = ARRAY_SIZE(dd_ext4_reads),
+			.diverts = true,
+		},
 	},
 	{
 		.name = "xfs",
-		.readahead = &dd_diversions[DD_FIXED_DIVERSIONS + 2],
-		.read_folio = &dd_diversions[DD_FIXED_DIVERSIONS + 3],
+		.diverting = {
+			.hooks = dd_xfs_reads,
+			.count = ARRAY_SIZE(dd_xfs_reads),
+			.diverts = true,
+		},
 	},
 };
 
-static void dd_filesystem_forget(int i)
+static void dd_filesystem_detach(struct dd_filesystem *fs)
 {
-	dd_hook_forget(&dd_diverting, dd_filesystems[i].read_folio);
-	dd_hook_forget(&dd_diverting, dd_filesystems[i].readahead);
-	if (dd_filesystems[i].changes)
-		dd_hook_forget(&dd_observing, dd_filesystems[i].changes);
+	/* No more reads from the host before changes are not seen any more. */
+	dd_hook_detach(&fs->diverting);
+	dd_hook_detach(&fs->observing);
 }
 
-static int dd_filesystem_attach(int i)
+static int dd_filesystem_attach(struct dd_filesystem *fs)
 {
+	struct dd_hook_failure failure;
 	int err = 0;
 
-	if (dd_filesystems[i].readahead->ip)
+	if (fs->diverting.registered)
 		return 0;
-	if (dd_filesystems[i].changes)
-		err = dd_hook_attach(&dd_observing, dd_filesystems[i].changes);
+	if (fs->observing.count)
+		err = dd_hook_attach(&fs->observing, &failure);
 	if (!err)
-		err = dd_hook_attach(&dd_diverting, dd_filesystems[i].readahead);
-	if (!err)
-		err = dd_hook_attach(&dd_diverting, dd_filesystems[i].read_folio);
+		err = dd_hook_attach(&fs->diverting, &failure);
 	if (err)
-		dd_filesystem_forget(i);
+		dd_filesystem_detach(fs);
+	if (err && err != -ENOENT && !fs->refused)
+		pr_warn("doubledecker_guest: cannot attach to %s: %s (%d): files of %s are not cached\n",
+			failure.symbol, failure.why, err, fs->name);
+	if (!err && fs->refused)
+		pr_info("doubledecker_guest: files of %s are cached from now on\n", fs->name);
+	fs->refused = err && err != -ENOENT;
 	return err;
 }
 
@@ -329,21 +348,23 @@ static bool dd_attached;
 static int dd_module_event(struct notifier_block *block, unsigned long event, void *data)
 {
 	const struct module *module = data;
-	int i;
+	struct dd_filesystem *fs;
 
 	if (event != MODULE_STATE_LIVE && event != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
 	if (event == MODULE_STATE_GOING)
 		dd_mapping_unlearn();
 	mutex_lock(&dd_hooks_lock);
-	for (i = 0; dd_attached && i < ARRAY_SIZE(dd_filesystems); i++) {
-		if (strcmp(module->name, dd_filesystems[i].name))
-			continue;
-		if (event == MODULE_STATE_GOING)
-			dd_filesystem_forget(i);
-		else if (dd_filesystem_attach(i))
-			pr_warn("doubledecker_guest: cannot attach to %s: its files are not cached\n",
-				module->name);
+	for (fs = dd_filesystems; dd_attached && fs < dd_filesystems + DD_FILESYSTEMS; fs++) {
+		bool its_own = !strcmp(module->name, fs->name);
+
+		if (its_own && event == MODULE_STATE_GOING) {
+			dd_filesystem_detach(fs);
+			fs->refused = false;
+		} else if (its_own || (fs->refused && event == MODULE_STATE_GOING)) {
+			/* The module that goes may be the one that had its functions. */
+			dd_filesystem_attach(fs);
+		}
 	}
 	mutex_unlock(&dd_hooks_lock);
 	return NOTIFY_DONE;
@@ -353,39 +374,30 @@ static struct notifier_block dd_module_notifier = { .notifier_call = dd_module_e
 
 static void dd_hooks_detach(void)
 {
+	struct dd_filesystem *fs;
+
 	dd_attached = false;
-	/* No more reads from the host before changes are not seen any more. */
+	for (fs = dd_filesystems; fs < dd_filesystems + DD_FILESYSTEMS; fs++) {
+		dd_filesystem_detach(fs);
+		fs->refused = false;
+	}
 	dd_hook_detach(&dd_diverting);
 	dd_hook_detach(&dd_observing);
 }
 
-static int dd_hooks_attach(struct dd_hook_set *set, unsigned int count, const char **failed)
+int dd_hooks_install(struct dd_hook_failure *failure)
 {
-	unsigned int i;
+	struct dd_filesystem *fs;
 	int err;
 
-	for (i = 0; i < count; i++) {
-		err = dd_hook_attach(set, &set->hooks[i]);
-		if (err) {
-			*failed = set->hooks[i].symbol;
-			return err;
-		}
-	}
-	return 0;
-}
-
-int dd_hooks_install(const char **failed)
-{
-	int i, err;
-
 	mutex_lock(&dd_hooks_lock);
-	err = dd_hooks_attach(&dd_observing, DD_FIXED_OBSERVERS, failed);
+	err = dd_hook_attach(&dd_observing, failure);
 	if (!err)
-		err = dd_hooks_attach(&dd_diverting, DD_FIXED_DIVERSIONS, failed);
-	for (i = 0; !err && i < ARRAY_SIZE(dd_filesystems); i++) {
-		/* A filesystem that is not loaded has no functions yet. */
-		if (dd_filesystem_attach(i) == -ENOMEM) {
-			*failed = dd_filesystems[i].name;
+		err = dd_hook_attach(&dd_diverting, failure);
+	for (fs = dd_filesystems; !err && fs < dd_filesystems + DD_FILESYSTEMS; fs++) {
+		/* A filesystem that cannot be attached to is not cached. */
+		if (dd_filesystem_attach(fs) == -ENOMEM) {
+			*failure = (struct dd_hook_failure){ fs->name, "there is no memory" };
 			err = -ENOMEM;
 		}
 	}
@@ -394,15 +406,18 @@ int dd_hooks_install(const char **failed)
 	else
 		dd_attached = true;
 	mutex_unlock(&dd_hooks_lock);
-	if (!err)
-		err = register_module_notifier(&dd_module_notifier);
+	if (err)
+		return err;
+	err = register_module_notifier(&dd_module_notifier);
+	if (err)
+		*failure = (struct dd_hook_failure){ "(module notifier)", "it is refused" };
 	return err;
 }
 
 /* The name of filesystem `i`, below DD_FILESYSTEMS, if its reads are seen; else NULL. */
 const char *dd_hooks_filesystem(unsigned int i)
 {
-	return READ_ONCE(dd_filesystems[i].readahead->ip) ? dd_filesystems[i].name : NULL;
+	return READ_ONCE(dd_filesystems[i].diverting.registered) ? dd_filesystems[i].name : NULL;
 }
 
 /* Once the hooks are gone the numbers only fall, so that a sum of 0 is no mistake. */

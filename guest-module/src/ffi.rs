@@ -167,7 +167,7 @@ extern "C" {
     fn dd_worker_kick();
     fn dd_worker_hurry();
     fn dd_worker_stop();
-    fn dd_hooks_install(failed: *mut *const c_char) -> c_int;
+    fn dd_hooks_install(failure: *mut RawHookFailure) -> c_int;
     fn dd_hooks_remove();
     fn dd_settle() -> c_int;
 }
@@ -533,16 +533,37 @@ pub(crate) fn file_view(descriptor: u32) -> Result<MappingView> {
     Ok(view)
 }
 
-/// Attaches to the kernel, all or nothing; on failure the name of the function that did not fit.
-pub(crate) fn install_hooks() -> Result<(), (Error, &'static CStr)> {
-    let mut failed = core::ptr::null();
+/// Mirrors `struct dd_hook_failure`.
+#[repr(C)]
+struct RawHookFailure {
+    symbol: *const c_char,
+    why: *const c_char,
+}
+
+/// Why we are not attached to the kernel.
+pub(crate) struct HookFailure {
+    pub(crate) error: Error,
+    /// The function that did not fit.
+    pub(crate) function: &'static CStr,
+    /// In words for an administrator.
+    pub(crate) why: &'static CStr,
+}
+
+/// Attaches to the kernel, all or nothing.
+pub(crate) fn install_hooks() -> Result<(), HookFailure> {
+    let mut failure = RawHookFailure {
+        symbol: c"?".as_char_ptr(),
+        why: c"?".as_char_ptr(),
+    };
     // SAFETY: Called from the worker only, which does not overlap itself.
-    kernel::error::to_result(unsafe { dd_hooks_install(&mut failed) }).map_err(|error| {
-        if failed.is_null() {
-            return (error, c"(module notifier)");
+    kernel::error::to_result(unsafe { dd_hooks_install(&mut failure) }).map_err(|error| {
+        HookFailure {
+            error,
+            // SAFETY: A string constant, the shim's or the one above.
+            function: unsafe { CStr::from_char_ptr(failure.symbol) },
+            // SAFETY: As above.
+            why: unsafe { CStr::from_char_ptr(failure.why) },
         }
-        // SAFETY: The shim answers with a string constant.
-        (error, unsafe { CStr::from_char_ptr(failed) })
     })
 }
 

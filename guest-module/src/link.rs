@@ -215,12 +215,12 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
 /// is minutes away, and users are told once.
 fn attach(guest: &Guest) -> Result<(), Failure> {
     let link = &guest.link;
-    let Err((error, function)) = ffi::install_hooks() else {
+    let Err(failure) = ffi::install_hooks() else {
         link.failed.store(0, Relaxed);
         link.told.store(0, Relaxed);
         return Ok(());
     };
-    if error == ENOMEM {
+    if failure.error == ENOMEM {
         return Err(NO_MEMORY);
     }
     let again = link.failed.load(Relaxed) != 0;
@@ -230,28 +230,14 @@ fn attach(guest: &Guest) -> Result<(), Failure> {
     };
     link.retry.store(retry, Relaxed);
     link.failed.store(link.now(), Relaxed);
-    let told = link.told.xchg(error.to_errno(), Full);
-    if told == error.to_errno() && !mutated(c"attaches-at-every-look") {
-        return Err(Failure::Unattached);
-    }
-    if error == EBUSY {
+    let error = failure.error.to_errno();
+    if link.told.xchg(error, Full) != error || mutated(c"attaches-at-every-look") {
         pr_err!(
-            "cannot attach to {}: ftrace is switched off (sysctl kernel.ftrace_enabled=1 helps), \
-             or a livepatch or a kprobe holds the function; nothing is cached, tried again after \
-             a minute, then less often\n",
-            function
-        );
-    } else if error == ENOENT {
-        pr_err!(
-            "this kernel has no function {}: it is not supported, nothing is cached\n",
-            function
-        );
-    } else {
-        pr_err!(
-            "cannot attach to {} ({:?}): nothing is cached, tried again after a minute, then less \
-             often\n",
-            function,
-            error
+            "cannot attach to {}: {} ({:?}): nothing is cached; tried again after a minute, then \
+             less often\n",
+            failure.function,
+            failure.why,
+            failure.error
         );
     }
     Err(Failure::Unattached)

@@ -25,7 +25,8 @@ static DEFINE_PER_CPU(long, dd_inside);
 
 /*
  * In place of ____kvm_emulate_hypercall(), for our number only. Leaves exactly
- * what the original leaves for a call that it handled.
+ * what the original leaves for a call that it handled, but does not pass its
+ * tracepoint, kvm_hypercall, which KVM does not export.
  */
 static int dd_kvm_hypercall(struct kvm_vcpu *vcpu, int cpl,
 			    int (*complete)(struct kvm_vcpu *vcpu))
@@ -98,10 +99,12 @@ static struct dd_hook_set dd_observing = {
 
 static int dd_kvm_hook(struct dd_hook_set *set)
 {
-	int err = dd_hook_attach(set, set->hooks);
+	struct dd_hook_failure failure;
+	int err = dd_hook_attach(set, &failure);
 
 	if (err && err != -ENOMEM)
-		pr_err("cannot attach to %s: %d\n", set->hooks->symbol, err);
+		pr_err("doubledecker_host: cannot attach to %s: %s (%d)\n", failure.symbol,
+		       failure.why, err);
 	return err;
 }
 

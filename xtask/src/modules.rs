@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{cache, progress, tree::Kernel, workspace};
 
 /// Folders Kbuild needs.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "ddabi",
     "ddcore",
     "guest-module",
@@ -21,9 +21,17 @@ const SOURCES: [&str; 7] = [
     "scripts",
     "shim",
     "tests/hostile-module",
+    "tests/livepatch-module",
 ];
+/// Folders with a module in Rust each.
+const RUST_MODULES: [&str; 3] = ["host-module", "guest-module", "tests/hostile-module"];
 /// Folders with a module each.
-const MODULES: [&str; 3] = ["host-module", "guest-module", "tests/hostile-module"];
+const MODULES: [&str; 4] = [
+    RUST_MODULES[0],
+    RUST_MODULES[1],
+    RUST_MODULES[2],
+    "tests/livepatch-module",
+];
 
 /// What the kernel itself formats its Rust code as.
 const EDITION: &str = "2021";
@@ -98,7 +106,7 @@ pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
 /// Fails when the modules' Rust sources are not formatted. Cargo does not know
 /// them.
 pub(crate) fn check_format() -> Result<()> {
-    let roots = MODULES.map(|module| format!("{module}/src/main.rs"));
+    let roots = RUST_MODULES.map(|module| format!("{module}/src/main.rs"));
     let status = Command::new("rustfmt")
         .current_dir(workspace::top())
         .args(["--check", "--edition", EDITION])

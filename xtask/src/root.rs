@@ -60,6 +60,7 @@ const EMULATOR: &[&str] = &[
 
 /// What test machines run. Its emulator runs L1 as well.
 const RUN: &[&str] = &[
+    "bpftrace",
     "busybox-static",
     "dmsetup",
     "e2fsprogs",

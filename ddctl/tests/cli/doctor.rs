@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use std::io::Write;
 
 const CONFIG: &str = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_DYNAMIC_FTRACE_WITH_ARGS=y\n\
-                      CONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
+                      CONFIG_KPROBES=y\nCONFIG_KVM=m\nCONFIG_MEMCG=y\nCONFIG_CGROUPS=y\n# CONFIG_X is not set\n";
 
 const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_vm [kvm]\n\
                          __filemap_remove_folio\n__folio_mark_dirty\n\
@@ -122,6 +122,24 @@ fn a_sick_guest() {
         .guest
         .with(|state| state.status.state = LinkState::Refused);
     assert_snapshot!(world.run("doctor"));
+}
+
+/// Livepatches matter where they replace what the modules divert.
+#[test]
+fn livepatched_functions() {
+    let (host, guest) = (healthy_host(), healthy_guest());
+    host.file(
+        "/sys/kernel/livepatch/fix/kvm/____kvm_emulate_hypercall,1/x",
+        "",
+    );
+    for place in [
+        "vmlinux/truncate_inode_pages_range,1",
+        "vmlinux/free_unref_folios,1",
+        "ext4/ext4_readahead,1",
+    ] {
+        guest.file(&format!("/sys/kernel/livepatch/fix/{place}/x"), "");
+    }
+    assert_snapshot!([host.run("doctor"), guest.run("doctor")].join("\n"));
 }
 
 #[test]

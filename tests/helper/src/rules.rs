@@ -8,6 +8,7 @@
 
 mod attach;
 mod block;
+mod change;
 mod control;
 mod cut;
 mod dax;
@@ -62,6 +63,8 @@ enum Rule {
     Attach,
     /// A page of which a block is written is not taken from the host any more
     Block,
+    /// A page that changes in any of the usual ways is not taken from the host any more
+    Change,
     /// A folio that is written in part forgets what the host has of it
     Cut,
     /// A file that was DAX for some time is read as it was written then
@@ -92,6 +95,7 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let wrong = match arguments.rule {
         Rule::Attach => attach::attach(dir, &arguments.device),
         Rule::Block => block::block(dir),
+        Rule::Change => change::change(dir),
         Rule::Cut => cut::cut(dir),
         Rule::Dax => dax::dax(dir),
         Rule::Direct => direct::direct(dir),

@@ -66,8 +66,8 @@ const ORIGINALS: [&str; 5] = [
     " dd_shutdown+",
     " dd_truncate+",
 ];
-/// Flags of `Tainted:` which out-of-tree, unsigned modules set.
-const OWN_TAINT: u64 = (1 << 12) | (1 << 13);
+/// Flags of `Tainted:` which out-of-tree, unsigned modules and livepatches set.
+const OWN_TAINT: u64 = (1 << 12) | (1 << 13) | (1 << 15);
 
 /// The bad lines of a log, except those `allowed`.
 #[must_use]
@@ -137,7 +137,7 @@ fn foreign_taint(line: &str) -> bool {
             && rest
                 .chars()
                 .take_while(|c| c.is_ascii_uppercase() || *c == ' ')
-                .any(|c| !matches!(c, 'G' | 'O' | 'E' | ' '))
+                .any(|c| !matches!(c, 'G' | 'O' | 'E' | 'K' | ' '))
     })
 }
 

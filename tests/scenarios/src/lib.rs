@@ -17,6 +17,7 @@ mod coherence;
 mod counters;
 mod ddctl;
 mod deaths;
+mod exits;
 mod faults;
 mod filesystem;
 mod hog;
@@ -51,6 +52,7 @@ mod stream;
 mod systemd;
 mod tools;
 mod torture;
+mod tracing;
 mod vmm;
 mod work;
 
@@ -100,6 +102,7 @@ pub fn by_name() -> &'static [Scenario] {
         faults::FAULTS,
         allocations::ALLOCATIONS,
         modules::MODULES,
+        tracing::TRACING,
         selftests::SELFTESTS_AGREE,
         mutations::MUTATIONS,
     ]

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, only, policies, reboot,
-    scarce, shares, shrinker, small_files, stream, torture,
+    scarce, shares, shrinker, small_files, stream, torture, tracing,
 };
 
 /// One mutation after the other.
@@ -71,6 +71,7 @@ const MUTATIONS_OF: &[Mutation] = &[
     mutation("sequential-undone", &[bounds::BOUNDS]),
     mutation("tables-forgotten", &[bounds::BOUNDS]),
     mutation("detach-ignored", &[bounds::BOUNDS]),
+    mutation("hooks-one-by-one", &[tracing::TRACING]),
     // In the host.
     mutation(
         "rollback-unseen",

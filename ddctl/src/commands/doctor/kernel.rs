@@ -5,7 +5,7 @@
 use super::{Examination, needs};
 use ddnl::Side;
 use flate2::read::GzDecoder;
-use std::{collections::BTreeSet, fs::File, io::Read};
+use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
 
 /// The kernels the modules are tested with.
 const TESTED: &str = "7.2";
@@ -21,6 +21,7 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
     options(examination, release);
     functions(examination);
     tracing(examination);
+    livepatches(examination);
     signatures(examination);
 }
 
@@ -106,8 +107,6 @@ fn functions(examination: &mut Examination<'_>) {
         return;
     };
     let missing: Vec<&str> = needs::functions(examination.side)
-        .iter()
-        .copied()
         .filter(|function| !present.contains(*function))
         .collect();
     if missing.is_empty() {
@@ -186,6 +185,53 @@ fn tracing(examination: &mut Examination<'_>) {
     }
 }
 
+/// A function that a livepatch replaces is out of the module's reach, and the other way round.
+fn livepatches(examination: &mut Examination<'_>) {
+    let patched = patched_functions(examination);
+    let taken = |names: &[&'static str]| -> Vec<&'static str> {
+        let names = names.iter().copied();
+        names.filter(|name| patched.contains(*name)).collect()
+    };
+    let advice = "disable the livepatch and unload its module, or boot a kernel that has the fix";
+    let all = taken(needs::diverted(examination.side));
+    if !all.is_empty() {
+        examination.fail(
+            "livepatch",
+            format!("replaces {}: nothing is cached", all.join(", ")),
+            advice,
+        );
+    }
+    if examination.side != Side::Guest {
+        return;
+    }
+    for filesystem in needs::FILESYSTEMS {
+        let functions = taken(&filesystem.functions);
+        if !functions.is_empty() {
+            let (functions, name) = (functions.join(", "), filesystem.name);
+            examination.fail(
+                "livepatch",
+                format!("replaces {functions}: files of {name} are not cached"),
+                advice,
+            );
+        }
+    }
+}
+
+/// Functions that livepatches replace: `patch/object/function,number` in sysfs.
+fn patched_functions(examination: &Examination<'_>) -> BTreeSet<String> {
+    let list = |path: PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.filter_map(|entry| entry.ok().map(|entry| entry.path()))
+    };
+    let patches = list(examination.system.file("/sys/kernel/livepatch"));
+    let functions = patches.flat_map(list).flat_map(list);
+    let name = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.split(',').next()?;
+        Some(name.to_owned())
+    };
+    functions.filter_map(name).collect()
+}
+
 fn signatures(examination: &mut Examination<'_>) {
     let enforced = examination.read("/sys/module/module/parameters/sig_enforce");
     let lockdown = examination.read("/sys/kernel/security/lockdown");
@@ -195,7 +241,7 @@ fn signatures(examination: &mut Examination<'_>) {
     if enforced.trim() == "Y" || locked {
         examination.warn(
             "signatures",
-            "this kernel loads only signed modules",
+            "this kernel loads only signed modules (lockdown or module.sig_enforce)",
             "sign the module with a key the kernel trusts, or switch Secure Boot off",
         );
     }

@@ -14,10 +14,11 @@ const fn option(name: &'static str, why: &'static str) -> KernelOption {
     KernelOption { name, why }
 }
 
-const BOTH_OPTIONS: [KernelOption; 3] = [
+const BOTH_OPTIONS: [KernelOption; 4] = [
     option("CONFIG_MODULES", "to load the module"),
     option("CONFIG_RUST", "the module is written in Rust"),
     option("CONFIG_DYNAMIC_FTRACE_WITH_ARGS", "to attach to functions"),
+    option("CONFIG_KPROBES", "to find functions by their names"),
 ];
 const HOST_OPTIONS: [KernelOption; 1] = [option("CONFIG_KVM", "to run VMs")];
 const GUEST_OPTIONS: [KernelOption; 2] = [
@@ -34,28 +35,40 @@ pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption>
     BOTH_OPTIONS.iter().chain(own)
 }
 
-const HOST_FUNCTIONS: [&str; 2] = ["____kvm_emulate_hypercall", "kvm_arch_pre_destroy_vm"];
-const GUEST_FUNCTIONS: [&str; 9] = [
+const HOST_OBSERVED: [&str; 1] = ["kvm_arch_pre_destroy_vm"];
+const HOST_DIVERTED: [&str; 1] = ["____kvm_emulate_hypercall"];
+const GUEST_OBSERVED: [&str; 6] = [
     "__filemap_remove_folio",
     "__folio_mark_dirty",
     "delete_from_page_cache_batch",
     "filemap_dirty_folio",
     "free_unref_folios",
+    "kiocb_invalidate_post_direct_write",
+];
+const GUEST_DIVERTED: [&str; 3] = [
     "generic_shutdown_super",
     "invalidate_inode_pages2_range",
-    "kiocb_invalidate_post_direct_write",
     "truncate_inode_pages_range",
 ];
 
 /// Functions the module attaches to, all of them.
-pub(super) const fn functions(side: Side) -> &'static [&'static str] {
+pub(super) fn functions(side: Side) -> impl Iterator<Item = &'static str> {
+    let observed: &[&str] = match side {
+        Side::Guest => &GUEST_OBSERVED,
+        Side::Host => &HOST_OBSERVED,
+    };
+    observed.iter().chain(diverted(side)).copied()
+}
+
+/// Those whose calls it diverts: nobody else may do that.
+pub(super) const fn diverted(side: Side) -> &'static [&'static str] {
     match side {
-        Side::Guest => &GUEST_FUNCTIONS,
-        Side::Host => &HOST_FUNCTIONS,
+        Side::Guest => &GUEST_DIVERTED,
+        Side::Host => &HOST_DIVERTED,
     }
 }
 
-/// A filesystem whose files can be cached, and the functions the guest module attaches to.
+/// A filesystem whose files can be cached, and the functions the guest module diverts.
 pub(super) struct Filesystem {
     pub(super) name: &'static str,
     pub(super) functions: [&'static str; 2],
@@ -78,16 +91,26 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The words behind `.symbol =` in a C file of the repository.
-    fn symbols(file: &str) -> BTreeSet<String> {
+    /// The words behind `.symbol =` in a C file of the repository: of what is observed, and of
+    /// all else.
+    fn symbols(file: &str) -> [BTreeSet<String>; 2] {
         let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
-        text.split(".symbol = \"")
-            .skip(1)
-            .filter_map(|rest| rest.split('"').next())
-            .map(Into::into)
-            .collect()
+        let mut sets = [BTreeSet::new(), BTreeSet::new()];
+        let mut diverted = 0;
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("static struct dd_hook dd_") {
+                diverted = usize::from(!OBSERVERS.iter().any(|name| rest.starts_with(name)));
+            }
+            if let Some((_, rest)) = line.split_once(".symbol = \"") {
+                sets[diverted].extend(rest.split('"').next().map(Into::into));
+            }
+        }
+        sets
     }
+
+    /// How the modules call what they only observe.
+    const OBSERVERS: [&str; 2] = ["observers", "destroy_hook"];
 
     fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
         names.into_iter().map(Into::into).collect()
@@ -95,9 +118,15 @@ mod tests {
 
     #[test]
     fn functions_are_those_of_the_modules() {
-        assert_eq!(symbols("host-module/shim/kvm.c"), set(HOST_FUNCTIONS));
+        assert_eq!(
+            symbols("host-module/shim/kvm.c"),
+            [set(HOST_OBSERVED), set(HOST_DIVERTED)]
+        );
         let reads = FILESYSTEMS.iter().flat_map(|one| one.functions);
-        let all = GUEST_FUNCTIONS.into_iter().chain(reads);
-        assert_eq!(symbols("guest-module/shim/hooks.c"), set(all));
+        let diverted = GUEST_DIVERTED.into_iter().chain(reads);
+        assert_eq!(
+            symbols("guest-module/shim/hooks.c"),
+            [set(GUEST_OBSERVED), set(diverted)]
+        );
     }
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How long KVM keeps vCPUs out of their guests for hypercalls: the kernel takes the time from
+//! each `kvm_exit` to the `kvm_entry` that follows, so that nothing is lost however many there are.
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+
+/// A buffer of tracefs of our own; its triggers see events whether or not these are recorded.
+const DIR: &str = "/sys/kernel/tracing/instances/exits";
+/// `VMCALL` of Intel's processors, `VMMCALL` of AMD's.
+const HYPERCALLS: &str = "(isa == 1 && exit_reason == 18) || (isa == 2 && exit_reason == 129)";
+const BEGIN: &str = "hist:keys=common_pid:begin=common_timestamp.usecs";
+const END: &str =
+    "hist:keys=common_pid:took=common_timestamp.usecs-$begin:onmax($took).save(vcpu_id)";
+
+/// Exits are watched, from construction on.
+#[derive(Debug)]
+pub(crate) struct Exits<'a>(&'a Machine);
+
+/// What was seen of them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) count: u64,
+    pub(crate) longest_us: u64,
+}
+
+impl<'a> Exits<'a> {
+    /// Begins to watch hypercalls of all guests of a host, on which no other is being watched.
+    pub(crate) fn watch(host: &'a Machine) -> Result<Self> {
+        host.shell(format!(
+            "mkdir {DIR}
+            echo '{BEGIN} if {HYPERCALLS}' > {DIR}/events/kvm/kvm_exit/trigger
+            echo '{END}' > {DIR}/events/kvm/kvm_entry/trigger"
+        ))?;
+        Ok(Self(host))
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self) -> Result<Seen> {
+        let text = self.0.shell(format!(
+            "cat {DIR}/events/kvm/kvm_entry/hist
+            echo '!{END}' > {DIR}/events/kvm/kvm_entry/trigger
+            echo '!{BEGIN} if {HYPERCALLS}' > {DIR}/events/kvm/kvm_exit/trigger
+            rmdir {DIR}"
+        ))?;
+        parse(&text).with_context(|| format!("the kernel printed {text}"))
+    }
+}
+
+/// A line for each vCPU's thread, and one below it for its longest exit.
+fn parse(text: &str) -> Result<Seen> {
+    let mut seen = Seen::default();
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "hitcount:" => seen.count += words.next().context("no number")?.parse::<u64>()?,
+            "max:" => {
+                let longest = words.next().context("no number")?.parse()?;
+                seen.longest_us = seen.longest_us.max(longest);
+            }
+            _ => {}
+        }
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_of_all_threads_counts() {
+        let text = "# event histogram\n#\n# trigger info: hist:keys=common_pid:vals=hitcount\n#\n\n\
+            { common_pid:        901 } hitcount:        280\n\
+            \tmax:        572  vcpu_id:          0\n\n\
+            { common_pid:        902 } hitcount:         12\n\
+            \tmax:         71  vcpu_id:          1\n\n\
+            Totals:\n    Hits: 292\n    Entries: 2\n    Dropped: 0\n";
+        let seen = Seen {
+            count: 292,
+            longest_us: 572,
+        };
+        assert_eq!(parse(text).unwrap(), seen);
+        assert!(parse("{ common_pid: 1 } hitcount:").is_err());
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Others are attached to the functions that our modules are attached to: tracers, probes and
+//! BPF programs see what we see, whoever came first and whoever goes first; a livepatch of a
+//! diverted function and ours exclude each other, and the later one is told.
+
+mod hooks;
+mod livepatch;
+mod watch;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{
+    Command, Context, Disk, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wait,
+};
+
+use self::{
+    hooks::Function,
+    livepatch::Livepatch,
+    watch::{Tracer, Watch},
+};
+use crate::{
+    books, ddctl,
+    exits::{Exits, Seen},
+    filesystem::EXT4,
+    stage::{self, GUEST, HOST, Stage, attached},
+    torture::{FEW, Storm},
+};
+
+/// All of them at once; in the long form one by one, too, and under a torture.
+pub(crate) const TRACING: Scenario = Scenario {
+    name: "tracing",
+    about: "tracers, probes, BPF programs and livepatches on the functions we attach to",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 64;
+/// All are attached beside each other, and BPF programs alone, for what they do depends on that.
+const TOGETHER: &[&[Tracer]] = &[
+    &[Tracer::Bpf],
+    &[Tracer::Function, Tracer::Graph, Tracer::Probes, Tracer::Bpf],
+];
+const ONE_BY_ONE: &[&[Tracer]] = &[&[Tracer::Function], &[Tracer::Graph], &[Tracer::Probes]];
+/// Pages that must come from the host for a read to have come through the cache.
+const SOME_HITS: u64 = 64;
+const FTRACE_ENABLED: &str = "/proc/sys/kernel/ftrace_enabled";
+const HYPERCALL: &str = "____kvm_emulate_hypercall";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let quick = context.quick();
+    let stage = Stage {
+        lab: context.lab()?,
+    };
+    host_is_refused(&stage)?;
+    stage.load_host(CAPACITY_MIB)?;
+
+    let disk = stage.blank_disk(EXT4.name, 256)?;
+    let tortured = stage.blank_disks(FEW.map(|site| site.name()), 512)?;
+    let config = GuestConfig::new("one").vcpus(2).memory_mib(1024);
+    let config = config
+        .disk(&disk, Throttle::NONE)
+        .disks(&tortured, Throttle::NONE);
+    let guest = stage.guest(&config)?;
+    EXT4.format(&guest, &disk.path_in_guest())?;
+    guest.mount(&disk.path_in_guest(), &EXT4.path(), EXT4.fstype, "noatime")?;
+    let functions = hooks::attached(&guest)?;
+    let site = Site {
+        stage: &stage,
+        guest: &guest,
+        disk: &disk,
+        functions: &functions,
+    };
+    site.works().context("nobody else is attached")?;
+    // Those that tell of changes, while reads are diverted as ever.
+    let changes: Vec<_> = functions
+        .iter()
+        .filter(|one| !one.reads())
+        .cloned()
+        .collect();
+    site.watched(&[Tracer::Bpf], &changes)
+        .context("BPF programs on changes in the guest")?;
+    site.livepatched()?;
+    site.switched_off()?;
+    let storm = match quick {
+        true => None,
+        false => Some(Storm::start(&guest, &FEW, u64::MAX)?),
+    };
+    let sets = TOGETHER.iter().chain(ONE_BY_ONE).take(match quick {
+        true => TOGETHER.len(),
+        false => TOGETHER.len() + ONE_BY_ONE.len(),
+    });
+    for tracers in sets {
+        site.watched(tracers, &functions)
+            .with_context(|| format!("{tracers:?} in the guest"))?;
+        site.host_watched(tracers)
+            .with_context(|| format!("{tracers:?} in the host"))?;
+    }
+    let mut targets = Vec::new();
+    if let Some(storm) = storm {
+        storm.stop(&guest)?;
+        targets.push(storm.verdict("tracing")?);
+    }
+    targets.push(site.timed()?);
+    site.locked_down()?;
+    books::balance(stage.host())?;
+    Ok(targets)
+}
+
+/// KVM's functions belong to somebody else, or ftrace is switched off: the host module says so.
+fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
+    let host = stage.host();
+    let refused = |why: &str| -> Result<()> {
+        ensure!(
+            stage.load_host(CAPACITY_MIB).is_err(),
+            "the host module was let in"
+        );
+        says(host, why)
+    };
+    let livepatch = Livepatch::enable(host, HYPERCALL)?;
+    refused(&format!("cannot attach to {HYPERCALL}: a livepatch"))?;
+    livepatch.disable()?;
+    host.write_file(FTRACE_ENABLED, "0")?;
+    refused("ftrace is switched off")?;
+    host.write_file(FTRACE_ENABLED, "1")?;
+
+    stage.load_host(CAPACITY_MIB)?;
+    Livepatch::is_refused(host, HYPERCALL)?;
+    stays_on(host)?;
+    host.unload_module(HOST)
+}
+
+/// The kernel log has these words. They are not there a second time.
+fn says(machine: &Machine, words: &str) -> Result<()> {
+    let log = machine.exec_ok(["dmesg", "-c"])?;
+    ensure!(
+        log.contains(words),
+        "{} does not say {words:?}: {log}",
+        machine.name()
+    );
+    Ok(())
+}
+
+/// While we are attached ftrace cannot be switched off.
+fn stays_on(machine: &Machine) -> Result<()> {
+    let switched = machine.write_file(FTRACE_ENABLED, "0");
+    ensure!(switched.is_err(), "ftrace could be switched off beneath us");
+    ensure!(machine.read_text(FTRACE_ENABLED)? == "1");
+    Ok(())
+}
+
+/// A guest, and a filesystem in it that nobody else uses.
+struct Site<'a> {
+    stage: &'a Stage<'a>,
+    guest: &'a Guest,
+    disk: &'a Disk,
+    /// What the guest module is attached to.
+    functions: &'a [Function],
+}
+
+impl Site<'_> {
+    /// What is read through the cache is right, and comes from the host.
+    fn works(&self) -> Result<()> {
+        let before = ddctl::counters(self.guest)?.get_hits;
+        self.is_right()?;
+        let hits = ddctl::counters(self.guest)?.get_hits - before;
+        ensure!(hits >= SOME_HITS, "{hits} pages came from the host");
+        Ok(())
+    }
+
+    /// What is read is right.
+    fn is_right(&self) -> Result<()> {
+        for rule in ["change", "unmount"] {
+            let line = format!(
+                "ddhelper rule {rule} --mount {} --device {} --fstype {} --cgroup /",
+                EXT4.path(),
+                self.disk.path_in_guest(),
+                EXT4.fstype,
+            );
+            let wrong = self.guest.run_ok(&Command::new(line.split(' ')))?;
+            ensure!(
+                wrong.trim() == "0",
+                "{} wrong bytes after {rule}",
+                wrong.trim()
+            );
+        }
+        Ok(())
+    }
+
+    /// Tracers come before our module and go before it; then they come after it and stay.
+    fn watched(&self, tracers: &[Tracer], functions: &[Function]) -> Result<()> {
+        let guest = self.guest;
+        guest.unload_module(GUEST)?;
+        let watches = start(guest, tracers, functions)?;
+        self.is_right().context("before the module came")?;
+        stage::attach(guest)?;
+        self.works().context("the module came later")?;
+        stop(watches)?;
+        self.works().context("the tracers went first")?;
+        let now = hooks::attached(guest)?;
+        ensure!(now == self.functions, "attached to {now:?} now");
+
+        let watches = start(guest, tracers, functions)?;
+        self.works().context("the module came first")?;
+        guest.unload_module(GUEST)?;
+        self.is_right().context("the module went first")?;
+        stage::attach(guest)?;
+        self.works().context("the module came back")?;
+        stop(watches)?;
+        self.works().context("nobody else is left")
+    }
+
+    /// The same with KVM's functions.
+    fn host_watched(&self, tracers: &[Tracer]) -> Result<()> {
+        let host = self.stage.host();
+        let come = || -> Result<()> {
+            self.stage.load_host(CAPACITY_MIB)?;
+            attached(self.guest)?;
+            self.works()
+        };
+        let functions = hooks::attached(host)?;
+        // One is called only at a VM's end.
+        let watches = start(host, tracers, &functions)?;
+        self.works().context("the module came first")?;
+        host.unload_module(HOST)?;
+        self.is_right().context("the module went first")?;
+        come().context("the module came later")?;
+        stop(watches)?;
+        self.works().context("the tracers went")
+    }
+
+    /// A livepatch has one of the guest's functions.
+    fn livepatched(&self) -> Result<()> {
+        let guest = self.guest;
+        Livepatch::is_refused(guest, "invalidate_inode_pages2_range")?;
+        Livepatch::is_refused(guest, "ext4_readahead")?;
+        guest.unload_module(GUEST)?;
+        guest.exec_ok(["dmesg", "-C"])?;
+
+        let livepatch = Livepatch::enable(guest, "invalidate_inode_pages2_range")?;
+        guest.load_module(GUEST, &[])?;
+        self.is_refused("cannot attach to invalidate_inode_pages2_range: a livepatch")?;
+        self.is_right()?;
+        livepatch.disable()?;
+        self.recovers()?;
+
+        guest.unload_module(GUEST)?;
+        let livepatch = Livepatch::enable(guest, "ext4_readahead")?;
+        stage::attach(guest)?;
+        says(guest, "cannot attach to ext4_readahead: a livepatch")?;
+        self.is_right()?;
+        livepatch.disable()?;
+        self.works().context("after ext4 was patched")
+    }
+
+    /// Ftrace is switched off before the module comes.
+    fn switched_off(&self) -> Result<()> {
+        stays_on(self.guest)?;
+        self.guest.unload_module(GUEST)?;
+        self.guest.write_file(FTRACE_ENABLED, "0")?;
+        self.guest.load_module(GUEST, &[])?;
+        self.is_refused("ftrace is switched off")?;
+        self.is_right()?;
+        self.guest.write_file(FTRACE_ENABLED, "1")?;
+        self.recovers()
+    }
+
+    /// The host's tracepoints see each call of the guest's module leave it and come back.
+    fn timed(&self) -> Result<Target> {
+        let host = self.stage.host();
+        let exits = Exits::watch(host)?;
+        let before = ddctl::host(host)?.counters.calls;
+        self.works()?;
+        let calls = ddctl::host(host)?.counters.calls - before;
+        let Seen { count, longest_us } = exits.end()?;
+        Ok(Target::at_least(
+            format!("tracing: hypercalls that were timed (the longest took {longest_us} us)"),
+            calls as f64,
+            count as f64,
+            "",
+        ))
+    }
+
+    /// The guest is locked down while its module waits for a host; it cannot be loaded again.
+    fn locked_down(&self) -> Result<()> {
+        let (host, guest) = (self.stage.host(), self.guest);
+        host.unload_module(HOST)?;
+        stage::alone(guest)?;
+        guest.shell(
+            "mountpoint -q /sys/kernel/security || mount -t securityfs none /sys/kernel/security
+            echo confidentiality > /sys/kernel/security/lockdown",
+        )?;
+        self.stage.load_host(CAPACITY_MIB)?;
+        attached(guest)?;
+        self.works().context("the guest is locked down")?;
+        guest.unload_module(GUEST)?;
+        let loaded = guest.load_module(GUEST, &[]);
+        ensure!(loaded.is_err(), "nobody asked for its signature");
+        says(guest, "unsigned module loading is restricted")
+    }
+
+    /// The guest module does not attach, and says why.
+    fn is_refused(&self, why: &str) -> Result<()> {
+        wait::until("the guest module gives up", || {
+            Ok((ddctl::guest(self.guest)?.state == "refused").then_some(()))
+        })?;
+        says(self.guest, why)
+    }
+
+    /// The guest module attaches by itself.
+    fn recovers(&self) -> Result<()> {
+        wait::until("the guest module tries again", || {
+            Ok((ddctl::guest(self.guest)?.state == "attached").then_some(()))
+        })?;
+        self.works()
+    }
+}
+
+fn start<'a>(
+    machine: &'a Machine,
+    tracers: &[Tracer],
+    functions: &[Function],
+) -> Result<Vec<Watch<'a>>> {
+    let tracers = tracers.iter();
+    tracers
+        .map(|tracer| tracer.start(machine, functions))
+        .collect()
+}
+
+fn stop(watches: Vec<Watch<'_>>) -> Result<()> {
+    watches.into_iter().try_for_each(Watch::stop)
+}
