@@ -8,7 +8,7 @@
 #include "mutation.h"
 
 #if !IS_ENABLED(CONFIG_DYNAMIC_FTRACE_WITH_ARGS) || !IS_ENABLED(CONFIG_KPROBES)
-/* Without them ftrace.h and kprobes.h say that all went well, and nothing is attached. */
+/* Stand-ins in ftrace.h and kprobes.h would fail at load, without a word of the cause. */
 #error "this kernel lacks CONFIG_DYNAMIC_FTRACE_WITH_ARGS or CONFIG_KPROBES"
 #endif
 
@@ -73,8 +73,8 @@ static void dd_hook_init(struct dd_hook_set *set)
 	memset(&set->ops, 0, sizeof(set->ops));
 	set->ops.func = dd_hook_called;
 	/*
-	 * PERMANENT: nobody may switch ftrace off under us, for a missed call can
-	 * be a missed invalidation.
+	 * PERMANENT: ftrace must not be switched off under us, for a missed call
+	 * can be a missed invalidation.
 	 */
 	set->ops.flags = FTRACE_OPS_FL_PERMANENT;
 	if (set->diverts)
@@ -98,9 +98,9 @@ static int dd_hook_register(struct dd_hook_set *set)
 }
 
 /*
- * The function of a set that somebody else diverts, for ftrace does not tell:
- * they are attached to one by one until one is refused. Calls have no effect
- * meanwhile.
+ * The function of a set that another user diverts. ftrace does not tell, so the
+ * functions are attached to one by one until one is refused; calls have no effect
+ * during that time.
  */
 static const char *dd_hook_conflict(struct dd_hook_set *set)
 {

@@ -117,8 +117,8 @@ pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u
     collect_in_turns(entities, eviction, eviction, take)
 }
 
-/// Like [`collect`], but no entity gives more than `turn` pages before [`victim`] is asked again, for
-/// turns instead of batches.
+/// Like [`collect`], but no entity gives more than `turn` pages before [`victim`] is asked again,
+/// for turns instead of batches.
 ///
 /// Requests for a few pages, made time and again, then take from everyone who exceeds its
 /// entitlement, and all of them end as far beyond it, to within a turn. If the caller has divided

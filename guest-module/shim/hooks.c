@@ -60,8 +60,8 @@ DD_CALLBACK(dd_free_batch)
  * int iomap_iter(struct iomap_iter *, const struct iomap_ops *): the first step
  * of a direct write, after i_dio_count was raised and before anything is sent
  * to the disk. From here on no page of the file is put until the write is over,
- * so that its end need not be seen: see docs/decisions/0003. Buffered I/O comes
- * by here as well, and is told by its flags.
+ * so that its end need not be seen: see docs/decisions/0003. Buffered I/O calls
+ * the function as well and is recognised by its flags.
  */
 DD_CALLBACK(dd_direct_write_begins)
 {

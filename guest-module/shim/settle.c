@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What was being done to files when the hooks were attached, and was not seen:
- * whoever takes pages out of the page cache to change the blocks below them
- * holds the mapping's invalidate_lock until both is done. Pages that came into
- * the cache after the hooks were read under that lock. So once it was free for
- * each inode with pages, all changes are seen.
+ * Changes of files that began before the hooks were attached are not seen to
+ * their end. An operation that takes pages out of the page cache to change the
+ * blocks below them holds the mapping's invalidate_lock until both are done.
+ * Pages that came into the cache after the hooks were read under that lock. So
+ * all changes are seen once it was free for each inode with pages.
  */
 
 #include <linux/delay.h>
@@ -36,7 +36,7 @@ static bool dd_is_settled(struct address_space *mapping)
 	return true;
 }
 
-/* The lock is only tried: a dead disk must not keep the worker for ever. */
+/* Only tries the lock: a dead disk must not keep the worker for ever. */
 static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
 {
 	while (!dd_is_settled(inode->i_mapping)) {
@@ -52,8 +52,8 @@ static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
 }
 
 /*
- * Inodes that come into being meanwhile are put at the front of the list, which
- * this has passed; their pages are newer than the hooks.
+ * Inodes that are made during the walk enter the list at its front, which the
+ * walk has passed; their pages are newer than the hooks.
  */
 static void dd_settle_superblock(struct super_block *sb, void *data)
 {
@@ -65,7 +65,7 @@ static void dd_settle_superblock(struct super_block *sb, void *data)
 		if (settling->err)
 			break;
 		spin_lock(&inode->i_lock);
-		/* What is being freed or made has no pages to be put. */
+		/* Inodes that are being freed or made have no pages to be put. */
 		if ((inode_state_read(inode) & (I_FREEING | I_WILL_FREE | I_NEW)) ||
 		    (dd_is_settled(inode->i_mapping) && !need_resched())) {
 			spin_unlock(&inode->i_lock);
@@ -110,7 +110,7 @@ int dd_settle(void)
 	return settling.err;
 }
 
-/* The module goes: nothing is waited for any more. */
+/* The module goes: dd_settle() ends, and waits for nothing any more. */
 void dd_settle_stop(void)
 {
 	WRITE_ONCE(dd_stopped, true);

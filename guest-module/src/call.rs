@@ -20,10 +20,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Answers of *Retry* in a row after which a call gives up: more than CPUs that could overtake.
 const MAX_RETRIES: u32 = 1024;
 
-/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them:
-/// some tens of microseconds, and a few hundred if all of them are cold, which is not more than
-/// the kernel itself allows. Sixteen times as long as the exit takes, so that more pages would gain
-/// next to nothing. A page that the host has swapped out is another matter, see docs/limits.md.
+/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them,
+/// which is half a MiB: some tens of microseconds, a few hundred if all of it is cold. That is
+/// many times what the exit takes, so that more pages would gain little. A page that the host has
+/// swapped out takes longer, see docs/limits.md.
 pub(crate) const MOST_PAGES: u32 = 128;
 
 /// The parts of a run that fit into a call each.

@@ -50,8 +50,8 @@ impl Registry {
         &self.table
     }
 
-    /// The list. Its holder is the only task that evicts. Memory reclaim takes this lock: its holder
-    /// neither allocates nor waits for a task that does.
+    /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a task
+    /// that does, because memory reclaim takes this lock.
     pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
         self.roster.lock()
     }

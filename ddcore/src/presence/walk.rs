@@ -97,8 +97,8 @@ where
     /// belong to another one. Returns the number of pages that were present.
     ///
     /// Pages of one generation are known at a time, so that none can be found again when the
-    /// inode gets its old generation back: who owns a file of ext4 without checksums of metadata
-    /// may set it.
+    /// inode gets its old generation back: the owner of a file on ext4 without checksums of
+    /// metadata may set it.
     pub(super) fn renew(&mut self, file: &FileKey) -> u64 {
         let known = |owner: &u32| self.files.get(*owner).map(|known| known.key.generation);
         let Some(owner) = self

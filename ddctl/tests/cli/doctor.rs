@@ -13,8 +13,9 @@ const FUNCTIONS: &str = "____kvm_emulate_hypercall [kvm]\nkvm_arch_pre_destroy_v
                          __filemap_remove_folio\n__folio_mark_dirty\n\
                          delete_from_page_cache_batch\nfilemap_dirty_folio\n\
                          free_unref_folios\ngeneric_shutdown_super\n\
-                         invalidate_inode_pages2_range\nkiocb_invalidate_post_direct_write\n\
-                         truncate_inode_pages_range\next4_readahead\next4_read_folio\n";
+                         invalidate_inode_pages2_range\niomap_iter\niomap_swapfile_activate\n\
+                         truncate_inode_pages_range\next4_readahead\next4_read_folio\n\
+                         ext4_swap_extents\n";
 
 /// Everything as it should be, on either side.
 fn healthy(world: &World) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Others are attached to the functions that our modules are attached to: tracers, probes and
-//! BPF programs see what we see, whoever came first and whoever goes first; a livepatch of a
+//! BPF programs see what we see, in any order of coming and going; a livepatch of a
 //! diverted function and ours exclude each other, and the later one is told.
 
 mod hooks;
@@ -70,7 +70,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         disk: &disk,
         functions: &functions,
     };
-    site.works().context("nobody else is attached")?;
+    site.works().context("the module is attached alone")?;
     // Those that tell of changes, while reads are diverted as ever.
     let changes: Vec<_> = functions
         .iter()
@@ -106,7 +106,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// KVM's functions belong to somebody else, or ftrace is switched off: the host module says so.
+/// KVM's functions belong to a livepatch, or ftrace is switched off: the host module says so.
 fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
     let host = stage.host();
     let refused = |why: &str| -> Result<()> {
@@ -148,7 +148,7 @@ fn stays_on(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// A guest, and a filesystem in it that nobody else uses.
+/// A guest, and a filesystem in it that no other test uses.
 struct Site<'a> {
     stage: &'a Stage<'a>,
     guest: &'a Guest,
@@ -206,7 +206,7 @@ impl Site<'_> {
         stage::attach(guest)?;
         self.works().context("the module came back")?;
         stop(watches)?;
-        self.works().context("nobody else is left")
+        self.works().context("the module is left alone")
     }
 
     /// The same with KVM's functions.
@@ -294,7 +294,10 @@ impl Site<'_> {
         self.works().context("the guest is locked down")?;
         guest.unload_module(GUEST)?;
         let loaded = guest.load_module(GUEST, &[]);
-        ensure!(loaded.is_err(), "nobody asked for its signature");
+        ensure!(
+            loaded.is_err(),
+            "the guest module has no signature, and was loaded"
+        );
         says(guest, "unsigned module loading is restricted")
     }
 

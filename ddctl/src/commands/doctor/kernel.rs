@@ -148,11 +148,7 @@ fn filesystems(examination: &mut Examination<'_>, present: &BTreeSet<String>) {
     let mounted = words(&mounts, 2);
     let usable: Vec<&str> = needs::FILESYSTEMS
         .iter()
-        .filter(|one| {
-            one.functions
-                .iter()
-                .all(|function| present.contains(*function))
-        })
+        .filter(|one| one.functions().all(|function| present.contains(function)))
         .map(|one| one.name)
         .collect();
     let used: Vec<&str> = usable
@@ -205,7 +201,7 @@ fn livepatches(examination: &mut Examination<'_>) {
         return;
     }
     for filesystem in needs::FILESYSTEMS {
-        let functions = taken(&filesystem.functions);
+        let functions = taken(&filesystem.diverted);
         if !functions.is_empty() {
             let (functions, name) = (functions.join(", "), filesystem.name);
             examination.fail(

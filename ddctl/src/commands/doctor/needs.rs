@@ -37,13 +37,14 @@ pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption>
 
 const HOST_OBSERVED: [&str; 1] = ["kvm_arch_pre_destroy_vm"];
 const HOST_DIVERTED: [&str; 1] = ["____kvm_emulate_hypercall"];
-const GUEST_OBSERVED: [&str; 6] = [
+const GUEST_OBSERVED: [&str; 7] = [
     "__filemap_remove_folio",
     "__folio_mark_dirty",
     "delete_from_page_cache_batch",
     "filemap_dirty_folio",
     "free_unref_folios",
-    "kiocb_invalidate_post_direct_write",
+    "iomap_iter",
+    "iomap_swapfile_activate",
 ];
 const GUEST_DIVERTED: [&str; 3] = [
     "generic_shutdown_super",
@@ -60,7 +61,7 @@ pub(super) fn functions(side: Side) -> impl Iterator<Item = &'static str> {
     observed.iter().chain(diverted(side)).copied()
 }
 
-/// Those whose calls it diverts: nobody else may do that.
+/// Those whose calls it diverts, which only one user of a function can do.
 pub(super) const fn diverted(side: Side) -> &'static [&'static str] {
     match side {
         Side::Guest => &GUEST_DIVERTED,
@@ -68,21 +69,31 @@ pub(super) const fn diverted(side: Side) -> &'static [&'static str] {
     }
 }
 
-/// A filesystem whose files can be cached, and the functions the guest module diverts.
+/// A filesystem whose files can be cached, and the functions the guest module attaches to.
 pub(super) struct Filesystem {
     pub(super) name: &'static str,
-    pub(super) functions: [&'static str; 2],
+    pub(super) observed: &'static [&'static str],
+    pub(super) diverted: [&'static str; 2],
+}
+
+impl Filesystem {
+    /// All of its functions.
+    pub(super) fn functions(&self) -> impl Iterator<Item = &'static str> {
+        self.observed.iter().copied().chain(self.diverted)
+    }
 }
 
 /// Filesystems whose files can be cached.
 pub(super) const FILESYSTEMS: [Filesystem; 2] = [
     Filesystem {
         name: "ext4",
-        functions: ["ext4_readahead", "ext4_read_folio"],
+        observed: &["ext4_swap_extents"],
+        diverted: ["ext4_readahead", "ext4_read_folio"],
     },
     Filesystem {
         name: "xfs",
-        functions: ["xfs_vm_readahead", "xfs_vm_read_folio"],
+        observed: &[],
+        diverted: ["xfs_vm_readahead", "xfs_vm_read_folio"],
     },
 ];
 
@@ -110,7 +121,7 @@ mod tests {
     }
 
     /// How the modules call what they only observe.
-    const OBSERVERS: [&str; 2] = ["observers", "destroy_hook"];
+    const OBSERVERS: [&str; 3] = ["observers", "ext4_changes", "destroy_hook"];
 
     fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
         names.into_iter().map(Into::into).collect()
@@ -122,11 +133,13 @@ mod tests {
             symbols("host-module/shim/kvm.c"),
             [set(HOST_OBSERVED), set(HOST_DIVERTED)]
         );
-        let reads = FILESYSTEMS.iter().flat_map(|one| one.functions);
+        let changes = FILESYSTEMS.iter().flat_map(|one| one.observed).copied();
+        let observed = GUEST_OBSERVED.into_iter().chain(changes);
+        let reads = FILESYSTEMS.iter().flat_map(|one| one.diverted);
         let diverted = GUEST_DIVERTED.into_iter().chain(reads);
         assert_eq!(
             symbols("guest-module/shim/hooks.c"),
-            [set(GUEST_OBSERVED), set(diverted)]
+            [set(observed), set(diverted)]
         );
     }
 }

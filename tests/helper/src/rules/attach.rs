@@ -73,7 +73,7 @@ fn want(file: &File, page: usize, pages: usize) -> Result<()> {
     Ok(fadvise(file, at(page), len, Advice::WillNeed)?)
 }
 
-/// Makes reads of the device take their time; writes take none.
+/// Makes each read of the device take [`DELAY`]; writes take no longer than before.
 fn slow_down(device: &str) -> Result<()> {
     let ms = DELAY.as_millis();
     let line = format!(
@@ -87,7 +87,7 @@ fn slow_down(device: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the module, which is loaded meanwhile, has a host.
+/// Waits until the module, which the scenario loads now, has a host.
 fn wait_for_host() -> Result<()> {
     loop {
         let asked = Command::new("ddctl")

@@ -51,8 +51,8 @@ struct MoveExtent {
     moved: u64,
 }
 
-/// `EXT4_IOC_MOVE_EXT`: `_IOWR('f', 15, struct move_extent)`.
-const MOVE_EXTENT: u32 = 3 << 30 | (size_of::<MoveExtent>() as u32) << 16 | 0x66 << 8 | 15;
+/// `EXT4_IOC_MOVE_EXT`.
+const MOVE_EXTENT: libc::Ioctl = libc::_IOWR::<MoveExtent>(b'f' as u32, 15);
 
 /// A context for asynchronous requests.
 pub(super) struct Queue(libc::c_ulong);
@@ -139,13 +139,7 @@ pub(super) fn take_blocks(file: &File, donor: &File, blocks: u64) -> io::Result<
         moved: 0,
     };
     // SAFETY: the structure is what the kernel reads and writes.
-    let result = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            MOVE_EXTENT as libc::Ioctl,
-            &raw mut extent,
-        )
-    };
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), MOVE_EXTENT, &raw mut extent) };
     check(result.into())?;
     Ok(extent.moved)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The first asynchronous direct write after a mount, which stops for a while between the
-//! kernel's invalidation of the page cache and its beginning (the filesystem gets a work
-//! queue), while a page of the file is read and dropped again and again.
+//! A page of a file is read and dropped again and again beside the first asynchronous direct
+//! write after a mount. That write stops for a while between the kernel's invalidation of the
+//! page cache and its own beginning, because the filesystem gets a work queue then.
 
 use std::{
     fs::{File, OpenOptions},

@@ -26,7 +26,7 @@ impl Function {
     }
 }
 
-/// Those our module is attached to now. Nobody else may be attached to any: the kernel names
+/// Those our module is attached to now. No other user may be attached to them: the kernel names
 /// no callback where there is more than one.
 pub(super) fn attached(machine: &Machine) -> Result<Vec<Function>> {
     let text = machine.read_text(&format!("{TRACEFS}/enabled_functions"))?;

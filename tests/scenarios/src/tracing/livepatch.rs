@@ -23,7 +23,7 @@ impl<'a> Livepatch<'a> {
         Ok(Self(machine))
     }
 
-    /// A function that somebody else diverts cannot be patched.
+    /// A function that our modules divert cannot be patched.
     pub(super) fn is_refused(machine: &Machine, function: &str) -> Result<()> {
         let enabled = load(machine, function);
         ensure!(enabled.is_err(), "a livepatch took {function} from us");
