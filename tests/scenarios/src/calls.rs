@@ -11,7 +11,7 @@ use ddlab::{Command, Context, Machine, Running, Scenario, Target, wait};
 use serde_json::Value;
 
 use crate::{
-    books, ddctl,
+    ddctl,
     stage::{HOST, Stage},
 };
 
@@ -184,7 +184,7 @@ fn absent(stage: &Stage<'_>) -> Result<Duration> {
     // Beside it another VM is served as always.
     let said = mini_once(host, "sessions")?;
     ensure!(said["current"] == "Ok", "{said}");
-    books::balance(host)?;
+    // The attacker goes on calling.
     let start = Instant::now();
     host.unload_module(HOST)?;
     let took = start.elapsed();
@@ -221,6 +221,7 @@ fn crowd(stage: &Stage<'_>) -> Result<()> {
     host.unload_module(HOST)?;
 
     host.load_module(HOST, &[&capacity, "default_weight=0"])?;
+    host.cgroup("victim", &[])?;
     let (victim, _) = mini(host, "absent", Some("victim"))?;
     let weigh = |vm: u32| ddctl::run(host, &format!("set-weight {vm} 100"));
     weigh(ddctl::vms(host)?.first().context("a victim")?.id)?;
