@@ -429,6 +429,9 @@ impl Engine {
             self.next_scan = now;
         }
         self.config = config;
+        if !self.config.is_controlled() {
+            self.controller.retire();
+        }
         self.names.retain(&self.cgroups);
         self.aim_all();
         self.next_look = now;

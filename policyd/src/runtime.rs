@@ -195,18 +195,21 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.start.elapsed()
     }
 
-    /// Does what there is to do.
+    /// Does what there is to do, and publishes what came of it.
     async fn act(&mut self) {
+        let mut news = false;
         while let Some(action) = self.engine.poll_action(self.now()) {
             let looked = matches!(action, Action::Measure(_));
             let outcome = self.perform(action).await;
             self.engine.handle(self.now(), Event::Outcome(outcome));
-            if looked {
-                self.show.publish(|| self.engine.report());
-                if let Some(rehearsal) = &mut self.rehearsal {
-                    rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
-                }
+            news = true;
+            if let Some(rehearsal) = self.rehearsal.as_mut().filter(|_| looked) {
+                rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
             }
+        }
+        if news {
+            // Without targets nothing is measured, and lists and changes are all there is to tell.
+            self.show.publish(|| self.engine.report());
         }
     }
 

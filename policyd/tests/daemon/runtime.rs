@@ -340,6 +340,25 @@ fn memory_is_limited_and_the_limit_is_undone() {
 }
 
 #[test]
+fn weights_by_hand_are_told_too() {
+    Bench::run(WEB, async |bench| {
+        bench.until_said("ready").await;
+        let stream = UnixStream::connect(bench.socket()).await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        bench.make("/a");
+        bench.make("/a/web");
+        // Nothing is measured here: reports come with what is done to pools.
+        loop {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let report: Report = serde_json::from_str(&line).unwrap();
+            if report.module && report.containers.iter().any(|web| web.enrolled) {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
 fn the_state_is_told() {
     let file = format!(
         "metrics = \"127.0.0.1:0\"\n{WEB}class = \"gold\"\n[container.target]\nthroughput = 5\n\

@@ -9,5 +9,6 @@ mod model;
 mod properties;
 mod simulated;
 mod site;
+mod size;
 mod sla;
 mod world;
