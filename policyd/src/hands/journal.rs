@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 use tracing::warn;
@@ -49,6 +50,8 @@ enum Saved {
 pub(super) struct Journal {
     path: Option<PathBuf>,
     entries: BTreeMap<PathBuf, Notes>,
+    /// Writes since entries of cgroups that are gone were last looked for.
+    writes: usize,
 }
 
 impl Note {
@@ -64,7 +67,7 @@ impl Journal {
     pub(super) fn open(path: Option<&Path>, root: &Path) -> Self {
         let mut journal = Self {
             path: path.map(Into::into),
-            entries: BTreeMap::new(),
+            ..Self::default()
         };
         let Some(path) = path else { return journal };
         match fs::read(path) {
@@ -116,8 +119,15 @@ impl Journal {
         std::mem::take(&mut self.entries)
     }
 
-    /// Writes the file: whole or not at all.
-    pub(super) fn write(&self) -> io::Result<()> {
+    /// Writes the file: whole or not at all. Entries of cgroups that are gone are dropped; they are
+    /// looked for after as many writes as there are entries, so that a write looks for one.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        self.writes += 1;
+        if self.writes >= self.entries.len() {
+            self.writes = 0;
+            self.entries
+                .retain(|directory, notes| !is_gone(directory, notes.id));
+        }
         let Some(path) = &self.path else {
             return Ok(());
         };
@@ -131,6 +141,14 @@ impl Journal {
         let new = path.with_extension("new");
         fs::write(&new, text)?;
         fs::rename(new, path)
+    }
+}
+
+/// Whether there is no such directory, or it is another cgroup's by now.
+fn is_gone(directory: &Path, id: u64) -> bool {
+    match fs::symlink_metadata(directory) {
+        Ok(found) => found.ino() != id,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 

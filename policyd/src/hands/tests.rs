@@ -295,3 +295,28 @@ fn another_root_does_not_lose_what_is_noted() {
     assert_eq!(bench.values(), ["0", "max", "9999"]);
     assert_eq!(fs::read_to_string(web.join("memory.high")).unwrap(), "7");
 }
+
+#[test]
+fn the_journal_forgets_the_dead() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let mut longest = 0;
+    for at in 0..200 {
+        let name = format!("docker-{at:064x}.scope");
+        let directory = bench.root.path().join(&name);
+        fs::create_dir(&directory).unwrap();
+        for (name, value) in [("low", "0\n"), ("high", "max\n"), ("max", "max\n")] {
+            fs::write(directory.join(format!("memory.{name}")), value).unwrap();
+        }
+        let job = Job::Limit {
+            cgroup: format!("/{name}"),
+            id: fs::metadata(&directory).unwrap().ino(),
+            limits: HIGH,
+        };
+        hands.perform(&job).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let journal = fs::metadata(bench.root.path().join("limits.json")).unwrap();
+        longest = longest.max(journal.len());
+    }
+    assert!(longest < 1000, "{longest}");
+}
