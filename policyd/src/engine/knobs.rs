@@ -22,8 +22,9 @@ use tracing::{debug, info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Knobs {
     memory: Memory,
-    /// Limits that were asked for and not refused.
-    applied: BTreeMap<String, Limits>,
+    /// Limits that may be in force, until they are known to be undone. What was set last is absent
+    /// while it is not known, for a job that failed may have set a part.
+    applied: BTreeMap<String, Option<Limits>>,
     waiting: VecDeque<Job>,
     /// Containers whose limits are being set: the kernel may reclaim for long, and the next ones
     /// must not overtake.
@@ -108,7 +109,8 @@ impl Knobs {
 
     /// The limits in force for a container.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
-        self.applied.get(cgroup).copied().unwrap_or_default()
+        let applied = self.applied.get(cgroup).copied().flatten();
+        applied.unwrap_or_default()
     }
 
     /// Takes in a look at the machine.
@@ -274,7 +276,8 @@ impl Knobs {
             let Some(id) = round.cgroups.get(&cgroup).copied() else {
                 continue;
             };
-            if limits == self.limits(&cgroup)
+            let applied = self.applied.get(&cgroup).copied();
+            if applied.unwrap_or(Some(Limits::default())) == Some(limits)
                 || self.limiting.contains(&cgroup)
                 || !self.retries.may(round.now, &cgroup)
             {
@@ -287,11 +290,7 @@ impl Knobs {
                 max = limits.max,
                 "guest memory limits"
             );
-            if limits == Limits::default() {
-                self.applied.remove(&cgroup);
-            } else {
-                self.applied.insert(cgroup.clone(), limits);
-            }
+            self.applied.entry(cgroup.clone()).or_insert(None);
             self.busy.begin(round.now);
             self.limiting.insert(cgroup.clone());
             self.waiting.push_back(Job::Limit { cgroup, id, limits });
@@ -309,13 +308,20 @@ impl Knobs {
                     self.resting.insert(cgroup, now.saturating_add(REST));
                 }
             }
-            (Job::Limit { cgroup, .. }, Ok(())) => {
+            (Job::Limit { cgroup, limits, .. }, Ok(())) => {
                 self.limiting.remove(&cgroup);
                 self.retries.forget(&cgroup);
+                if limits == Limits::default() {
+                    self.applied.remove(&cgroup);
+                } else if let Some(applied) = self.applied.get_mut(&cgroup) {
+                    *applied = Some(limits);
+                }
             }
             (Job::Limit { cgroup, .. }, Err(failure)) => {
                 self.limiting.remove(&cgroup);
-                self.applied.remove(&cgroup);
+                if let Some(applied) = self.applied.get_mut(&cgroup) {
+                    *applied = None;
+                }
                 if self.retries.failed(now, &cgroup, failure.text()) {
                     warn!(cgroup, "{}; will try again", failure.text());
                 }

@@ -8,8 +8,8 @@ use policyd::{
     engine::{Event, Failure, Job, Limits, Machine, Reading, Time},
 };
 
-const MIB: u64 = 1 << 20;
-const INTERVAL: Time = Time::from_secs(5);
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const INTERVAL: Time = Time::from_secs(5);
 
 const MANAGED: &str = r#"
 [[container]]
@@ -81,14 +81,14 @@ fn pass(world: &mut World, intervals: u32) {
 }
 
 /// Ends everything that is under way.
-fn settle(world: &mut World) {
+pub(crate) fn settle(world: &mut World) {
     for job in world.jobs.clone() {
         world.tell(Event::Ended(job, Ok(())));
     }
 }
 
 /// The limits a container was given last.
-fn limits(world: &World, of: &str) -> Option<Limits> {
+pub(crate) fn limits(world: &World, of: &str) -> Option<Limits> {
     world.jobs.iter().rev().find_map(|job| match job {
         Job::Limit { cgroup, limits, .. } if cgroup == of => Some(*limits),
         _ => None,

@@ -5,6 +5,7 @@
 mod examples;
 mod garbage;
 mod knobs;
+mod limits;
 mod model;
 mod properties;
 mod simulated;

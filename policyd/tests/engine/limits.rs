@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Limits of guest memory: that each is undone, and that none cuts into what a container cannot
+//! give.
+
+use crate::{
+    knobs::{INTERVAL, MIB, limits, settle},
+    world::{World, parse},
+};
+use policyd::engine::{Event, Failure, Limits, Machine, Reading, Time};
+
+/// The only container of a file, a reader of files.
+const ONLY: &str = "[[container]]\nname = \"web\"\ncgroup = \"/web\"\nmanage_memory = true\n\
+                    class = \"bronze\"\n";
+
+/// A VM of 4 GiB in which little is left.
+fn short(file: &str, web: Reading) -> World {
+    let mut world = World::new(file);
+    world.make("/web", true);
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 200 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    world.sample.containers.insert("/web".into(), web);
+    world
+}
+
+fn reader(mib: u64, anon_mib: u64, file_mib: u64) -> Reading {
+    Reading {
+        current: mib * MIB,
+        anon: anon_mib * MIB,
+        file: file_mib * MIB,
+        memory_us: Some(0),
+        io_us: Some(0),
+        ..Reading::default()
+    }
+}
+
+/// Lets intervals pass in which files come back; each job ends well.
+fn pass(world: &mut World, intervals: u32) {
+    for _ in 0..intervals {
+        for reading in world.sample.containers.values_mut() {
+            reading.refaults_file += 5000;
+        }
+        world.pass(INTERVAL);
+        settle(world);
+    }
+}
+
+#[test]
+fn undoing_that_failed_is_tried_again() {
+    let both = format!("{ONLY}[[container]]\nname = \"x\"\ncgroup = \"/x\"\nclass = \"gold\"\n");
+    let mut world = short(&both, reader(1400, 100, 1300));
+    pass(&mut world, 6);
+    world.jobs.clear();
+    let unmanaged = both.replace("manage_memory = true", "manage_memory = false");
+    world.tell(Event::ConfigLoaded(parse(&unmanaged)));
+    world.pass(INTERVAL);
+    assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+    for job in std::mem::take(&mut world.jobs) {
+        let busy = Err(Failure::Other("Device or resource busy".into()));
+        world.tell(Event::Ended(job, busy));
+    }
+    world.pass(Time::from_secs(60));
+    assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+    settle(&mut world);
+    world.jobs.clear();
+    world.pass(Time::from_secs(300));
+    assert_eq!(world.jobs, [], "undone once and for all");
+}
