@@ -221,7 +221,7 @@ impl Engine {
             }
         };
         let names = self.names.next().filter(|_| self.config.asks_names());
-        let look = Some(self.next_look).filter(|_| self.config.measures());
+        let look = Some(self.next_look).filter(|_| self.looks());
         [names, look]
             .into_iter()
             .flatten()
@@ -292,6 +292,11 @@ impl Engine {
             .filter(|_| self.config.is_controlled())
     }
 
+    /// Whether looks are taken: something needs figures, or limits are left to undo.
+    fn looks(&self) -> bool {
+        self.config.measures() || self.knobs.has_limits()
+    }
+
     fn decide(&mut self, now: Time) -> Option<Action> {
         if self.next_scan <= now {
             return Some(Action::Scan);
@@ -307,7 +312,7 @@ impl Engine {
             Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
             Module::Absent { .. } | Module::Present { .. } => {}
         }
-        if self.config.measures() && self.next_look <= now {
+        if self.looks() && self.next_look <= now {
             return Some(Action::Measure(self.targets.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {

@@ -113,6 +113,11 @@ impl Knobs {
         applied.unwrap_or_default()
     }
 
+    /// Whether limits may be in force that are to be undone some day.
+    pub(super) fn has_limits(&self) -> bool {
+        !self.applied.is_empty()
+    }
+
     /// Takes in a look at the machine.
     pub(super) fn observe(&mut self, now: Time, machine: &Machine) {
         let own = self.busy.take(now).as_secs_f64();

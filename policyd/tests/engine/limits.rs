@@ -51,6 +51,24 @@ fn pass(world: &mut World, intervals: u32) {
 }
 
 #[test]
+fn limits_are_undone_when_nothing_else_is_measured() {
+    let mut world = short(ONLY, reader(1400, 100, 1300));
+    pass(&mut world, 6);
+    assert!(limits(&world, "/web").unwrap().high.is_some());
+    let by_hand = "[[container]]\nname = \"web\"\ncgroup = \"/web\"\n";
+    world.tell(Event::ConfigLoaded(parse(by_hand)));
+    world.pass(Time::from_secs(10));
+    assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+    // Once they are undone nothing is left to look at.
+    settle(&mut world);
+    world.log.clear();
+    world.pass(Time::from_secs(20));
+    let looks =
+        |action: &policyd::engine::Action| matches!(action, policyd::engine::Action::Measure(_));
+    assert!(!world.log.iter().any(looks), "{:?}", world.log);
+}
+
+#[test]
 fn undoing_that_failed_is_tried_again() {
     let both = format!("{ONLY}[[container]]\nname = \"x\"\ncgroup = \"/x\"\nclass = \"gold\"\n");
     let mut world = short(&both, reader(1400, 100, 1300));
