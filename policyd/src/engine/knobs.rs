@@ -41,6 +41,9 @@ pub(super) struct Knobs {
     busy: Busy,
     /// Percent of time in which a task of the VM waited for memory, other than for our jobs.
     pressure: Option<f64>,
+    /// Whether the kernel reclaimed memory of the VM as a whole since the last look, as far as is
+    /// known.
+    reclaims: bool,
     /// Bytes asked for so far.
     pub(super) reclaimed: u64,
     pub(super) offloaded: u64,
@@ -48,6 +51,8 @@ pub(super) struct Knobs {
 
 /// How long a container that gave nothing is left in peace.
 const REST: Time = Time::from_secs(30);
+/// So many times what shall be available is enough for pressure to be no shortage of the VM.
+const LITTLE: u64 = 3;
 /// Most chunks of one round.
 const MOST_CHUNKS: u64 = 8;
 
@@ -127,6 +132,10 @@ impl Knobs {
             let others = (more as f64 / 1e6 - own).max(0.0);
             (time > 0.0).then(|| (others / time * 100.0).min(100.0))
         });
+        self.reclaims = self.machine.is_none_or(|(_, was)| {
+            let counts = was.reclaims.zip(machine.reclaims);
+            counts.is_none_or(|(was, is)| was != is)
+        });
         self.machine = Some((now, *machine));
     }
 
@@ -144,10 +153,14 @@ impl Knobs {
         let wanted = (machine.total as f64 * config.reclaim.free) as u64;
         let left = machine.available.saturating_sub(self.cache);
         let short = wanted.saturating_sub(left);
-        if self
+        // A container at a limit of its own waits for memory too, and nothing that others give
+        // would help it. It is the VM that is short where the kernel reclaims from all, and little
+        // is left.
+        let little = left < wanted.saturating_mul(LITTLE);
+        let waits = self
             .pressure
-            .is_some_and(|now| now >= config.reclaim.pressure)
-        {
+            .is_some_and(|now| now >= config.reclaim.pressure);
+        if waits && little && self.reclaims {
             short.max(config.reclaim.chunk)
         } else {
             short

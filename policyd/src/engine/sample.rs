@@ -25,6 +25,9 @@ pub struct Machine {
     pub swap_free: u64,
     /// Microseconds in which some task waited for memory, counted up; absent without PSI.
     pub memory_us: Option<u64>,
+    /// How often memory of the VM as a whole was reclaimed, counted up: not that of a container at a
+    /// limit of its own. Absent if the kernel does not tell.
+    pub reclaims: Option<u64>,
 }
 
 /// A container.

@@ -54,6 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         available,
         swap_free: available,
         memory_us,
+        reclaims: memory_us,
     });
     let number = || prop_oneof![0..300_000u64, any::<u64>()];
     let step = prop_oneof![

@@ -41,6 +41,7 @@ fn crowded(file: &str) -> World {
         available: 200 * MIB,
         swap_free: 1024 * MIB,
         memory_us: Some(0),
+        ..Machine::default()
     };
     let reader = Reading {
         current: 1400 * MIB,

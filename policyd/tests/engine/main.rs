@@ -8,6 +8,7 @@ mod knobs;
 mod limits;
 mod model;
 mod properties;
+mod reclaim;
 mod simulated;
 mod site;
 mod sla;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Proportional reclaim: whose memory is short, and whose it is.
+
+use crate::{knobs::MIB, world::World};
+use policyd::engine::{Event, Job, Machine, Reading, Time};
+use std::collections::BTreeMap;
+
+fn reading(mib: u64, file_mib: u64) -> Reading {
+    Reading {
+        current: mib * MIB,
+        anon: 10 * MIB,
+        file: file_mib * MIB,
+        memory_us: Some(0),
+        ..Reading::default()
+    }
+}
+
+/// Lets a second pass and does what is asked for: the container loses files, and so does what
+/// lies inside it. Returns what was taken from whom, in MiB.
+fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
+    world.pass(Time::from_secs(1));
+    for job in std::mem::take(&mut world.jobs) {
+        let Job::Reclaim { cgroup, bytes, .. } = &job else {
+            panic!("{job:?}");
+        };
+        *taken.entry(cgroup.clone()).or_default() += bytes / MIB;
+        let below = format!("{cgroup}/");
+        for (other, reading) in &mut world.sample.containers {
+            if other == cgroup || other.starts_with(&below) {
+                reading.current = reading.current.saturating_sub(*bytes);
+                reading.file = reading.file.saturating_sub(*bytes);
+            }
+        }
+        world.tell(Event::Ended(job, Ok(())));
+    }
+}
+
+/// A container that thrashes in a limit of its own waits for memory, and so the VM does; nobody
+/// else's memory would help it.
+#[test]
+fn pressure_of_one_limit_is_not_the_shortage_of_all() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/b\"\n";
+    let mut world = World::new(file);
+    for cgroup in ["/a", "/b"] {
+        world.make(cgroup, true);
+        world
+            .sample
+            .containers
+            .insert(cgroup.into(), reading(2048, 1500));
+    }
+    world.make("/thrashes", true);
+    world.sample.machine = Machine {
+        total: 65_536 * MIB,
+        available: 60_000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    for _ in 0..60 {
+        let stalled = &mut world.sample.machine.memory_us;
+        *stalled = stalled.map(|us| us + 200_000);
+        second(&mut world, &mut taken);
+    }
+    assert_eq!(taken, BTreeMap::new());
+}
+
+/// Where little is left beside the cache of containers, the kernel tells by whether it reclaims from
+/// all.
+#[test]
+fn pressure_counts_while_the_kernel_reclaims_from_all() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
+    let mut world = World::new(file);
+    world.make("/a", true);
+    world
+        .sample
+        .containers
+        .insert("/a".into(), reading(2048, 1500));
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: (1500 + 300) * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        reclaims: Some(7),
+    };
+    let mut taken = BTreeMap::new();
+    let wait = |world: &mut World, reclaims: u64, taken: &mut BTreeMap<String, u64>| {
+        for _ in 0..10 {
+            let machine = &mut world.sample.machine;
+            machine.memory_us = machine.memory_us.map(|us| us + 200_000);
+            machine.reclaims = machine.reclaims.map(|count| count + reclaims);
+            second(world, taken);
+        }
+    };
+    wait(&mut world, 0, &mut taken);
+    assert_eq!(taken, BTreeMap::new(), "all of it at a limit");
+    wait(&mut world, 3, &mut taken);
+    assert!(taken["/a"] > 0);
+}
