@@ -23,6 +23,7 @@ mod knobs;
 mod member;
 mod memory;
 mod names;
+mod nest;
 mod offload;
 mod plan;
 mod rates;

@@ -8,6 +8,7 @@ use super::{
     character::Character,
     controller::Controller,
     memory::{Limits, Managed, Memory},
+    nest::{self, Inner, ancestors},
     offload,
     reclaim::{self, Candidate},
     retry::Retries,
@@ -67,7 +68,7 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn containers(&self) -> impl Iterator<Item = (&'a String, &'a Container)> {
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&'a String, &'a Container)> {
         let containers = &self.config.containers;
         self.targets
             .iter()
@@ -89,12 +90,6 @@ impl<'a> Round<'a> {
             .map(|(_, reading)| reading.file)
             .fold(0, u64::saturating_add)
     }
-}
-
-/// The cgroups that a cgroup is below of, without the root.
-fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
-    let ends = cgroup.match_indices('/').skip(1);
-    ends.filter_map(|(end, _)| cgroup.get(..end))
 }
 
 impl Knobs {
@@ -182,18 +177,31 @@ impl Knobs {
             return;
         }
         let swap = round.sample.machine.swap_free > config.chunk;
+        let (nest, alone) = (nest::of(round), Inner::default());
         let candidate = |(cgroup, container): (&String, &Container)| {
             let reading = round.sample.containers.get(cgroup)?;
-            if !container.reclaim || self.resting.contains_key(cgroup) {
+            let (rank, inner) = (
+                container.rank(),
+                nest.get(cgroup.as_str()).unwrap_or(&alone),
+            );
+            if !container.reclaim
+                || inner.no_reclaim
+                || inner.is_above(rank)
+                || self.resting.contains_key(cgroup)
+            {
                 return None;
             }
+            let own = inner.own(reading);
+            // The floor is that of the whole.
+            let inside = reading.current - own.current;
             let floor = container.memory_floor.map_or(0, |floor| floor.0);
-            let stuck = if swap { 0 } else { reading.anon };
+            let floor = floor.saturating_sub(inside);
+            let stuck = if swap { 0 } else { own.anon };
             Some(Candidate {
                 cgroup: cgroup.clone(),
-                rank: container.rank(),
+                rank,
                 weight: container.memory_weight.unwrap_or(container.weight).max(1),
-                usage: reading.current,
+                usage: own.current,
                 least: floor.max(stuck).max(offload::LEAST_LEFT),
             })
         };
@@ -214,11 +222,14 @@ impl Knobs {
     /// Pushes cold pages out.
     pub(super) fn offload(&mut self, round: &Round<'_>) {
         let config = &round.config.offload;
+        let (nest, alone) = (nest::of(round), Inner::default());
         self.next_offload
             .retain(|cgroup, _| round.targets.contains_key(cgroup));
         for (cgroup, container) in round.containers() {
             let next = self.next_offload.get(cgroup);
-            if !container.offload.unwrap_or(config.enabled)
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
+            if inner.no_offload
+                || !container.offload.unwrap_or(config.enabled)
                 || next.is_some_and(|next| *next > round.now)
                 || self.reclaiming.contains(cgroup)
                 || self.resting.contains_key(cgroup)
@@ -232,8 +243,9 @@ impl Knobs {
                 continue;
             };
             let least = container.memory_floor.map_or(0, |floor| floor.0);
-            let reading = &member.reading;
-            let bytes = offload::step(config, rates, reading.current, reading.file, least);
+            let own = inner.own(&member.reading);
+            let least = least.saturating_sub(member.reading.current - own.current);
+            let bytes = offload::step(config, rates, own.current, own.file, least);
             if bytes > 0 {
                 debug!(cgroup, bytes, "pushing cold pages out");
                 let next = round.now.saturating_add(config.period);

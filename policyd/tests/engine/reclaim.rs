@@ -99,3 +99,87 @@ fn pressure_counts_while_the_kernel_reclaims_from_all() {
     wait(&mut world, 3, &mut taken);
     assert!(taken["/a"] > 0);
 }
+
+/// What is asked of a container is taken from those inside it as well.
+#[test]
+fn a_higher_class_inside_a_lower_one_is_spared() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"bronze\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\nclass = \"gold\"\n\
+                [[container]]\nname = \"c\"\ncgroup = \"/c\"\nclass = \"silver\"\n";
+    let mut world = World::new(file);
+    for (cgroup, mib) in [("/a", 1000), ("/a/b", 950), ("/c", 1000)] {
+        world.make(cgroup, true);
+        let reading = reading(mib, mib - 20);
+        world.sample.containers.insert(cgroup.into(), reading);
+    }
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 2000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    for _ in 0..10 {
+        second(&mut world, &mut taken);
+    }
+    let gold = world.sample.containers["/a/b"].current / MIB;
+    assert_eq!(gold, 950, "{taken:?}");
+    assert!(taken.contains_key("/c"), "{taken:?}");
+}
+
+/// A container that has others inside counts with what is its own.
+#[test]
+fn memory_inside_is_counted_once() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\n\
+                [[container]]\nname = \"c\"\ncgroup = \"/c\"\n";
+    let mut world = World::new(file);
+    for (cgroup, mib) in [("/a", 1000), ("/a/b", 900), ("/c", 1000)] {
+        world.make(cgroup, true);
+        world
+            .sample
+            .containers
+            .insert(cgroup.into(), reading(mib, mib - 20));
+    }
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 2000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    second(&mut world, &mut taken);
+    assert!(taken["/c"] > 0 && !taken.contains_key("/a"), "{taken:?}");
+}
+
+/// Cold pages of a container inside that shall keep them are not pushed out through the outer one.
+#[test]
+fn offload_spares_who_is_inside_and_takes_no_part() {
+    let file = "[offload]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\noffload = false\n";
+    let offloads = |file: &str| {
+        let mut world = World::new(file);
+        for (cgroup, mib) in [("/a", 2000), ("/a/b", 900)] {
+            world.make(cgroup, true);
+            world
+                .sample
+                .containers
+                .insert(cgroup.into(), reading(mib, mib - 20));
+        }
+        world.pass(Time::from_secs(20));
+        world.jobs
+    };
+    assert_eq!(offloads(file), []);
+    let both = offloads(&file.replace("offload = false\n", ""));
+    let most = |cgroup: &str| {
+        both.iter().find_map(|job| match job {
+            Job::Reclaim {
+                cgroup: of, bytes, ..
+            } if of == cgroup => Some(bytes / MIB),
+            _ => None,
+        })
+    };
+    assert_eq!((most("/a"), most("/a/b")), (Some(5), Some(4)));
+}
