@@ -196,7 +196,7 @@ impl Knobs {
             let inside = reading.current - own.current;
             let floor = container.memory_floor.map_or(0, |floor| floor.0);
             let floor = floor.saturating_sub(inside);
-            let stuck = if swap { 0 } else { own.anon };
+            let stuck = if swap { own.stuck() } else { own.fixed() };
             Some(Candidate {
                 cgroup: cgroup.clone(),
                 rank,
@@ -268,30 +268,40 @@ impl Knobs {
 
     /// Decides limits, and asks for those that changed.
     pub(super) fn limit(&mut self, round: &Round<'_>) {
+        let (nest, alone) = (nest::of(round), Inner::default());
         let managed = round.containers().filter_map(|(cgroup, container)| {
             let member = round.controller.member(cgroup)?;
             let rates = member.rates.as_ref()?;
             if !container.manage_memory {
                 return None;
             }
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
             let needy = member.misses_target() || rates.refaults_anon > NEEDY;
+            let fixed = member.reading.fixed();
             let managed = Managed {
                 rank: container.rank(),
                 character: member.character(),
+                spared: inner.unmanaged || inner.is_above(container.rank()),
+                settled: !self.limiting.contains(cgroup),
+                waits: rates.memory_full.unwrap_or(0.0),
                 needy: needy && member.character() == Character::Anonymous,
                 current: member.reading.current,
-                anon: member.reading.anon,
+                // Cache of containers inside is theirs to give.
+                fixed: fixed
+                    .saturating_add(inner.file)
+                    .min(fixed.max(member.reading.current)),
                 floor: container.memory_floor.map(|floor| floor.0),
                 ceiling: container.memory_ceiling.map(|ceiling| ceiling.0),
             };
             Some((cgroup.clone(), managed))
         });
         let managed: BTreeMap<String, Managed> = managed.collect();
-        self.memory.decide(&round.sample.machine, &managed);
         let manages = |cgroup: &str| {
             let target = round.targets.get(cgroup);
             target.is_some_and(|target| round.config.containers[target.container].manage_memory)
         };
+        self.memory.retain(manages);
+        self.memory.decide(&round.sample.machine, &managed);
         // A container that cannot be read for once keeps its limits; one that left the file, or
         // is not managed any more, gets back what it had.
         let left = self.applied.keys().filter(|cgroup| !manages(cgroup));

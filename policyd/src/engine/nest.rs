@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Inner {
     current: u64,
     anon: u64,
-    file: u64,
+    locked: u64,
+    pub(super) file: u64,
     /// The highest class among them.
     highest: Option<Priority>,
     /// One of them takes no part in proportional reclaim.
@@ -46,6 +47,7 @@ pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
         if let (Some(inner), Some(reading)) = (nearest, round.sample.containers.get(cgroup)) {
             inner.current = inner.current.saturating_add(reading.current);
             inner.anon = inner.anon.saturating_add(reading.anon);
+            inner.locked = inner.locked.saturating_add(reading.locked);
             inner.file = inner.file.saturating_add(reading.file);
         }
     }
@@ -73,6 +75,7 @@ impl Inner {
         Reading {
             current: reading.current.saturating_sub(self.current),
             anon: reading.anon.saturating_sub(self.anon),
+            locked: reading.locked.saturating_sub(self.locked),
             file: reading.file.saturating_sub(self.file),
             ..reading.clone()
         }

@@ -14,6 +14,20 @@ pub struct Sample {
     pub containers: BTreeMap<String, Reading>,
 }
 
+impl Reading {
+    /// Returns the bytes that no reclaim of cache takes away: anonymous ones, and what is neither
+    /// these nor cache.
+    pub(super) fn fixed(&self) -> u64 {
+        self.anon.max(self.current.saturating_sub(self.file))
+    }
+
+    /// Returns the bytes that no reclaim takes away, even where there is swap.
+    pub(super) fn stuck(&self) -> u64 {
+        let swappable = self.anon.saturating_sub(self.locked);
+        self.fixed().saturating_sub(swappable)
+    }
+}
+
 /// The VM's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
@@ -37,7 +51,10 @@ pub struct Reading {
     pub current: u64,
     /// Bytes of these that are anonymous.
     pub anon: u64,
-    /// Bytes of these that cache files.
+    /// Anonymous bytes that cannot be swapped, for they are locked.
+    pub locked: u64,
+    /// Bytes that cache files and that the kernel can reclaim: locked ones are not among them. What
+    /// is neither this nor anonymous (sockets, page tables, slab, stacks) no one can ask for.
     pub file: u64,
     /// File pages that came back soon after they were reclaimed, counted up.
     pub refaults_file: u64,
@@ -45,7 +62,9 @@ pub struct Reading {
     pub refaults_anon: u64,
     /// Microseconds in which some task of it waited for memory, counted up; absent without PSI.
     pub memory_us: Option<u64>,
-    /// The same for I/O.
+    /// Microseconds in which all its tasks waited for memory at once, counted up.
+    pub full_us: Option<u64>,
+    /// As `memory_us`, for I/O.
     pub io_us: Option<u64>,
     /// What the application says, in the unit of its target; absent if it says nothing, or
     /// nothing new.

@@ -31,15 +31,17 @@ fn reading() -> impl Strategy<Value = Reading> {
         any::<f64>().prop_map(Some)
     ];
     let curve = prop::collection::vec((any::<u64>(), any::<f64>()), 0..5);
-    let numbers = prop::collection::vec(number, 5);
+    let numbers = prop::collection::vec(number, 6);
     (numbers, any::<Option<u64>>(), figure, curve).prop_map(|(numbers, us, figure, curve)| {
         Reading {
             current: numbers[0],
             anon: numbers[1],
             file: numbers[2],
+            locked: numbers[5],
             refaults_file: numbers[3],
             refaults_anon: numbers[4],
             memory_us: us,
+            full_us: us,
             io_us: us,
             application: figure,
             curve: Curve::new(curve),

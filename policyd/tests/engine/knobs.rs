@@ -81,9 +81,17 @@ fn pass(world: &mut World, intervals: u32) {
     }
 }
 
-/// Ends everything that is under way.
+/// Ends everything that is under way: what is above a limit is reclaimed from files.
 pub(crate) fn settle(world: &mut World) {
     for job in world.jobs.clone() {
+        if let Job::Limit { cgroup, limits, .. } = &job {
+            let reading = world.sample.containers.get_mut(cgroup);
+            if let (Some(reading), Some(high)) = (reading, limits.high) {
+                let above = reading.current.saturating_sub(high).min(reading.file);
+                reading.file -= above;
+                reading.current -= above;
+            }
+        }
         world.tell(Event::Ended(job, Ok(())));
     }
 }

@@ -89,3 +89,77 @@ fn undoing_that_failed_is_tried_again() {
     world.pass(Time::from_secs(300));
     assert_eq!(world.jobs, [], "undone once and for all");
 }
+
+/// Sockets, page tables, percpu memory and stacks are in `memory.current`, and are neither
+/// anonymous nor cache.
+#[test]
+fn memory_of_the_kernel_is_not_asked_for() {
+    const KEPT: u64 = 1100;
+    let mut world = short(ONLY, reader(1400, 100, 300));
+    pass(&mut world, 60);
+    let web = &world.sample.containers["/web"];
+    assert!(web.current >= KEPT * MIB && web.file < 300 * MIB, "{web:?}");
+    let high = limits(&world, "/web").unwrap().high.unwrap() / MIB;
+    assert!(high >= KEPT, "{high} MiB");
+}
+
+/// The kernel does not say of every page that it cannot be reclaimed.
+#[test]
+fn what_was_not_given_is_let_go() {
+    let mut world = short(ONLY, reader(1400, 100, 1300));
+    for _ in 0..10 {
+        pass(&mut world, 1);
+        // Nothing goes, whatever the limit says.
+        world
+            .sample
+            .containers
+            .insert("/web".into(), reader(1400, 100, 1300));
+    }
+    let high = limits(&world, "/web").unwrap().high.unwrap() / MIB;
+    assert!(high >= 1400, "{high} MiB");
+}
+
+/// Tasks that are above `memory.high` sleep, and show as waiting.
+#[test]
+fn squeezing_ends_where_tasks_begin_to_wait() {
+    const ENOUGH: u64 = 1000;
+    let mut world = short(ONLY, reader(1400, 100, 1300));
+    let mut least = u64::MAX;
+    for _ in 0..60 {
+        let waits = world.sample.containers["/web"].current < ENOUGH * MIB;
+        let web = world.sample.containers.get_mut("/web").unwrap();
+        let stalled = if waits { 4_000_000 } else { 0 };
+        web.full_us = Some(web.full_us.unwrap_or(0) + stalled);
+        pass(&mut world, 1);
+        let high = limits(&world, "/web").and_then(|limits| limits.high);
+        least = least.min(high.unwrap_or(u64::MAX) / MIB);
+        // It fills what it may have.
+        let web = world.sample.containers.get_mut("/web").unwrap();
+        let room = high.unwrap_or(u64::MAX).min(1400 * MIB);
+        let more = room.saturating_sub(web.current);
+        (web.current, web.file) = (web.current + more, web.file + more);
+    }
+    // One step goes too far, and is taken back.
+    assert!(
+        (ENOUGH * 9 / 10 - 10..=ENOUGH).contains(&least),
+        "{least} MiB"
+    );
+}
+
+/// What is reclaimed from a container is taken from those inside it as well.
+#[test]
+fn a_container_around_a_higher_class_is_not_squeezed() {
+    let around = ONLY.to_owned()
+        + "[[container]]\nname = \"in\"\ncgroup = \"/web/in\"\nmanage_memory = true\n\
+           class = \"gold\"\n";
+    let mut world = short(&around, reader(1400, 100, 1300));
+    world.make("/web/in", true);
+    world
+        .sample
+        .containers
+        .insert("/web/in".into(), reader(900, 50, 850));
+    pass(&mut world, 10);
+    assert_eq!(limits(&world, "/web").and_then(|limits| limits.high), None);
+    let inside = limits(&world, "/web/in").and_then(|limits| limits.high);
+    assert!(inside.is_some());
+}
