@@ -14,7 +14,8 @@ mod journal;
 use crate::engine::{Failure, Job, Limits};
 use journal::{Journal, Note, Notes};
 use std::{
-    fs, io,
+    fs::{self, OpenOptions},
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,9 +25,6 @@ use tracing::{info, warn};
 /// The files of limits, in the order in which they are written: `memory.high` makes the kernel
 /// reclaim, so that `memory.max` need not kill.
 const FILES: [&str; 3] = ["memory.high", "memory.max", "memory.low"];
-
-/// A container that gave one part in so many of what it was asked for gave something.
-const GOOD: u64 = 4;
 
 /// Writes to the cgroups below a root.
 #[derive(Debug)]
@@ -64,17 +62,17 @@ impl Hands {
         }
     }
 
-    /// Does a job; takes as long as the kernel needs to reclaim.
-    pub fn perform(&self, job: &Job) -> Result<(), Failure> {
+    /// Does a job; takes as long as the kernel needs to reclaim. Returns how many bytes were
+    /// reclaimed if that was asked for.
+    pub fn perform(&self, job: &Job) -> Result<u64, Failure> {
         match job {
-            Job::Limit { cgroup, id, limits } => self.limit(cgroup, *id, limits),
+            Job::Limit { cgroup, id, limits } => self.limit(cgroup, *id, limits).map(|()| 0),
             Job::Reclaim {
                 cgroup,
                 bytes,
                 files_only,
             } => self.reclaim(cgroup, *bytes, *files_only),
         }
-        .map_err(|error| Failure::Other(error.to_string()))
     }
 
     /// Puts back every file that says what policyd wrote.
@@ -99,47 +97,49 @@ impl Hands {
         }
     }
 
-    fn limit(&self, cgroup: &str, id: u64, limits: &Limits) -> io::Result<()> {
-        let directory = living(&self.directory(cgroup)?, id)?;
+    fn limit(&self, cgroup: &str, id: u64, limits: &Limits) -> Result<(), Failure> {
+        let directory = self.directory(cgroup);
+        let directory = directory.and_then(|directory| living(&directory, id));
+        let directory = directory.map_err(|error| missed(&error))?;
         let mut journal = self.journal();
         let (mut deeds, mut result) = (Vec::new(), Ok(()));
         for (file, limit) in FILES.into_iter().zip([limits.high, limits.max, limits.low]) {
             match plan(&mut journal, &directory, id, file, limit) {
                 Ok(deed) => deeds.extend(deed),
-                Err(error) => result = Err(error),
+                Err(error) => result = Err(refused(file, &error)),
             }
         }
         // First the note, then the deed: a crash in between does no harm.
         let noted = journal.write();
         for deed in deeds {
             if noted.is_ok() {
-                result = result.and(deed.perform(&directory));
+                let done = write(&directory, deed.file, &deed.value);
+                result = result.and(done.map_err(|error| refused(deed.file, &error)));
             }
             deed.settle(&mut journal, &directory, id);
         }
-        noted?;
-        journal.write()?;
+        noted
+            .and_then(|()| journal.write())
+            .map_err(|error| refused("the journal of limits", &error))?;
         result
     }
 
-    fn reclaim(&self, cgroup: &str, bytes: u64, files_only: bool) -> io::Result<()> {
+    fn reclaim(&self, cgroup: &str, bytes: u64, files_only: bool) -> Result<u64, Failure> {
+        const FILE: &str = "memory.reclaim";
         let how = if files_only { " swappiness=0" } else { "" };
-        let directory = self.directory(cgroup)?;
-        let current = || -> Option<u64> {
-            let text = fs::read_to_string(directory.join("memory.current")).ok()?;
-            text.trim().parse().ok()
-        };
+        let directory = self.directory(cgroup).map_err(|error| missed(&error))?;
+        fs::symlink_metadata(&directory).map_err(|error| missed(&error))?;
+        let current = || -> Option<u64> { read(&directory, "memory.current").ok()?.parse().ok() };
         let before = current();
-        let asked = fs::write(directory.join("memory.reclaim"), format!("{bytes}{how}"));
-        // The kernel refuses when it found less than all: what is still being written to swap
-        // does not count. Who gave a good part may be asked again.
-        let gave = before.zip(current());
-        let gave = gave.map_or(0, |(before, now)| before.saturating_sub(now));
-        match asked {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && gave >= bytes / GOOD => {
-                Ok(())
+        match write(&directory, FILE, &format!("{bytes}{how}")) {
+            Ok(()) => Ok(bytes),
+            // The kernel found less than was asked for.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let given = before.zip(current());
+                let given = given.map_or(0, |(before, now)| before.saturating_sub(now));
+                Ok(given.min(bytes))
             }
-            asked => asked,
+            Err(error) => Err(refused(FILE, &error)),
         }
     }
 
@@ -157,10 +157,6 @@ impl Hands {
 }
 
 impl Deed {
-    fn perform(&self, directory: &Path) -> io::Result<()> {
-        fs::write(directory.join(self.file), &self.value)
-    }
-
     /// Notes how it went, by what the file says now: the kernel rounds, and may refuse.
     fn settle(&self, journal: &mut Journal, directory: &Path, id: u64) {
         let note = journal.note(directory, id, self.file).cloned();
@@ -236,7 +232,7 @@ fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
     let mut result = Ok(());
     for (file, note) in &notes.files {
         result = result.and(match read(&directory, file) {
-            Ok(now) if note.is_ours(&now) => fs::write(directory.join(file), &note.before),
+            Ok(now) if note.is_ours(&now) => write(&directory, file, &note.before),
             Ok(now) => {
                 info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
                 Ok(())
@@ -245,6 +241,37 @@ fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
         });
     }
     result
+}
+
+/// Why a cgroup could not be reached.
+fn missed(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::Vanished,
+        _ => Failure::Other(error.to_string()),
+    }
+}
+
+/// Why a file of a cgroup that is there could not be read or written.
+fn refused(file: &str, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (the cgroup belongs to another user: root needs CAP_DAC_OVERRIDE to write there)"
+        }
+        io::ErrorKind::NotFound => " (the memory controller is not on there, or the kernel is old)",
+        io::ErrorKind::InvalidInput => " (this kernel does not know what was written)",
+        _ => "",
+    };
+    Failure::Other(format!("{file}: {error}{why}"))
+}
+
+/// Writes to a file that must be there: cgroups have all files they will ever have.
+fn write(directory: &Path, file: &str, value: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .truncate(true)
+        .open(directory.join(file))?;
+    file.write_all(value.as_bytes())
 }
 
 fn read(directory: &Path, file: &str) -> io::Result<String> {

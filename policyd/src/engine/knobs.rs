@@ -45,11 +45,16 @@ pub(super) struct Knobs {
     /// Whether the kernel reclaimed memory of the VM as a whole since the last look, as far as is
     /// known.
     reclaims: bool,
-    /// Bytes asked for so far.
+    /// Containers from which nothing may be reclaimed.
+    refused: Retries,
+    /// Bytes that were given so far.
     pub(super) reclaimed: u64,
     pub(super) offloaded: u64,
 }
 
+/// A container that gave one part in so many of what it was asked for gave something, and may be
+/// asked again: what is still being written to swap does not count.
+const GOOD: u64 = 4;
 /// How long a container that gave nothing is left in peace.
 const REST: Time = Time::from_secs(30);
 /// So many times what shall be available is enough for pressure to be no shortage of the VM.
@@ -165,6 +170,8 @@ impl Knobs {
     /// Reclaims in proportion while memory is short.
     pub(super) fn reclaim(&mut self, round: &Round<'_>) {
         self.resting.retain(|_, until| *until > round.now);
+        self.refused
+            .retain(|cgroup| round.cgroups.contains_key(cgroup));
         let config = &round.config.reclaim;
         self.cache = round.cache();
         let shortage = if config.enabled {
@@ -214,7 +221,6 @@ impl Knobs {
                 pressure = self.pressure.unwrap_or(0.0),
                 "memory is short: reclaiming"
             );
-            self.reclaimed = self.reclaimed.saturating_add(bytes);
             self.begin_reclaim(round.now, cgroup, bytes, false);
         }
     }
@@ -250,7 +256,6 @@ impl Knobs {
                 debug!(cgroup, bytes, "pushing cold pages out");
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
-                self.offloaded = self.offloaded.saturating_add(bytes);
                 self.begin_reclaim(round.now, cgroup.clone(), bytes, true);
             }
         }
@@ -312,6 +317,8 @@ impl Knobs {
         let wanted: Vec<(String, Limits)> = left.chain(now).collect();
         self.applied
             .retain(|cgroup, _| round.cgroups.contains_key(cgroup));
+        self.retries
+            .retain(|cgroup| round.cgroups.contains_key(cgroup));
         for (cgroup, limits) in wanted {
             let Some(id) = round.cgroups.get(&cgroup).copied() else {
                 continue;
@@ -338,17 +345,39 @@ impl Knobs {
     }
 
     /// A job ended.
-    pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<(), Failure>) {
+    pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<u64, Failure>) {
         match (job, result) {
-            (Job::Reclaim { cgroup, .. }, result) => {
+            (
+                Job::Reclaim {
+                    cgroup,
+                    bytes,
+                    files_only,
+                },
+                Ok(given),
+            ) => {
                 self.reclaiming.remove(&cgroup);
-                if let Err(failure) = result {
+                self.refused.forget(&cgroup);
+                let sum = if files_only {
+                    &mut self.offloaded
+                } else {
+                    &mut self.reclaimed
+                };
+                *sum = sum.saturating_add(given);
+                if given < bytes / GOOD {
                     // The kernel found less than was asked for: nothing unusual.
-                    debug!(cgroup, "{}", failure.text());
+                    debug!(cgroup, bytes, given, "gave little");
                     self.resting.insert(cgroup, now.saturating_add(REST));
                 }
             }
-            (Job::Limit { cgroup, limits, .. }, Ok(())) => {
+            (Job::Reclaim { cgroup, .. }, Err(failure)) => {
+                self.reclaiming.remove(&cgroup);
+                if failure != Failure::Vanished && self.refused.failed(now, &cgroup, failure.text())
+                {
+                    warn!(cgroup, "cannot reclaim: {}; will try again", failure.text());
+                }
+                self.resting.insert(cgroup, now.saturating_add(REST));
+            }
+            (Job::Limit { cgroup, limits, .. }, Ok(_)) => {
                 self.limiting.remove(&cgroup);
                 self.retries.forget(&cgroup);
                 if limits == Limits::default() {
@@ -356,6 +385,10 @@ impl Knobs {
                 } else if let Some(applied) = self.applied.get_mut(&cgroup) {
                     *applied = Some(limits);
                 }
+            }
+            (Job::Limit { cgroup, .. }, Err(Failure::Vanished)) => {
+                self.limiting.remove(&cgroup);
+                self.forget(&cgroup);
             }
             (Job::Limit { cgroup, .. }, Err(failure)) => {
                 self.limiting.remove(&cgroup);
@@ -376,6 +409,7 @@ impl Knobs {
     pub(super) fn forget(&mut self, cgroup: &str) {
         self.applied.remove(cgroup);
         self.retries.forget(cgroup);
+        self.refused.forget(cgroup);
     }
 }
 

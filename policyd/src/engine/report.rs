@@ -34,9 +34,9 @@ pub struct MemoryReport {
     pub available_bytes: u64,
     /// Percent of time in which some task waited for memory.
     pub pressure_percent: Option<f64>,
-    /// Bytes asked for under pressure since the start.
+    /// Bytes that were reclaimed under pressure since the start.
     pub reclaimed_bytes: u64,
-    /// Bytes pushed out since the start.
+    /// Bytes that were pushed out since the start.
     pub offloaded_bytes: u64,
 }
 

@@ -24,6 +24,7 @@ impl Bench {
         for (name, value) in [("low", "0\n"), ("high", "max\n"), ("max", "9999\n")] {
             fs::write(web.join(format!("memory.{name}")), value).unwrap();
         }
+        fs::write(web.join("memory.reclaim"), "").unwrap();
         let id = fs::metadata(&web).unwrap().ino();
         Self { root, id }
     }
@@ -33,7 +34,7 @@ impl Bench {
         Hands::new(self.root.path(), Some(&journal))
     }
 
-    fn set(&self, hands: &Hands, limits: Limits) -> Result<(), Failure> {
+    fn set(&self, hands: &Hands, limits: Limits) -> Result<u64, Failure> {
         hands.perform(&Job::Limit {
             cgroup: "/web".into(),
             id: self.id,
@@ -120,6 +121,7 @@ fn reclaim_is_asked_for() {
     for wrong in ["/gone", "/../web", "web", "/", ""] {
         assert!(ask(wrong, false).is_err(), "{wrong}");
     }
+    assert_eq!(ask("/gone", false), Err(Failure::Vanished));
 }
 
 #[test]
@@ -319,4 +321,41 @@ fn the_journal_forgets_the_dead() {
         longest = longest.max(journal.len());
     }
     assert!(longest < 1000, "{longest}");
+}
+
+/// A cgroup whose files are another user's, or that lacks them, is not one that has nothing to give.
+#[test]
+fn refusals_are_told_apart() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let ask = || {
+        hands.perform(&Job::Reclaim {
+            cgroup: "/web".into(),
+            bytes: 4096,
+            files_only: false,
+        })
+    };
+    assert_eq!(ask(), Ok(4096));
+    let file = bench.root.path().join("web/memory.reclaim");
+    fs::remove_file(&file).unwrap();
+    let said = |result: Result<u64, Failure>| match result {
+        Err(Failure::Other(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let text = said(ask());
+    assert!(
+        text.starts_with("memory.reclaim: ") && text.contains("controller"),
+        "{text}"
+    );
+    assert!(!file.exists(), "a file that is not there is not made");
+    let of = |kind: io::ErrorKind| said(Err(refused("memory.high", &kind.into())));
+    assert!(of(io::ErrorKind::PermissionDenied).contains("CAP_DAC_OVERRIDE"));
+    assert!(of(io::ErrorKind::InvalidInput).contains("kernel"));
+    assert!(!of(io::ErrorKind::ResourceBusy).contains('('));
+    let other = Job::Limit {
+        cgroup: "/web".into(),
+        id: bench.id + 1,
+        limits: HIGH,
+    };
+    assert_eq!(hands.perform(&other), Err(Failure::Vanished));
 }

@@ -100,7 +100,7 @@ proptest! {
                     let anon = world.sample.containers[cgroup].anon;
                     prop_assert!(*high >= anon, "{job:?}");
                 }
-                world.tell(Event::Ended(job, Ok(())));
+                world.end(job);
             }
         }
         world.mood(Mood::Well);

@@ -92,7 +92,7 @@ pub(crate) fn settle(world: &mut World) {
                 reading.current -= above;
             }
         }
-        world.tell(Event::Ended(job, Ok(())));
+        world.end(job);
     }
 }
 
@@ -193,7 +193,7 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
             };
             let reading = world.sample.containers.get_mut(cgroup).unwrap();
             reading.current -= bytes;
-            world.tell(Event::Ended(job, Ok(())));
+            world.end(job);
         }
     }
     let usage = |cgroup: &str| world.sample.containers[cgroup].current;
@@ -253,7 +253,7 @@ fn reclaim_is_no_reason_to_reclaim() {
     }
     wait(&mut world, 800, 800);
     for job in jobs {
-        world.tell(Event::Ended(job, Ok(())));
+        world.end(job);
     }
     wait(&mut world, 0, 10_000);
     assert_eq!(world.jobs, []);
@@ -286,7 +286,7 @@ fn cold_pages_are_pushed_out_until_it_hurts() {
     for _ in 0..10 {
         world.pass(INTERVAL);
         for job in world.jobs.clone() {
-            world.tell(Event::Ended(job, Ok(())));
+            world.end(job);
         }
     }
     let calm = std::mem::take(&mut world.jobs);

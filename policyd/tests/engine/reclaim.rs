@@ -3,7 +3,7 @@
 //! Proportional reclaim: whose memory is short, and whose it is.
 
 use crate::{knobs::MIB, world::World};
-use policyd::engine::{Event, Job, Machine, Reading, Time};
+use policyd::engine::{Event, Failure, Job, Machine, Reading, Time};
 use std::collections::BTreeMap;
 
 fn reading(mib: u64, file_mib: u64) -> Reading {
@@ -32,7 +32,7 @@ fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
                 reading.file = reading.file.saturating_sub(*bytes);
             }
         }
-        world.tell(Event::Ended(job, Ok(())));
+        world.end(job);
     }
 }
 
@@ -182,4 +182,39 @@ fn offload_spares_who_is_inside_and_takes_no_part() {
         })
     };
     assert_eq!((most("/a"), most("/a/b")), (Some(5), Some(4)));
+}
+
+/// What is told is what was given, and who gives little is left in peace.
+#[test]
+fn what_was_given_is_counted() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
+    let mut world = World::new(file);
+    world.make("/a", true);
+    world
+        .sample
+        .containers
+        .insert("/a".into(), reading(2048, 1500));
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 0,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut end = |result: Result<u64, Failure>| {
+        world.pass(Time::from_secs(61));
+        let [job] = &std::mem::take(&mut world.jobs)[..] else {
+            panic!("not asked");
+        };
+        world.tell(Event::Ended(job.clone(), result));
+        world.pass(Time::from_secs(1));
+        let asked = !world.jobs.is_empty();
+        for job in std::mem::take(&mut world.jobs) {
+            world.tell(Event::Ended(job, Ok(0)));
+        }
+        (world.engine.report().memory.reclaimed_bytes / MIB, asked)
+    };
+    assert_eq!(end(Ok(300 * MIB)), (300, true));
+    assert_eq!(end(Ok(MIB)), (301, false));
+    assert_eq!(end(Err(Failure::Other("denied".into()))), (301, false));
 }
