@@ -14,6 +14,7 @@
 
 mod busy;
 mod character;
+mod claim;
 mod controller;
 mod curve;
 mod damper;
@@ -45,6 +46,8 @@ pub use goal::Goal;
 pub use memory::Limits;
 pub use report::{Explanation, MemoryReport, Report};
 pub use sample::{Machine, Reading, Sample};
+
+pub(crate) use claim::is_rounded;
 
 use crate::config::{Config, Container};
 use controller::Controller;
@@ -266,6 +269,7 @@ impl Engine {
                 memory_bytes: reading.map_or(0, |reading| reading.current),
                 anon_bytes: reading.map_or(0, |reading| reading.anon),
                 limits: self.knobs.limits(cgroup),
+                foreign_limits: self.knobs.foreign(cgroup),
             }
         };
         let machine = self.knobs.machine().copied().unwrap_or_default();
@@ -435,6 +439,7 @@ impl Engine {
             self.next_scan = now;
         }
         self.config = config;
+        self.knobs.reload();
         self.names.retain(&self.cgroups);
         self.aim_all();
         self.next_look = now;

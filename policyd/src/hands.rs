@@ -66,7 +66,12 @@ impl Hands {
     /// reclaimed if that was asked for.
     pub fn perform(&self, job: &Job) -> Result<u64, Failure> {
         match job {
-            Job::Limit { cgroup, id, limits } => self.limit(cgroup, *id, limits).map(|()| 0),
+            Job::Limit {
+                cgroup,
+                id,
+                limits,
+                anew,
+            } => self.limit(cgroup, *id, limits, *anew).map(|()| 0),
             Job::Reclaim {
                 cgroup,
                 bytes,
@@ -97,14 +102,14 @@ impl Hands {
         }
     }
 
-    fn limit(&self, cgroup: &str, id: u64, limits: &Limits) -> Result<(), Failure> {
+    fn limit(&self, cgroup: &str, id: u64, limits: &Limits, anew: bool) -> Result<(), Failure> {
         let directory = self.directory(cgroup);
         let directory = directory.and_then(|directory| living(&directory, id));
         let directory = directory.map_err(|error| missed(&error))?;
         let mut journal = self.journal();
         let (mut deeds, mut result) = (Vec::new(), Ok(()));
         for (file, limit) in FILES.into_iter().zip([limits.high, limits.max, limits.low]) {
-            match plan(&mut journal, &directory, id, file, limit) {
+            match plan(&mut journal, (&directory, id), file, limit, anew) {
                 Ok(deed) => deeds.extend(deed),
                 Err(error) => result = Err(refused(file, &error)),
             }
@@ -166,33 +171,22 @@ impl Deed {
         };
         if now == note.before && (self.undoes || now != self.value) {
             journal.forget(directory, self.file);
-        } else if note.is_ours(&now) || is_rounded(&self.value, &now) {
+        } else if note.is_ours(&now) {
             note.wrote = vec![now];
             journal.remember(directory, id, self.file, note);
         }
     }
 }
 
-/// Whether the kernel made this of a value: it counts in whole pages.
-fn is_rounded(value: &str, now: &str) -> bool {
-    const LARGEST_PAGE: u64 = 64 << 10;
-    match (value.parse::<u64>(), now.parse::<u64>()) {
-        (Ok(value), Ok(now)) => value.checked_sub(now).is_some_and(|cut| cut < LARGEST_PAGE),
-        // More than the kernel can count is no limit.
-        (Ok(value), Err(_)) => now == "max" && i64::try_from(value).is_err(),
-        _ => false,
-    }
-}
-
 /// What is to be done to a file, if anything, noted in the journal.
 fn plan(
     journal: &mut Journal,
-    directory: &Path,
-    id: u64,
+    (directory, id): (&Path, u64),
     file: &'static str,
     limit: Option<u64>,
+    anew: bool,
 ) -> io::Result<Option<Deed>> {
-    let note = journal.note(directory, id, file).cloned();
+    let mut note = journal.note(directory, id, file).cloned();
     if note.is_none() && limit.is_none() {
         return Ok(None);
     }
@@ -210,8 +204,12 @@ fn plan(
             undoes: true,
         }));
     };
+    if !ours && anew {
+        journal.forget(directory, file);
+        note = None;
+    }
     let value = limit.to_string();
-    if !ours || now == value {
+    if (!ours && !anew) || now == value {
         return Ok(None);
     }
     let wrote = note.as_ref().map(|_| now.clone()).into_iter();

@@ -53,11 +53,14 @@ impl<A: Ask> Meter<A> {
         };
         self.pollers
             .follow(interval, subjects.clone().filter_map(source));
-        let look = |(cgroup, ..): (&'a str, &'a str, &'a Container)| {
-            let reading = Reading {
+        let look = |(cgroup, _, container): (&'a str, &'a str, &'a Container)| {
+            let mut reading = Reading {
                 application: self.pollers.latest(cgroup),
                 ..cgroup::read(root, cgroup)?
             };
+            if container.manage_memory {
+                reading.limits = cgroup::limits(root, cgroup);
+            }
             Some((cgroup.to_owned(), reading))
         };
         Sample {

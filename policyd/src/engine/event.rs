@@ -73,6 +73,8 @@ pub enum Job {
         id: u64,
         /// What to set; what is absent becomes what it was before us.
         limits: Limits,
+        /// Whether files that others changed since are taken over.
+        anew: bool,
     },
     /// Reclaim from a cgroup (`memory.reclaim`).
     Reclaim {

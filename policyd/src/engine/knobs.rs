@@ -6,6 +6,7 @@ use super::{
     Cgroups, Failure, Job, Time,
     busy::Busy,
     character::Character,
+    claim::Claim,
     controller::Controller,
     memory::{Limits, Managed, Memory},
     nest::{self, Inner, ancestors},
@@ -23,9 +24,8 @@ use tracing::{debug, info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Knobs {
     memory: Memory,
-    /// Limits that may be in force, until they are known to be undone. What was set last is absent
-    /// while it is not known, for a job that failed may have set a part.
-    applied: BTreeMap<String, Option<Limits>>,
+    /// Limits that may be in force, until they are known to be undone.
+    claims: BTreeMap<String, Claim>,
     waiting: VecDeque<Job>,
     /// Containers whose limits are being set: the kernel may reclaim for long, and the next ones
     /// must not overtake.
@@ -114,13 +114,24 @@ impl Knobs {
 
     /// The limits in force for a container.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
-        let applied = self.applied.get(cgroup).copied().flatten();
-        applied.unwrap_or_default()
+        let claim = self.claims.get(cgroup);
+        claim.map(Claim::in_force).unwrap_or_default()
+    }
+
+    /// What files say that others changed after policyd had set a limit there.
+    pub(super) fn foreign(&self, cgroup: &str) -> Limits {
+        let claim = self.claims.get(cgroup);
+        claim.map(|claim| claim.foreign).unwrap_or_default()
+    }
+
+    /// The configuration was read again.
+    pub(super) fn reload(&mut self) {
+        self.claims.values_mut().for_each(Claim::reload);
     }
 
     /// Whether limits may be in force that are to be undone some day.
     pub(super) fn has_limits(&self) -> bool {
-        !self.applied.is_empty()
+        !self.claims.is_empty()
     }
 
     /// Takes in a look at the machine.
@@ -273,6 +284,15 @@ impl Knobs {
 
     /// Decides limits, and asks for those that changed.
     pub(super) fn limit(&mut self, round: &Round<'_>) {
+        self.claims
+            .retain(|cgroup, claim| round.cgroups.get(cgroup) == Some(&claim.id));
+        for (cgroup, claim) in &mut self.claims {
+            let reading = round.sample.containers.get(cgroup);
+            // While a job is under way, files may say one thing or the other.
+            if let Some(reading) = reading.filter(|_| !self.limiting.contains(cgroup)) {
+                claim.observe(cgroup, &reading.limits);
+            }
+        }
         let (nest, alone) = (nest::of(round), Inner::default());
         let managed = round.containers().filter_map(|(cgroup, container)| {
             let member = round.controller.member(cgroup)?;
@@ -287,7 +307,7 @@ impl Knobs {
                 rank: container.rank(),
                 character: member.character(),
                 spared: inner.unmanaged || inner.is_above(container.rank()),
-                settled: !self.limiting.contains(cgroup),
+                settled: !self.limiting.contains(cgroup) && self.foreign(cgroup).high.is_none(),
                 waits: rates.memory_full.unwrap_or(0.0),
                 needy: needy && member.character() == Character::Anonymous,
                 current: member.reading.current,
@@ -307,24 +327,33 @@ impl Knobs {
         };
         self.memory.retain(manages);
         self.memory.decide(&round.sample.machine, &managed);
-        // A container that cannot be read for once keeps its limits; one that left the file, or
-        // is not managed any more, gets back what it had.
-        let left = self.applied.keys().filter(|cgroup| !manages(cgroup));
-        let left = left.map(|cgroup| (cgroup.clone(), Limits::default()));
-        let now = managed
-            .keys()
-            .map(|cgroup| (cgroup.clone(), self.memory.limits(cgroup)));
-        let wanted: Vec<(String, Limits)> = left.chain(now).collect();
-        self.applied
-            .retain(|cgroup, _| round.cgroups.contains_key(cgroup));
         self.retries
             .retain(|cgroup| round.cgroups.contains_key(cgroup));
+        // A container that cannot be read for once keeps its limits; one that left the file, or
+        // is not managed any more, gets back what it had.
+        let left = self.claims.keys().filter(|cgroup| !manages(cgroup));
+        let left = left.map(|cgroup| (cgroup.clone(), Limits::default()));
+        let found = |cgroup: &str| {
+            let reading = round.sample.containers.get(cgroup);
+            reading.map(|reading| reading.limits).unwrap_or_default()
+        };
+        let claim = |cgroup: &str, id: u64| {
+            let claim = self.claims.get(cgroup).cloned();
+            claim.unwrap_or_else(|| Claim::new(id, found(cgroup)))
+        };
+        let now = managed.keys().map(|cgroup| {
+            let id = round.cgroups.get(cgroup).copied().unwrap_or_default();
+            let wish = claim(cgroup, id).wish(&self.memory.limits(cgroup));
+            (cgroup.clone(), wish)
+        });
+        let wanted: Vec<(String, Limits)> = left.chain(now).collect();
+        let (mut jobs, mut begun) = (Vec::new(), Vec::new());
         for (cgroup, limits) in wanted {
             let Some(id) = round.cgroups.get(&cgroup).copied() else {
                 continue;
             };
-            let applied = self.applied.get(&cgroup).copied();
-            if applied.unwrap_or(Some(Limits::default())) == Some(limits)
+            let claim = claim(&cgroup, id);
+            if !claim.needs(&limits)
                 || self.limiting.contains(&cgroup)
                 || !self.retries.may(round.now, &cgroup)
             {
@@ -337,11 +366,21 @@ impl Knobs {
                 max = limits.max,
                 "guest memory limits"
             );
-            self.applied.entry(cgroup.clone()).or_insert(None);
+            let anew = claim.anew;
+            jobs.push(Job::Limit {
+                cgroup: cgroup.clone(),
+                id,
+                limits,
+                anew,
+            });
+            begun.push((cgroup, claim));
+        }
+        for (cgroup, claim) in begun {
             self.busy.begin(round.now);
             self.limiting.insert(cgroup.clone());
-            self.waiting.push_back(Job::Limit { cgroup, id, limits });
+            self.claims.insert(cgroup, claim);
         }
+        self.waiting.extend(jobs);
     }
 
     /// A job ended.
@@ -377,23 +416,31 @@ impl Knobs {
                 }
                 self.resting.insert(cgroup, now.saturating_add(REST));
             }
-            (Job::Limit { cgroup, limits, .. }, Ok(_)) => {
+            (
+                Job::Limit {
+                    cgroup, id, limits, ..
+                },
+                Ok(_),
+            ) => {
                 self.limiting.remove(&cgroup);
                 self.retries.forget(&cgroup);
-                if limits == Limits::default() {
-                    self.applied.remove(&cgroup);
-                } else if let Some(applied) = self.applied.get_mut(&cgroup) {
-                    *applied = Some(limits);
+                let claim = self.claims.get_mut(&cgroup);
+                if let Some(claim) = claim.filter(|claim| claim.id == id) {
+                    (claim.set, claim.is_known, claim.anew) = (limits, true, false);
+                    if limits == Limits::default() {
+                        self.claims.remove(&cgroup);
+                    }
                 }
             }
             (Job::Limit { cgroup, .. }, Err(Failure::Vanished)) => {
                 self.limiting.remove(&cgroup);
+                self.claims.remove(&cgroup);
                 self.forget(&cgroup);
             }
             (Job::Limit { cgroup, .. }, Err(failure)) => {
                 self.limiting.remove(&cgroup);
-                if let Some(applied) = self.applied.get_mut(&cgroup) {
-                    *applied = None;
+                if let Some(claim) = self.claims.get_mut(&cgroup) {
+                    claim.is_known = false;
                 }
                 if self.retries.failed(now, &cgroup, failure.text()) {
                     warn!(cgroup, "{}; will try again", failure.text());
@@ -405,9 +452,9 @@ impl Knobs {
         }
     }
 
-    /// A cgroup was made anew: nothing of ours is in it.
+    /// A cgroup was made, maybe in the place of another: what failed there may succeed. Claims
+    /// are told by the cgroup's number, for one may be announced twice.
     pub(super) fn forget(&mut self, cgroup: &str) {
-        self.applied.remove(cgroup);
         self.retries.forget(cgroup);
         self.refused.forget(cgroup);
     }

@@ -73,8 +73,12 @@ pub struct Explanation {
     pub memory_bytes: u64,
     /// Anonymous bytes of that.
     pub anon_bytes: u64,
-    /// Limits that are set.
+    /// Limits that policyd set and that are in force.
     pub limits: Limits,
+    /// What the files of limits say that others changed after policyd had set them; it leaves these
+    /// alone. `u64::MAX` is no limit.
+    #[serde(default)]
+    pub foreign_limits: Limits,
 }
 
 impl Verdict {
@@ -171,7 +175,23 @@ impl fmt::Display for Explanation {
             "  {} of guest memory, {} anonymous{limits}",
             size(self.memory_bytes),
             size(self.anon_bytes)
-        )
+        )?;
+        let foreign = self.foreign_limits;
+        for (name, limit) in [
+            ("low", foreign.low),
+            ("high", foreign.high),
+            ("max", foreign.max),
+        ] {
+            let Some(limit) = limit else { continue };
+            let limit = Some(limit).filter(|limit| *limit < u64::MAX);
+            let limit = limit.map_or_else(|| "max".into(), size);
+            writeln!(
+                f,
+                "  memory.{name} was changed to {limit} by others: left to them until it is \
+                 changed back, or a reload"
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! What is measured: one look at the machine and at all containers.
 
-use super::curve::Curve;
+use super::{curve::Curve, memory::Limits};
 use std::collections::BTreeMap;
 
 /// One look at everything. Counters only rise, unless what counts them was made anew.
@@ -56,6 +56,8 @@ pub struct Reading {
     /// Bytes that cache files and that the kernel can reclaim: locked ones are not among them. What
     /// is neither this nor anonymous (sockets, page tables, slab, stacks) no one can ask for.
     pub file: u64,
+    /// What the files of its limits say, `u64::MAX` where that is no limit; absent if not read.
+    pub limits: Limits,
     /// File pages that came back soon after they were reclaimed, counted up.
     pub refaults_file: u64,
     /// The same of anonymous pages.

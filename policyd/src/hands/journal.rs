@@ -3,6 +3,7 @@
 //! What each file of a limit said before policyd wrote to it, kept where a crash does not reach it.
 
 use super::FILES;
+use crate::engine::is_rounded;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -57,7 +58,11 @@ pub(super) struct Journal {
 impl Note {
     /// Whether a file that says this was changed by nothing but policyd.
     pub(super) fn is_ours(&self, now: &str) -> bool {
-        self.wrote.is_empty() || self.wrote.iter().any(|wrote| wrote == now)
+        let made = |wrote: &String| match (bytes(wrote), bytes(now)) {
+            (Some(wrote), Some(now)) => wrote == now || is_rounded(wrote, now),
+            _ => wrote == now,
+        };
+        self.wrote.is_empty() || self.wrote.iter().any(made)
     }
 }
 
@@ -141,6 +146,14 @@ impl Journal {
         let new = path.with_extension("new");
         fs::write(&new, text)?;
         fs::rename(new, path)
+    }
+}
+
+/// A limit in the kernel's words; no limit is `u64::MAX`.
+fn bytes(text: &str) -> Option<u64> {
+    match text {
+        "max" => Some(u64::MAX),
+        text => text.parse().ok(),
     }
 }
 

@@ -39,6 +39,7 @@ impl Bench {
             cgroup: "/web".into(),
             id: self.id,
             limits,
+            anew: false,
         })
     }
 
@@ -245,18 +246,47 @@ fn nothing_is_written_without_a_note() {
     assert_eq!(bench.values(), ["1", "4096", "9999"]);
 }
 
-/// The kernel counts in pages.
+/// The kernel counts in pages, and a crash may come before that is noted.
 #[test]
 fn a_rounded_limit_is_ours() {
-    assert!(is_rounded("5000", "4096") && is_rounded("18446744073709551615", "max"));
-    for (value, now) in [
-        ("5000", "8192"),
-        ("99999999", "4096"),
-        ("5000", "max"),
-        ("max", "max"),
-    ] {
-        assert!(!is_rounded(value, now), "{value} {now}");
-    }
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let limits = Limits {
+        high: Some(5000),
+        ..Limits::default()
+    };
+    bench.set(&hands, limits).unwrap();
+    bench.write("high", "4096\n");
+    std::mem::forget(hands);
+    drop(bench.hands());
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+}
+
+/// After the configuration was read again, what others set is what is put back later.
+#[test]
+fn what_others_set_is_taken_over_anew() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let set = |high, anew| {
+        let limits = Limits {
+            high: Some(high),
+            ..Limits::default()
+        };
+        hands.perform(&Job::Limit {
+            cgroup: "/web".into(),
+            id: bench.id,
+            limits,
+            anew,
+        })
+    };
+    set(8192, false).unwrap();
+    bench.write("high", "6000\n");
+    set(4096, false).unwrap();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
+    set(4096, true).unwrap();
+    assert_eq!(bench.values(), ["0", "4096", "9999"]);
+    hands.restore();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
 }
 
 /// A daemon of an older version was killed; the next one is this.
@@ -291,6 +321,7 @@ fn another_root_does_not_lose_what_is_noted() {
         cgroup: "/web".into(),
         id: fs::metadata(&web).unwrap().ino(),
         limits: HIGH,
+        anew: false,
     };
     moved.perform(&job).unwrap();
     moved.restore();
@@ -314,6 +345,7 @@ fn the_journal_forgets_the_dead() {
             cgroup: format!("/{name}"),
             id: fs::metadata(&directory).unwrap().ino(),
             limits: HIGH,
+            anew: false,
         };
         hands.perform(&job).unwrap();
         fs::remove_dir_all(&directory).unwrap();
@@ -356,6 +388,7 @@ fn refusals_are_told_apart() {
         cgroup: "/web".into(),
         id: bench.id + 1,
         limits: HIGH,
+        anew: false,
     };
     assert_eq!(hands.perform(&other), Err(Failure::Vanished));
 }

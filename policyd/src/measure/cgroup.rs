@@ -2,7 +2,7 @@
 
 //! The files of a cgroup.
 
-use crate::engine::Reading;
+use crate::engine::{Limits, Reading};
 use std::{fs, path::Path};
 
 /// Reads a cgroup; `None` if it is gone, or has no memory controller.
@@ -47,6 +47,20 @@ pub(super) fn read(root: &Path, cgroup: &str) -> Option<Reading> {
     reading.locked = reading.anon.saturating_sub(listed);
     reading.file = reading.file.min(lists.file.unwrap_or(u64::MAX));
     Some(reading)
+}
+
+/// What the files of a cgroup's limits say.
+pub(super) fn limits(root: &Path, cgroup: &str) -> Limits {
+    let directory = root.join(cgroup.trim_start_matches('/'));
+    let limit = |file: &str| match fs::read_to_string(directory.join(file)).ok()?.trim() {
+        "max" => Some(u64::MAX),
+        text => text.parse().ok(),
+    };
+    Limits {
+        low: limit("memory.low"),
+        high: limit("memory.high"),
+        max: limit("memory.max"),
+    }
 }
 
 /// Bytes on the lists from which the kernel reclaims.
@@ -102,6 +116,21 @@ mod tests {
         let reading = read(root.path(), "/web").unwrap();
         assert_eq!((reading.anon, reading.locked), (1500, 400));
         assert_eq!(reading.file, 1500);
+    }
+
+    #[test]
+    fn limits_are_read() {
+        let root = TempDir::new().unwrap();
+        let web = root.path().join("web");
+        create_dir(&web).unwrap();
+        write(web.join("memory.low"), "4096\n").unwrap();
+        write(web.join("memory.high"), "max\n").unwrap();
+        write(web.join("memory.max"), "nonsense\n").unwrap();
+        let limits = limits(root.path(), "/web");
+        assert_eq!(
+            (limits.low, limits.high, limits.max),
+            (Some(4096), Some(u64::MAX), None)
+        );
     }
 
     #[test]

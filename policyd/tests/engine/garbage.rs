@@ -45,6 +45,7 @@ fn reading() -> impl Strategy<Value = Reading> {
             io_us: us,
             application: figure,
             curve: Curve::new(curve),
+            ..Reading::default()
         }
     })
 }

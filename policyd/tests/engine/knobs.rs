@@ -85,11 +85,15 @@ fn pass(world: &mut World, intervals: u32) {
 pub(crate) fn settle(world: &mut World) {
     for job in world.jobs.clone() {
         if let Job::Limit { cgroup, limits, .. } = &job {
-            let reading = world.sample.containers.get_mut(cgroup);
-            if let (Some(reading), Some(high)) = (reading, limits.high) {
+            if let Some(reading) = world.sample.containers.get_mut(cgroup) {
+                let high = limits.high.unwrap_or(u64::MAX);
                 let above = reading.current.saturating_sub(high).min(reading.file);
                 reading.file -= above;
                 reading.current -= above;
+                // Where files are read they say what was set.
+                let files = &mut reading.limits;
+                files.high = files.high.map(|_| high);
+                files.max = files.max.map(|_| limits.max.unwrap_or(u64::MAX));
             }
         }
         world.end(job);

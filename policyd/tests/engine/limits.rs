@@ -163,3 +163,101 @@ fn a_container_around_a_higher_class_is_not_squeezed() {
     let inside = limits(&world, "/web/in").and_then(|limits| limits.high);
     assert!(inside.is_some());
 }
+
+/// systemd, a runtime, an administrator: what they set is theirs.
+#[test]
+fn limits_that_others_change_are_left_to_them() {
+    let mut world = short(ONLY, reader(1400, 100, 1300));
+    let find = |world: &mut World, high: u64| {
+        let web = world.sample.containers.get_mut("/web").unwrap();
+        web.limits.high = Some(high);
+    };
+    find(&mut world, u64::MAX);
+    pass(&mut world, 2);
+    let ours = limits(&world, "/web").unwrap().high.unwrap();
+    find(&mut world, ours);
+    world.pass(Time::ZERO);
+    assert_eq!(world.engine.report().containers[0].limits.high, Some(ours));
+    // `systemctl set-property` puts the container's own limit in its place.
+    find(&mut world, 1300 * MIB);
+    world.jobs.clear();
+    for reading in world.sample.containers.values_mut() {
+        reading.refaults_file += 5000;
+    }
+    pass(&mut world, 5);
+    assert_eq!(world.jobs, [], "nothing is written there");
+    let report = world.engine.report();
+    let web = &report.containers[0];
+    assert_eq!(web.limits, Limits::default(), "nothing is claimed");
+    assert_eq!(web.foreign_limits.high, Some(1300 * MIB));
+    let told = "memory.high was changed to 1.3 GiB by others";
+    assert!(report.to_string().contains(told), "{report}");
+    // Changed back it is policyd's again.
+    find(&mut world, ours);
+    pass(&mut world, 1);
+    let next = limits(&world, "/web").unwrap().high.unwrap();
+    assert!(next < ours, "{next}");
+    assert_eq!(
+        world.engine.report().containers[0].foreign_limits,
+        Limits::default()
+    );
+}
+
+/// Reading the configuration again takes over what others set, unless that is stricter.
+#[test]
+fn a_reload_takes_limits_over() {
+    let ceiling = ONLY.to_owned() + "memory_ceiling = \"2G\"\n";
+    let mut world = short(&ceiling, reader(1400, 100, 1300));
+    world.sample.machine.available = 3000 * MIB;
+    let find = |world: &mut World, max: u64| {
+        let web = world.sample.containers.get_mut("/web").unwrap();
+        web.limits.max = Some(max);
+    };
+    find(&mut world, u64::MAX);
+    pass(&mut world, 3);
+    let max = |max: u64| Limits {
+        max: Some(max),
+        ..Limits::default()
+    };
+    assert_eq!(limits(&world, "/web"), Some(max(2048 * MIB)));
+    for (theirs, set) in [
+        (4096 * MIB, max(2048 * MIB)),
+        (1500 * MIB, Limits::default()),
+    ] {
+        find(&mut world, theirs);
+        world.jobs.clear();
+        pass(&mut world, 2);
+        assert_eq!(limits(&world, "/web"), None);
+        world.tell(Event::ConfigLoaded(parse(&ceiling)));
+        pass(&mut world, 1);
+        assert_eq!(limits(&world, "/web"), Some(set));
+        find(&mut world, set.max.unwrap_or(theirs));
+        pass(&mut world, 2);
+    }
+}
+
+/// A limit that was there before policyd is not loosened.
+#[test]
+fn a_stricter_limit_is_not_loosened() {
+    let ceiling = ONLY.to_owned() + "memory_ceiling = \"2G\"\n";
+    let mut strict = reader(1400, 100, 1300);
+    strict.limits.max = Some(1500 * MIB);
+    let mut world = short(&ceiling, strict);
+    world.sample.machine.available = 3000 * MIB;
+    pass(&mut world, 5);
+    assert_eq!(limits(&world, "/web"), None);
+}
+
+/// A scan and an announcement may find the same cgroup.
+#[test]
+fn a_cgroup_that_is_announced_twice_gets_its_limits_undone() {
+    let mut world = short(ONLY, reader(1400, 100, 1300));
+    pass(&mut world, 6);
+    let id = world
+        .guest
+        .with(|state| state.cgroups.as_ref().unwrap()["/web"]);
+    world.tell(Event::CgroupAppeared("/web".into(), id));
+    world.tell(Event::ConfigLoaded(parse("")));
+    world.pass(Time::from_secs(10));
+    assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+}
