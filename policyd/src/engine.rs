@@ -27,6 +27,7 @@ mod names;
 mod nest;
 mod offload;
 mod plan;
+mod protection;
 mod rates;
 mod reclaim;
 mod report;
@@ -44,10 +45,12 @@ pub use curve::Curve;
 pub use event::{Action, Cgroups, Event, Failure, Job, Outcome, Time};
 pub use goal::Goal;
 pub use memory::Limits;
+pub use protection::Protection;
 pub use report::{Explanation, MemoryReport, Report};
 pub use sample::{Machine, Reading, Sample};
 
 pub(crate) use claim::is_rounded;
+pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
@@ -270,6 +273,7 @@ impl Engine {
                 anon_bytes: reading.map_or(0, |reading| reading.anon),
                 limits: self.knobs.limits(cgroup),
                 foreign_limits: self.knobs.foreign(cgroup),
+                unprotected: self.knobs.unprotected(cgroup).cloned(),
             }
         };
         let machine = self.knobs.machine().copied().unwrap_or_default();

@@ -103,6 +103,12 @@ impl Claim {
         }
     }
 
+    /// What `memory.low` says, whoever set it.
+    pub(super) fn low(&self) -> Option<u64> {
+        let found = self.before.low.filter(|low| *low > 0);
+        self.foreign.low.or(self.set.low).or(found)
+    }
+
     /// The configuration was read again.
     pub(super) fn reload(&mut self) {
         (self.anew, self.foreign) = (true, Limits::default());

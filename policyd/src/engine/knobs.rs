@@ -11,6 +11,7 @@ use super::{
     memory::{Limits, Managed, Memory},
     nest::{self, Inner, ancestors},
     offload,
+    protection::{self, Protection},
     reclaim::{self, Candidate},
     retry::Retries,
     sample::{Machine, Sample},
@@ -24,6 +25,8 @@ use tracing::{debug, info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Knobs {
     memory: Memory,
+    /// Containers that are protected less than their `memory.low` says.
+    unprotected: BTreeMap<String, Protection>,
     /// Limits that may be in force, until they are known to be undone.
     claims: BTreeMap<String, Claim>,
     waiting: VecDeque<Job>,
@@ -122,6 +125,11 @@ impl Knobs {
     pub(super) fn foreign(&self, cgroup: &str) -> Limits {
         let claim = self.claims.get(cgroup);
         claim.map(|claim| claim.foreign).unwrap_or_default()
+    }
+
+    /// Why a container is protected less than its `memory.low` says, if so.
+    pub(super) fn unprotected(&self, cgroup: &str) -> Option<&Protection> {
+        self.unprotected.get(cgroup)
     }
 
     /// The configuration was read again.
@@ -381,6 +389,28 @@ impl Knobs {
             self.claims.insert(cgroup, claim);
         }
         self.waiting.extend(jobs);
+        self.protect(&round.sample.lows);
+    }
+
+    /// Finds out what `memory.low` of containers protects, and says where that is less.
+    fn protect(&mut self, lows: &BTreeMap<String, u64>) {
+        let claims = self.claims.iter();
+        let claims = claims.filter_map(|(cgroup, claim)| Some((cgroup.as_str(), claim.low()?)));
+        let lacking = protection::lacking(&claims.collect(), lows);
+        for (cgroup, found) in &lacking {
+            let Protection {
+                bytes, ancestor, ..
+            } = found;
+            if self.unprotected.get(cgroup) != Some(found) {
+                warn!(
+                    cgroup,
+                    "memory.low protects {bytes} bytes only: that of {ancestor} is {} of {}",
+                    found.has,
+                    found.needs
+                );
+            }
+        }
+        self.unprotected = lacking;
     }
 
     /// A job ended.

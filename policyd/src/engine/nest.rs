@@ -29,7 +29,7 @@ pub(super) struct Inner {
 }
 
 /// The cgroups that a cgroup is below of, without the root, from the outermost inwards.
-pub(super) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
     let ends = cgroup.match_indices('/').skip(1);
     ends.filter_map(|(end, _)| cgroup.get(..end))
 }

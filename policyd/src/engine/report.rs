@@ -2,7 +2,9 @@
 
 //! Why everybody has what they have: for people, for `ddctl`, for metrics.
 
-use super::{character::Character, controller::Verdict, goal::Goal, memory::Limits};
+use super::{
+    character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
+};
 use crate::config::Figure;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
@@ -79,6 +81,9 @@ pub struct Explanation {
     /// alone. `u64::MAX` is no limit.
     #[serde(default)]
     pub foreign_limits: Limits,
+    /// Why less is protected than its `memory.low` says; absent if it all is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprotected: Option<Protection>,
 }
 
 impl Verdict {
@@ -176,6 +181,16 @@ impl fmt::Display for Explanation {
             size(self.memory_bytes),
             size(self.anon_bytes)
         )?;
+        if let Some(found) = &self.unprotected {
+            writeln!(
+                f,
+                "  memory.low protects {} only: that of {} is {}, and should be {} or more",
+                size(found.bytes),
+                printable(&found.ancestor),
+                size(found.has),
+                size(found.needs)
+            )?;
+        }
         let foreign = self.foreign_limits;
         for (name, limit) in [
             ("low", foreign.low),

@@ -12,6 +12,8 @@ pub struct Sample {
     pub machine: Machine,
     /// Containers by the paths of their cgroups; those that could not be read are missing.
     pub containers: BTreeMap<String, Reading>,
+    /// What `memory.low` says of the cgroups around containers whose memory is managed.
+    pub lows: BTreeMap<String, u64>,
 }
 
 impl Reading {

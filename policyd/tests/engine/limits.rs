@@ -7,7 +7,7 @@ use crate::{
     knobs::{INTERVAL, MIB, limits, settle},
     world::{World, parse},
 };
-use policyd::engine::{Event, Failure, Limits, Machine, Reading, Time};
+use policyd::engine::{Event, Failure, Job, Limits, Machine, Reading, Time};
 
 /// The only container of a file, a reader of files.
 const ONLY: &str = "[[container]]\nname = \"web\"\ncgroup = \"/web\"\nmanage_memory = true\n\
@@ -260,4 +260,37 @@ fn a_cgroup_that_is_announced_twice_gets_its_limits_undone() {
     world.tell(Event::ConfigLoaded(parse("")));
     world.pass(Time::from_secs(10));
     assert_eq!(limits(&world, "/web"), Some(Limits::default()));
+}
+
+/// cgroup v2 protects no container beyond what the cgroups around it have.
+#[test]
+fn a_floor_without_effect_is_told() {
+    let file = "[[container]]\nname = \"b\"\ncgroup = \"/a.slice/b\"\nmanage_memory = true\n\
+                memory_floor = \"300M\"\n";
+    let mut world = World::new(file);
+    world.make("/a.slice/b", true);
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 3000 * MIB,
+        ..Machine::default()
+    };
+    let containers = &mut world.sample.containers;
+    containers.insert("/a.slice/b".into(), reader(1400, 100, 1300));
+    world.sample.lows.insert("/a.slice".into(), 0);
+    pass(&mut world, 3);
+    assert_eq!(limits(&world, "/a.slice/b").unwrap().low, Some(300 * MIB));
+    let report = world.engine.report();
+    let found = report.containers[0].unprotected.as_ref().unwrap();
+    assert_eq!((found.bytes, found.has, found.needs), (0, 0, 300 * MIB));
+    let told = "memory.low protects 0 B only: that of /a.slice is 0 B, and should be 300 MiB";
+    assert!(report.to_string().contains(told), "{report}");
+    assert!(
+        world
+            .jobs
+            .iter()
+            .all(|job| !matches!(job, Job::Limit { cgroup, .. } if cgroup == "/a.slice"))
+    );
+    world.sample.lows.insert("/a.slice".into(), 512 * MIB);
+    pass(&mut world, 1);
+    assert_eq!(world.engine.report().containers[0].unprotected, None);
 }
