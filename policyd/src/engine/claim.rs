@@ -103,7 +103,7 @@ impl Claim {
         }
     }
 
-    /// What `memory.low` says, whoever set it.
+    /// What `memory.low` says now.
     pub(super) fn low(&self) -> Option<u64> {
         let found = self.before.low.filter(|low| *low > 0);
         self.foreign.low.or(self.set.low).or(found)

@@ -43,7 +43,7 @@ impl Bench {
         })
     }
 
-    /// What somebody else writes.
+    /// What others write.
     fn write(&self, name: &str, value: &str) {
         let path = self.root.path().join(format!("web/memory.{name}"));
         fs::write(path, value).unwrap();

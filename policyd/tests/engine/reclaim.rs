@@ -36,8 +36,8 @@ fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// A container that thrashes in a limit of its own waits for memory, and so the VM does; nobody
-/// else's memory would help it.
+/// A container that thrashes in a limit of its own waits for memory, and so the VM does; memory of
+/// others would not help it.
 #[test]
 fn pressure_of_one_limit_is_not_the_shortage_of_all() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
