@@ -14,6 +14,7 @@
 
 mod busy;
 mod character;
+mod claim;
 mod controller;
 mod curve;
 mod damper;
@@ -23,8 +24,10 @@ mod knobs;
 mod member;
 mod memory;
 mod names;
+mod nest;
 mod offload;
 mod plan;
+mod protection;
 mod rates;
 mod reclaim;
 mod report;
@@ -42,8 +45,12 @@ pub use curve::Curve;
 pub use event::{Action, Cgroups, Event, Failure, Job, Outcome, Time};
 pub use goal::Goal;
 pub use memory::Limits;
+pub use protection::Protection;
 pub use report::{Explanation, MemoryReport, Report};
 pub use sample::{Machine, Reading, Sample};
+
+pub(crate) use claim::is_rounded;
+pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
@@ -221,7 +228,7 @@ impl Engine {
             }
         };
         let names = self.names.next().filter(|_| self.config.asks_names());
-        let look = Some(self.next_look).filter(|_| self.config.measures());
+        let look = Some(self.next_look).filter(|_| self.looks());
         [names, look]
             .into_iter()
             .flatten()
@@ -265,6 +272,8 @@ impl Engine {
                 memory_bytes: reading.map_or(0, |reading| reading.current),
                 anon_bytes: reading.map_or(0, |reading| reading.anon),
                 limits: self.knobs.limits(cgroup),
+                foreign_limits: self.knobs.foreign(cgroup),
+                unprotected: self.knobs.unprotected(cgroup).cloned(),
             }
         };
         let machine = self.knobs.machine().copied().unwrap_or_default();
@@ -292,6 +301,11 @@ impl Engine {
             .filter(|_| self.config.is_controlled())
     }
 
+    /// Whether looks are taken: something needs figures, or limits are left to undo.
+    fn looks(&self) -> bool {
+        self.config.measures() || self.knobs.has_limits()
+    }
+
     fn decide(&mut self, now: Time) -> Option<Action> {
         if self.next_scan <= now {
             return Some(Action::Scan);
@@ -307,7 +321,7 @@ impl Engine {
             Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
             Module::Absent { .. } | Module::Present { .. } => {}
         }
-        if self.config.measures() && self.next_look <= now {
+        if self.looks() && self.next_look <= now {
             return Some(Action::Measure(self.targets.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {
@@ -432,6 +446,7 @@ impl Engine {
         if !self.config.is_controlled() {
             self.controller.retire();
         }
+        self.knobs.reload();
         self.names.retain(&self.cgroups);
         self.aim_all();
         self.next_look = now;

@@ -19,10 +19,14 @@ pub use origin::{Ask, Origins};
 
 use crate::{
     config::Container,
-    engine::{Reading, Sample},
+    engine::{Reading, Sample, ancestors},
 };
 use poller::Pollers;
-use std::{path::Path, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Takes looks at everything.
 pub struct Meter<A: Ask> {
@@ -53,16 +57,23 @@ impl<A: Ask> Meter<A> {
         };
         self.pollers
             .follow(interval, subjects.clone().filter_map(source));
-        let look = |(cgroup, ..): (&'a str, &'a str, &'a Container)| {
-            let reading = Reading {
+        let look = |(cgroup, _, container): (&'a str, &'a str, &'a Container)| {
+            let mut reading = Reading {
                 application: self.pollers.latest(cgroup),
                 ..cgroup::read(root, cgroup)?
             };
+            if container.manage_memory {
+                reading.limits = cgroup::limits(root, cgroup);
+            }
             Some((cgroup.to_owned(), reading))
         };
+        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
+        let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
+        let low = |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(root, cgroup).low?));
         Sample {
             machine: machine::read(&self.proc),
             containers: subjects.filter_map(look).collect(),
+            lows: around.into_iter().filter_map(low).collect(),
         }
     }
 }

@@ -187,7 +187,7 @@ fn machine(registry: &mut Registry, report: &Report) {
         ),
         (
             "reclaimed_bytes",
-            "Asked for under pressure since the start",
+            "Reclaimed under pressure since the start",
             Some(memory.reclaimed_bytes as f64),
         ),
         (

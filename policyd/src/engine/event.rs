@@ -33,8 +33,9 @@ pub enum Event {
     SessionChanged,
     /// An action was performed.
     Outcome(Outcome),
-    /// A job that was begun by [`Action::Begin`] ended.
-    Ended(Job, Result<(), Failure>),
+    /// A job that was begun by [`Action::Begin`] ended; with how many bytes were reclaimed if that
+    /// was asked for.
+    Ended(Job, Result<u64, Failure>),
 }
 
 /// What to do.
@@ -72,6 +73,8 @@ pub enum Job {
         id: u64,
         /// What to set; what is absent becomes what it was before us.
         limits: Limits,
+        /// Whether files that others changed since are taken over.
+        anew: bool,
     },
     /// Reclaim from a cgroup (`memory.reclaim`).
     Reclaim {
@@ -113,6 +116,8 @@ pub enum Outcome {
 pub enum Failure {
     /// The module is not loaded.
     Gone,
+    /// The cgroup is not there any more.
+    Vanished,
     /// Anything else, in words.
     Other(String),
 }
@@ -121,6 +126,7 @@ impl Failure {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Gone => "the kernel module doubledecker_guest is not loaded",
+            Self::Vanished => "the cgroup is not there any more",
             Self::Other(text) => text,
         }
     }

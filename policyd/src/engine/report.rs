@@ -2,7 +2,9 @@
 
 //! Why everybody has what they have: for people, for `ddctl`, for metrics.
 
-use super::{character::Character, controller::Verdict, goal::Goal, memory::Limits};
+use super::{
+    character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
+};
 use crate::config::Figure;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
@@ -34,9 +36,9 @@ pub struct MemoryReport {
     pub available_bytes: u64,
     /// Percent of time in which some task waited for memory.
     pub pressure_percent: Option<f64>,
-    /// Bytes asked for under pressure since the start.
+    /// Bytes that were reclaimed under pressure since the start.
     pub reclaimed_bytes: u64,
-    /// Bytes pushed out since the start.
+    /// Bytes that were pushed out since the start.
     pub offloaded_bytes: u64,
 }
 
@@ -73,8 +75,15 @@ pub struct Explanation {
     pub memory_bytes: u64,
     /// Anonymous bytes of that.
     pub anon_bytes: u64,
-    /// Limits that are set.
+    /// Limits that policyd set and that are in force.
     pub limits: Limits,
+    /// What the files of limits say that others changed after policyd had set them; it leaves these
+    /// alone. `u64::MAX` is no limit.
+    #[serde(default)]
+    pub foreign_limits: Limits,
+    /// Why less is protected than its `memory.low` says; absent if it all is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprotected: Option<Protection>,
 }
 
 impl Verdict {
@@ -171,7 +180,33 @@ impl fmt::Display for Explanation {
             "  {} of guest memory, {} anonymous{limits}",
             size(self.memory_bytes),
             size(self.anon_bytes)
-        )
+        )?;
+        if let Some(found) = &self.unprotected {
+            writeln!(
+                f,
+                "  memory.low protects {} only: that of {} is {}, and should be {} or more",
+                size(found.bytes),
+                printable(&found.ancestor),
+                size(found.has),
+                size(found.needs)
+            )?;
+        }
+        let foreign = self.foreign_limits;
+        for (name, limit) in [
+            ("low", foreign.low),
+            ("high", foreign.high),
+            ("max", foreign.max),
+        ] {
+            let Some(limit) = limit else { continue };
+            let limit = Some(limit).filter(|limit| *limit < u64::MAX);
+            let limit = limit.map_or_else(|| "max".into(), size);
+            writeln!(
+                f,
+                "  memory.{name} was changed to {limit} by others: left to them until it is \
+                 changed back, or a reload"
+            )?;
+        }
+        Ok(())
     }
 }
 

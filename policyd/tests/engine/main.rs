@@ -5,8 +5,10 @@
 mod examples;
 mod garbage;
 mod knobs;
+mod limits;
 mod model;
 mod properties;
+mod reclaim;
 mod simulated;
 mod site;
 mod size;
