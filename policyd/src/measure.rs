@@ -13,7 +13,7 @@ mod machine;
 mod origin;
 mod poller;
 
-pub use exposition::{Found, Metric};
+pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
 pub use origin::{Ask, Origins};
 
