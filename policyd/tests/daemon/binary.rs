@@ -7,10 +7,17 @@ use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::{Read, Write},
+    net::TcpListener,
     os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -72,17 +79,23 @@ struct Manager {
 
 impl Manager {
     fn start(directory: &Path) -> Self {
+        fs::create_dir(directory.join("cgroup")).unwrap();
+        Self::start_with(directory, "")
+    }
+
+    /// With these containers, below the directory `cgroup`.
+    fn start_with(directory: &Path, containers: &str) -> Self {
         let file = directory.join("policyd.toml");
         let root = directory.join("cgroup");
-        fs::create_dir(&root).unwrap();
         let socket = directory.join("policyd.sock");
         let text = format!(
-            "cgroup_root = \"{}\"\nstatus_socket = \"{}\"\n",
+            "cgroup_root = \"{}\"\nstatus_socket = \"{}\"\n{containers}",
             root.display(),
             socket.display()
         );
         fs::write(&file, text).unwrap();
         let address = directory.join("notify");
+        let _ = fs::remove_file(&address);
         let socket = UnixDatagram::bind(&address).unwrap();
         socket
             .set_read_timeout(Some(Duration::from_secs(15)))
@@ -94,6 +107,7 @@ impl Manager {
             .arg(&file)
             .env("NOTIFY_SOCKET", &address)
             .env("WATCHDOG_USEC", "100000")
+            .env("RUNTIME_DIRECTORY", directory)
             .env_remove("WATCHDOG_PID")
             .stderr(Stdio::null())
             .spawn()
@@ -111,6 +125,18 @@ impl Manager {
                 return;
             }
         }
+    }
+
+    /// MiB of its own that it has had at most: pages of the program are not counted.
+    fn memory_mib(&self) -> f64 {
+        let path = format!("/proc/{}/status", self.daemon.id());
+        let status = fs::read_to_string(path).unwrap();
+        let kib = |key: &str| -> f64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            let number = line.unwrap().split_whitespace().next().unwrap();
+            number.parse().unwrap()
+        };
+        (kib("VmHWM:") - kib("RssFile:")) / 1024.0
     }
 
     fn signal(&self, signal: Signal) {
@@ -213,4 +239,46 @@ fn nobody_to_explain_is_told() {
         text.contains("cannot ask /does/not/exist; does policyd run?"),
         "{text}"
     );
+}
+
+/// Tenants whose exporters answer without end, or garbage.
+#[test]
+fn exporters_do_not_fill_the_memory() {
+    const LENGTH: usize = 4 << 20;
+    let directory = TempDir::new().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut containers = String::from("interval_s = 1\n");
+    for at in 0..20 {
+        let cgroup = directory.path().join(format!("cgroup/c{at}"));
+        fs::create_dir_all(&cgroup).unwrap();
+        fs::write(cgroup.join("memory.current"), "4096\n").unwrap();
+        fs::write(cgroup.join("memory.stat"), "anon 0\nfile 4096\n").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&vec![0xff; LENGTH]);
+            }
+        });
+        containers.push_str(&format!(
+            "[[container]]\nname = \"c{at}\"\ncgroup = \"/c{at}\"\n[container.target]\n\
+             throughput = 5\nsource = {{ http = \"http://{address}/\", metric = \"a\" }}\n"
+        ));
+    }
+    let manager = Manager::start_with(directory.path(), &containers);
+    manager.hear("READY=1");
+    let end = Instant::now() + Duration::from_secs(60);
+    while asked.load(Ordering::SeqCst) < 40 {
+        assert!(Instant::now() < end, "{asked:?}");
+        // A manager that does not listen would keep the daemon waiting.
+        manager.hear("WATCHDOG=1");
+    }
+    let mib = manager.memory_mib();
+    assert!(mib < 32.0, "{mib} MiB");
 }
