@@ -2,16 +2,14 @@
 
 //! Asking applications: a page, a program, a file.
 
+mod command;
 mod http;
 
 use super::exposition::Search;
 use crate::config::Origin;
 use anyhow::{Context, Result, bail};
-use std::{path::Path, process::Stdio};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt},
-    process::Command,
-};
+use std::path::Path;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Asks for a page; tests put a fake in its place.
 pub trait Ask: Clone + Send + 'static {
@@ -27,33 +25,11 @@ pub struct Origins;
 impl Ask for Origins {
     async fn ask(&self, origin: &Origin, page: &mut Search) -> Result<()> {
         match origin {
-            Origin::Command(command) => run(command, page).await,
+            Origin::Command(command) => command::run(command, page).await,
             Origin::File(path) => read(path, page).await,
             Origin::Http(endpoint) => http::get(endpoint, page).await,
         }
     }
-}
-
-async fn run(command: &[String], page: &mut Search) -> Result<()> {
-    let [program, arguments @ ..] = command else {
-        bail!("no program");
-    };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .with_context(|| format!("cannot run {program}"))?;
-    if let Some(output) = child.stdout.take() {
-        feed(output, page).await?;
-    }
-    let status = child.wait().await?;
-    if !status.success() {
-        bail!("{program}: {status}");
-    }
-    Ok(())
 }
 
 async fn read(path: &Path, page: &mut Search) -> Result<()> {

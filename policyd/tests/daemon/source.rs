@@ -11,6 +11,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     path::Path,
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -171,4 +172,35 @@ fn few_are_asked_at_a_time() {
     });
     let open = open.load(Ordering::SeqCst);
     assert!((1..=16).contains(&open), "{open}");
+}
+
+/// What a command started ends with it.
+#[test]
+fn nothing_is_left_of_a_command_that_hangs() {
+    let seconds = 100_000 + std::process::id();
+    let left = || {
+        let wanted = format!("sleep\0{seconds}\0");
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter(|one| {
+                fs::read(one.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())
+            })
+            .count()
+    };
+    let source = format!(
+        "command = [\"/bin/sh\", \"-c\", \"sleep {seconds} | cat\"], timeout_s = 0.05, \
+         every_s = 0.1"
+    );
+    assert_eq!(figure(&source), None);
+    let end = Instant::now() + Duration::from_secs(1);
+    while left() > 0 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(left(), 0);
+    // One that leaves something behind has answered all the same.
+    let source =
+        format!("command = [\"/bin/sh\", \"-c\", \"sleep {seconds} & echo 5\"], timeout_s = 10");
+    assert_eq!(figure(&source), Some(5.0));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(left(), 0);
 }
