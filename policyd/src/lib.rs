@@ -21,6 +21,7 @@ pub mod hands;
 pub mod measure;
 pub mod metrics;
 pub mod module;
+mod regular;
 pub mod runtime;
 pub mod service;
 pub mod status;

@@ -204,3 +204,18 @@ fn nothing_is_left_of_a_command_that_hangs() {
     thread::sleep(Duration::from_millis(100));
     assert_eq!(left(), 0);
 }
+
+/// What is at a path may be changed by others between two looks at it.
+#[test]
+fn files_are_what_they_seem() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let figure = |name: &str| figure(&format!("file = \"{}\"", path(name).display()));
+    fs::write(path("figure"), "8\n").unwrap();
+    assert_eq!(figure("figure"), Some(8.0));
+    std::os::unix::fs::symlink(path("figure"), path("link")).unwrap();
+    assert_eq!(figure("link"), None);
+    let made = Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+    assert!(made.success());
+    assert_eq!(figure("pipe"), None);
+}
