@@ -16,7 +16,7 @@ mod poller;
 
 pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
-pub use origin::{Ask, Origins};
+pub use origin::{Ask, Origins, Subject};
 
 use crate::{
     config::Container,

@@ -549,18 +549,30 @@ fn program(
     table: &DeTable<'_>,
     command: Vec<String>,
 ) -> Option<Vec<String>> {
-    if command
-        .first()
-        .is_some_and(|program| program.starts_with('/'))
-    {
-        return Some(command);
-    }
     let at = table.get("command").map_or(0..0, |value| value.span());
-    reader.problem(
-        at,
-        "`command` is a list that begins with a program's full path",
-    );
+    let Some((program, arguments)) = command.split_first() else {
+        reader.problem(at, "`command` is an empty list");
+        return None;
+    };
+    let shell = arguments.iter().position(|word| is_program_flag(word));
+    let script = shell.map_or(&[][..], |shell| &arguments[shell..]);
+    let message = if !program.starts_with('/') {
+        "`command` is a list that begins with a program's full path"
+    } else if program.contains("{}") || script.iter().any(|word| word.contains("{}")) {
+        "`{}` is no part of a program or of a shell's script: whoever names a container would \
+         write it; read the environment's variable DD_CONTAINER instead, as \"$DD_CONTAINER\""
+    } else {
+        return Some(command);
+    };
+    reader.problem(at, message);
     None
+}
+
+/// Whether what follows a word is a program text: `-c` of shells and of Python, also among other
+/// letters.
+fn is_program_flag(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.contains('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// What Prometheus' naming rules say.

@@ -14,7 +14,21 @@ use anyhow::Result;
 pub trait Ask: Clone + Send + 'static {
     /// Reads what an origin says into a search, piece by piece. The caller limits the time, and
     /// drops the future when it is over.
-    fn ask(&self, origin: &Origin, page: &mut Search) -> impl Future<Output = Result<()>> + Send;
+    fn ask(
+        &self,
+        origin: &Origin,
+        subject: &Subject,
+        page: &mut Search,
+    ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The container that is asked about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Subject {
+    /// Its cgroup.
+    pub cgroup: String,
+    /// Its pool's name.
+    pub name: String,
 }
 
 /// The real ones.
@@ -22,9 +36,9 @@ pub trait Ask: Clone + Send + 'static {
 pub struct Origins;
 
 impl Ask for Origins {
-    async fn ask(&self, origin: &Origin, page: &mut Search) -> Result<()> {
+    async fn ask(&self, origin: &Origin, subject: &Subject, page: &mut Search) -> Result<()> {
         match origin {
-            Origin::Command(command) => command::run(command, page).await,
+            Origin::Command(command) => command::run(command, subject, page).await,
             Origin::File(path) => file::read(path, page).await,
             Origin::Http(endpoint) => http::get(endpoint, page).await,
         }

@@ -2,7 +2,11 @@
 
 //! Asks applications again and again, each in a task of its own.
 
-use super::{figure::Figures, origin::Ask};
+use super::{
+    exposition::Metric,
+    figure::Figures,
+    origin::{Ask, Subject},
+};
 use crate::config::{Origin, Source};
 use std::{
     collections::BTreeMap,
@@ -67,7 +71,7 @@ struct Poller {
     target: Option<f64>,
     every: Duration,
     latest: Arc<Mutex<Latest>>,
-    task: JoinHandle<()>,
+    task: Option<JoinHandle<()>>,
 }
 
 /// What is asked of a container.
@@ -132,18 +136,28 @@ impl<A: Ask> Pollers<A> {
     fn start(&self, question: Question<'_>, every: Duration) -> Poller {
         let latest = Arc::new(Mutex::new(Latest::default()));
         let Question { name, .. } = question;
-        let source = for_container(question.source, name);
-        let figures = Figures::new(&source, question.percentile);
-        let poll = Poll {
-            ask: self.ask.clone(),
-            turns: Arc::clone(&self.turns),
-            name: name.into(),
-            figures: figures.with_target(question.target),
-            source,
-            every,
-            latest: Arc::clone(&latest),
+        let task = match for_container(question.source, name) {
+            Ok(source) => {
+                let figures = Figures::new(&source, question.percentile);
+                let poll = Poll {
+                    ask: self.ask.clone(),
+                    turns: Arc::clone(&self.turns),
+                    subject: Subject {
+                        cgroup: question.cgroup.into(),
+                        name: name.into(),
+                    },
+                    figures: figures.with_target(question.target),
+                    source,
+                    every,
+                    latest: Arc::clone(&latest),
+                };
+                Some(tokio::spawn(poll.run()))
+            }
+            Err(reason) => {
+                warn!(container = name, "no figures: {reason}");
+                None
+            }
         };
-        let task = tokio::spawn(poll.run());
         Poller {
             name: name.into(),
             source: question.source.clone(),
@@ -158,34 +172,54 @@ impl<A: Ask> Pollers<A> {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
-/// The source of one container: `{}` stands for its name.
-fn for_container(source: &Source, name: &str) -> Source {
-    let put = |text: &String| text.replace("{}", name);
+/// The source of one container: `{}` stands for its name. Others choose names, such as `-x`, `..`
+/// or `a;b`: what may be more than a name is refused.
+fn for_container(source: &Source, name: &str) -> Result<Source, String> {
+    let plain = |name: &str| {
+        let known = |letter: char| letter.is_ascii_alphanumeric() || "@_.:-".contains(letter);
+        name.chars().all(known) && !name.starts_with(['-', '.']) && !name.is_empty()
+    };
+    let put = |text: &str, name: &str| match text.contains("{}") {
+        false => Ok(text.to_owned()),
+        true if plain(name) => Ok(text.replace("{}", name)),
+        true => Err(format!(
+            "`{name}` has other letters than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
+             -, and does not take the place of {{}}; a command finds it in $DD_CONTAINER"
+        )),
+    };
     let origin = match &source.origin {
-        Origin::Command(command) => Origin::Command(command.iter().map(put).collect()),
-        // A name is no way out of a directory.
+        Origin::Command(command) => {
+            let words = command.iter().map(|word| put(word, name));
+            Origin::Command(words.collect::<Result<_, _>>()?)
+        }
         Origin::File(path) => match path.to_str() {
-            Some(text) => Origin::File(text.replace("{}", &name.replace('/', "_")).into()),
+            // Pods are called `pod/container`.
+            Some(text) => Origin::File(put(text, &name.replace('/', "_"))?.into()),
             None => source.origin.clone(),
         },
         Origin::Http(_) => source.origin.clone(),
     };
-    Source {
+    let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+    let metric = source.metric.replace("{}", &quoted);
+    Metric::parse(&metric)?;
+    Ok(Source {
         origin,
-        metric: put(&source.metric),
+        metric,
         ..source.clone()
-    }
+    })
 }
 
 /// A task that asks one source.
 struct Poll<A: Ask> {
     ask: A,
     turns: Arc<Turns>,
-    name: String,
+    subject: Subject,
     figures: Figures,
     source: Source,
     every: Duration,
@@ -205,7 +239,7 @@ impl<A: Ask> Poll<A> {
             };
             let begin = Instant::now();
             let mut page = self.figures.search();
-            let ask = self.ask.ask(&self.source.origin, &mut page);
+            let ask = self.ask.ask(&self.source.origin, &self.subject, &mut page);
             let answer = timeout(self.source.timeout, ask).await;
             drop(turn);
             pause = match &answer {
@@ -227,7 +261,7 @@ impl<A: Ask> Poll<A> {
                 Err(_) => Some(format!("no answer within {:?}", self.source.timeout)),
             };
             // Said once, and once when it is over.
-            let name = &self.name;
+            let name = &self.subject.name;
             match (&now, &trouble) {
                 (Some(now), before) if before.as_ref() != Some(now) => {
                     warn!(container = name, "no figures: {now}");
@@ -242,7 +276,7 @@ impl<A: Ask> Poll<A> {
     /// When it begins: a thousand sources are not asked in one moment.
     fn offset(&self) -> Duration {
         let mut hasher = DefaultHasher::new();
-        self.name.hash(&mut hasher);
+        (&self.subject.cgroup, &self.subject.name).hash(&mut hasher);
         // A part of 2^16.
         let part = (hasher.finish() >> 48) as u32;
         (self.every.min(SPREAD) / 2).saturating_mul(part) / (1 << 16)

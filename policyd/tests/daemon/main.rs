@@ -5,5 +5,6 @@
 mod binary;
 mod config;
 mod discovery;
+mod name;
 mod runtime;
 mod source;

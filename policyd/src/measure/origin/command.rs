@@ -2,6 +2,7 @@
 
 //! A program that tells figures.
 
+use super::Subject;
 use crate::measure::exposition::Search;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -62,13 +63,15 @@ async fn end_of(child: Pid) {
 }
 
 /// Runs a program and reads its output. Whatever it started ends with it, and with the future.
-pub(super) async fn run(command: &[String], page: &mut Search) -> Result<()> {
+pub(super) async fn run(command: &[String], subject: &Subject, page: &mut Search) -> Result<()> {
     let [program, arguments @ ..] = command else {
         bail!("no program");
     };
     let mut started = Command::new(program);
     started
         .args(arguments)
+        .env("DD_CGROUP", &subject.cgroup)
+        .env("DD_CONTAINER", &subject.name)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
