@@ -3,6 +3,7 @@
 //! Showing the same picture again and again.
 
 use crate::{cli::Watch, error::Result, output::Frame, session::Session};
+use ddnl::printable_json;
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +43,8 @@ fn print(session: &mut Session<'_>, now: SystemTime, mut frame: Frame) -> Result
         if let Some(fields) = frame.json.as_object_mut() {
             fields.insert("time".into(), json!(time));
         }
-        writeln!(session.out, "{}", frame.json)?;
+        let json = frame.json.to_string();
+        writeln!(session.out, "{}", printable_json(&json))?;
     } else {
         let home = if session.system.terminal() {
             "\x1b[H\x1b[2J"

@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+use ddnl::printable_json;
 use policyd::{
     config::Config,
     hands::Hands,
@@ -149,7 +150,8 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
         }
     }
     if json {
-        writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
+        let json = serde_json::to_string_pretty(&report)?;
+        writeln!(stdout(), "{}", printable_json(&json))?;
     } else {
         write!(stdout(), "{report}")?;
     }
@@ -169,7 +171,8 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     let mut out = stdout();
     if json {
         let all = serde_json::json!({ "changes": changes, "report": report });
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        let json = serde_json::to_string_pretty(&all)?;
+        writeln!(out, "{}", printable_json(&json))?;
         return Ok(());
     }
     match changes.len() {

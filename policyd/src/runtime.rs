@@ -16,7 +16,7 @@ use crate::{
     tree::{self, Tree},
 };
 use anyhow::{Context, Result, bail};
-use ddnl::AsyncGuestControl;
+use ddnl::{AsyncGuestControl, printable};
 use jobs::Jobs;
 use show::Show;
 use std::{
@@ -377,7 +377,9 @@ fn change_in_words(action: &Action) -> Option<String> {
     match action {
         Action::Add(pool) => Some(format!(
             "enrol {} as `{}` with weight {}",
-            pool.cgroup, pool.name, pool.weight
+            printable(&pool.cgroup),
+            printable(&pool.name),
+            pool.weight
         )),
         Action::Remove(pool) => Some(format!("remove container {pool}")),
         Action::Set(pool, change) => {
@@ -404,8 +406,10 @@ fn in_words(job: &Job) -> String {
                 word("max", limits.max),
             ];
             let parts: String = parts.into_iter().flatten().collect();
-            format!("limit the memory of {cgroup}:{parts}")
+            format!("limit the memory of {}:{parts}", printable(cgroup))
         }
-        Job::Reclaim { cgroup, bytes, .. } => format!("reclaim {bytes} bytes from {cgroup}"),
+        Job::Reclaim { cgroup, bytes, .. } => {
+            format!("reclaim {bytes} bytes from {}", printable(cgroup))
+        }
     }
 }

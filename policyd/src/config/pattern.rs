@@ -4,6 +4,7 @@
 
 use crate::discovery::Identity;
 use ddabi::NAME_LEN;
+use ddnl::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
 /// A path below the cgroup root, or a glob of such paths.
@@ -91,7 +92,7 @@ pub(super) fn pool_name(
     } else {
         name.into()
     };
-    let printable = full.replace(char::is_control, "?");
+    let printable = full.replace(is_hidden, "?");
     cut(&printable).into()
 }
 

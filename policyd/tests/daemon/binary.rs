@@ -284,3 +284,32 @@ fn exporters_do_not_fill_the_memory() {
     let mib = manager.memory_mib();
     assert!(mib < 32.0, "{mib} MiB");
 }
+
+/// Whoever may make a cgroup may choose letters that steer a terminal, or hide others.
+#[test]
+fn names_are_shown_as_they_are_spelt() {
+    let directory = TempDir::new().unwrap();
+    let wild = directory
+        .path()
+        .join("cgroup/web\u{1b}[2J\u{202e}x\u{200b}");
+    fs::create_dir_all(&wild).unwrap();
+    fs::write(wild.join("memory.current"), "1048576").unwrap();
+    fs::write(wild.join("memory.stat"), "anon 4096\n").unwrap();
+    let file = directory.path().join("policyd.toml");
+    let text = format!(
+        "interval_s = 0.1\ncgroup_root = \"{}\"\n[[container]]\nname = \"{{}}\"\n\
+         cgroup = \"/web*\"\nclass = \"gold\"\n",
+        directory.path().join("cgroup").display()
+    );
+    fs::write(&file, text).unwrap();
+    for more in [&["--json"][..], &[]] {
+        let mut command = cargo_bin_cmd!("policyd");
+        command.args(["dry-run", "--config"]).arg(&file).args(more);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("web"), "{text}");
+        let hidden = |letter: &char| "\u{1b}\u{202e}\u{200b}".contains(*letter);
+        assert_eq!(text.chars().find(hidden), None, "{text:?}");
+    }
+}
