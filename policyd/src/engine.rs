@@ -59,6 +59,9 @@ use view::View;
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
 
+/// How soon cgroups are looked through, and pools listed, for what comes and goes in a storm.
+const STORM: Time = Time::from_secs(1);
+
 /// How often memory is looked at while it is short.
 const TIGHT: Time = Time::from_secs(1);
 
@@ -97,8 +100,12 @@ pub struct Engine {
 enum Module {
     /// Not loaded, or not usable; tried again at this time.
     Absent { next_try: Time },
-    /// Loaded; its pools are listed (again) at this time.
-    Present { view: View, next_list: Time },
+    /// Loaded; its pools were listed, and are listed again, at these times.
+    Present {
+        view: View,
+        listed: Time,
+        next_list: Time,
+    },
 }
 
 /// What the service manager shows.
@@ -437,17 +444,30 @@ impl Engine {
         self.list_by(now);
     }
 
-    /// A cgroup is gone, and what was below it. The kernel removes its pool.
+    /// A cgroup is gone, and what was below it. The kernel removes its pool. Most cgroups that
+    /// come and go are nobody's, and listing pools is dear: it is done for ours only.
     fn vanished(&mut self, now: Time, cgroup: &str) {
         let below = format!("{cgroup}/");
-        self.cgroups
-            .retain(|other, _| other != cgroup && !other.starts_with(&below));
-        self.names.retain(&self.cgroups);
-        let before = self.targets.len();
-        self.targets
-            .retain(|cgroup, _| self.cgroups.contains_key(cgroup));
-        self.unfit |= before != self.targets.len();
-        self.list_by(now);
+        let range = self.cgroups.range(below.clone()..);
+        let within = range
+            .map(|(path, _)| path)
+            .take_while(|path| path.starts_with(&below));
+        let mut gone: Vec<String> = within.cloned().collect();
+        gone.extend(self.cgroups.contains_key(cgroup).then(|| cgroup.into()));
+        let mut left = false;
+        for path in gone {
+            self.cgroups.remove(&path);
+            self.names.forget(&path);
+            left |= self.targets.remove(&path).is_some();
+        }
+        self.unfit |= left;
+        let Module::Present { view, listed, .. } = &self.module else {
+            return;
+        };
+        if left || view.concerns(cgroup) {
+            let soon = listed.saturating_add(STORM).max(now);
+            self.list_by(soon);
+        }
     }
 
     fn outcome(&mut self, now: Time, outcome: Outcome) {
@@ -457,6 +477,7 @@ impl Engine {
                 self.retries.clear();
                 self.module = Module::Present {
                     view: View::default(),
+                    listed: now,
                     next_list: now,
                 };
             }
@@ -465,7 +486,13 @@ impl Engine {
             }
             Outcome::Listed(Ok(pools)) => {
                 // A list of a module that went meanwhile says nothing.
-                if let Module::Present { view, next_list } = &mut self.module {
+                if let Module::Present {
+                    view,
+                    listed,
+                    next_list,
+                } = &mut self.module
+                {
+                    *listed = now;
                     if view.replace(pools) {
                         info!("the guest module is there");
                         let present = view.of(&self.cgroups);

@@ -42,6 +42,15 @@ impl View {
         paths.flatten().collect()
     }
 
+    /// Whether there is a pool for a cgroup, or for one below it.
+    pub(super) fn concerns(&self, cgroup: &str) -> bool {
+        let mut paths = self
+            .pools
+            .values()
+            .filter_map(|pool| pool.cgroup.as_deref());
+        paths.any(|path| is_within(path, cgroup))
+    }
+
     pub(super) fn default_pool(&self) -> Option<&Pool> {
         self.pools.get(&DEFAULT_POOL)
     }
@@ -91,4 +100,10 @@ impl View {
             _ => {}
         }
     }
+}
+
+/// Whether a path is another one or lies below it.
+pub(super) fn is_within(path: &str, other: &str) -> bool {
+    let rest = path.strip_prefix(other);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

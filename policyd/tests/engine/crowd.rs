@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many cgroups a container of the file may be, and what those of nobody cost.
+
+use crate::world::World;
+use policyd::engine::{Action, Time};
+
+const SECOND: Time = Time::from_secs(1);
+
+#[test]
+fn cgroups_of_nobody_are_not_listed_for() {
+    let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
+    world.make("/web", true);
+    world.make("/user", true);
+    world.pass(SECOND);
+    world.log.clear();
+    for at in 0..100 {
+        let path = format!("/user/x{at}");
+        world.make(&path, true);
+        world.act();
+        world.remove(&path, true, false);
+        world.act();
+    }
+    let lists = |world: &World| world.log.iter().filter(|one| **one == Action::List).count();
+    assert!(lists(&world) <= 1, "{}", lists(&world));
+}
+
+#[test]
+fn a_storm_of_containers_is_listed_for_once_a_second() {
+    let mut world =
+        World::new("interval_s = 60\n[[container]]\nname = \"{}\"\ncgroup = \"/c/*\"\n");
+    world.pass(SECOND);
+    world.log.clear();
+    for at in 0..100 {
+        let path = format!("/c/{at}");
+        world.make(&path, true);
+        world.act();
+        world.remove(&path, true, false);
+        world.pass(SECOND / 50);
+    }
+    world.pass(SECOND);
+    let lists = world.log.iter().filter(|one| **one == Action::List).count();
+    assert!((1..=4).contains(&lists), "{lists}");
+}
