@@ -336,7 +336,10 @@ impl Engine {
         let present = view.of(&self.cgroups);
         let paths = view.paths();
         self.managed.retain(|cgroup, _| {
-            self.targets.contains_key(cgroup) || paths.contains(cgroup.as_str())
+            let cgroup = cgroup.as_str();
+            self.targets.contains_key(cgroup)
+                || paths.contains(cgroup)
+                || present.contains_key(cgroup)
         });
         for (cgroup, pool) in &present {
             // The pool of a wanted cgroup is ours, whoever made it.
@@ -540,7 +543,7 @@ impl Engine {
         let Module::Present { view, .. } = &mut self.module else {
             return;
         };
-        let key = view.cgroup_of(&action);
+        let key = view.cgroup_of(&action, &self.cgroups);
         match result {
             Ok(id) => {
                 self.retries.forget(&key);
