@@ -4,8 +4,10 @@
 //!
 //! The path of a cgroup tells the runtime and the container's id ([`Reference`]); the runtime's
 //! own files tell the name ([`Runtimes`]). Nothing is asked of a daemon: a runtime that hangs
-//! does not matter.
+//! does not matter. A path is believed only where nobody but the runtime can make a cgroup
+//! (`place`).
 
+pub(crate) mod place;
 mod reference;
 mod runtimes;
 

@@ -51,7 +51,7 @@ use knobs::{Knobs, Round};
 use names::Names;
 use plan::Plan;
 use retry::Retries;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use targets::Target;
 use tracing::{info, warn};
 use view::View;
@@ -77,6 +77,8 @@ pub struct Engine {
     names: Names,
     /// Cgroups that are containers of the file.
     targets: BTreeMap<String, Target>,
+    /// Containers of the file that more cgroups match than they may be.
+    crowded: BTreeSet<usize>,
     module: Module,
     controller: Controller,
     /// Containers came or went since weights were decided.
@@ -129,6 +131,7 @@ impl Engine {
             cgroups: Cgroups::new(),
             names: Names::default(),
             targets: BTreeMap::new(),
+            crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
             knobs: Knobs::default(),
@@ -416,7 +419,13 @@ impl Engine {
 
     /// Finds out which container a cgroup is.
     fn aim(&mut self, cgroup: &str) {
-        let target = targets::one(&self.config, cgroup, &self.names);
+        let mut target = targets::one(&self.config, cgroup, &self.names);
+        if let Some(at) = target.as_ref().map(|target| target.container) {
+            if !targets::has_room(&self.config, &self.targets, cgroup, at) {
+                target = None;
+                self.crowd(at);
+            }
+        }
         let known = self.targets.get(cgroup);
         if target.as_ref() != known {
             self.unfit = true;
@@ -429,8 +438,34 @@ impl Engine {
 
     /// Finds out which containers there are.
     fn aim_all(&mut self) {
-        self.targets = targets::of(&self.config, &self.cgroups, &self.names);
-        self.unfit = true;
+        let (targets, crowded) =
+            targets::of(&self.config, &self.cgroups, &self.names, &self.targets);
+        self.unfit |= targets != self.targets;
+        self.targets = targets;
+        self.crowded.retain(|at| crowded.contains(at));
+        for at in crowded {
+            self.crowd(at);
+        }
+    }
+
+    /// More cgroups match a container of the file than it may be; said once.
+    fn crowd(&mut self, at: usize) {
+        if !self.crowded.insert(at) {
+            return;
+        }
+        let container = &self.config.containers[at];
+        let (name, most) = (&container.name, container.most());
+        if container.selector.is_glob() {
+            warn!(
+                name,
+                most, "more cgroups match; they are left alone (`most_cgroups`)"
+            );
+        } else {
+            warn!(
+                name,
+                "several cgroups match what names one; the first one stays"
+            );
+        }
     }
 
     fn reload(&mut self, now: Time, config: Config) {
@@ -440,7 +475,9 @@ impl Engine {
         }
         self.config = config;
         self.names.retain(&self.cgroups);
+        self.crowded.clear();
         self.aim_all();
+        self.unfit = true;
         self.next_look = now;
         self.next_round = now;
         self.retries.clear();
@@ -464,6 +501,11 @@ impl Engine {
             left |= self.targets.remove(&path).is_some();
         }
         self.unfit |= left;
+        if left && !self.crowded.is_empty() {
+            // There is room now for one that was left alone.
+            let soon = now.saturating_add(STORM);
+            self.next_scan = self.next_scan.min(soon);
+        }
         let Module::Present { view, listed, .. } = &self.module else {
             return;
         };
@@ -529,11 +571,14 @@ impl Engine {
                 self.knobs.forget(cgroup);
             }
         }
-        if self.cgroups != cgroups {
+        let news = self.cgroups != cgroups;
+        if news {
             self.cgroups = cgroups;
             self.names.retain(&self.cgroups);
-            self.aim_all();
             self.list_by(now);
+        }
+        if news || !self.crowded.is_empty() {
+            self.aim_all();
         }
         self.next_scan = now.saturating_add(SCAN_EVERY);
     }

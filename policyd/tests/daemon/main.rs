@@ -8,3 +8,4 @@ mod discovery;
 mod name;
 mod runtime;
 mod source;
+mod trust;

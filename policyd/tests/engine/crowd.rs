@@ -7,6 +7,57 @@ use policyd::engine::{Action, Event, Time};
 
 const SECOND: Time = Time::from_secs(1);
 
+fn enrolled(world: &World) -> Vec<String> {
+    world.enrolled().into_keys().collect()
+}
+
+#[test]
+fn a_selector_without_a_glob_is_one_cgroup() {
+    let mut world = World::new("[[container]]\nname = \"web\"\nunit = \"web\"\n");
+    world.make("/b.slice/web.service", true);
+    world.make("/a.slice/web.service", true);
+    world.act();
+    assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
+    // The one that was first stays, whatever is looked through.
+    world.tell(Event::CgroupsLost);
+    world.pass(100 * SECOND);
+    assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
+    world.remove("/b.slice/web.service", true, false);
+    world.pass(3 * SECOND);
+    assert_eq!(enrolled(&world), ["/a.slice/web.service"]);
+}
+
+#[test]
+fn a_glob_has_no_more_than_its_part() {
+    let file = "[[container]]\nname = \"{}\"\nuser_unit = \"*/job-*.scope\"\n\
+                [[container]]\nname = \"web\"\ncgroup = \"/web\"\n";
+    let mut world = World::new(file);
+    let user = "/user.slice/user-1000.slice/user@1000.service";
+    for at in 0..100 {
+        world.make(&format!("{user}/job-{at:03}.scope"), true);
+    }
+    world.make("/web", true);
+    world.act();
+    assert_eq!(world.enrolled().len(), 65);
+    assert!(world.enrolled().contains_key("/web"));
+    for at in 0..50 {
+        world.remove(&format!("{user}/job-{at:03}.scope"), true, false);
+    }
+    world.pass(3 * SECOND);
+    assert_eq!(world.enrolled().len(), 51);
+}
+
+#[test]
+fn the_part_of_a_glob_can_be_chosen() {
+    let file = "[[container]]\nname = \"{}\"\ncgroup = \"/jobs/*\"\nmost_cgroups = 3\n";
+    let mut world = World::new(file);
+    for at in 0..10 {
+        world.make(&format!("/jobs/{at}"), false);
+    }
+    world.pass(100 * SECOND);
+    assert_eq!(world.enrolled().len(), 3);
+}
+
 #[test]
 fn cgroups_of_nobody_are_not_listed_for() {
     let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
