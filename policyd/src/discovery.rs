@@ -83,7 +83,10 @@ impl Identity {
     pub fn title(&self) -> String {
         match &self.pod {
             Some(pod) => format!("{}/{}", pod.name, pod.container),
-            None if self.name == self.id => self.id.chars().take(SHORT_ID).collect(),
+            // Names of LXC are ids as well, and two may begin alike.
+            None if self.name == self.id && reference::is_id(&self.id) => {
+                self.id[..SHORT_ID].into()
+            }
             None => self.name.clone(),
         }
     }

@@ -78,7 +78,7 @@ fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {
 }
 
 /// Whether a text is what runtimes have for ids.
-fn is_id(text: &str) -> bool {
+pub(super) fn is_id(text: &str) -> bool {
     const DIGITS: usize = 64;
     text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -131,3 +131,18 @@ fn a_users_unit_is_that_users() {
         assert!(Config::parse(&file).is_err(), "{wrong}");
     }
 }
+
+/// Names that are no hashes are told whole.
+#[test]
+fn names_of_lxc_are_not_cut() {
+    let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();
+    let runtimes = Runtimes::new(std::path::Path::new("/nowhere"));
+    let pool = |name: &str| {
+        let cgroup = format!("/lxc.payload.{name}");
+        let identity = runtimes.identify(&cgroup);
+        let container = config.container_of(&cgroup, identity.as_ref()).unwrap();
+        container.pool_name_of(&cgroup, identity.as_ref())
+    };
+    assert_eq!(pool("production-database-1"), "production-database-1");
+    assert_eq!(pool("production-database-2"), "production-database-2");
+}
