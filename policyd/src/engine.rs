@@ -179,6 +179,12 @@ impl Engine {
         })
     }
 
+    /// Cgroups whose pools are ours: a scan tells of them as long as they exist, even if no
+    /// container of the file may be there any more.
+    pub fn managed(&self) -> impl Iterator<Item = &str> {
+        self.managed.keys().map(String::as_str)
+    }
+
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
@@ -471,8 +477,9 @@ impl Engine {
     fn reload(&mut self, now: Time, config: Config) {
         if self.config.cgroup_root != config.cgroup_root {
             self.cgroups.clear();
-            self.next_scan = now;
         }
+        // The file may speak of others now.
+        self.next_scan = now;
         self.config = config;
         self.names.retain(&self.cgroups);
         self.crowded.clear();

@@ -279,10 +279,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
         if self.tree.is_none() {
             self.open_tree();
         }
-        match &mut self.tree {
-            Some(tree) => tree.scan(),
-            None => Cgroups::new(),
-        }
+        let Some(tree) = &mut self.tree else {
+            return Cgroups::new();
+        };
+        let mut found = tree.scan();
+        // Pools of cgroups that the file does not speak of any more are to be removed.
+        found.extend(tree.living(self.engine.managed()));
+        found
     }
 
     fn open_tree(&mut self) {
@@ -293,7 +296,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 root.display()
             );
         }
-        match Tree::open(root) {
+        match Tree::open(root, self.engine.config().reach()) {
             Ok(tree) => self.tree = Some(tree),
             Err(error) => error!("cannot watch cgroups: {error}"),
         }
@@ -311,6 +314,14 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     .tree
                     .as_ref()
                     .is_some_and(|tree| tree.root() != config.cgroup_root);
+                let reach = config.reach();
+                if self
+                    .tree
+                    .as_ref()
+                    .is_some_and(|tree| *tree.reach() != reach)
+                {
+                    self.tree = None;
+                }
                 if moved {
                     self.tree = None;
                     // What was set below the old root is undone before it is forgotten.

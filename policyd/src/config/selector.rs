@@ -3,7 +3,7 @@
 //! Which container a cgroup is, by the name its users know.
 
 use super::Pattern;
-use crate::discovery::{Identity, Runtime, place};
+use crate::discovery::{Identity, Reference, Runtime, place};
 use globset::{GlobBuilder, GlobMatcher};
 
 /// A name, or a glob of names; `*` stands for any letters.
@@ -134,6 +134,27 @@ impl Selector {
             Self::Pod { .. } => true,
             Self::Runtime(_, name) | Self::Unit(name) => name.glob.is_some(),
             Self::UserUnit { user, unit } => user.glob.is_some() || unit.glob.is_some(),
+        }
+    }
+
+    /// Whether a cgroup may be meant, as far as its path tells.
+    pub fn may_mean(&self, cgroup: &str) -> bool {
+        match self {
+            Self::Pod { .. } => Reference::of(cgroup).is_some(),
+            Self::Runtime(runtime, _) => {
+                Reference::of(cgroup).is_some_and(|found| found.runtime == *runtime)
+            }
+            Self::Cgroup(_) | Self::Unit(_) | Self::UserUnit { .. } => self.matches(cgroup, None),
+        }
+    }
+
+    /// Whether cgroups that are meant may be below a path.
+    pub fn leads(&self, cgroup: &str) -> bool {
+        match self {
+            Self::Cgroup(pattern) => pattern.leads(cgroup),
+            Self::Pod { .. } | Self::Runtime(..) => Reference::leads(cgroup),
+            Self::Unit(_) => place::is_of_slices(cgroup),
+            Self::UserUnit { .. } => place::leads_to_users(cgroup),
         }
     }
 

@@ -66,7 +66,17 @@ impl Reference {
             _ => None,
         }
     }
+
+    /// Whether containers may be below a cgroup.
+    pub fn leads(cgroup: &str) -> bool {
+        place::is_of_slices(cgroup)
+            || PLAIN.contains(&cgroup)
+            || (place::is_of_kubelet(cgroup) && place::depth(cgroup) < place::DEEPEST)
+    }
 }
+
+/// Directories below the root that are a runtime's own, without systemd.
+const PLAIN: [&str; 5] = ["/default", "/docker", "/k8s.io", "/libpod_parent", "/lxc"];
 
 /// `/lxc.payload.NAME`, or `/lxc/NAME` of older ones.
 fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {

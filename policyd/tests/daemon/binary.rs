@@ -243,6 +243,30 @@ fn nobody_to_explain_is_told() {
     );
 }
 
+/// What a user may make below a delegated cgroup costs next to nothing.
+#[test]
+fn a_forest_of_cgroups_is_not_kept() {
+    const DEEPEST: usize = 4000;
+    let directory = TempDir::new().unwrap();
+    let user = "cgroup/user.slice/user-1000.slice/user@1000.service";
+    for chain in 0..6 {
+        let mut path = directory.path().join(user).join(chain.to_string());
+        fs::create_dir_all(&path).unwrap();
+        while path.as_os_str().len() < DEEPEST {
+            path.push("a");
+            fs::create_dir(&path).unwrap();
+        }
+    }
+    let containers = "[[container]]\nname = \"web\"\ndocker = \"web\"\n\
+                      [[container]]\nname = \"{}\"\nunit = \"*\"\n\
+                      [[container]]\nname = \"deep {}\"\ncgroup = \"/user.slice/**/x\"\n";
+    let manager = Manager::start_with(directory.path(), containers);
+    manager.hear("READY=1");
+    manager.hear("WATCHDOG=1");
+    let mib = manager.memory_mib();
+    assert!(mib < 20.0, "{mib} MiB");
+}
+
 /// Tenants whose exporters answer without end, or garbage.
 #[test]
 fn exporters_do_not_fill_the_memory() {
