@@ -188,6 +188,8 @@ impl Engine {
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
+            // A scan and an announcement may both tell of it.
+            Event::CgroupAppeared(cgroup, id) if self.cgroups.get(&cgroup) == Some(&id) => {}
             Event::CgroupAppeared(cgroup, id) => {
                 self.retries.forget(&cgroup);
                 self.appeared(now, &cgroup);

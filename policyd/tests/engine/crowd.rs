@@ -3,7 +3,10 @@
 //! How many cgroups a container of the file may be, and what those of nobody cost.
 
 use crate::world::World;
-use policyd::engine::{Action, Event, Time};
+use policyd::{
+    discovery::{Identity, Runtime},
+    engine::{Action, Event, Time},
+};
 
 const SECOND: Time = Time::from_secs(1);
 
@@ -115,4 +118,29 @@ fn a_long_path_is_enrolled_once() {
     world.tell(Event::ConfigLoaded(crate::world::parse("")));
     world.pass(10 * SECOND);
     assert_eq!(world.enrolled().len(), 0);
+}
+
+/// A scan and an announcement both tell of a cgroup: it is the same one.
+#[test]
+fn a_cgroup_that_is_told_twice_is_one() {
+    let id = "3f".repeat(32);
+    let path = format!("/system.slice/docker-{id}.scope");
+    let mut world = World::new("[[container]]\nname = \"web\"\ndocker = \"web\"\n");
+    let identity = Identity {
+        runtime: Runtime::Docker,
+        id,
+        name: "web".into(),
+        pod: None,
+    };
+    world.identities.insert(path.clone(), identity);
+    world.make(&path, true);
+    world.pass(SECOND);
+    assert_eq!(enrolled(&world), [path.clone()]);
+    world.changes();
+    // Its runtime's file cannot be read at this moment.
+    world.identities.clear();
+    world.tell(Event::CgroupAppeared(path.clone(), 1));
+    world.pass(SECOND);
+    assert_eq!(world.changes(), []);
+    assert_eq!(enrolled(&world), [path]);
 }
