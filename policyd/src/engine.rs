@@ -535,6 +535,11 @@ impl Engine {
                     next_list: now,
                 };
             }
+            Outcome::Listed(Err(Failure::Busy)) => {
+                if let Module::Present { next_list, .. } = &mut self.module {
+                    *next_list = now.saturating_add(LOOK_AFTER_FAILURE);
+                }
+            }
             Outcome::Connected(Err(failure)) | Outcome::Listed(Err(failure)) => {
                 self.no_module(now, &failure);
             }

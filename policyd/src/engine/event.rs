@@ -111,6 +111,8 @@ pub enum Outcome {
 /// Why an action failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Failure {
+    /// The module's state changed while it was read; it is there.
+    Busy,
     /// The module is not loaded.
     Gone,
     /// Anything else, in words.
@@ -120,6 +122,7 @@ pub enum Failure {
 impl Failure {
     pub(super) fn text(&self) -> &str {
         match self {
+            Self::Busy => "the module's state keeps changing while it is read",
             Self::Gone => "the kernel module doubledecker_guest is not loaded",
             Self::Other(text) => text,
         }
@@ -129,6 +132,7 @@ impl Failure {
 impl From<ddnl::Error> for Failure {
     fn from(error: ddnl::Error) -> Self {
         match error {
+            ddnl::Error::Interrupted => Self::Busy,
             ddnl::Error::NotLoaded { .. } => Self::Gone,
             error => Self::Other(match error.advice() {
                 Some(advice) => format!("{error}: {advice}"),

@@ -5,7 +5,7 @@
 use crate::world::World;
 use policyd::{
     discovery::{Identity, Runtime},
-    engine::{Action, Event, Time},
+    engine::{Action, Event, Failure, Outcome, Time},
 };
 
 const SECOND: Time = Time::from_secs(1);
@@ -143,4 +143,17 @@ fn a_cgroup_that_is_told_twice_is_one() {
     world.pass(SECOND);
     assert_eq!(world.changes(), []);
     assert_eq!(enrolled(&world), [path]);
+}
+
+/// Pools that come and go while they are listed do not mean that the module is gone.
+#[test]
+fn a_list_that_changed_meanwhile_is_read_again() {
+    let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
+    world.make("/web", true);
+    world.act();
+    world.log.clear();
+    world.tell(Event::Outcome(Outcome::Listed(Err(Failure::Busy))));
+    assert!(world.engine.summary().module);
+    world.pass(SECOND);
+    assert_eq!(world.log, [Action::List]);
 }
