@@ -20,13 +20,14 @@ pub(crate) fn show(
         return draw(session, None)?.print(session);
     };
     let pause = Duration::from_secs_f64(seconds);
-    let mut before: Option<SystemTime> = None;
+    let mut before: Option<Duration> = None;
     let mut shown = 0;
     loop {
-        let now = session.system.now();
-        let elapsed = before.and_then(|before| now.duration_since(before).ok());
+        // The time of day may be set meanwhile; rates are over time that passed.
+        let now = session.system.uptime();
+        let elapsed = before.and_then(|before| now.checked_sub(before));
         let frame = draw(session, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
-        print(session, now, frame)?;
+        print(session, session.system.now(), frame)?;
         before = Some(now);
         shown += 1;
         if watch.count.is_some_and(|count| shown >= count) {
