@@ -69,8 +69,9 @@ pub struct Places {
 
 impl Default for Places {
     fn default() -> Self {
-        // The manager names the directory it made for us.
-        let state = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+        // The manager names the directories it made for us.
+        let state = std::env::var_os("RUNTIME_DIRECTORY");
+        let state = state.and_then(|all| std::env::split_paths(&all).next());
         Self {
             proc: "/proc".into(),
             root: "/".into(),

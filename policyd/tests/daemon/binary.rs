@@ -309,6 +309,38 @@ fn exporters_do_not_fill_the_memory() {
     assert!(mib < 32.0, "{mib} MiB");
 }
 
+#[test]
+fn one_daemon_is_enough() {
+    let directory = TempDir::new().unwrap();
+    let manager = Manager::start(directory.path());
+    manager.hear("READY=1");
+    let second = cargo_bin_cmd!("policyd")
+        .args(["run", "--config"])
+        .arg(directory.path().join("policyd.toml"))
+        .env("RUNTIME_DIRECTORY", directory.path())
+        .timeout(Duration::from_secs(5))
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let text = String::from_utf8(second.stderr).unwrap();
+    assert!(text.contains("another policyd runs"), "{text}");
+    assert!(directory.path().join("policyd.sock").exists());
+    // Undoing its limits beside it is no good idea either.
+    let restore = cargo_bin_cmd!("policyd")
+        .args(["restore", "--config"])
+        .arg(directory.path().join("policyd.toml"))
+        .arg("--state")
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(restore.status.code(), Some(1));
+    drop(manager);
+    let mut again = Manager::start_with(directory.path(), "");
+    again.hear("READY=1");
+    again.signal(Signal::TERM);
+    assert_eq!(again.daemon.wait().unwrap().code(), Some(0));
+}
+
 /// Whoever may make a cgroup may choose letters that steer a terminal, or hide others.
 #[test]
 fn names_are_shown_as_they_are_spelt() {
