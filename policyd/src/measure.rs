@@ -4,7 +4,8 @@
 //!
 //! The kernel's files are read when the engine asks; they answer at once. Applications are asked
 //! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
-//! nobody: the engine gets what was heard last, as long as it is fresh.
+//! nobody: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
+//! and what they answer is read piece by piece: tenants write it, and may write without end.
 
 mod cgroup;
 mod exposition;
@@ -13,15 +14,15 @@ mod machine;
 mod origin;
 mod poller;
 
-pub use exposition::{Found, Metric};
+pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
-pub use origin::{Ask, Origins};
+pub use origin::{Ask, Origins, Subject};
 
 use crate::{
     config::Container,
     engine::{Reading, Sample, ancestors},
 };
-use poller::Pollers;
+use poller::{Pollers, Question};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -53,7 +54,13 @@ impl<A: Ask> Meter<A> {
     ) -> Sample {
         let source = |(cgroup, name, container): (&'a str, &'a str, &'a Container)| {
             let target = container.target.as_ref()?;
-            Some((cgroup, name, target.source.as_ref()?, target.percentile))
+            Some(Question {
+                cgroup,
+                name,
+                source: target.source.as_ref()?,
+                percentile: target.percentile,
+                target: target.latency_ms,
+            })
         };
         self.pollers
             .follow(interval, subjects.clone().filter_map(source));

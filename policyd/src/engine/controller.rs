@@ -97,8 +97,9 @@ impl Controller {
             };
             let pool = pools.get(cgroup.as_str());
             let member = self.members.entry(cgroup.clone()).or_default();
-            if let Some(curve) = pool.and_then(|pool| Curve::of_pool(pool)) {
-                member.curve = Some(curve);
+            if let Some(pool) = pool {
+                // One that became too uncertain counts no more.
+                member.curve = Curve::of_pool(pool);
             }
             let stats = pool.and_then(|pool| pool.stats);
             member.observe(now, &config.containers[target.container], reading, stats);
@@ -460,4 +461,41 @@ fn rule(
         Verdict::Growing
     };
     Ruling { verdict, need, has }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Reading;
+    use crate::engine::{Cgroups, names::Names, targets};
+    use ddabi::counters::{AdmissionCounters, CurvePoint};
+    use ddnl::fake::GuestState;
+
+    /// A curve whose error grew is not believed any longer.
+    #[test]
+    fn a_curve_is_withdrawn() {
+        let text = "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n";
+        let config = Config::parse(text).unwrap();
+        let cgroups = Cgroups::from([("/a".into(), 1)]);
+        let none = BTreeMap::new();
+        let (targets, _) = targets::of(&config, &cgroups, &Names::default(), &none);
+        let mut sample = Sample::default();
+        sample.containers.insert("/a".into(), Reading::default());
+        let mut pool = GuestState::default().pools.remove(0);
+        pool.curve = Some(vec![CurvePoint { pages: 9, hits: 5 }]);
+        let mut controller = Controller::default();
+        let mut has_curve = |error: u32| {
+            pool.admission = Some(AdmissionCounters {
+                reads: 100_000,
+                curve_error_permille: error.into(),
+                ..AdmissionCounters::default()
+            });
+            let pools = BTreeMap::from([("/a", &pool)]);
+            controller.observe(Time::ZERO, &config, &targets, &pools, None, &sample);
+            controller.members["/a"].curve.is_some()
+        };
+        assert!(has_curve(20));
+        assert!(!has_curve(200));
+        assert!(has_curve(20));
+    }
 }

@@ -114,6 +114,8 @@ pub enum Outcome {
 /// Why an action failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Failure {
+    /// The module's state changed while it was read; it is there.
+    Busy,
     /// The module is not loaded.
     Gone,
     /// The cgroup is not there any more.
@@ -125,6 +127,7 @@ pub enum Failure {
 impl Failure {
     pub(super) fn text(&self) -> &str {
         match self {
+            Self::Busy => "the module's state keeps changing while it is read",
             Self::Gone => "the kernel module doubledecker_guest is not loaded",
             Self::Vanished => "the cgroup is not there any more",
             Self::Other(text) => text,
@@ -135,6 +138,7 @@ impl Failure {
 impl From<ddnl::Error> for Failure {
     fn from(error: ddnl::Error) -> Self {
         match error {
+            ddnl::Error::Interrupted => Self::Busy,
             ddnl::Error::NotLoaded { .. } => Self::Gone,
             error => Self::Other(match error.advice() {
                 Some(advice) => format!("{error}: {advice}"),

@@ -6,6 +6,7 @@ use super::{
     character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
 };
 use crate::config::Figure;
+use ddnl::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
@@ -123,7 +124,7 @@ impl fmt::Display for Goal {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(trouble) = &self.trouble {
-            writeln!(f, "{trouble}: weights stay as they are")?;
+            writeln!(f, "{}: weights stay as they are", printable(trouble))?;
         }
         match self.store_bytes {
             Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,
@@ -143,7 +144,6 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let printable = |text: &str| text.replace(char::is_control, "?");
         writeln!(
             f,
             "{}  ({}, {})",

@@ -2,6 +2,7 @@
 
 //! The engine in a simulated world with a simulated clock.
 
+mod crowd;
 mod examples;
 mod garbage;
 mod knobs;
