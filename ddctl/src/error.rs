@@ -2,6 +2,7 @@
 
 //! What a verb can end with: a kind that decides the exit code, a message, and a hint.
 
+use ddnl::printable;
 use std::io::{self, Write};
 
 /// Result with this crate's [`Error`].
@@ -91,9 +92,9 @@ impl Error {
             return 0;
         };
         // Nobody is left to tell if this fails.
-        let _ = writeln!(err, "Error: {message}");
+        let _ = writeln!(err, "Error: {}", printable(message));
         if let Some(hint) = hint {
-            let _ = writeln!(err, "Hint: {hint}");
+            let _ = writeln!(err, "Hint: {}", printable(hint));
         }
         kind.exit_code()
     }

@@ -4,6 +4,7 @@
 
 use crate::{error::Result, session::Session};
 use comfy_table::{CellAlignment, Table as Grid, presets};
+use ddnl::printable_json;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -25,7 +26,7 @@ impl Frame {
     pub(crate) fn print(self, session: &mut Session<'_>) -> Result<()> {
         // At once: standard output would be written line by line.
         let text = match session.json {
-            true => format!("{:#}\n", self.json),
+            true => printable_json(&format!("{:#}\n", self.json)).into_owned(),
             false => self.text,
         };
         Ok(session.out.write_all(text.as_bytes())?)
@@ -94,8 +95,7 @@ pub(crate) fn show_ratio(ratio: Option<f64>) -> String {
     }
 }
 
-/// A text from outside, without anything that could steer a terminal.
+/// A text from outside, without anything that could steer a terminal or hide in it.
 pub(crate) fn printable(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(visible).collect()
+    ddnl::printable(text).into_owned()
 }

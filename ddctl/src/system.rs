@@ -6,8 +6,9 @@ use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
 use std::{
     io::{IsTerminal, stdout},
     path::PathBuf,
+    sync::LazyLock,
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// Everything outside this process.
@@ -22,6 +23,8 @@ pub trait System {
     fn file(&self, path: &str) -> PathBuf;
     /// The time.
     fn now(&self) -> SystemTime;
+    /// Time since some moment; it never steps.
+    fn uptime(&self) -> Duration;
     /// Waits.
     fn sleep(&self, duration: Duration);
     /// Whether a person looks at the output.
@@ -51,6 +54,11 @@ impl System for Machine {
 
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    fn uptime(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
     }
 
     fn sleep(&self, duration: Duration) {

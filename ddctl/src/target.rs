@@ -113,10 +113,15 @@ pub(crate) fn find_pool<'a>(pools: &'a [Pool], wanted: &str) -> Result<&'a Pool>
 
 /// What to call a pool: its name, else its number.
 pub(crate) fn pool_label(pool: &Pool) -> String {
+    crate::output::printable(&pool_name(pool))
+}
+
+/// The same as it is, for those that tell it on.
+pub(crate) fn pool_name(pool: &Pool) -> String {
     match (pool.name.as_str(), pool.id) {
         ("", DEFAULT_POOL) => "default".into(),
         ("", id) => format!("pool{id}"),
-        (name, _) => crate::output::printable(name),
+        (name, _) => name.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Showing the same picture again and again.
 
 use crate::{cli::Watch, error::Result, output::Frame, session::Session};
+use ddnl::printable_json;
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -19,13 +20,14 @@ pub(crate) fn show(
         return draw(session, None)?.print(session);
     };
     let pause = Duration::from_secs_f64(seconds);
-    let mut before: Option<SystemTime> = None;
+    let mut before: Option<Duration> = None;
     let mut shown = 0;
     loop {
-        let now = session.system.now();
-        let elapsed = before.and_then(|before| now.duration_since(before).ok());
+        // The time of day may be set meanwhile; rates are over time that passed.
+        let now = session.system.uptime();
+        let elapsed = before.and_then(|before| now.checked_sub(before));
         let frame = draw(session, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
-        print(session, now, frame)?;
+        print(session, session.system.now(), frame)?;
         before = Some(now);
         shown += 1;
         if watch.count.is_some_and(|count| shown >= count) {
@@ -42,7 +44,8 @@ fn print(session: &mut Session<'_>, now: SystemTime, mut frame: Frame) -> Result
         if let Some(fields) = frame.json.as_object_mut() {
             fields.insert("time".into(), json!(time));
         }
-        writeln!(session.out, "{}", frame.json)?;
+        let json = frame.json.to_string();
+        writeln!(session.out, "{}", printable_json(&json))?;
     } else {
         let home = if session.system.terminal() {
             "\x1b[H\x1b[2J"

@@ -33,6 +33,8 @@ pub struct Exchange {
     side: Side,
     sequence: u32,
     replies: Vec<Attributes>,
+    /// The state changed while it was told: what was told is worth nothing.
+    interrupted: bool,
 }
 
 impl Exchange {
@@ -55,6 +57,7 @@ impl Exchange {
             side: family.side,
             sequence,
             replies: Vec::new(),
+            interrupted: false,
         };
         (exchange, datagram)
     }
@@ -66,9 +69,8 @@ impl Exchange {
             if message.header.sequence_number != self.sequence {
                 continue;
             }
-            if message.header.flags & NLM_F_DUMP_INTR != 0 {
-                return Err(Error::Interrupted);
-            }
+            // The rest is read all the same: the socket takes no other request before that.
+            self.interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
             let flags = message.header.flags;
             match message.payload {
                 NetlinkPayload::InnerMessage(reply) => {
@@ -89,6 +91,7 @@ impl Exchange {
                     let errno = done.code.saturating_abs();
                     return Err(Error::from_kernel(self.side, errno, words));
                 }
+                NetlinkPayload::Done(_) if self.interrupted => return Err(Error::Interrupted),
                 NetlinkPayload::Done(_) => return Ok(Progress::Done),
                 NetlinkPayload::Overrun(_) => return Err(Error::Overrun),
                 _ => {}

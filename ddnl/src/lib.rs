@@ -7,6 +7,7 @@
 //! - `tokio` (feature of that name): the guest module and its events for daemons;
 //! - [`reply`]: typed answers, ready for JSON;
 //! - [`call`] and [`exchange`]: one codec under every transport, without I/O;
+//! - [`printable()`]: names that others chose, for people;
 //! - `fake` (feature of that name): modules in memory, for the tests of the tools.
 //!
 //! The constants come from [`ddabi::genl`]; `docs/netlink/*.yaml` describes the families.
@@ -23,6 +24,7 @@ pub mod exchange;
 #[cfg(feature = "fake")]
 pub mod fake;
 pub mod family;
+mod printable;
 pub mod reply;
 #[cfg(feature = "tokio")]
 pub mod tokio;
@@ -35,4 +37,5 @@ pub use counters::{CounterFields, quantile_ns};
 pub use ddcore::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
+pub use printable::{is_hidden, printable, printable_json};
 pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};

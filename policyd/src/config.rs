@@ -5,6 +5,7 @@
 mod container;
 mod parse;
 mod pattern;
+mod reach;
 mod reader;
 mod selector;
 mod target;
@@ -13,6 +14,7 @@ mod value;
 pub use container::Container;
 pub use parse::Problem;
 pub use pattern::Pattern;
+pub use reach::Reach;
 pub use selector::{Name, Selector};
 pub use target::{Endpoint, Figure, Kind, Origin, Source, Target};
 pub use value::{Amount, Policy, Priority, Size, Store};

@@ -4,8 +4,10 @@
 //!
 //! The path of a cgroup tells the runtime and the container's id ([`Reference`]); the runtime's
 //! own files tell the name ([`Runtimes`]). Nothing is asked of a daemon: a runtime that hangs
-//! does not matter.
+//! does not matter. A path is believed only where nobody but the runtime can make a cgroup
+//! (`place`).
 
+pub(crate) mod place;
 mod reference;
 mod runtimes;
 
@@ -81,7 +83,10 @@ impl Identity {
     pub fn title(&self) -> String {
         match &self.pod {
             Some(pod) => format!("{}/{}", pod.name, pod.container),
-            None if self.name == self.id => self.id.chars().take(SHORT_ID).collect(),
+            // Names of LXC are ids as well, and two may begin alike.
+            None if self.name == self.id && reference::is_id(&self.id) => {
+                self.id[..SHORT_ID].into()
+            }
             None => self.name.clone(),
         }
     }

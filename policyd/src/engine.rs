@@ -14,6 +14,7 @@
 
 mod busy;
 mod character;
+mod claim;
 mod controller;
 mod curve;
 mod damper;
@@ -23,8 +24,10 @@ mod knobs;
 mod member;
 mod memory;
 mod names;
+mod nest;
 mod offload;
 mod plan;
+mod protection;
 mod rates;
 mod reclaim;
 mod report;
@@ -42,8 +45,12 @@ pub use curve::Curve;
 pub use event::{Action, Cgroups, Event, Failure, Job, Outcome, Time};
 pub use goal::Goal;
 pub use memory::Limits;
+pub use protection::Protection;
 pub use report::{Explanation, MemoryReport, Report};
 pub use sample::{Machine, Reading, Sample};
+
+pub(crate) use claim::is_rounded;
+pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
@@ -51,13 +58,16 @@ use knobs::{Knobs, Round};
 use names::Names;
 use plan::Plan;
 use retry::Retries;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use targets::Target;
 use tracing::{info, warn};
 use view::View;
 
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
+
+/// How soon cgroups are looked through, and pools listed, for what comes and goes in a storm.
+const STORM: Time = Time::from_secs(1);
 
 /// How often memory is looked at while it is short.
 const TIGHT: Time = Time::from_secs(1);
@@ -74,6 +84,8 @@ pub struct Engine {
     names: Names,
     /// Cgroups that are containers of the file.
     targets: BTreeMap<String, Target>,
+    /// Containers of the file that more cgroups match than they may be.
+    crowded: BTreeSet<usize>,
     module: Module,
     controller: Controller,
     /// Containers came or went since weights were decided.
@@ -97,8 +109,12 @@ pub struct Engine {
 enum Module {
     /// Not loaded, or not usable; tried again at this time.
     Absent { next_try: Time },
-    /// Loaded; its pools are listed (again) at this time.
-    Present { view: View, next_list: Time },
+    /// Loaded; its pools were listed, and are listed again, at these times.
+    Present {
+        view: View,
+        listed: Time,
+        next_list: Time,
+    },
 }
 
 /// What the service manager shows.
@@ -122,6 +138,7 @@ impl Engine {
             cgroups: Cgroups::new(),
             names: Names::default(),
             targets: BTreeMap::new(),
+            crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
             knobs: Knobs::default(),
@@ -169,9 +186,17 @@ impl Engine {
         })
     }
 
+    /// Cgroups whose pools are ours: a scan tells of them as long as they exist, even if no
+    /// container of the file may be there any more.
+    pub fn managed(&self) -> impl Iterator<Item = &str> {
+        self.managed.keys().map(String::as_str)
+    }
+
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
+            // A scan and an announcement may both tell of it.
+            Event::CgroupAppeared(cgroup, id) if self.cgroups.get(&cgroup) == Some(&id) => {}
             Event::CgroupAppeared(cgroup, id) => {
                 self.retries.forget(&cgroup);
                 self.appeared(now, &cgroup);
@@ -221,7 +246,7 @@ impl Engine {
             }
         };
         let names = self.names.next().filter(|_| self.config.asks_names());
-        let look = Some(self.next_look).filter(|_| self.config.measures());
+        let look = Some(self.next_look).filter(|_| self.looks());
         [names, look]
             .into_iter()
             .flatten()
@@ -265,6 +290,8 @@ impl Engine {
                 memory_bytes: reading.map_or(0, |reading| reading.current),
                 anon_bytes: reading.map_or(0, |reading| reading.anon),
                 limits: self.knobs.limits(cgroup),
+                foreign_limits: self.knobs.foreign(cgroup),
+                unprotected: self.knobs.unprotected(cgroup).cloned(),
             }
         };
         let machine = self.knobs.machine().copied().unwrap_or_default();
@@ -292,6 +319,11 @@ impl Engine {
             .filter(|_| self.config.is_controlled())
     }
 
+    /// Whether looks are taken: something needs figures, or limits are left to undo.
+    fn looks(&self) -> bool {
+        self.config.measures() || self.knobs.has_limits()
+    }
+
     fn decide(&mut self, now: Time) -> Option<Action> {
         if self.next_scan <= now {
             return Some(Action::Scan);
@@ -307,7 +339,7 @@ impl Engine {
             Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
             Module::Absent { .. } | Module::Present { .. } => {}
         }
-        if self.config.measures() && self.next_look <= now {
+        if self.looks() && self.next_look <= now {
             return Some(Action::Measure(self.targets.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {
@@ -329,7 +361,10 @@ impl Engine {
         let present = view.of(&self.cgroups);
         let paths = view.paths();
         self.managed.retain(|cgroup, _| {
-            self.targets.contains_key(cgroup) || paths.contains(cgroup.as_str())
+            let cgroup = cgroup.as_str();
+            self.targets.contains_key(cgroup)
+                || paths.contains(cgroup)
+                || present.contains_key(cgroup)
         });
         for (cgroup, pool) in &present {
             // The pool of a wanted cgroup is ours, whoever made it.
@@ -406,7 +441,13 @@ impl Engine {
 
     /// Finds out which container a cgroup is.
     fn aim(&mut self, cgroup: &str) {
-        let target = targets::one(&self.config, cgroup, &self.names);
+        let mut target = targets::one(&self.config, cgroup, &self.names);
+        if let Some(at) = target.as_ref().map(|target| target.container) {
+            if !targets::has_room(&self.config, &self.targets, cgroup, at) {
+                target = None;
+                self.crowd(at);
+            }
+        }
         let known = self.targets.get(cgroup);
         if target.as_ref() != known {
             self.unfit = true;
@@ -419,35 +460,86 @@ impl Engine {
 
     /// Finds out which containers there are.
     fn aim_all(&mut self) {
-        self.targets = targets::of(&self.config, &self.cgroups, &self.names);
-        self.unfit = true;
+        let (targets, crowded) =
+            targets::of(&self.config, &self.cgroups, &self.names, &self.targets);
+        self.unfit |= targets != self.targets;
+        self.targets = targets;
+        self.crowded.retain(|at| crowded.contains(at));
+        for at in crowded {
+            self.crowd(at);
+        }
+    }
+
+    /// More cgroups match a container of the file than it may be; said once.
+    fn crowd(&mut self, at: usize) {
+        if !self.crowded.insert(at) {
+            return;
+        }
+        let container = &self.config.containers[at];
+        let (name, most) = (&container.name, container.most());
+        if container.selector.is_glob() {
+            warn!(
+                name,
+                most, "more cgroups match; they are left alone (`most_cgroups`)"
+            );
+        } else {
+            warn!(
+                name,
+                "several cgroups match what names one; the first one stays"
+            );
+        }
     }
 
     fn reload(&mut self, now: Time, config: Config) {
         if self.config.cgroup_root != config.cgroup_root {
             self.cgroups.clear();
-            self.next_scan = now;
         }
+        // The file may speak of others now.
+        self.next_scan = now;
         self.config = config;
+        if !self.config.is_controlled() {
+            self.controller.retire();
+        }
+        self.knobs.reload();
         self.names.retain(&self.cgroups);
+        self.crowded.clear();
         self.aim_all();
+        self.unfit = true;
         self.next_look = now;
         self.next_round = now;
         self.retries.clear();
         self.list_by(now);
     }
 
-    /// A cgroup is gone, and what was below it. The kernel removes its pool.
+    /// A cgroup is gone, and what was below it. The kernel removes its pool. Most cgroups that
+    /// come and go are nobody's, and listing pools is dear: it is done for ours only.
     fn vanished(&mut self, now: Time, cgroup: &str) {
         let below = format!("{cgroup}/");
-        self.cgroups
-            .retain(|other, _| other != cgroup && !other.starts_with(&below));
-        self.names.retain(&self.cgroups);
-        let before = self.targets.len();
-        self.targets
-            .retain(|cgroup, _| self.cgroups.contains_key(cgroup));
-        self.unfit |= before != self.targets.len();
-        self.list_by(now);
+        let range = self.cgroups.range(below.clone()..);
+        let within = range
+            .map(|(path, _)| path)
+            .take_while(|path| path.starts_with(&below));
+        let mut gone: Vec<String> = within.cloned().collect();
+        gone.extend(self.cgroups.contains_key(cgroup).then(|| cgroup.into()));
+        let mut left = false;
+        for path in gone {
+            self.cgroups.remove(&path);
+            self.names.forget(&path);
+            left |= self.targets.remove(&path).is_some();
+        }
+        self.unfit |= left;
+        if left && !self.crowded.is_empty() {
+            // There is room now for one that was left alone.
+            let soon = now.saturating_add(STORM);
+            self.next_scan = self.next_scan.min(soon);
+        }
+        let Module::Present { view, listed, .. } = &self.module else {
+            return;
+        };
+        if left || view.concerns(cgroup) {
+            let soon = listed.saturating_add(STORM).max(now);
+            self.list_by(soon);
+        }
     }
 
     fn outcome(&mut self, now: Time, outcome: Outcome) {
@@ -457,15 +549,27 @@ impl Engine {
                 self.retries.clear();
                 self.module = Module::Present {
                     view: View::default(),
+                    listed: now,
                     next_list: now,
                 };
+            }
+            Outcome::Listed(Err(Failure::Busy)) => {
+                if let Module::Present { next_list, .. } = &mut self.module {
+                    *next_list = now.saturating_add(LOOK_AFTER_FAILURE);
+                }
             }
             Outcome::Connected(Err(failure)) | Outcome::Listed(Err(failure)) => {
                 self.no_module(now, &failure);
             }
             Outcome::Listed(Ok(pools)) => {
                 // A list of a module that went meanwhile says nothing.
-                if let Module::Present { view, next_list } = &mut self.module {
+                if let Module::Present {
+                    view,
+                    listed,
+                    next_list,
+                } = &mut self.module
+                {
+                    *listed = now;
                     if view.replace(pools) {
                         info!("the guest module is there");
                         let present = view.of(&self.cgroups);
@@ -499,11 +603,14 @@ impl Engine {
                 self.knobs.forget(cgroup);
             }
         }
-        if self.cgroups != cgroups {
+        let news = self.cgroups != cgroups;
+        if news {
             self.cgroups = cgroups;
             self.names.retain(&self.cgroups);
-            self.aim_all();
             self.list_by(now);
+        }
+        if news || !self.crowded.is_empty() {
+            self.aim_all();
         }
         self.next_scan = now.saturating_add(SCAN_EVERY);
     }
@@ -513,7 +620,7 @@ impl Engine {
         let Module::Present { view, .. } = &mut self.module else {
             return;
         };
-        let key = view.cgroup_of(&action);
+        let key = view.cgroup_of(&action, &self.cgroups);
         match result {
             Ok(id) => {
                 self.retries.forget(&key);

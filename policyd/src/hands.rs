@@ -2,30 +2,44 @@
 
 //! Writing to cgroups, so that everything can be undone.
 //!
-//! Before a limit is set, what was there before is written to a journal. At its end the daemon
-//! puts everything back; after a crash the next one does, or `policyd restore`.
+//! A file of a limit is written only if a job sets it, or an earlier one did. Before the first
+//! write to it, what it says is written to a journal, together with what it is going to say; and
+//! again before each further write. A file that says something else than what was written last
+//! belongs to whom that is from (systemd, a container runtime, an administrator), and is neither
+//! set nor put back. At its end the daemon puts the other files back; after a crash the next one
+//! does, or `policyd restore`.
 
 mod journal;
 
 use crate::engine::{Failure, Job, Limits};
-use journal::{Before, Journal};
+use journal::{Journal, Note, Notes};
 use std::{
-    fs, io,
+    fs::{self, OpenOptions},
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tracing::{info, warn};
 
-/// A container that gave one part in so many of what it was asked for gave something.
-const GOOD: u64 = 4;
+/// The files of limits, in the order in which they are written: `memory.high` makes the kernel
+/// reclaim, so that `memory.max` need not kill.
+const FILES: [&str; 3] = ["memory.high", "memory.max", "memory.low"];
 
 /// Writes to the cgroups below a root.
 #[derive(Debug)]
 pub struct Hands {
     root: PathBuf,
     /// Held while limits are written: one at a time.
-    journal: Mutex<Journal>,
+    journal: Arc<Mutex<Journal>>,
+}
+
+/// What a job does to a file.
+struct Deed {
+    file: &'static str,
+    value: String,
+    /// The value is what was there before: nothing is left to undo.
+    undoes: bool,
 }
 
 impl Hands {
@@ -34,44 +48,52 @@ impl Hands {
     pub fn new(root: &Path, journal: Option<&Path>) -> Self {
         let hands = Self {
             root: root.into(),
-            journal: Mutex::new(Journal::open(journal)),
+            journal: Arc::new(Mutex::new(Journal::open(journal, root))),
         };
         hands.restore();
         hands
     }
 
-    /// The same hands at another root; nothing of the old one may be left to undo.
+    /// The same hands at another root. What could not be undone below the old one stays noted.
     pub fn at(&self, root: &Path) -> Self {
         Self {
             root: root.into(),
-            journal: Mutex::new(self.journal().like()),
+            journal: Arc::clone(&self.journal),
         }
     }
 
-    /// Does a job; takes as long as the kernel needs to reclaim.
-    pub fn perform(&self, job: &Job) -> Result<(), Failure> {
+    /// Does a job; takes as long as the kernel needs to reclaim. Returns how many bytes were
+    /// reclaimed if that was asked for.
+    pub fn perform(&self, job: &Job) -> Result<u64, Failure> {
         match job {
-            Job::Limit { cgroup, id, limits } => self.limit(cgroup, *id, limits),
+            Job::Limit {
+                cgroup,
+                id,
+                limits,
+                anew,
+            } => self.limit(cgroup, *id, limits, *anew).map(|()| 0),
             Job::Reclaim {
                 cgroup,
                 bytes,
                 files_only,
             } => self.reclaim(cgroup, *bytes, *files_only),
         }
-        .map_err(|error| Failure::Other(error.to_string()))
     }
 
-    /// Puts everything back as it was.
+    /// Puts back every file that says what policyd wrote.
     pub fn restore(&self) {
         let mut journal = self.journal();
-        for (cgroup, before) in journal.take() {
-            match self.put_back(&cgroup, &before) {
-                Ok(()) => info!(cgroup, "guest memory limits are as they were"),
-                // It is gone, and so are its limits.
+        for (directory, notes) in journal.take() {
+            let cgroup = directory.display();
+            match put_back(&directory, &notes) {
+                Ok(()) => info!(%cgroup, "guest memory limits are as they were"),
+                // The cgroup is gone, and its limits with it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    warn!(cgroup, "cannot put back guest memory limits: {error}");
-                    journal.remember(&cgroup, before);
+                    warn!(%cgroup, "cannot put back guest memory limits: {error}");
+                    for (file, note) in notes.files {
+                        journal.remember(&directory, notes.id, &file, note);
+                    }
                 }
             }
         }
@@ -80,83 +102,50 @@ impl Hands {
         }
     }
 
-    fn put_back(&self, cgroup: &str, before: &Before) -> io::Result<()> {
-        let directory = self.living(cgroup, before.id)?;
-        for (name, value) in [
-            ("memory.max", &before.max),
-            ("memory.high", &before.high),
-            ("memory.low", &before.low),
-        ] {
-            fs::write(directory.join(name), value)?;
-        }
-        Ok(())
-    }
-
-    fn limit(&self, cgroup: &str, id: u64, limits: &Limits) -> io::Result<()> {
-        let directory = self.living(cgroup, id)?;
-        let read = |name: &str| {
-            fs::read_to_string(directory.join(name)).map(|text| text.trim().to_owned())
-        };
+    fn limit(&self, cgroup: &str, id: u64, limits: &Limits, anew: bool) -> Result<(), Failure> {
+        let directory = self.directory(cgroup);
+        let directory = directory.and_then(|directory| living(&directory, id));
+        let directory = directory.map_err(|error| missed(&error))?;
         let mut journal = self.journal();
-        let before = match journal.before(cgroup).filter(|before| before.id == id) {
-            Some(before) => before.clone(),
-            None => Before {
-                id,
-                low: read("memory.low")?,
-                high: read("memory.high")?,
-                max: read("memory.max")?,
-            },
-        };
-        journal.remember(cgroup, before.clone());
+        let (mut deeds, mut result) = (Vec::new(), Ok(()));
+        for (file, limit) in FILES.into_iter().zip([limits.high, limits.max, limits.low]) {
+            match plan(&mut journal, (&directory, id), file, limit, anew) {
+                Ok(deed) => deeds.extend(deed),
+                Err(error) => result = Err(refused(file, &error)),
+            }
+        }
         // First the note, then the deed: a crash in between does no harm.
-        journal.write()?;
-        let wanted = |limit: Option<u64>, before: &String| {
-            limit.map_or_else(|| before.clone(), |bytes| bytes.to_string())
-        };
-        for (name, value) in [
-            ("memory.max", wanted(limits.max, &before.max)),
-            ("memory.high", wanted(limits.high, &before.high)),
-            ("memory.low", wanted(limits.low, &before.low)),
-        ] {
-            if read(name)? != value {
-                fs::write(directory.join(name), value)?;
+        let noted = journal.write();
+        for deed in deeds {
+            if noted.is_ok() {
+                let done = write(&directory, deed.file, &deed.value);
+                result = result.and(done.map_err(|error| refused(deed.file, &error)));
             }
+            deed.settle(&mut journal, &directory, id);
         }
-        if *limits == Limits::default() {
-            journal.forget(cgroup);
-            journal.write()?;
-        }
-        Ok(())
+        noted
+            .and_then(|()| journal.write())
+            .map_err(|error| refused("the journal of limits", &error))?;
+        result
     }
 
-    fn reclaim(&self, cgroup: &str, bytes: u64, files_only: bool) -> io::Result<()> {
+    fn reclaim(&self, cgroup: &str, bytes: u64, files_only: bool) -> Result<u64, Failure> {
+        const FILE: &str = "memory.reclaim";
         let how = if files_only { " swappiness=0" } else { "" };
-        let directory = self.directory(cgroup)?;
-        let current = || -> Option<u64> {
-            let text = fs::read_to_string(directory.join("memory.current")).ok()?;
-            text.trim().parse().ok()
-        };
+        let directory = self.directory(cgroup).map_err(|error| missed(&error))?;
+        fs::symlink_metadata(&directory).map_err(|error| missed(&error))?;
+        let current = || -> Option<u64> { read(&directory, "memory.current").ok()?.parse().ok() };
         let before = current();
-        let asked = fs::write(directory.join("memory.reclaim"), format!("{bytes}{how}"));
-        // The kernel refuses when it found less than all: what is still being written to swap
-        // does not count. Who gave a good part may be asked again.
-        let gave = before.zip(current());
-        let gave = gave.map_or(0, |(before, now)| before.saturating_sub(now));
-        match asked {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && gave >= bytes / GOOD => {
-                Ok(())
+        match write(&directory, FILE, &format!("{bytes}{how}")) {
+            Ok(()) => Ok(bytes),
+            // The kernel found less than was asked for.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let given = before.zip(current());
+                let given = given.map_or(0, |(before, now)| before.saturating_sub(now));
+                Ok(given.min(bytes))
             }
-            asked => asked,
+            Err(error) => Err(refused(FILE, &error)),
         }
-    }
-
-    /// The directory of a cgroup that must be this one, not another of its name.
-    fn living(&self, cgroup: &str, id: u64) -> io::Result<PathBuf> {
-        let directory = self.directory(cgroup)?;
-        if fs::symlink_metadata(&directory)?.ino() != id {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        Ok(directory)
     }
 
     fn directory(&self, cgroup: &str) -> io::Result<PathBuf> {
@@ -170,6 +159,129 @@ impl Hands {
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Deed {
+    /// Notes how it went, by what the file says now: the kernel rounds, and may refuse.
+    fn settle(&self, journal: &mut Journal, directory: &Path, id: u64) {
+        let note = journal.note(directory, id, self.file).cloned();
+        let (Some(mut note), Ok(now)) = (note, read(directory, self.file)) else {
+            // While the file cannot be read, both values stay noted.
+            return;
+        };
+        if now == note.before && (self.undoes || now != self.value) {
+            journal.forget(directory, self.file);
+        } else if note.is_ours(&now) {
+            note.wrote = vec![now];
+            journal.remember(directory, id, self.file, note);
+        }
+    }
+}
+
+/// What is to be done to a file, if anything, noted in the journal.
+fn plan(
+    journal: &mut Journal,
+    (directory, id): (&Path, u64),
+    file: &'static str,
+    limit: Option<u64>,
+    anew: bool,
+) -> io::Result<Option<Deed>> {
+    let mut note = journal.note(directory, id, file).cloned();
+    if note.is_none() && limit.is_none() {
+        return Ok(None);
+    }
+    let now = read(directory, file)?;
+    let ours = note.as_ref().is_none_or(|note| note.is_ours(&now));
+    let Some(limit) = limit else {
+        if !ours {
+            info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+            journal.forget(directory, file);
+            return Ok(None);
+        }
+        return Ok(note.map(|note| Deed {
+            file,
+            value: note.before,
+            undoes: true,
+        }));
+    };
+    if !ours && anew {
+        journal.forget(directory, file);
+        note = None;
+    }
+    let value = limit.to_string();
+    if (!ours && !anew) || now == value {
+        return Ok(None);
+    }
+    let wrote = note.as_ref().map(|_| now.clone()).into_iter();
+    let note = Note {
+        before: note.map_or(now, |note| note.before),
+        wrote: wrote.chain([value.clone()]).collect(),
+    };
+    journal.remember(directory, id, file, note);
+    Ok(Some(Deed {
+        file,
+        value,
+        undoes: false,
+    }))
+}
+
+fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
+    let directory = living(directory, notes.id)?;
+    let mut result = Ok(());
+    for (file, note) in &notes.files {
+        result = result.and(match read(&directory, file) {
+            Ok(now) if note.is_ours(&now) => write(&directory, file, &note.before),
+            Ok(now) => {
+                info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        });
+    }
+    result
+}
+
+/// Why a cgroup could not be reached.
+fn missed(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::Vanished,
+        _ => Failure::Other(error.to_string()),
+    }
+}
+
+/// Why a file of a cgroup that is there could not be read or written.
+fn refused(file: &str, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (the cgroup belongs to another user: root needs CAP_DAC_OVERRIDE to write there)"
+        }
+        io::ErrorKind::NotFound => " (the memory controller is not on there, or the kernel is old)",
+        io::ErrorKind::InvalidInput => " (this kernel does not know what was written)",
+        _ => "",
+    };
+    Failure::Other(format!("{file}: {error}{why}"))
+}
+
+/// Writes to a file that must be there: cgroups have all files they will ever have.
+fn write(directory: &Path, file: &str, value: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .truncate(true)
+        .open(directory.join(file))?;
+    file.write_all(value.as_bytes())
+}
+
+fn read(directory: &Path, file: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(directory.join(file))?.trim().to_owned())
+}
+
+/// The directory of a cgroup that must be this one, not another of its name.
+fn living(directory: &Path, id: u64) -> io::Result<PathBuf> {
+    if fs::symlink_metadata(directory)?.ino() != id {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(directory.into())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! - [`runtime`]: performs what the engine decides, and tells it what happened;
 //! - [`tree`], [`discovery`]: the cgroups, and who they are;
 //! - [`measure`], [`hands`]: reading figures, writing limits;
-//! - [`module`], [`service`]: the kernel module, the service manager;
+//! - [`module`], [`service`], [`lock`]: the kernel module, the service manager, other daemons;
 //! - [`status`], [`metrics`]: telling how things stand.
 //!
 //! See `docs/policyd.md`.
@@ -18,9 +18,11 @@ pub mod config;
 pub mod discovery;
 pub mod engine;
 pub mod hands;
+pub mod lock;
 pub mod measure;
 pub mod metrics;
 pub mod module;
+mod regular;
 pub mod runtime;
 pub mod service;
 pub mod status;

@@ -6,9 +6,11 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+use ddnl::printable_json;
 use policyd::{
     config::Config,
     hands::Hands,
+    lock::Lock,
     module::Kernel,
     runtime::{self, Places, Request, Runtime},
     service::Systemd,
@@ -149,7 +151,8 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
         }
     }
     if json {
-        writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
+        let json = serde_json::to_string_pretty(&report)?;
+        writeln!(stdout(), "{}", printable_json(&json))?;
     } else {
         write!(stdout(), "{report}")?;
     }
@@ -169,7 +172,8 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     let mut out = stdout();
     if json {
         let all = serde_json::json!({ "changes": changes, "report": report });
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        let json = serde_json::to_string_pretty(&all)?;
+        writeln!(out, "{}", printable_json(&json))?;
         return Ok(());
     }
     match changes.len() {
@@ -185,6 +189,8 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 
 fn restore(config: &Path, state: &Path) -> Result<()> {
     log("info");
+    // A daemon that runs undoes its limits itself.
+    let _lock = Lock::take(state)?;
     // A file that is wrong by now must not keep limits in force.
     let root = match runtime::load(config) {
         Ok(config) => config.cgroup_root,
@@ -200,10 +206,15 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
 
 fn run(config: &Path) -> Result<()> {
     log("info");
+    let mut places = Places::default();
+    let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
+    let lock = Lock::take(&state)?;
+    // Limits are noted where no other daemon does it.
+    places.state = lock.is_some().then_some(state);
     in_loop(async {
         let requests = listen()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
-        let runtime = Runtime::new(config, module, service, Places::default())?;
+        let runtime = Runtime::new(config, module, service, places)?;
         runtime.run(requests).await
     })
 }

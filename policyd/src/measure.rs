@@ -4,7 +4,8 @@
 //!
 //! The kernel's files are read when the engine asks; they answer at once. Applications are asked
 //! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
-//! nobody: the engine gets what was heard last, as long as it is fresh.
+//! nobody: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
+//! and what they answer is read piece by piece: tenants write it, and may write without end.
 
 mod cgroup;
 mod exposition;
@@ -13,16 +14,20 @@ mod machine;
 mod origin;
 mod poller;
 
-pub use exposition::{Found, Metric};
+pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
-pub use origin::{Ask, Origins};
+pub use origin::{Ask, Origins, Subject};
 
 use crate::{
     config::Container,
-    engine::{Reading, Sample},
+    engine::{Reading, Sample, ancestors},
 };
-use poller::Pollers;
-use std::{path::Path, path::PathBuf, time::Duration};
+use poller::{Pollers, Question};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Takes looks at everything.
 pub struct Meter<A: Ask> {
@@ -49,20 +54,33 @@ impl<A: Ask> Meter<A> {
     ) -> Sample {
         let source = |(cgroup, name, container): (&'a str, &'a str, &'a Container)| {
             let target = container.target.as_ref()?;
-            Some((cgroup, name, target.source.as_ref()?, target.percentile))
+            Some(Question {
+                cgroup,
+                name,
+                source: target.source.as_ref()?,
+                percentile: target.percentile,
+                target: target.latency_ms,
+            })
         };
         self.pollers
             .follow(interval, subjects.clone().filter_map(source));
-        let look = |(cgroup, ..): (&'a str, &'a str, &'a Container)| {
-            let reading = Reading {
+        let look = |(cgroup, _, container): (&'a str, &'a str, &'a Container)| {
+            let mut reading = Reading {
                 application: self.pollers.latest(cgroup),
                 ..cgroup::read(root, cgroup)?
             };
+            if container.manage_memory {
+                reading.limits = cgroup::limits(root, cgroup);
+            }
             Some((cgroup.to_owned(), reading))
         };
+        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
+        let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
+        let low = |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(root, cgroup).low?));
         Sample {
             machine: machine::read(&self.proc),
             containers: subjects.filter_map(look).collect(),
+            lows: around.into_iter().filter_map(low).collect(),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     engine::{Explanation, Report},
     status::Reports,
 };
+use ddnl::printable;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -187,7 +188,7 @@ fn machine(registry: &mut Registry, report: &Report) {
         ),
         (
             "reclaimed_bytes",
-            "Asked for under pressure since the start",
+            "Reclaimed under pressure since the start",
             Some(memory.reclaimed_bytes as f64),
         ),
         (
@@ -223,8 +224,8 @@ fn goals(registry: &mut Registry, report: &Report) {
 
 fn labels(one: &Explanation) -> Labels {
     vec![
-        ("container", one.name.clone()),
-        ("cgroup", one.cgroup.clone()),
+        ("container", printable(&one.name).into_owned()),
+        ("cgroup", printable(&one.cgroup).into_owned()),
     ]
 }
 
@@ -238,5 +239,32 @@ mod tests {
         assert!(page.contains("policyd_module 0.0\n"), "{page}");
         assert!(page.ends_with("# EOF\n"), "{page}");
         assert!(!page.contains("store_bytes"), "{page}");
+    }
+
+    #[test]
+    fn labels_have_no_hidden_letters() {
+        let labels = |name: &str| {
+            let line = serde_json::json!({
+                "cgroup": format!("/{name}"), "name": name, "class": "gold", "enrolled": true,
+                "verdict": "met", "reason": "", "weight": 1, "ssd_weight": 1,
+                "share_bytes": null, "used_bytes": null, "need_bytes": null,
+                "character": "mixed", "goals": [], "memory_bytes": 0, "anon_bytes": 0,
+                "limits": {},
+            });
+            let one: Explanation = serde_json::from_value(line).unwrap();
+            let report = Report {
+                containers: vec![one],
+                ..Report::default()
+            };
+            (page(&report).unwrap(), report.to_string())
+        };
+        let (page, text) = labels("a\u{1b}[2J\u{202e}b\u{200b}");
+        for text in [&page, &text] {
+            assert!(text.contains("u{202e}b"), "{text}");
+            let hidden = text
+                .chars()
+                .find(|one| ddnl::is_hidden(*one) && *one != '\n');
+            assert_eq!(hidden, None, "{text:?}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     tree::{self, Tree},
 };
 use anyhow::{Context, Result, bail};
-use ddnl::AsyncGuestControl;
+use ddnl::{AsyncGuestControl, printable};
 use jobs::Jobs;
 use show::Show;
 use std::{
@@ -69,8 +69,9 @@ pub struct Places {
 
 impl Default for Places {
     fn default() -> Self {
-        // The manager names the directory it made for us.
-        let state = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
+        // The manager names the directories it made for us.
+        let state = std::env::var_os("RUNTIME_DIRECTORY");
+        let state = state.and_then(|all| std::env::split_paths(&all).next());
         Self {
             proc: "/proc".into(),
             root: "/".into(),
@@ -195,18 +196,21 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.start.elapsed()
     }
 
-    /// Does what there is to do.
+    /// Does what there is to do, and publishes what came of it.
     async fn act(&mut self) {
+        let mut news = false;
         while let Some(action) = self.engine.poll_action(self.now()) {
             let looked = matches!(action, Action::Measure(_));
             let outcome = self.perform(action).await;
             self.engine.handle(self.now(), Event::Outcome(outcome));
-            if looked {
-                self.show.publish(|| self.engine.report());
-                if let Some(rehearsal) = &mut self.rehearsal {
-                    rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
-                }
+            news = true;
+            if let Some(rehearsal) = self.rehearsal.as_mut().filter(|_| looked) {
+                rehearsal.rounds = rehearsal.rounds.saturating_sub(1);
             }
+        }
+        if news {
+            // Without targets nothing is measured, and lists and changes are all there is to tell.
+            self.show.publish(|| self.engine.report());
         }
     }
 
@@ -279,10 +283,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
         if self.tree.is_none() {
             self.open_tree();
         }
-        match &mut self.tree {
-            Some(tree) => tree.scan(),
-            None => Cgroups::new(),
-        }
+        let Some(tree) = &mut self.tree else {
+            return Cgroups::new();
+        };
+        let mut found = tree.scan();
+        // Pools of cgroups that the file does not speak of any more are to be removed.
+        found.extend(tree.living(self.engine.managed()));
+        found
     }
 
     fn open_tree(&mut self) {
@@ -293,7 +300,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 root.display()
             );
         }
-        match Tree::open(root) {
+        match Tree::open(root, self.engine.config().reach()) {
             Ok(tree) => self.tree = Some(tree),
             Err(error) => error!("cannot watch cgroups: {error}"),
         }
@@ -311,6 +318,14 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     .tree
                     .as_ref()
                     .is_some_and(|tree| tree.root() != config.cgroup_root);
+                let reach = config.reach();
+                if self
+                    .tree
+                    .as_ref()
+                    .is_some_and(|tree| *tree.reach() != reach)
+                {
+                    self.tree = None;
+                }
                 if moved {
                     self.tree = None;
                     // What was set below the old root is undone before it is forgotten.
@@ -377,7 +392,9 @@ fn change_in_words(action: &Action) -> Option<String> {
     match action {
         Action::Add(pool) => Some(format!(
             "enrol {} as `{}` with weight {}",
-            pool.cgroup, pool.name, pool.weight
+            printable(&pool.cgroup),
+            printable(&pool.name),
+            pool.weight
         )),
         Action::Remove(pool) => Some(format!("remove container {pool}")),
         Action::Set(pool, change) => {
@@ -404,8 +421,10 @@ fn in_words(job: &Job) -> String {
                 word("max", limits.max),
             ];
             let parts: String = parts.into_iter().flatten().collect();
-            format!("limit the memory of {cgroup}:{parts}")
+            format!("limit the memory of {}:{parts}", printable(cgroup))
         }
-        Job::Reclaim { cgroup, bytes, .. } => format!("reclaim {bytes} bytes from {cgroup}"),
+        Job::Reclaim { cgroup, bytes, .. } => {
+            format!("reclaim {bytes} bytes from {}", printable(cgroup))
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::engine::Report;
 use anyhow::{Context, Result, bail};
+use ddnl::printable_json;
 use std::{
     fs,
     io::{self, BufRead, BufReader},
@@ -78,11 +79,11 @@ pub fn serve(stream: UnixStream, reports: &watch::Sender<Arc<Report>>) {
 async fn tell(mut stream: UnixStream, mut reports: Reports) {
     loop {
         let report = Arc::clone(&reports.borrow_and_update());
-        let Ok(mut line) = serde_json::to_vec(&*report) else {
+        let Ok(json) = serde_json::to_string(&*report) else {
             return;
         };
-        line.push(b'\n');
-        match timeout(PATIENCE, stream.write_all(&line)).await {
+        let line = format!("{}\n", printable_json(&json));
+        match timeout(PATIENCE, stream.write_all(line.as_bytes())).await {
             Ok(Ok(())) => {}
             _ => return,
         }

@@ -2,7 +2,8 @@
 
 //! Which cgroups there are, and which come and go.
 
-use crate::engine::Cgroups;
+use crate::{config::Reach, engine::Cgroups};
+use ddnl::printable;
 use futures_util::StreamExt;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask, Watches};
 use std::{
@@ -24,32 +25,60 @@ pub enum Change {
     Lost,
 }
 
-/// The cgroups below a directory. Paths are relative to it and begin with a slash.
+/// The cgroups below a directory that a file may speak of. Paths are relative to the directory and
+/// begin with a slash.
+///
+/// Users make cgroups too, as many as they like: those that cannot be containers are neither kept
+/// nor watched, and there are bounds for what is.
 pub struct Tree {
     root: PathBuf,
+    reach: Reach,
     watches: Watches,
     stream: EventStream<Vec<u8>>,
     watched: HashMap<WatchDescriptor, String>,
     waiting: VecDeque<Change>,
+    /// Watches at most.
+    most: usize,
     /// Watches ran out; said once.
     blind: bool,
+    /// There are more cgroups than are looked at; said once.
+    endless: bool,
 }
 
 /// Room for many events of one reading.
 const BUFFER: usize = 16 << 10;
+/// Watches at most: they are root's, who has others that need some.
+const MOST_WATCHES: usize = 4096;
+/// Part of all watches that is taken at most.
+const PART_OF_WATCHES: usize = 8;
+/// Directories that are looked at in one go, at most.
+const MOST_DIRECTORIES: usize = 16 << 10;
+/// Bytes of paths that are kept in one go, at most.
+const MOST_BYTES: usize = 2 << 20;
 
 impl Tree {
     /// Begins to watch; [`Self::scan`] tells what is there.
-    pub fn open(root: &Path) -> io::Result<Self> {
+    pub fn open(root: &Path, reach: Reach) -> io::Result<Self> {
         let inotify = Inotify::init()?;
+        let all = fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
+        let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
+        let part = all.map(|all| all / PART_OF_WATCHES);
         Ok(Self {
             root: root.into(),
+            reach,
+            most: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
             watches: inotify.watches(),
             stream: inotify.into_event_stream(vec![0; BUFFER])?,
             watched: HashMap::new(),
             waiting: VecDeque::new(),
             blind: false,
+            endless: false,
         })
+    }
+
+    /// Which cgroups are looked for.
+    pub const fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// Where the tree is.
@@ -57,11 +86,20 @@ impl Tree {
         &self.root
     }
 
-    /// All cgroups there are now; each is watched from here on.
+    /// All cgroups there are now that may be containers.
     pub fn scan(&mut self) -> Cgroups {
         let mut found = Cgroups::new();
-        self.visit("", &mut found);
+        self.visit(String::new(), &mut found);
         found
+    }
+
+    /// The numbers of cgroups that exist, whatever they are.
+    pub fn living<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Cgroups {
+        let entry = |path: &str| {
+            let directory = fs::symlink_metadata(self.directory(path)).ok()?;
+            directory.is_dir().then(|| (path.into(), directory.ino()))
+        };
+        paths.filter_map(entry).collect()
     }
 
     /// Waits for the next change. Nothing is lost if the future is dropped.
@@ -101,43 +139,78 @@ impl Tree {
             return;
         }
         let path = format!("{parent}/{name}");
+        let (has, leads) = (self.reach.has(&path), self.reach.leads(&path));
+        if !has && !leads {
+            return;
+        }
         if event
             .mask
             .intersects(EventMask::DELETE | EventMask::MOVED_FROM)
         {
             self.waiting.push_back(Change::Vanished(path));
-        } else {
-            // What was made below it before it was watched is found here.
-            let mut found = Cgroups::new();
-            // A cgroup's number is that of its directory.
-            if let Ok(directory) = fs::symlink_metadata(self.directory(&path)) {
+            return;
+        }
+        // What was made below it before it was watched is found here.
+        let mut found = Cgroups::new();
+        // A cgroup's number is that of its directory.
+        if let Ok(directory) = fs::symlink_metadata(self.directory(&path)) {
+            if has {
                 found.insert(path.clone(), directory.ino());
-                self.visit(&path, &mut found);
             }
-            let appeared = found
-                .into_iter()
-                .map(|(path, id)| Change::Appeared(path, id));
-            self.waiting.extend(appeared);
+            if leads {
+                self.visit(path, &mut found);
+            }
+        }
+        let appeared = found
+            .into_iter()
+            .map(|(path, id)| Change::Appeared(path, id));
+        self.waiting.extend(appeared);
+    }
+
+    /// Looks through what is below a path, level by level: what is deep, as users' cgroups are,
+    /// comes last when there is too much.
+    fn visit(&mut self, path: String, found: &mut Cgroups) {
+        let (mut directories, mut bytes) = (0, 0);
+        let mut open = VecDeque::from([path]);
+        while let Some(path) = open.pop_front() {
+            let directory = self.directory(&path);
+            // First it is watched, then what is in it is listed: nothing falls between.
+            self.watch(&path, &directory);
+            let Ok(entries) = fs::read_dir(&directory) else {
+                // It went while we looked; its parent's watch says so.
+                continue;
+            };
+            for entry in entries.flatten() {
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                let name = entry.file_name();
+                let Some(name) = name.to_str() else { continue };
+                let below = format!("{path}/{name}");
+                let (has, leads) = (self.reach.has(&below), self.reach.leads(&below));
+                directories += 1;
+                bytes += if has || leads { below.len() } else { 0 };
+                if directories > MOST_DIRECTORIES || bytes > MOST_BYTES {
+                    self.give_up(&path);
+                    return;
+                }
+                if has {
+                    found.insert(below.clone(), entry.ino());
+                }
+                if leads {
+                    open.push_back(below);
+                }
+            }
         }
     }
 
-    /// Watches a directory, then adds what is in it, so that nothing falls between.
-    fn visit(&mut self, path: &str, found: &mut Cgroups) {
-        let directory = self.directory(path);
-        self.watch(path, &directory);
-        let Ok(entries) = fs::read_dir(&directory) else {
-            // It went while we looked; its parent's watch says so.
-            return;
-        };
-        for entry in entries.flatten() {
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            if let Some(name) = entry.file_name().to_str() {
-                let below = format!("{path}/{name}");
-                self.visit(&below, found);
-                found.insert(below, entry.ino());
-            }
+    fn give_up(&mut self, path: &str) {
+        if !std::mem::replace(&mut self.endless, true) {
+            warn!(
+                "there are more cgroups than are looked through, some of them in {}; name \
+                 containers so that fewer may be meant",
+                printable(path)
+            );
         }
     }
 
@@ -151,20 +224,25 @@ impl Tree {
             | WatchMask::MOVE
             | WatchMask::ONLYDIR
             | WatchMask::DONT_FOLLOW;
+        if self.watched.len() >= self.most {
+            self.go_blind(&format!("{} are watched already", self.most));
+            return;
+        }
         match self.watches.add(directory, mask) {
             Ok(watch) => {
                 self.watched.insert(watch, path.into());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if self.blind => drop(error),
-            Err(error) => {
-                self.blind = true;
-                warn!(
-                    "cannot watch {}: {error}; cgroups are found by looking now and then. Raise \
-                     fs.inotify.max_user_watches to find them at once",
-                    directory.display()
-                );
-            }
+            Err(error) => self.go_blind(&error.to_string()),
+        }
+    }
+
+    fn go_blind(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.blind, true) {
+            warn!(
+                "cannot watch all cgroups: {reason}; some are found by looking now and then. An \
+                 eighth of fs.inotify.max_user_watches is used, {MOST_WATCHES} at most"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{cli, error::Result, output::printable, session::Session, watch::timestamp};
 use clap::Args;
-use ddnl::Event;
+use ddnl::{Event, printable_json};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ fn print(session: &mut Session<'_>, event: &Event) -> Result<()> {
         if let Some(fields) = json.as_object_mut() {
             fields.insert("time".into(), json!(time));
         }
-        writeln!(session.out, "{json}")?;
+        writeln!(session.out, "{}", printable_json(&json.to_string()))?;
     } else {
         writeln!(
             session.out,

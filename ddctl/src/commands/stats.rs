@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Kind, Result},
     output::Frame,
     session::{Either, Session},
-    target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
+    target::{NamedVm, find_pool, find_vm, name_vms, pool_label, pool_name, split},
     watch::{self, Elapsed},
 };
 use clap::Args;
@@ -145,7 +145,7 @@ pub(crate) fn containers_json(pools: &[Pool]) -> Value {
         let stats = pool.stats_or_zero();
         let mut json = json!(pool);
         if let Some(fields) = json.as_object_mut() {
-            fields.insert("name".into(), json!(pool_label(pool)));
+            fields.insert("name".into(), json!(pool_name(pool)));
             fields.insert("used_pages".into(), json!(stats.used));
             fields.insert("entitlement_pages".into(), json!(stats.entitlement));
             fields.insert("hit_ratio".into(), json!(hit_ratio(&stats)));

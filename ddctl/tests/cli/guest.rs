@@ -83,3 +83,33 @@ fn both_at_once() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert!(status["host"].is_object() && status["guest"].is_object());
 }
+
+/// Names that would steer a terminal, or look like others.
+#[test]
+fn names_are_shown_as_they_are_spelt() {
+    const NAME: &str = "ng\u{202e}x\u{1b}[2Jni\u{200b}";
+    let world = World::guest();
+    world.guest.with(|state| {
+        state.pools[1].name = NAME.into();
+        state.pools[1].cgroup = Some(format!("/{NAME}"));
+    });
+    for line in [
+        "container list",
+        "container list --json",
+        "stats",
+        "stats --json",
+        "stats --watch=1 --count 2 --json",
+        "stats nobody",
+    ] {
+        let outcome = world.outcome(line);
+        let text = outcome.out + &outcome.err;
+        assert!(text.contains("ng\\u"), "{line}: {text}");
+        let hidden = text
+            .chars()
+            .find(|one| ddnl::is_hidden(*one) && *one != '\n');
+        assert_eq!(hidden, None, "{line}: {text:?}");
+    }
+    let json = world.outcome("container list --json").out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["containers"][1]["name"], NAME);
+}

@@ -67,3 +67,21 @@ fn the_module_goes() {
     let outcome = world.outcome("status --watch");
     assert_eq!(outcome.code, 3, "{}", outcome.err);
 }
+
+/// The time of day is set while somebody watches.
+#[test]
+fn rates_are_over_time_that_passed() {
+    let rates = |step: u64| {
+        let world = moving();
+        let mut go_on = world.meanwhile.replace(Box::new(|| {}));
+        let clock = world.step.clone();
+        *world.meanwhile.borrow_mut() = Box::new(move || {
+            clock.set(clock.get() + std::time::Duration::from_secs(step));
+            go_on();
+        });
+        let out = world.outcome("stats web --watch=2 --count 2").out;
+        let last = out.lines().rfind(|line| line.starts_with("web")).unwrap();
+        last.to_owned()
+    };
+    assert_eq!(rates(3600), rates(0));
+}

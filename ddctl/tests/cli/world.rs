@@ -15,6 +15,7 @@ use std::{
     cell::{Cell, RefCell},
     fs,
     path::PathBuf,
+    rc::Rc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tempfile::TempDir;
@@ -28,6 +29,8 @@ pub(crate) struct World {
     pub terminal: bool,
     /// Called when a verb waits.
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
+    /// How much the time of day is ahead of what it was set to at first.
+    pub step: Rc<Cell<Duration>>,
     clock: Cell<SystemTime>,
 }
 
@@ -42,6 +45,7 @@ impl World {
             root: TempDir::new().unwrap(),
             terminal: false,
             meanwhile: RefCell::new(Box::new(|| {})),
+            step: Rc::default(),
             clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         };
         world.host.with(|state| absent(&mut state.mood));
@@ -144,7 +148,11 @@ impl System for World {
     }
 
     fn now(&self) -> SystemTime {
-        self.clock.get()
+        self.clock.get() + self.step.get()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.clock.get().duration_since(UNIX_EPOCH).unwrap()
     }
 
     fn sleep(&self, duration: Duration) {

@@ -154,6 +154,20 @@ impl GuestState {
     }
 }
 
+/// A pool as the module shows it: no more of the path than its buffer takes.
+fn as_shown(pool: &Pool) -> Pool {
+    const SHOWN: usize = 511;
+    let mut pool = pool.clone();
+    if let Some(path) = &mut pool.cgroup {
+        let mut end = SHOWN.min(path.len());
+        while !path.is_char_boundary(end) {
+            end -= 1;
+        }
+        path.truncate(end);
+    }
+    pool
+}
+
 /// A handle to a guest module in memory.
 #[derive(Clone, Debug, Default)]
 pub struct FakeGuest(Arc<Mutex<GuestState>>);
@@ -191,7 +205,7 @@ impl GuestControl for FakeGuest {
     }
 
     fn pools(&mut self) -> Result<Vec<Pool>> {
-        self.ask(|state| state.pools.clone())
+        self.ask(|state| state.pools.iter().map(as_shown).collect())
     }
 
     fn add_pool(&mut self, pool: &NewPool) -> Result<u32> {

@@ -12,6 +12,8 @@ pub struct Container {
     pub name: String,
     /// Which cgroups it is.
     pub selector: Selector,
+    /// How many cgroups it is at most, if its selector is a glob.
+    pub most_cgroups: u32,
     /// Weight among the VM's pools; where targets decide, its share of what nobody needs.
     pub weight: u32,
     /// Weight in the SSD tier.
@@ -51,6 +53,14 @@ impl Container {
     /// Name of the pool for one of its cgroups.
     pub fn pool_name_of(&self, cgroup: &str, identity: Option<&Identity>) -> String {
         pattern::pool_name(&self.name, self.selector.is_glob(), cgroup, identity)
+    }
+
+    /// How many cgroups it may be: one unless many are meant.
+    pub fn most(&self) -> usize {
+        match self.selector.is_glob() {
+            true => self.most_cgroups as usize,
+            false => 1,
+        }
     }
 
     /// Whether its weight is decided by what it needs.

@@ -11,7 +11,7 @@ use super::{
 use crate::discovery::Runtime;
 use ddabi::{
     NAME_LEN,
-    pool::{DEFAULT_WEIGHT, MAX_WEIGHT},
+    pool::{DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT},
 };
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use toml::de::DeTable;
@@ -44,7 +44,7 @@ const TOP_KEYS: [&str; 11] = [
     "reclaim",
     "status_socket",
 ];
-const CONTAINER_KEYS: [&str; 24] = [
+const CONTAINER_KEYS: [&str; 26] = [
     "cache_ceiling",
     "cache_floor",
     "cgroup",
@@ -56,6 +56,7 @@ const CONTAINER_KEYS: [&str; 24] = [
     "memory_ceiling",
     "memory_floor",
     "memory_weight",
+    "most_cgroups",
     "name",
     "offload",
     "pod",
@@ -68,12 +69,14 @@ const CONTAINER_KEYS: [&str; 24] = [
     "store",
     "target",
     "unit",
+    "user_unit",
     "weight",
 ];
 /// The keys that say which cgroups a container is; one of them must be there.
-const SELECTORS: [&str; 7] = [
+const SELECTORS: [&str; 8] = [
     "cgroup",
     "unit",
+    "user_unit",
     "docker",
     "podman",
     "containerd",
@@ -286,6 +289,9 @@ fn container(
     let memory_weight = table
         .get("memory_weight")
         .and_then(|value| reader.whole(value, "memory_weight", MAX_WEIGHT));
+    let most_cgroups = table
+        .get("most_cgroups")
+        .and_then(|value| reader.whole(value, "most_cgroups", MAX_POOLS - 1));
     let target = reader
         .table(table, "target")
         .and_then(|below| target(reader, item, below));
@@ -300,9 +306,14 @@ fn container(
     let manage_memory = reader.get(table, "manage_memory").unwrap_or(false);
     let reclaim = reader.get(table, "reclaim").unwrap_or(true);
     let offload = reader.get(table, "offload");
+    let usual_most = match &selector {
+        Some(Selector::UserUnit { .. }) => MOST_OF_USERS,
+        _ => USUAL_MOST,
+    };
     let container = Container {
         name: name?,
         selector: selector?,
+        most_cgroups: most_cgroups.unwrap_or(usual_most),
         weight: weight?,
         ssd_weight: ssd_weight.or(weight)?,
         store,
@@ -321,6 +332,11 @@ fn container(
     check_bounds(reader, item, table, &container);
     Some(container)
 }
+
+/// Nearly all pools that the module takes.
+const USUAL_MOST: u32 = 1000;
+/// Any user can make units: what these are has few of the pools.
+const MOST_OF_USERS: u32 = 64;
 
 /// What is right by itself and makes no sense together.
 fn check_bounds(
@@ -372,8 +388,8 @@ fn check_bounds(
 fn selector(reader: &mut Reader<'_>, item: &Value<'_>, table: &DeTable<'_>) -> Option<Selector> {
     let mut given = SELECTORS.iter().filter(|key| table.contains_key(**key));
     let Some(key) = given.next() else {
-        let message = "this container has no `cgroup`, `unit`, `docker`, `podman`, `containerd`, \
-                       `pod` or `lxc`";
+        let message = "this container has no `cgroup`, `unit`, `user_unit`, `docker`, `podman`, \
+                       `containerd`, `pod` or `lxc`";
         reader.problem(item.span(), message);
         return None;
     };
@@ -392,6 +408,7 @@ fn selector(reader: &mut Reader<'_>, item: &Value<'_>, table: &DeTable<'_>) -> O
             Pattern::parse(text).map(Selector::Cgroup)
         }),
         "unit" => reader.parsed(table, key, Selector::unit),
+        "user_unit" => reader.parsed(table, key, Selector::user_unit),
         "pod" => {
             let container: Option<String> = reader.get(table, "pod_container");
             reader.parsed(table, key, |text| Selector::pod(text, container.as_deref()))
@@ -549,18 +566,30 @@ fn program(
     table: &DeTable<'_>,
     command: Vec<String>,
 ) -> Option<Vec<String>> {
-    if command
-        .first()
-        .is_some_and(|program| program.starts_with('/'))
-    {
-        return Some(command);
-    }
     let at = table.get("command").map_or(0..0, |value| value.span());
-    reader.problem(
-        at,
-        "`command` is a list that begins with a program's full path",
-    );
+    let Some((program, arguments)) = command.split_first() else {
+        reader.problem(at, "`command` is an empty list");
+        return None;
+    };
+    let shell = arguments.iter().position(|word| is_program_flag(word));
+    let script = shell.map_or(&[][..], |shell| &arguments[shell..]);
+    let message = if !program.starts_with('/') {
+        "`command` is a list that begins with a program's full path"
+    } else if program.contains("{}") || script.iter().any(|word| word.contains("{}")) {
+        "`{}` is no part of a program or of a shell's script: whoever names a container would \
+         write it; read the environment's variable DD_CONTAINER instead, as \"$DD_CONTAINER\""
+    } else {
+        return Some(command);
+    };
+    reader.problem(at, message);
     None
+}
+
+/// Whether what follows a word is a program text: `-c` of shells and of Python, also among other
+/// letters.
+fn is_program_flag(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.contains('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// What Prometheus' naming rules say.

@@ -2,8 +2,9 @@
 
 //! Which cgroups a container is, and what their pools are called.
 
-use crate::discovery::Identity;
+use crate::discovery::{Identity, place::DEEPEST};
 use ddabi::NAME_LEN;
+use ddnl::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
 /// A path below the cgroup root, or a glob of such paths.
@@ -14,6 +15,26 @@ use globset::{GlobBuilder, GlobMatcher};
 pub struct Pattern {
     text: String,
     glob: Option<GlobMatcher>,
+    /// What the paths are that lead to those it matches, by their number of parts from one on.
+    stems: Vec<Stem>,
+    /// Whether paths of any length follow the longest of these.
+    open: bool,
+}
+
+/// The first parts of a pattern.
+#[derive(Clone, Debug)]
+enum Stem {
+    Glob(GlobMatcher),
+    Text(String),
+}
+
+impl Stem {
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Glob(glob) => glob.is_match(path),
+            Self::Text(text) => text == path,
+        }
+    }
 }
 
 impl Pattern {
@@ -33,18 +54,33 @@ impl Pattern {
             return Err(format!("`{text}` may not contain `.` or `..`"));
         }
         let text = format!("/{}", parts.join("/"));
-        let glob = if text.contains(['*', '?', '[', '{']) {
-            let glob = GlobBuilder::new(&text)
-                .literal_separator(true)
-                // systemd writes `\x2d` for a dash in names of units.
-                .backslash_escape(false)
-                .build()
-                .map_err(|error| error.to_string())?;
-            Some(glob.compile_matcher())
-        } else {
-            None
+        let glob = match is_glob(&text) {
+            true => Some(compile(&text)?),
+            false => None,
         };
-        Ok(Self { text, glob })
+        let (mut stems, mut open) = (Vec::new(), false);
+        for (at, part) in parts.iter().enumerate() {
+            if let Some(count) = at.checked_sub(1) {
+                let stem = format!("/{}", parts[..=count].join("/"));
+                let stem = match is_glob(&stem) {
+                    true => compile(&stem).ok().map(Stem::Glob),
+                    false => Some(Stem::Text(stem)),
+                };
+                // Braces may hold slashes: half of them are no glob.
+                open |= stem.is_none();
+                stems.extend(stem);
+            }
+            open |= part.contains("**");
+            if open {
+                break;
+            }
+        }
+        Ok(Self {
+            text,
+            glob,
+            stems,
+            open,
+        })
     }
 
     /// The path or glob, as compared.
@@ -55,6 +91,24 @@ impl Pattern {
     /// Whether it may match several cgroups.
     pub fn is_glob(&self) -> bool {
         self.glob.is_some()
+    }
+
+    /// Whether cgroups that are meant may be below a path.
+    pub fn leads(&self, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+        let ends: Vec<usize> = ends.chain([path.len()]).collect();
+        let depth = if path.is_empty() { 0 } else { ends.len() };
+        let stem = match depth.checked_sub(1) {
+            None => return true,
+            Some(at) if at < self.stems.len() => &self.stems[at],
+            Some(_) if !self.open || depth >= DEEPEST => return false,
+            Some(_) => match self.stems.last() {
+                Some(stem) => stem,
+                None => return true,
+            },
+        };
+        let depth = depth.min(self.stems.len());
+        stem.matches(&path[..ends[depth - 1]])
     }
 
     /// Whether a cgroup, by its path below the root, is meant.
@@ -70,6 +124,20 @@ impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
+}
+
+fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+fn compile(text: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(text)
+        .literal_separator(true)
+        // systemd writes `\x2d` for a dash in names of units.
+        .backslash_escape(false)
+        .build()
+        .map_err(|error| error.to_string())?;
+    Ok(glob.compile_matcher())
 }
 
 /// The name of the pool of `cgroup`: `{}` in `name` stands for what its runtime calls it, or for
@@ -91,7 +159,7 @@ pub(super) fn pool_name(
     } else {
         name.into()
     };
-    let printable = full.replace(char::is_control, "?");
+    let printable = full.replace(is_hidden, "?");
     cut(&printable).into()
 }
 
@@ -124,6 +192,7 @@ fn cut(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn pattern(text: &str) -> Pattern {
         Pattern::parse(text).unwrap()
@@ -150,6 +219,37 @@ mod tests {
         assert!(deep.matches("/kubepods.slice/burstable/pod1/cri-7.scope"));
         let either = pattern("/{web,db}-[0-9]");
         assert!(either.matches("/web-1") && either.matches("/db-2") && !either.matches("/x-1"));
+    }
+
+    #[test]
+    fn only_what_leads_to_a_match_is_followed() {
+        let leads = |text: &str, path: &str| pattern(text).leads(path);
+        assert!(leads("/a/b/c", "") && leads("/a/b/c", "/a") && leads("/a/b/c", "/a/b"));
+        assert!(!leads("/a/b/c", "/a/b/c") && !leads("/a/b/c", "/b") && !leads("/a/b/c", "/a/c"));
+        assert!(leads("/a*/b/c", "/ax") && leads("/a*/b/c", "/ax/b"));
+        assert!(!leads("/a*/b/c", "/b") && !leads("/a*/b/c", "/ax/c") && !leads("/*", "/a"));
+        assert!(leads("/a/**/c", "/a/x/y") && !leads("/a/**/c", "/b/x"));
+        assert!(!leads("/a/**/c", &format!("/a{}", "/x".repeat(20))));
+        assert!(leads("/{a/b,c}/d", "/a/b"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Whatever is matched is found: every path above it leads to it.
+        #[test]
+        fn what_matches_is_led_to(
+            parts in prop::collection::vec("[ab*?]{1,2}|[*][*]|[{]a,b[}]|[{]a/b,b[}]|[\\[]ab[\\]]", 1..5),
+            path in "(/[ab]{1,2}){1,6}",
+        ) {
+            let pattern = Pattern::parse(&parts.join("/"));
+            let Ok(pattern) = pattern else { return Ok(()) };
+            if pattern.matches(&path) {
+                for (at, _) in path.match_indices('/') {
+                    prop_assert!(pattern.leads(&path[..at]), "{} {path} {at}", pattern.text());
+                }
+            }
+        }
     }
 
     #[test]

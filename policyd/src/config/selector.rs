@@ -3,7 +3,7 @@
 //! Which container a cgroup is, by the name its users know.
 
 use super::Pattern;
-use crate::discovery::{Identity, Runtime};
+use crate::discovery::{Identity, Reference, Runtime, place};
 use globset::{GlobBuilder, GlobMatcher};
 
 /// A name, or a glob of names; `*` stands for any letters.
@@ -62,23 +62,34 @@ pub enum Selector {
     },
     /// `docker`, `podman`, `containerd`, `lxc`: by the name the runtime's own tools show.
     Runtime(Runtime, Name),
-    /// `unit`: a systemd unit.
+    /// `unit`: a unit of the system's manager.
     Unit(Name),
+    /// `user_unit`: a unit of a user's manager.
+    UserUnit {
+        /// The user's number.
+        user: Name,
+        /// The unit's name.
+        unit: Name,
+    },
 }
 
 impl Selector {
     /// Reads `unit`; a name without a kind is a service.
     pub fn unit(text: &str) -> Result<Self, String> {
-        let has_kind = UNIT_KINDS.iter().any(|kind| text.ends_with(kind));
-        if text.contains('/') {
-            return Err(format!("`{text}` is a path; use `cgroup` for paths"));
+        unit_name(text).map(Self::Unit)
+    }
+
+    /// Reads `user_unit`, a user's number and a unit: any user may call a unit as they like.
+    pub fn user_unit(text: &str) -> Result<Self, String> {
+        let form = || format!("`{text}` is not of the form UID/UNIT, such as `1000/nginx`");
+        let (user, unit) = text.split_once('/').ok_or_else(form)?;
+        if user.is_empty() || unit.is_empty() || user.contains(char::is_alphabetic) {
+            return Err(form());
         }
-        let full = if has_kind {
-            text.to_owned()
-        } else {
-            format!("{text}.service")
-        };
-        Name::parse(&full).map(Self::Unit)
+        Ok(Self::UserUnit {
+            user: Name::parse(user)?,
+            unit: unit_name(unit)?,
+        })
     }
 
     /// Reads `pod` (`name` or `namespace/name`) and `pod_container`.
@@ -111,6 +122,7 @@ impl Selector {
             }
             Self::Runtime(runtime, name) => format!("{} {}", runtime.word(), name.text),
             Self::Unit(name) => name.text.clone(),
+            Self::UserUnit { user, unit } => format!("{}/{}", user.text, unit.text),
         }
     }
 
@@ -121,6 +133,28 @@ impl Selector {
             // A pod may have several containers, and there may be many pods of a name.
             Self::Pod { .. } => true,
             Self::Runtime(_, name) | Self::Unit(name) => name.glob.is_some(),
+            Self::UserUnit { user, unit } => user.glob.is_some() || unit.glob.is_some(),
+        }
+    }
+
+    /// Whether a cgroup may be meant, as far as its path tells.
+    pub fn may_mean(&self, cgroup: &str) -> bool {
+        match self {
+            Self::Pod { .. } => Reference::of(cgroup).is_some(),
+            Self::Runtime(runtime, _) => {
+                Reference::of(cgroup).is_some_and(|found| found.runtime == *runtime)
+            }
+            Self::Cgroup(_) | Self::Unit(_) | Self::UserUnit { .. } => self.matches(cgroup, None),
+        }
+    }
+
+    /// Whether cgroups that are meant may be below a path.
+    pub fn leads(&self, cgroup: &str) -> bool {
+        match self {
+            Self::Cgroup(pattern) => pattern.leads(cgroup),
+            Self::Pod { .. } | Self::Runtime(..) => Reference::leads(cgroup),
+            Self::Unit(_) => place::is_of_slices(cgroup),
+            Self::UserUnit { .. } => place::leads_to_users(cgroup),
         }
     }
 
@@ -133,7 +167,14 @@ impl Selector {
     pub fn matches(&self, cgroup: &str, identity: Option<&Identity>) -> bool {
         match self {
             Self::Cgroup(pattern) => pattern.matches(cgroup),
-            Self::Unit(name) => unit_of(cgroup).is_some_and(|unit| name.matches(unit)),
+            Self::Unit(name) => {
+                let system = |(way, _): &(&str, &str)| place::is_of_slices(way);
+                let unit = unit_of(cgroup).filter(system);
+                unit.is_some_and(|(_, unit)| name.matches(unit))
+            }
+            Self::UserUnit { user, unit } => unit_of(cgroup).is_some_and(|(way, own)| {
+                place::user_of(way).is_some_and(|owner| user.matches(owner)) && unit.matches(own)
+            }),
             Self::Runtime(runtime, name) => identity
                 .is_some_and(|one| one.runtime == *runtime && names(one).any(|n| name.matches(n))),
             Self::Pod {
@@ -162,15 +203,22 @@ fn names(identity: &Identity) -> impl Iterator<Item = &str> {
 
 const UNIT_KINDS: [&str; 3] = [".service", ".scope", ".slice"];
 
-/// The unit a cgroup is. Units inside containers are not ours: the way to a unit of this system
-/// leads through slices only, or through a user's manager.
-fn unit_of(cgroup: &str) -> Option<&str> {
+/// The name of a unit; without a kind it is a service.
+fn unit_name(text: &str) -> Result<Name, String> {
+    if text.contains('/') {
+        return Err(format!("`{text}` is a path; use `cgroup` for paths"));
+    }
+    if UNIT_KINDS.iter().any(|kind| text.ends_with(kind)) {
+        return Name::parse(text);
+    }
+    Name::parse(&format!("{text}.service"))
+}
+
+/// Where a unit's cgroup is, and the unit's name.
+fn unit_of(cgroup: &str) -> Option<(&str, &str)> {
     let (way, unit) = cgroup.rsplit_once('/')?;
-    let ours = way
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .all(|part| part.ends_with(".slice") || part.starts_with("user@"));
-    (ours && UNIT_KINDS.iter().any(|kind| unit.ends_with(kind))).then_some(unit)
+    let is_unit = UNIT_KINDS.iter().any(|kind| unit.ends_with(kind));
+    is_unit.then_some((way, unit))
 }
 
 #[cfg(test)]
@@ -196,8 +244,11 @@ mod tests {
         assert!(!unit.matches("/docker/1/system.slice/nginx.service", None));
         let slice = Selector::unit("batch-*.slice").unwrap();
         assert!(slice.matches("/batch.slice/batch-a.slice", None));
+        // Whoever has an account may call a unit as they like.
         let user = "/user.slice/user-1.slice/user@1.service/app.slice/nginx.service";
-        assert!(unit.matches(user, None));
+        assert!(!unit.matches(user, None));
+        let theirs = Selector::user_unit("1/nginx").unwrap();
+        assert!(theirs.matches(user, None));
     }
 
     #[test]

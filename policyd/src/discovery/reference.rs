@@ -2,7 +2,7 @@
 
 //! What the path of a cgroup says about the container in it.
 
-use super::Runtime;
+use super::{Runtime, place};
 
 /// A container by its runtime and id, as its cgroup's path tells them.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,7 +25,7 @@ const SCOPES: [(&str, Runtime); 6] = [
 
 impl Reference {
     /// The container of a cgroup. Cgroups within containers are none, nor are helpers beside
-    /// them (`libpod-conmon-…`).
+    /// them (`libpod-conmon-…`), nor what a user or a service made below its own cgroup.
     pub fn of(cgroup: &str) -> Option<Self> {
         let (way, last) = cgroup.rsplit_once('/')?;
         let of = |runtime, id: &str| {
@@ -37,43 +37,58 @@ impl Reference {
         if let Some(name) = lxc(way, last) {
             return of(Runtime::Lxc, name);
         }
-        let stem = last.strip_suffix(".scope").unwrap_or(last);
+        let in_slice = place::is_of_slices(way);
+        let stem = if in_slice {
+            last.strip_suffix(".scope")
+        } else {
+            let plain = way == "/libpod_parent" || place::is_of_kubelet(way);
+            plain.then_some(last)
+        };
         for (prefix, runtime) in SCOPES {
-            if let Some(id) = stem.strip_prefix(prefix).filter(|id| is_id(id)) {
+            let id = stem.and_then(|stem| stem.strip_prefix(prefix));
+            if let Some(id) = id.filter(|id| is_id(id)) {
                 return of(runtime, id);
             }
         }
         // containerd with systemd's driver and without: `…slice:cri-containerd:ID`.
         if let Some((_, id)) = last.split_once(":cri-containerd:") {
-            return is_id(id).then(|| of(Runtime::Containerd, id))?;
+            return (in_slice && is_id(id)).then(|| of(Runtime::Containerd, id))?;
         }
         if !is_id(last) {
             return None;
         }
         // Plain cgroupfs: the runtime is told by the directory above.
-        let above = way.rsplit('/').next().unwrap_or_default();
-        if above == "docker" {
-            of(Runtime::Docker, last)
-        } else if above == "libpod_parent" {
-            of(Runtime::Podman, last)
-        } else if way.starts_with("/kubepods") || above == "default" || above == "k8s.io" {
-            of(Runtime::Containerd, last)
-        } else {
-            None
+        match way {
+            "/docker" => of(Runtime::Docker, last),
+            "/libpod_parent" => of(Runtime::Podman, last),
+            "/default" | "/k8s.io" => of(Runtime::Containerd, last),
+            way if place::is_of_kubelet(way) => of(Runtime::Containerd, last),
+            _ => None,
         }
     }
+
+    /// Whether containers may be below a cgroup.
+    pub fn leads(cgroup: &str) -> bool {
+        place::is_of_slices(cgroup)
+            || PLAIN.contains(&cgroup)
+            || (place::is_of_kubelet(cgroup) && place::depth(cgroup) < place::DEEPEST)
+    }
 }
+
+/// Directories below the root that are a runtime's own, without systemd.
+const PLAIN: [&str; 5] = ["/default", "/docker", "/k8s.io", "/libpod_parent", "/lxc"];
 
 /// `/lxc.payload.NAME`, or `/lxc/NAME` of older ones.
 fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {
     let name = match last.strip_prefix("lxc.payload.") {
-        Some(name) => Some(name),
-        None => way.ends_with("/lxc").then_some(last),
+        Some(name) => place::is_of_slices(way).then_some(name)?,
+        None => (way == "/lxc").then_some(last)?,
     };
-    name.filter(|name| !name.is_empty())
+    (!name.is_empty()).then_some(name)
 }
 
-fn is_id(text: &str) -> bool {
+/// Whether a text is what runtimes have for ids.
+pub(super) fn is_id(text: &str) -> bool {
     const DIGITS: usize = 64;
     text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -3,10 +3,11 @@
 //! The runtimes' own files, which tell the names of containers.
 
 use super::{Identity, Pod, Reference, Runtime};
+use crate::regular;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -164,12 +165,8 @@ impl Runtimes {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
     let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text)?;
+    regular::open(path)?.take(LONGEST).read_to_end(&mut text)?;
     Ok(text)
 }
 

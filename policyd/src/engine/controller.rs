@@ -12,14 +12,14 @@ use super::{
     Time,
     character::Character,
     curve::Curve,
-    damper::{Damper, WEIGHT_SUM, Wanted},
+    damper::{Damper, Fair, WEIGHT_SUM, Wanted},
     member::Member,
     sample::Sample,
     spare::{self, Taker},
     split::{self, Claim, Split},
     targets::Target,
 };
-use crate::config::{Config, Container, Store};
+use crate::config::{Config, Container, Priority, Store};
 use ddabi::pool::{DEFAULT_WEIGHT, PoolStats};
 use ddnl::Pool;
 use serde::{Deserialize, Serialize};
@@ -97,24 +97,19 @@ impl Controller {
             };
             let pool = pools.get(cgroup.as_str());
             let member = self.members.entry(cgroup.clone()).or_default();
-            if let Some(curve) = pool.and_then(|pool| Curve::of_pool(pool)) {
-                member.curve = Some(curve);
+            if let Some(pool) = pool {
+                // One that became too uncertain counts no more.
+                member.curve = Curve::of_pool(pool);
             }
             let stats = pool.and_then(|pool| pool.stats);
             member.observe(now, &config.containers[target.container], reading, stats);
         }
-        let stats = |pool: &&Pool| {
-            pool.stats
-                .as_ref()
-                .map(|stats: &PoolStats| stats.entitlement)
-        };
-        let shares: Option<u64> = pools
-            .values()
-            .copied()
-            .chain(default_pool)
-            .map(|pool| stats(&pool))
-            .sum();
-        self.pages = shares.filter(|pages| *pages > 0).map(|pages| pages as f64);
+        // A pool that the host refused, or that was added since the last list, has no statistics
+        // and no share.
+        let stats = pools.values().copied().chain(default_pool);
+        let stats = stats.filter_map(|pool| pool.stats.as_ref());
+        let shares: u64 = stats.map(|stats: &PoolStats| stats.entitlement).sum();
+        self.pages = (shares > 0).then_some(shares as f64);
     }
 
     /// Takes over the weights that a daemon before us left in force, so that a start changes
@@ -151,31 +146,43 @@ impl Controller {
     /// Containers came or went: all get weights, new ones what is fair for them.
     pub(super) fn fit(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
         let bases = bases(config, targets);
-        self.fit_to(&bases);
+        self.fit_to(config.max_step, &bases);
         self.weigh(&bases);
+    }
+
+    /// The file leaves nothing to decide: what was found out about targets is not true any more.
+    pub(super) fn retire(&mut self) {
+        self.rulings.clear();
+        self.feasible = None;
     }
 
     /// Moves the weights one step, if there is reason to.
     pub(super) fn decide(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
         let bases = bases(config, targets);
-        self.fit_to(&bases);
+        self.damper.begin_interval();
+        self.fit_to(config.max_step, &bases);
         if let Some(pages) = self.pages {
             let budget = budget(&bases);
             let default = bases.get(DEFAULT).map_or(0.0, |base| base.weight) / sum(&bases);
             self.move_shares(config, targets, pages, budget, default);
         } else {
-            self.rulings.clear();
+            self.retire();
         }
         self.weigh(&bases);
     }
 
-    fn fit_to(&mut self, bases: &BTreeMap<String, Base>) {
+    fn fit_to(&mut self, max_step: f64, bases: &BTreeMap<String, Base>) {
         let controlled = bases.iter().filter(|(_, base)| base.controlled);
-        let controlled: BTreeMap<String, f64> = controlled
-            .map(|(key, base)| (key.clone(), base.weight))
+        let fair = |base: &Base| Fair {
+            part: base.weight,
+            class: base.class,
+        };
+        let controlled: BTreeMap<String, Fair> = controlled
+            .map(|(key, base)| (key.clone(), fair(base)))
             .collect();
         if !self.damper.has(&controlled) {
-            self.damper.fit(&controlled);
+            self.damper
+                .fit(&controlled, max_step / budget(bases).max(0.01));
         }
     }
 
@@ -253,9 +260,12 @@ impl Controller {
             let share = self.damper.shares().get(cgroup).copied().unwrap_or(0.0);
             share * budget * pages
         };
+        let smallest = SMALLEST.min(FLOORS / ours.len().max(1) as f64);
         let claims: Vec<Claim<'_>> = ours
             .iter()
-            .map(|(cgroup, container, member)| claim(container, member, has(cgroup), pages))
+            .map(|(cgroup, container, member)| {
+                claim(container, member, has(cgroup), pages, smallest)
+            })
             .collect();
         let free = (budget - default).max(0.0) * pages;
         let split = split::split(free, &claims, config.margin);
@@ -281,10 +291,13 @@ impl Controller {
             })
             .collect();
         let (sizes, left) = spare::give(pages, spare, &takers);
+        let with_default = self.damper.shares().contains_key(DEFAULT);
         let named = |sizes: &[f64], rest: f64| {
             let names = ours.iter().map(|(cgroup, ..)| (*cgroup).clone());
             let mut shares: BTreeMap<String, f64> = names.zip(sizes.iter().copied()).collect();
-            shares.insert(DEFAULT.into(), rest);
+            if with_default {
+                shares.insert(DEFAULT.into(), rest);
+            }
             shares
         };
         let default = default * pages;
@@ -299,7 +312,8 @@ impl Controller {
             ((*cgroup).clone(), ruling)
         });
         self.rulings = rulings.collect();
-        self.feasible = Some(split.feasible);
+        let has_target = |(_, container, _): &(_, &Container, _)| container.target.is_some();
+        self.feasible = ours.iter().any(has_target).then_some(split.feasible);
         let urgent = |cgroup: &str| {
             let member = self.members.get(cgroup);
             member.is_some_and(Member::misses_target)
@@ -333,6 +347,7 @@ fn least_change(now: &[f64], needed: &[f64], rest: f64, default: f64) -> (Vec<f6
 /// A container's part before anything is measured.
 struct Base {
     weight: f64,
+    class: Priority,
     controlled: bool,
 }
 
@@ -347,6 +362,7 @@ fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String
                     Store::None => 0.0,
                     _ => f64::from(container.weight),
                 },
+                class: container.rank(),
                 controlled: takes_part(container),
             };
             (cgroup.clone(), base)
@@ -357,7 +373,9 @@ fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String
         DEFAULT.into(),
         Base {
             weight: f64::from(default),
-            controlled: true,
+            class: Priority::BRONZE,
+            // What the file excludes from the store gets nothing of what is left over, either.
+            controlled: default > 0,
         },
     );
     bases
@@ -378,15 +396,23 @@ fn takes_part(container: &Container) -> bool {
     container.is_controlled() && container.store != Store::None
 }
 
-fn claim<'a>(container: &Container, member: &'a Member, has: f64, pages: f64) -> Claim<'a> {
+/// `has` and `pages` are the container's and the VM's pages; `smallest` is the part it has in any
+/// case.
+fn claim<'a>(
+    container: &Container,
+    member: &'a Member,
+    has: f64,
+    pages: f64,
+    smallest: f64,
+) -> Claim<'a> {
     let page = ddabi::PAGE_SIZE as f64;
     let bytes = (pages * page) as u64;
     let floor = container
         .cache_floor
-        .map_or(SMALLEST, |floor| floor.part_of(bytes).max(SMALLEST));
+        .map_or(smallest, |floor| floor.part_of(bytes).max(smallest));
     let ceiling = container
         .cache_ceiling
-        .map_or(1.0, |ceiling| ceiling.part_of(bytes).max(SMALLEST));
+        .map_or(1.0, |ceiling| ceiling.part_of(bytes).max(smallest));
     let need = (container.target.is_some() && member.store_helps())
         .then(|| Box::new(move |cost| member.pages_for(cost, has)) as Box<dyn Fn(f64) -> f64 + 'a>);
     Claim {
@@ -400,8 +426,11 @@ fn claim<'a>(container: &Container, member: &'a Member, has: f64, pages: f64) ->
 /// What a container with a target keeps of its share when others could use it better.
 const KEPT: f64 = 0.9;
 
-/// The smallest part anybody gets: enough to see whether more would help.
+/// The smallest part a container gets: enough to see whether more would help.
 const SMALLEST: f64 = 0.002;
+
+/// The smallest parts of all containers together: what is left serves the targets.
+const FLOORS: f64 = 0.05;
 
 fn rule(
     container: &Container,
@@ -432,4 +461,41 @@ fn rule(
         Verdict::Growing
     };
     Ruling { verdict, need, has }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Reading;
+    use crate::engine::{Cgroups, names::Names, targets};
+    use ddabi::counters::{AdmissionCounters, CurvePoint};
+    use ddnl::fake::GuestState;
+
+    /// A curve whose error grew is not believed any longer.
+    #[test]
+    fn a_curve_is_withdrawn() {
+        let text = "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n";
+        let config = Config::parse(text).unwrap();
+        let cgroups = Cgroups::from([("/a".into(), 1)]);
+        let none = BTreeMap::new();
+        let (targets, _) = targets::of(&config, &cgroups, &Names::default(), &none);
+        let mut sample = Sample::default();
+        sample.containers.insert("/a".into(), Reading::default());
+        let mut pool = GuestState::default().pools.remove(0);
+        pool.curve = Some(vec![CurvePoint { pages: 9, hits: 5 }]);
+        let mut controller = Controller::default();
+        let mut has_curve = |error: u32| {
+            pool.admission = Some(AdmissionCounters {
+                reads: 100_000,
+                curve_error_permille: error.into(),
+                ..AdmissionCounters::default()
+            });
+            let pools = BTreeMap::from([("/a", &pool)]);
+            controller.observe(Time::ZERO, &config, &targets, &pools, None, &sample);
+            controller.members["/a"].curve.is_some()
+        };
+        assert!(has_curve(20));
+        assert!(!has_curve(200));
+        assert!(has_curve(20));
+    }
 }

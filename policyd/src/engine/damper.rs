@@ -6,6 +6,7 @@
 //! better: then no more moves than that needs. Or for some time the best shares were far away: then
 //! all move there. Once moving they move on until they are close, at most one step an interval.
 
+use crate::config::Priority;
 use std::collections::BTreeMap;
 
 /// Sum of the weights that are given out, the default pool's included.
@@ -18,6 +19,17 @@ pub(super) struct Damper {
     moving: Option<Reason>,
     /// Intervals in a row in which the best shares were far away.
     far: u32,
+    /// What newcomers got in this interval, as a part of everything.
+    entered: f64,
+}
+
+/// What is fair for a container before anything is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fair {
+    /// Its part, in proportion to the others'.
+    pub(super) part: f64,
+    /// Lower classes make room for newcomers first.
+    pub(super) class: Priority,
 }
 
 /// Why shares move.
@@ -58,30 +70,78 @@ impl Damper {
     }
 
     /// Whether these are the containers that have shares.
-    pub(super) fn has(&self, wanted: &BTreeMap<String, f64>) -> bool {
+    pub(super) fn has(&self, wanted: &BTreeMap<String, Fair>) -> bool {
         self.shares.len() == wanted.len() && wanted.keys().all(|key| self.shares.contains_key(key))
     }
 
-    /// Containers came or went: those that stay keep their proportions, new ones get what is
-    /// fair for them.
-    pub(super) fn fit(&mut self, fair: &BTreeMap<String, f64>) {
-        let fair = normal(fair.clone());
-        let come: f64 = fair
+    /// An interval begins: newcomers may get something again.
+    pub(super) const fn begin_interval(&mut self) {
+        self.entered = 0.0;
+    }
+
+    /// Takes in that containers came or went.
+    ///
+    /// Containers that left leave their shares to the others, in proportion. Newcomers together
+    /// get at most `step` of everything in an interval, however many they are and in however many
+    /// calls they come; what more they should have they get from later steps. Those present give
+    /// it from what exceeds their fair parts, the lowest class first.
+    pub(super) fn fit(&mut self, fair: &BTreeMap<String, Fair>, step: f64) {
+        self.shares.retain(|key, _| fair.contains_key(key));
+        let first = self.shares.is_empty();
+        self.shares = normal(std::mem::take(&mut self.shares));
+        let sum: f64 = fair.values().map(|fair| fair.part).sum();
+        let equal = 1.0 / fair.len().max(1) as f64;
+        let part = |fair: &Fair| if sum > 0.0 { fair.part / sum } else { equal };
+        let new: Vec<(&String, f64)> = fair
             .iter()
             .filter(|(key, _)| !self.shares.contains_key(*key))
-            .map(|(_, share)| share)
-            .sum();
-        self.shares.retain(|key, _| fair.contains_key(key));
-        let stay: f64 = self.shares.values().sum();
-        if stay > 0.0 {
-            for share in self.shares.values_mut() {
-                *share *= (1.0 - come) / stay;
+            .map(|(key, fair)| (key, part(fair)))
+            .collect();
+        let wanted: f64 = new.iter().map(|(_, part)| part).sum();
+        if wanted <= 0.0 {
+            for (key, _) in new {
+                self.shares.insert(key.clone(), 0.0);
             }
+            return;
         }
-        for (key, share) in fair {
-            self.shares.entry(key).or_insert(share);
+        let come = match first {
+            true => wanted,
+            false => wanted.min((step - self.entered).max(0.0)),
+        };
+        if !first {
+            self.entered += come;
+            self.make_room(come, fair, part);
         }
-        self.shares = normal(std::mem::take(&mut self.shares));
+        for (key, part) in new {
+            self.shares.insert(key.clone(), part * come / wanted);
+        }
+    }
+
+    /// Takes `come` from the shares that exceed what is fair, the lowest class first.
+    fn make_room(&mut self, come: f64, fair: &BTreeMap<String, Fair>, part: impl Fn(&Fair) -> f64) {
+        let mut classes: Vec<Priority> = fair.values().map(|fair| fair.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let mut left = come;
+        for class in classes {
+            let over = |key: &String, share: f64| match &fair[key] {
+                one if one.class == class => (share - part(one)).max(0.0),
+                _ => 0.0,
+            };
+            let all: f64 = self
+                .shares
+                .iter()
+                .map(|(key, share)| over(key, *share))
+                .sum();
+            if all <= 0.0 {
+                continue;
+            }
+            let taken = left.min(all);
+            for (key, share) in &mut self.shares {
+                *share -= over(key, *share) * taken / all;
+            }
+            left -= taken;
+        }
     }
 
     /// Moves towards wanted shares, at most `step` of everything. Those of `urgent` miss their
@@ -104,7 +164,9 @@ impl Damper {
             let now = share(key);
             urgent(key) && wanted - now > (now * GAIN).max(1.0 / f64::from(WEIGHT_SUM))
         });
-        self.far = if farthest(&best) > FAR {
+        // With many containers each may be near, and all together far.
+        let ways = best.iter().map(|(key, best)| (best - share(key)).abs());
+        self.far = if ways.sum::<f64>() / 2.0 > FAR {
             self.far + 1
         } else {
             0
@@ -133,9 +195,8 @@ impl Damper {
         true
     }
 
-    /// Whole weights whose sum is [`WEIGHT_SUM`]: the shares are parts of `budget`, others have
-    /// `fixed` parts of everything. Only a
-    /// fixed part of nothing is nothing.
+    /// Returns whole weights whose sum is [`WEIGHT_SUM`]: the shares are parts of `budget`, others
+    /// have `fixed` parts of everything. Only a fixed part of nothing is nothing.
     pub(super) fn weights(
         &self,
         budget: f64,
@@ -207,6 +268,12 @@ mod tests {
         shares.iter().enumerate().map(entry).collect()
     }
 
+    fn fair(parts: &[f64]) -> BTreeMap<String, Fair> {
+        let class = Priority::SILVER;
+        let entry = |(key, part)| (key, Fair { part, class });
+        shares(parts).into_iter().map(entry).collect()
+    }
+
     fn damper(start: &[f64]) -> Damper {
         let mut damper = Damper::default();
         damper.adopt(shares(start));
@@ -251,10 +318,46 @@ mod tests {
     #[test]
     fn who_stays_keeps_proportions() {
         let mut damper = damper(&[0.6, 0.3, 0.1]);
-        damper.fit(&shares(&[1.0, 1.0]));
+        damper.fit(&fair(&[1.0, 1.0]), 0.5);
         assert!((damper.shares()["/0"] / damper.shares()["/1"] - 2.0).abs() < 1e-9);
-        damper.fit(&shares(&[1.0, 1.0, 2.0]));
+        damper.fit(&fair(&[1.0, 1.0, 2.0]), 0.5);
         assert!((damper.shares()["/2"] - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn newcomers_get_one_step_however_they_come() {
+        let mut damper = damper(&[0.95, 0.05]);
+        let mut parts = vec![1.0, 1.0];
+        for _ in 0..100 {
+            parts.push(1.0);
+            damper.fit(&fair(&parts), 0.2);
+        }
+        assert!((damper.shares()["/0"] - 0.75).abs() < 1e-9);
+        // The next interval lets in others.
+        damper.begin_interval();
+        parts.push(1.0);
+        damper.fit(&fair(&parts), 0.2);
+        assert!(damper.shares()["/0"] < 0.75);
+        // Containers that end and start again move nothing more than that.
+        for _ in 0..100 {
+            damper.fit(&fair(&[1.0]), 0.2);
+            damper.fit(&fair(&[1.0, 1.0]), 0.2);
+        }
+        assert!(damper.shares()["/0"] >= 0.8 - 1e-9);
+    }
+
+    #[test]
+    fn lower_classes_make_room_first() {
+        let mut damper = damper(&[0.6, 0.4]);
+        let class = |class, part| Fair { class, part };
+        let mut all: BTreeMap<String, Fair> = BTreeMap::new();
+        all.insert("/0".into(), class(Priority::GOLD, 1.0));
+        all.insert("/1".into(), class(Priority::BRONZE, 1.0));
+        all.insert("/2".into(), class(Priority::BRONZE, 1.0));
+        damper.fit(&all, 0.1);
+        // The bronze one has 0.4 - 1/3 more than is fair; gold gives the rest.
+        assert!((damper.shares()["/1"] - 1.0 / 3.0).abs() < 1e-9);
+        assert!((damper.shares()["/0"] - (0.6 - 0.1 + 0.4 - 1.0 / 3.0)).abs() < 1e-9);
     }
 
     proptest! {

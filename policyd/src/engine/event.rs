@@ -33,8 +33,9 @@ pub enum Event {
     SessionChanged,
     /// An action was performed.
     Outcome(Outcome),
-    /// A job that was begun by [`Action::Begin`] ended.
-    Ended(Job, Result<(), Failure>),
+    /// A job that was begun by [`Action::Begin`] ended; with how many bytes were reclaimed if that
+    /// was asked for.
+    Ended(Job, Result<u64, Failure>),
 }
 
 /// What to do.
@@ -72,6 +73,8 @@ pub enum Job {
         id: u64,
         /// What to set; what is absent becomes what it was before us.
         limits: Limits,
+        /// Whether files that others changed since are taken over.
+        anew: bool,
     },
     /// Reclaim from a cgroup (`memory.reclaim`).
     Reclaim {
@@ -111,8 +114,12 @@ pub enum Outcome {
 /// Why an action failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Failure {
+    /// The module's state changed while it was read; it is there.
+    Busy,
     /// The module is not loaded.
     Gone,
+    /// The cgroup is not there any more.
+    Vanished,
     /// Anything else, in words.
     Other(String),
 }
@@ -120,7 +127,9 @@ pub enum Failure {
 impl Failure {
     pub(super) fn text(&self) -> &str {
         match self {
+            Self::Busy => "the module's state keeps changing while it is read",
             Self::Gone => "the kernel module doubledecker_guest is not loaded",
+            Self::Vanished => "the cgroup is not there any more",
             Self::Other(text) => text,
         }
     }
@@ -129,6 +138,7 @@ impl Failure {
 impl From<ddnl::Error> for Failure {
     fn from(error: ddnl::Error) -> Self {
         match error {
+            ddnl::Error::Interrupted => Self::Busy,
             ddnl::Error::NotLoaded { .. } => Self::Gone,
             error => Self::Other(match error.advice() {
                 Some(advice) => format!("{error}: {advice}"),

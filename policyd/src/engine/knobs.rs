@@ -6,9 +6,12 @@ use super::{
     Cgroups, Failure, Job, Time,
     busy::Busy,
     character::Character,
+    claim::Claim,
     controller::Controller,
     memory::{Limits, Managed, Memory},
+    nest::{self, Inner, ancestors},
     offload,
+    protection::{self, Protection},
     reclaim::{self, Candidate},
     retry::Retries,
     sample::{Machine, Sample},
@@ -22,8 +25,10 @@ use tracing::{debug, info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Knobs {
     memory: Memory,
-    /// Limits that were asked for and not refused.
-    applied: BTreeMap<String, Limits>,
+    /// Containers that are protected less than their `memory.low` says.
+    unprotected: BTreeMap<String, Protection>,
+    /// Limits that may be in force, until they are known to be undone.
+    claims: BTreeMap<String, Claim>,
     waiting: VecDeque<Job>,
     /// Containers whose limits are being set: the kernel may reclaim for long, and the next ones
     /// must not overtake.
@@ -40,13 +45,23 @@ pub(super) struct Knobs {
     busy: Busy,
     /// Percent of time in which a task of the VM waited for memory, other than for our jobs.
     pressure: Option<f64>,
-    /// Bytes asked for so far.
+    /// Whether the kernel reclaimed memory of the VM as a whole since the last look, as far as is
+    /// known.
+    reclaims: bool,
+    /// Containers from which nothing may be reclaimed.
+    refused: Retries,
+    /// Bytes that were given so far.
     pub(super) reclaimed: u64,
     pub(super) offloaded: u64,
 }
 
+/// A container that gave one part in so many of what it was asked for gave something, and may be
+/// asked again: what is still being written to swap does not count.
+const GOOD: u64 = 4;
 /// How long a container that gave nothing is left in peace.
 const REST: Time = Time::from_secs(30);
+/// So many times what shall be available is enough for pressure to be no shortage of the VM.
+const LITTLE: u64 = 3;
 /// Most chunks of one round.
 const MOST_CHUNKS: u64 = 8;
 
@@ -61,7 +76,7 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn containers(&self) -> impl Iterator<Item = (&'a String, &'a Container)> {
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&'a String, &'a Container)> {
         let containers = &self.config.containers;
         self.targets
             .iter()
@@ -85,12 +100,6 @@ impl<'a> Round<'a> {
     }
 }
 
-/// The cgroups that a cgroup is below of, without the root.
-fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
-    let ends = cgroup.match_indices('/').skip(1);
-    ends.filter_map(|(end, _)| cgroup.get(..end))
-}
-
 impl Knobs {
     /// The next job.
     pub(super) fn next(&mut self) -> Option<Job> {
@@ -108,7 +117,29 @@ impl Knobs {
 
     /// The limits in force for a container.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
-        self.applied.get(cgroup).copied().unwrap_or_default()
+        let claim = self.claims.get(cgroup);
+        claim.map(Claim::in_force).unwrap_or_default()
+    }
+
+    /// What files say that others changed after policyd had set a limit there.
+    pub(super) fn foreign(&self, cgroup: &str) -> Limits {
+        let claim = self.claims.get(cgroup);
+        claim.map(|claim| claim.foreign).unwrap_or_default()
+    }
+
+    /// Why a container is protected less than its `memory.low` says, if so.
+    pub(super) fn unprotected(&self, cgroup: &str) -> Option<&Protection> {
+        self.unprotected.get(cgroup)
+    }
+
+    /// The configuration was read again.
+    pub(super) fn reload(&mut self) {
+        self.claims.values_mut().for_each(Claim::reload);
+    }
+
+    /// Whether limits may be in force that are to be undone some day.
+    pub(super) fn has_limits(&self) -> bool {
+        !self.claims.is_empty()
     }
 
     /// Takes in a look at the machine.
@@ -119,6 +150,10 @@ impl Knobs {
             let more = machine.memory_us?.checked_sub(was.memory_us?)?;
             let others = (more as f64 / 1e6 - own).max(0.0);
             (time > 0.0).then(|| (others / time * 100.0).min(100.0))
+        });
+        self.reclaims = self.machine.is_none_or(|(_, was)| {
+            let counts = was.reclaims.zip(machine.reclaims);
+            counts.is_none_or(|(was, is)| was != is)
         });
         self.machine = Some((now, *machine));
     }
@@ -137,10 +172,14 @@ impl Knobs {
         let wanted = (machine.total as f64 * config.reclaim.free) as u64;
         let left = machine.available.saturating_sub(self.cache);
         let short = wanted.saturating_sub(left);
-        if self
+        // A container at a limit of its own waits for memory too, and nothing that others give
+        // would help it. It is the VM that is short where the kernel reclaims from all, and little
+        // is left.
+        let little = left < wanted.saturating_mul(LITTLE);
+        let waits = self
             .pressure
-            .is_some_and(|now| now >= config.reclaim.pressure)
-        {
+            .is_some_and(|now| now >= config.reclaim.pressure);
+        if waits && little && self.reclaims {
             short.max(config.reclaim.chunk)
         } else {
             short
@@ -150,6 +189,8 @@ impl Knobs {
     /// Reclaims in proportion while memory is short.
     pub(super) fn reclaim(&mut self, round: &Round<'_>) {
         self.resting.retain(|_, until| *until > round.now);
+        self.refused
+            .retain(|cgroup| round.cgroups.contains_key(cgroup));
         let config = &round.config.reclaim;
         self.cache = round.cache();
         let shortage = if config.enabled {
@@ -162,18 +203,31 @@ impl Knobs {
             return;
         }
         let swap = round.sample.machine.swap_free > config.chunk;
+        let (nest, alone) = (nest::of(round), Inner::default());
         let candidate = |(cgroup, container): (&String, &Container)| {
             let reading = round.sample.containers.get(cgroup)?;
-            if !container.reclaim || self.resting.contains_key(cgroup) {
+            let (rank, inner) = (
+                container.rank(),
+                nest.get(cgroup.as_str()).unwrap_or(&alone),
+            );
+            if !container.reclaim
+                || inner.no_reclaim
+                || inner.is_above(rank)
+                || self.resting.contains_key(cgroup)
+            {
                 return None;
             }
+            let own = inner.own(reading);
+            // The floor is that of the whole.
+            let inside = reading.current - own.current;
             let floor = container.memory_floor.map_or(0, |floor| floor.0);
-            let stuck = if swap { 0 } else { reading.anon };
+            let floor = floor.saturating_sub(inside);
+            let stuck = if swap { own.stuck() } else { own.fixed() };
             Some(Candidate {
                 cgroup: cgroup.clone(),
-                rank: container.rank(),
+                rank,
                 weight: container.memory_weight.unwrap_or(container.weight).max(1),
-                usage: reading.current,
+                usage: own.current,
                 least: floor.max(stuck).max(offload::LEAST_LEFT),
             })
         };
@@ -186,7 +240,6 @@ impl Knobs {
                 pressure = self.pressure.unwrap_or(0.0),
                 "memory is short: reclaiming"
             );
-            self.reclaimed = self.reclaimed.saturating_add(bytes);
             self.begin_reclaim(round.now, cgroup, bytes, false);
         }
     }
@@ -194,11 +247,14 @@ impl Knobs {
     /// Pushes cold pages out.
     pub(super) fn offload(&mut self, round: &Round<'_>) {
         let config = &round.config.offload;
+        let (nest, alone) = (nest::of(round), Inner::default());
         self.next_offload
             .retain(|cgroup, _| round.targets.contains_key(cgroup));
         for (cgroup, container) in round.containers() {
             let next = self.next_offload.get(cgroup);
-            if !container.offload.unwrap_or(config.enabled)
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
+            if inner.no_offload
+                || !container.offload.unwrap_or(config.enabled)
                 || next.is_some_and(|next| *next > round.now)
                 || self.reclaiming.contains(cgroup)
                 || self.resting.contains_key(cgroup)
@@ -212,13 +268,13 @@ impl Knobs {
                 continue;
             };
             let least = container.memory_floor.map_or(0, |floor| floor.0);
-            let reading = &member.reading;
-            let bytes = offload::step(config, rates, reading.current, reading.file, least);
+            let own = inner.own(&member.reading);
+            let least = least.saturating_sub(member.reading.current - own.current);
+            let bytes = offload::step(config, rates, own.current, own.file, least);
             if bytes > 0 {
                 debug!(cgroup, bytes, "pushing cold pages out");
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
-                self.offloaded = self.offloaded.saturating_add(bytes);
                 self.begin_reclaim(round.now, cgroup.clone(), bytes, true);
             }
         }
@@ -236,45 +292,76 @@ impl Knobs {
 
     /// Decides limits, and asks for those that changed.
     pub(super) fn limit(&mut self, round: &Round<'_>) {
+        self.claims
+            .retain(|cgroup, claim| round.cgroups.get(cgroup) == Some(&claim.id));
+        for (cgroup, claim) in &mut self.claims {
+            let reading = round.sample.containers.get(cgroup);
+            // While a job is under way, files may say one thing or the other.
+            if let Some(reading) = reading.filter(|_| !self.limiting.contains(cgroup)) {
+                claim.observe(cgroup, &reading.limits);
+            }
+        }
+        let (nest, alone) = (nest::of(round), Inner::default());
         let managed = round.containers().filter_map(|(cgroup, container)| {
             let member = round.controller.member(cgroup)?;
             let rates = member.rates.as_ref()?;
             if !container.manage_memory {
                 return None;
             }
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
             let needy = member.misses_target() || rates.refaults_anon > NEEDY;
+            let fixed = member.reading.fixed();
             let managed = Managed {
                 rank: container.rank(),
                 character: member.character(),
+                spared: inner.unmanaged || inner.is_above(container.rank()),
+                settled: !self.limiting.contains(cgroup) && self.foreign(cgroup).high.is_none(),
+                waits: rates.memory_full.unwrap_or(0.0),
                 needy: needy && member.character() == Character::Anonymous,
                 current: member.reading.current,
-                anon: member.reading.anon,
+                // Cache of containers inside is theirs to give.
+                fixed: fixed
+                    .saturating_add(inner.file)
+                    .min(fixed.max(member.reading.current)),
                 floor: container.memory_floor.map(|floor| floor.0),
                 ceiling: container.memory_ceiling.map(|ceiling| ceiling.0),
             };
             Some((cgroup.clone(), managed))
         });
         let managed: BTreeMap<String, Managed> = managed.collect();
-        self.memory.decide(&round.sample.machine, &managed);
         let manages = |cgroup: &str| {
             let target = round.targets.get(cgroup);
             target.is_some_and(|target| round.config.containers[target.container].manage_memory)
         };
+        self.memory.retain(manages);
+        self.memory.decide(&round.sample.machine, &managed);
+        self.retries
+            .retain(|cgroup| round.cgroups.contains_key(cgroup));
         // A container that cannot be read for once keeps its limits; one that left the file, or
         // is not managed any more, gets back what it had.
-        let left = self.applied.keys().filter(|cgroup| !manages(cgroup));
+        let left = self.claims.keys().filter(|cgroup| !manages(cgroup));
         let left = left.map(|cgroup| (cgroup.clone(), Limits::default()));
-        let now = managed
-            .keys()
-            .map(|cgroup| (cgroup.clone(), self.memory.limits(cgroup)));
+        let found = |cgroup: &str| {
+            let reading = round.sample.containers.get(cgroup);
+            reading.map(|reading| reading.limits).unwrap_or_default()
+        };
+        let claim = |cgroup: &str, id: u64| {
+            let claim = self.claims.get(cgroup).cloned();
+            claim.unwrap_or_else(|| Claim::new(id, found(cgroup)))
+        };
+        let now = managed.keys().map(|cgroup| {
+            let id = round.cgroups.get(cgroup).copied().unwrap_or_default();
+            let wish = claim(cgroup, id).wish(&self.memory.limits(cgroup));
+            (cgroup.clone(), wish)
+        });
         let wanted: Vec<(String, Limits)> = left.chain(now).collect();
-        self.applied
-            .retain(|cgroup, _| round.cgroups.contains_key(cgroup));
+        let (mut jobs, mut begun) = (Vec::new(), Vec::new());
         for (cgroup, limits) in wanted {
             let Some(id) = round.cgroups.get(&cgroup).copied() else {
                 continue;
             };
-            if limits == self.limits(&cgroup)
+            let claim = claim(&cgroup, id);
+            if !claim.needs(&limits)
                 || self.limiting.contains(&cgroup)
                 || !self.retries.may(round.now, &cgroup)
             {
@@ -287,35 +374,104 @@ impl Knobs {
                 max = limits.max,
                 "guest memory limits"
             );
-            if limits == Limits::default() {
-                self.applied.remove(&cgroup);
-            } else {
-                self.applied.insert(cgroup.clone(), limits);
-            }
+            let anew = claim.anew;
+            jobs.push(Job::Limit {
+                cgroup: cgroup.clone(),
+                id,
+                limits,
+                anew,
+            });
+            begun.push((cgroup, claim));
+        }
+        for (cgroup, claim) in begun {
             self.busy.begin(round.now);
             self.limiting.insert(cgroup.clone());
-            self.waiting.push_back(Job::Limit { cgroup, id, limits });
+            self.claims.insert(cgroup, claim);
         }
+        self.waiting.extend(jobs);
+        self.protect(&round.sample.lows);
+    }
+
+    /// Finds out what `memory.low` of containers protects, and says where that is less.
+    fn protect(&mut self, lows: &BTreeMap<String, u64>) {
+        let claims = self.claims.iter();
+        let claims = claims.filter_map(|(cgroup, claim)| Some((cgroup.as_str(), claim.low()?)));
+        let lacking = protection::lacking(&claims.collect(), lows);
+        for (cgroup, found) in &lacking {
+            let Protection {
+                bytes, ancestor, ..
+            } = found;
+            if self.unprotected.get(cgroup) != Some(found) {
+                warn!(
+                    cgroup,
+                    "memory.low protects {bytes} bytes only: that of {ancestor} is {} of {}",
+                    found.has,
+                    found.needs
+                );
+            }
+        }
+        self.unprotected = lacking;
     }
 
     /// A job ended.
-    pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<(), Failure>) {
+    pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<u64, Failure>) {
         match (job, result) {
-            (Job::Reclaim { cgroup, .. }, result) => {
+            (
+                Job::Reclaim {
+                    cgroup,
+                    bytes,
+                    files_only,
+                },
+                Ok(given),
+            ) => {
                 self.reclaiming.remove(&cgroup);
-                if let Err(failure) = result {
+                self.refused.forget(&cgroup);
+                let sum = if files_only {
+                    &mut self.offloaded
+                } else {
+                    &mut self.reclaimed
+                };
+                *sum = sum.saturating_add(given);
+                if given < bytes / GOOD {
                     // The kernel found less than was asked for: nothing unusual.
-                    debug!(cgroup, "{}", failure.text());
+                    debug!(cgroup, bytes, given, "gave little");
                     self.resting.insert(cgroup, now.saturating_add(REST));
                 }
             }
-            (Job::Limit { cgroup, .. }, Ok(())) => {
+            (Job::Reclaim { cgroup, .. }, Err(failure)) => {
+                self.reclaiming.remove(&cgroup);
+                if failure != Failure::Vanished && self.refused.failed(now, &cgroup, failure.text())
+                {
+                    warn!(cgroup, "cannot reclaim: {}; will try again", failure.text());
+                }
+                self.resting.insert(cgroup, now.saturating_add(REST));
+            }
+            (
+                Job::Limit {
+                    cgroup, id, limits, ..
+                },
+                Ok(_),
+            ) => {
                 self.limiting.remove(&cgroup);
                 self.retries.forget(&cgroup);
+                let claim = self.claims.get_mut(&cgroup);
+                if let Some(claim) = claim.filter(|claim| claim.id == id) {
+                    (claim.set, claim.is_known, claim.anew) = (limits, true, false);
+                    if limits == Limits::default() {
+                        self.claims.remove(&cgroup);
+                    }
+                }
+            }
+            (Job::Limit { cgroup, .. }, Err(Failure::Vanished)) => {
+                self.limiting.remove(&cgroup);
+                self.claims.remove(&cgroup);
+                self.forget(&cgroup);
             }
             (Job::Limit { cgroup, .. }, Err(failure)) => {
                 self.limiting.remove(&cgroup);
-                self.applied.remove(&cgroup);
+                if let Some(claim) = self.claims.get_mut(&cgroup) {
+                    claim.is_known = false;
+                }
                 if self.retries.failed(now, &cgroup, failure.text()) {
                     warn!(cgroup, "{}; will try again", failure.text());
                 }
@@ -326,10 +482,11 @@ impl Knobs {
         }
     }
 
-    /// A cgroup was made anew: nothing of ours is in it.
+    /// A cgroup was made, maybe in the place of another: what failed there may succeed. Claims
+    /// are told by the cgroup's number, for one may be announced twice.
     pub(super) fn forget(&mut self, cgroup: &str) {
-        self.applied.remove(cgroup);
         self.retries.forget(cgroup);
+        self.refused.forget(cgroup);
     }
 }
 

@@ -4,8 +4,11 @@
 //!
 //! Only for containers where `manage_memory` is on. While memory is short, or a container that
 //! lives from anonymous memory needs more of it, readers of files give way: the pages they lose
-//! are kept by the store. The lower class gives first, never below what is anonymous and a margin.
-//! When there is room again the limits are lifted, step by step, and vanish.
+//! are kept by the store. The lower class gives first, never below what it cannot give (anonymous
+//! memory, the kernel's, locked pages) and a margin. A container that did not give what the last
+//! step asked for, or whose tasks have come to wait, is left in peace for some time: tasks above
+//! `memory.high` are put to sleep each time they return to user mode. When there is room again the
+//! limits are lifted, step by step, and vanish.
 
 use super::{character::Character, sample::Machine};
 use crate::config::Priority;
@@ -33,8 +36,15 @@ pub(super) struct Managed {
     pub(super) character: Character,
     /// It misses its target, or its anonymous pages come and go.
     pub(super) needy: bool,
+    /// A container inside is not to be squeezed along with it.
+    pub(super) spared: bool,
+    /// What was asked for last is done: no job for its limits is under way.
+    pub(super) settled: bool,
+    /// Percent of time in which all its tasks waited for memory at once.
+    pub(super) waits: f64,
     pub(super) current: u64,
-    pub(super) anon: u64,
+    /// Bytes of these that it cannot give.
+    pub(super) fixed: u64,
     pub(super) floor: Option<u64>,
     pub(super) ceiling: Option<u64>,
 }
@@ -42,12 +52,24 @@ pub(super) struct Managed {
 /// Decides limits, a step at a time.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    limits: BTreeMap<String, Limits>,
+    states: BTreeMap<String, State>,
     /// Rounds in a row with room for everybody.
     calm: u32,
 }
 
-/// Nobody is squeezed closer to its anonymous memory than this.
+/// What is known of a container whose memory is managed.
+#[derive(Clone, Debug, Default)]
+struct State {
+    limits: Limits,
+    /// Bytes it used when `high` was lowered last, until it is seen what came of that.
+    lowered: Option<u64>,
+    /// How much its tasks waited without a limit.
+    waited: f64,
+    /// Rounds until it may be squeezed again.
+    rest: u32,
+}
+
+/// No limit is closer than this to what a container cannot give.
 const LEAST_MARGIN: u64 = 32 << 20;
 /// Memory is short below this part, and there is room again above the other.
 const SHORT: f64 = 0.10;
@@ -58,22 +80,27 @@ const CALM: u32 = 6;
 const STEP: f64 = 0.10;
 /// What a container that needs more is helped with in a round.
 const HELP: u64 = 64 << 20;
+/// Rounds in which a container that gave nothing, or whose tasks came to wait, is not squeezed.
+const REST: u32 = 12;
+/// So much more than without a limit, in percent of time, may all tasks of a container wait.
+const WORSE: f64 = 20.0;
 /// Changes smaller than this part are not worth making.
 const SAME: f64 = 0.03;
 
 impl Memory {
     /// The limits that were decided last.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
-        self.limits.get(cgroup).copied().unwrap_or_default()
+        let state = self.states.get(cgroup);
+        state.map(|state| state.limits).unwrap_or_default()
+    }
+
+    /// Forgets containers that are not managed any more.
+    pub(super) fn retain(&mut self, manages: impl Fn(&str) -> bool) {
+        self.states.retain(|cgroup, _| manages(cgroup));
     }
 
     /// Decides the limits of all containers whose memory is managed.
-    pub(super) fn decide(
-        &mut self,
-        machine: &Machine,
-        managed: &BTreeMap<String, Managed>,
-    ) -> &BTreeMap<String, Limits> {
-        self.limits.retain(|cgroup, _| managed.contains_key(cgroup));
+    pub(super) fn decide(&mut self, machine: &Machine, managed: &BTreeMap<String, Managed>) {
         let part = machine.available as f64 / machine.total.max(1) as f64;
         let help = managed
             .values()
@@ -86,7 +113,7 @@ impl Memory {
         let cached: u64 = managed
             .values()
             .filter(|one| one.character != Character::Anonymous)
-            .map(|one| one.current.saturating_sub(one.anon))
+            .map(|one| one.current.saturating_sub(one.fixed))
             .fold(0, u64::saturating_add);
         let others = machine.available.saturating_sub(cached);
         let shortage = wanted
@@ -98,47 +125,89 @@ impl Memory {
         } else {
             0
         };
-        let gives = givers(managed, shortage);
         for (cgroup, one) in managed {
-            let limits = self.limits.entry(cgroup.clone()).or_default();
+            self.states.entry(cgroup.clone()).or_default().judge(one);
+        }
+        let gives = givers(managed, &self.states, shortage);
+        for (cgroup, one) in managed {
+            let state = self.states.entry(cgroup.clone()).or_default();
             let least = one.least();
+            let limits = &mut state.limits;
             limits.max = one.ceiling.map(|ceiling| ceiling.max(least));
             limits.low = match one.character {
                 Character::Anonymous => steady(limits.low, Some(least)),
                 _ => one.floor,
             };
-            limits.high = match (gives.get(cgroup), limits.high) {
+            let before = limits.high;
+            limits.high = match (gives.get(cgroup), before) {
+                _ if one.spared => None,
                 (Some(gives), high) => {
                     let now = high.map_or(one.current, |high| high.min(one.current));
                     steady(high, Some(now.saturating_sub(*gives).max(least)))
                 }
-                (None, Some(high)) if self.calm >= CALM => {
-                    let higher = high.saturating_add((high as f64 * STEP) as u64);
-                    // Far above what is used a limit is none.
-                    (higher < one.current.saturating_mul(3) / 2).then_some(higher.max(least))
-                }
+                (None, Some(high)) if self.calm >= CALM && one.settled => raised(high, one),
                 (None, high) => high.map(|high| high.max(least)),
             };
+            if limits.high < before.or(limits.high.map(|_| u64::MAX)) && limits.high.is_some() {
+                state.lowered = Some(one.current);
+            }
         }
-        &self.limits
     }
+}
+
+impl State {
+    /// Finds out what came of the last step.
+    fn judge(&mut self, one: &Managed) {
+        if !one.settled {
+            return;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        let Some(high) = self.limits.high else {
+            (self.lowered, self.waited) = (None, one.waits);
+            return;
+        };
+        // The kernel reclaims before the write of a lower limit returns. What is left above the
+        // limit then is what the container cannot give, whatever is known of it.
+        let least = |before: u64| before.saturating_sub(before.saturating_sub(high) / 2);
+        let stuck = |before| one.current > high.max(least(before));
+        if self.lowered.take().is_some_and(stuck) {
+            let above = one.current.saturating_add(LEAST_MARGIN);
+            self.limits.high = Some(high.max(above));
+            self.rest = REST;
+        } else if one.waits > self.waited + WORSE {
+            self.limits.high = raised(high, one);
+            self.rest = REST;
+        }
+    }
+}
+
+/// A limit a step higher; far above what is used it is none.
+fn raised(high: u64, one: &Managed) -> Option<u64> {
+    let higher = high.saturating_add((high as f64 * STEP) as u64);
+    (higher < one.current.saturating_mul(3) / 2).then_some(higher.max(one.least()))
 }
 
 impl Managed {
     /// The least it may be squeezed to.
     fn least(&self) -> u64 {
-        let margin = (self.anon / 10).max(LEAST_MARGIN);
-        self.anon
+        let margin = (self.fixed / 10).max(LEAST_MARGIN);
+        self.fixed
             .saturating_add(margin)
             .max(self.floor.unwrap_or(0))
     }
 }
 
 /// Who gives how much: readers of files before others, lower classes before higher ones.
-fn givers(managed: &BTreeMap<String, Managed>, mut shortage: u64) -> BTreeMap<&String, u64> {
+fn givers<'a>(
+    managed: &'a BTreeMap<String, Managed>,
+    states: &BTreeMap<String, State>,
+    mut shortage: u64,
+) -> BTreeMap<&'a String, u64> {
+    let rests = |cgroup: &String| states.get(cgroup).is_some_and(|state| state.rest > 0);
     let mut order: Vec<(&String, &Managed)> = managed
         .iter()
         .filter(|(_, one)| one.character != Character::Anonymous)
+        .filter(|(cgroup, one)| one.settled && !one.spared && !rests(cgroup))
         .collect();
     order.sort_by_key(|(cgroup, one)| (one.rank, one.character == Character::Mixed, *cgroup));
     let mut gives = BTreeMap::new();
@@ -181,8 +250,11 @@ mod tests {
             rank: Priority::SILVER,
             character,
             needy: false,
+            spared: false,
+            settled: true,
+            waits: 0.0,
             current,
-            anon,
+            fixed: anon,
             floor: None,
             ceiling: None,
         }
@@ -200,21 +272,22 @@ mod tests {
     #[test]
     fn with_room_nothing_is_limited() {
         let mut memory = Memory::default();
-        let limits = memory.decide(&machine(3 * GIB), &pair(false));
-        assert_eq!(limits["/web"], Limits::default());
-        assert!(limits["/redis"].low.unwrap() > 2 * GIB && limits["/redis"].high.is_none());
+        memory.decide(&machine(3 * GIB), &pair(false));
+        assert_eq!(memory.limits("/web"), Limits::default());
+        let redis = memory.limits("/redis");
+        assert!(redis.low.unwrap() > 2 * GIB && redis.high.is_none());
     }
 
     #[test]
     fn readers_of_files_give_way_and_get_it_back() {
         let mut memory = Memory::default();
-        let high = memory.decide(&machine(GIB / 2), &pair(true))["/web"].high;
+        memory.decide(&machine(GIB / 2), &pair(true));
+        let high = memory.limits("/web").high;
         assert!(high.unwrap() < 4 * GIB && high.unwrap() > 3 * GIB);
         let mut lifted = false;
         for _ in 0..40 {
-            lifted |= memory.decide(&machine(4 * GIB), &pair(false))["/web"]
-                .high
-                .is_none();
+            memory.decide(&machine(4 * GIB), &pair(false));
+            lifted |= memory.limits("/web").high.is_none();
         }
         assert!(lifted);
     }
@@ -223,12 +296,13 @@ mod tests {
     fn cache_of_readers_is_no_help_to_who_swaps() {
         // All that is available is what the web server caches.
         let mut memory = Memory::default();
-        let limits = memory.decide(&machine(3 * GIB), &pair(true)).clone();
-        assert!(limits["/web"].high.is_some_and(|high| high < 4 * GIB));
+        memory.decide(&machine(3 * GIB), &pair(true));
+        let high = memory.limits("/web").high;
+        assert!(high.is_some_and(|high| high < 4 * GIB));
         // With as much free beside it nobody gives.
         let mut memory = Memory::default();
-        let limits = memory.decide(&machine(5 * GIB), &pair(true));
-        assert_eq!(limits["/web"].high, None);
+        memory.decide(&machine(5 * GIB), &pair(true));
+        assert_eq!(memory.limits("/web").high, None);
     }
 
     #[test]
@@ -243,28 +317,87 @@ mod tests {
         };
         let both = BTreeMap::from([("/a".into(), gold), ("/b".into(), bronze)]);
         let mut memory = Memory::default();
-        let limits = memory.decide(&machine(machine(0).total / 10 - (GIB / 8)), &both);
-        assert!(limits["/a"].high.is_none() && limits["/b"].high.is_some());
+        memory.decide(&machine(machine(0).total / 10 - (GIB / 8)), &both);
+        assert!(memory.limits("/a").high.is_none() && memory.limits("/b").high.is_some());
+    }
+
+    /// What a step asked for and did not get the container cannot give.
+    #[test]
+    fn who_does_not_give_is_not_asked_again_at_once() {
+        let mut memory = Memory::default();
+        let mut highs = Vec::new();
+        for _ in 0..=REST {
+            memory.decide(&machine(GIB / 2), &pair(false));
+            highs.push(memory.limits("/web").high.unwrap());
+        }
+        assert!(highs[0] < 4 * GIB);
+        assert!(highs[1..].iter().all(|high| *high > 4 * GIB), "{highs:?}");
+        memory.decide(&machine(GIB / 2), &pair(false));
+        assert!(memory.limits("/web").high.unwrap() < 4 * GIB);
+    }
+
+    /// While the kernel still reclaims, nothing is known of the step, and no other is taken.
+    #[test]
+    fn a_step_under_way_is_not_judged() {
+        let mut memory = Memory::default();
+        let mut all = pair(false);
+        memory.decide(&machine(GIB / 2), &all);
+        let high = memory.limits("/web").high.unwrap();
+        let web = all.get_mut("/web").unwrap();
+        web.settled = false;
+        memory.decide(&machine(GIB / 2), &all);
+        assert_eq!(memory.limits("/web").high, Some(high));
+        let web = all.get_mut("/web").unwrap();
+        (web.settled, web.current) = (true, high);
+        memory.decide(&machine(GIB / 2), &all);
+        assert!(memory.limits("/web").high.unwrap() < high);
+    }
+
+    #[test]
+    fn who_comes_to_wait_gets_some_back() {
+        let mut memory = Memory::default();
+        let mut all = pair(false);
+        let mut squeeze = |memory: &mut Memory, waits: f64| {
+            let high = memory.limits("/web").high;
+            let web = all.get_mut("/web").unwrap();
+            web.current = web.current.min(high.unwrap_or(u64::MAX));
+            web.waits = waits;
+            memory.decide(&machine(GIB / 2), &all);
+            memory.limits("/web").high.unwrap()
+        };
+        // It waited before, too.
+        let first = squeeze(&mut memory, 30.0);
+        let second = squeeze(&mut memory, 45.0);
+        assert!(second < first);
+        assert!(squeeze(&mut memory, 80.0) > second);
+        let held = squeeze(&mut memory, 40.0);
+        assert_eq!(squeeze(&mut memory, 40.0), held);
     }
 
     proptest! {
-        /// No limit ever cuts into anonymous memory.
+        /// No limit ever cuts into what a container cannot give.
         #[test]
-        fn anonymous_memory_is_safe(
-            looks in prop::collection::vec((0..8 * GIB, 0..4 * GIB, 0..4 * GIB, any::<bool>()), 1..30),
+        fn what_cannot_be_given_is_safe(
+            looks in prop::collection::vec(
+                (0..8 * GIB, 0..4 * GIB, 0..4 * GIB, any::<[bool; 2]>(), 0.0..100.0f64),
+                1..30,
+            ),
             ceiling in prop::option::of(GIB..4 * GIB),
         ) {
             let mut memory = Memory::default();
-            for (available, file, anon, needy) in looks {
+            for (available, file, fixed, [needy, settled], waits) in looks {
                 let web = Managed {
                     needy,
+                    settled,
+                    waits,
                     ceiling,
-                    ..one(Character::File, file + anon, anon)
+                    ..one(Character::File, file + fixed, fixed)
                 };
                 let all = BTreeMap::from([("/web".into(), web)]);
-                let limits = memory.decide(&machine(available), &all)["/web"];
+                memory.decide(&machine(available), &all);
+                let limits = memory.limits("/web");
                 for limit in [limits.high, limits.max].into_iter().flatten() {
-                    prop_assert!(limit >= anon + LEAST_MARGIN);
+                    prop_assert!(limit >= fixed + LEAST_MARGIN);
                 }
             }
         }

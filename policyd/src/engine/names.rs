@@ -41,6 +41,12 @@ impl Names {
         }
     }
 
+    /// Forgets a cgroup that is gone.
+    pub(super) fn forget(&mut self, cgroup: &str) {
+        self.known.remove(cgroup);
+        self.open.remove(cgroup);
+    }
+
     /// Forgets cgroups that are gone.
     pub(super) fn retain(&mut self, cgroups: &Cgroups) {
         self.known.retain(|cgroup, _| cgroups.contains_key(cgroup));

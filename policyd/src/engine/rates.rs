@@ -14,6 +14,8 @@ pub(crate) struct Rates {
     pub(crate) refaults_anon: f64,
     /// Percent of time in which a task waited.
     pub(crate) memory_pressure: Option<f64>,
+    /// Percent of time in which all tasks waited for memory at once.
+    pub(crate) memory_full: Option<f64>,
     pub(crate) io_pressure: Option<f64>,
     /// Pages a second that the page cache had before and lacks now. The guest asks the store only
     /// for what it may hold, so what was asked says little; the kernel knows what comes back.
@@ -58,6 +60,7 @@ impl Last {
             refaults_file: rate(was.refaults_file, is.refaults_file)?,
             refaults_anon: rate(was.refaults_anon, is.refaults_anon)?,
             memory_pressure: pressure(was.memory_us, is.memory_us),
+            memory_full: pressure(was.full_us, is.full_us),
             io_pressure: pressure(was.io_us, is.io_us),
             ..Rates::default()
         };

@@ -2,8 +2,11 @@
 
 //! Why everybody has what they have: for people, for `ddctl`, for metrics.
 
-use super::{character::Character, controller::Verdict, goal::Goal, memory::Limits};
+use super::{
+    character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
+};
 use crate::config::Figure;
+use ddnl::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
@@ -34,9 +37,9 @@ pub struct MemoryReport {
     pub available_bytes: u64,
     /// Percent of time in which some task waited for memory.
     pub pressure_percent: Option<f64>,
-    /// Bytes asked for under pressure since the start.
+    /// Bytes that were reclaimed under pressure since the start.
     pub reclaimed_bytes: u64,
-    /// Bytes pushed out since the start.
+    /// Bytes that were pushed out since the start.
     pub offloaded_bytes: u64,
 }
 
@@ -73,8 +76,15 @@ pub struct Explanation {
     pub memory_bytes: u64,
     /// Anonymous bytes of that.
     pub anon_bytes: u64,
-    /// Limits that are set.
+    /// Limits that policyd set and that are in force.
     pub limits: Limits,
+    /// What the files of limits say that others changed after policyd had set them; it leaves these
+    /// alone. `u64::MAX` is no limit.
+    #[serde(default)]
+    pub foreign_limits: Limits,
+    /// Why less is protected than its `memory.low` says; absent if it all is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unprotected: Option<Protection>,
 }
 
 impl Verdict {
@@ -114,7 +124,7 @@ impl fmt::Display for Goal {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(trouble) = &self.trouble {
-            writeln!(f, "{trouble}: weights stay as they are")?;
+            writeln!(f, "{}: weights stay as they are", printable(trouble))?;
         }
         match self.store_bytes {
             Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,
@@ -134,7 +144,6 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let printable = |text: &str| text.replace(char::is_control, "?");
         writeln!(
             f,
             "{}  ({}, {})",
@@ -171,7 +180,33 @@ impl fmt::Display for Explanation {
             "  {} of guest memory, {} anonymous{limits}",
             size(self.memory_bytes),
             size(self.anon_bytes)
-        )
+        )?;
+        if let Some(found) = &self.unprotected {
+            writeln!(
+                f,
+                "  memory.low protects {} only: that of {} is {}, and should be {} or more",
+                size(found.bytes),
+                printable(&found.ancestor),
+                size(found.has),
+                size(found.needs)
+            )?;
+        }
+        let foreign = self.foreign_limits;
+        for (name, limit) in [
+            ("low", foreign.low),
+            ("high", foreign.high),
+            ("max", foreign.max),
+        ] {
+            let Some(limit) = limit else { continue };
+            let limit = Some(limit).filter(|limit| *limit < u64::MAX);
+            let limit = limit.map_or_else(|| "max".into(), size);
+            writeln!(
+                f,
+                "  memory.{name} was changed to {limit} by others: left to them until it is \
+                 changed back, or a reload"
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -49,6 +49,11 @@ impl Retries {
         self.0.remove(key);
     }
 
+    /// Forgets the failures of all else.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|key, _| keep(key));
+    }
+
     /// Forgets what may be tried again.
     pub(super) fn forget_due(&mut self, now: Time) {
         self.0.retain(|_, retry| retry.at > now);

@@ -6,7 +6,7 @@ use super::{Cgroups, names::Names};
 use crate::config::{self, Config};
 use ddabi::pool::Store;
 use ddnl::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One container that exists.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,10 +38,45 @@ pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target
     })
 }
 
-/// All cgroups that are containers.
-pub(super) fn of(config: &Config, cgroups: &Cgroups, names: &Names) -> BTreeMap<String, Target> {
-    let target = |cgroup: &String| Some((cgroup.clone(), one(config, cgroup, names)?));
-    cgroups.keys().filter_map(target).collect()
+/// All cgroups that are containers, and the containers of the file that more cgroups match than
+/// they may be. Those that were containers `before` stay.
+pub(super) fn of(
+    config: &Config,
+    cgroups: &Cgroups,
+    names: &Names,
+    before: &BTreeMap<String, Target>,
+) -> (BTreeMap<String, Target>, BTreeSet<usize>) {
+    let (mut targets, mut crowded) = (BTreeMap::new(), BTreeSet::new());
+    let mut counts = vec![0; config.containers.len()];
+    let (old, new): (Vec<_>, Vec<_>) = cgroups
+        .keys()
+        .partition(|cgroup| before.contains_key(cgroup.as_str()));
+    for cgroup in old.into_iter().chain(new) {
+        let Some(target) = one(config, cgroup, names) else {
+            continue;
+        };
+        let count = &mut counts[target.container];
+        if *count < config.containers[target.container].most() {
+            *count += 1;
+            targets.insert(cgroup.clone(), target);
+        } else {
+            crowded.insert(target.container);
+        }
+    }
+    (targets, crowded)
+}
+
+/// Whether a container of the file may be a cgroup beside those it is.
+pub(super) fn has_room(
+    config: &Config,
+    targets: &BTreeMap<String, Target>,
+    cgroup: &str,
+    container: usize,
+) -> bool {
+    let others = targets
+        .iter()
+        .filter(|(other, target)| target.container == container && *other != cgroup);
+    others.count() < config.containers[container].most()
 }
 
 /// The store as this version of the modules knows it: no host offers the SSD tier yet. What may

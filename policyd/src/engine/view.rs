@@ -22,17 +22,31 @@ impl View {
     }
 
     /// The pools of cgroups that exist. A pool may outlive its cgroup for a while, even when
-    /// there is a new one of the same name: numbers tell them apart.
-    pub(super) fn of(&self, cgroups: &Cgroups) -> BTreeMap<&str, &Pool> {
-        let living = |pool: &'_ Pool| {
-            let path = pool.cgroup.as_deref()?;
-            let id = cgroups.get(path)?;
-            pool.cgroup_id.is_none_or(|own| own == *id).then_some(())
+    /// there is a new one of the same name; and of a long path the module shows only the
+    /// beginning. Numbers tell cgroups apart.
+    pub(super) fn of<'a>(&'a self, cgroups: &'a Cgroups) -> BTreeMap<&'a str, &'a Pool> {
+        let mut paths: Option<BTreeMap<u64, &str>> = None;
+        let mut place = |pool: &'a Pool| {
+            let shown = pool.cgroup.as_deref()?;
+            let found = cgroups.get_key_value(shown);
+            let Some(own) = pool.cgroup_id else {
+                return found.map(|(path, _)| path.as_str());
+            };
+            match found {
+                Some((path, id)) if *id == own => Some(path.as_str()),
+                // Seldom: the table is made once it is needed.
+                _ => paths
+                    .get_or_insert_with(|| {
+                        let entry = |(path, id): (&'a String, &u64)| (*id, path.as_str());
+                        cgroups.iter().map(entry).collect()
+                    })
+                    .get(&own)
+                    .copied(),
+            }
         };
         self.pools
             .values()
-            .filter(|pool| living(pool).is_some())
-            .filter_map(|pool| Some((pool.cgroup.as_deref()?, pool)))
+            .filter_map(|pool| Some((place(pool)?, pool)))
             .collect()
     }
 
@@ -42,18 +56,30 @@ impl View {
         paths.flatten().collect()
     }
 
+    /// Whether there is a pool for a cgroup, or for one below it.
+    pub(super) fn concerns(&self, cgroup: &str) -> bool {
+        let mut paths = self
+            .pools
+            .values()
+            .filter_map(|pool| pool.cgroup.as_deref());
+        paths.any(|path| is_within(path, cgroup))
+    }
+
     pub(super) fn default_pool(&self) -> Option<&Pool> {
         self.pools.get(&DEFAULT_POOL)
     }
 
     /// What a change is about: the path of a cgroup, empty for the default pool.
-    pub(super) fn cgroup_of(&self, action: &Action) -> String {
+    pub(super) fn cgroup_of(&self, action: &Action, cgroups: &Cgroups) -> String {
         match action {
             Action::Add(pool) => pool.cgroup.clone(),
             Action::Remove(id) | Action::Set(id, _) => {
-                let pool = self.pools.get(id);
-                pool.and_then(|pool| pool.cgroup.clone())
-                    .unwrap_or_default()
+                let Some(pool) = self.pools.get(id) else {
+                    return String::new();
+                };
+                let own = |(_, number): &(&String, &u64)| Some(**number) == pool.cgroup_id;
+                let whole = cgroups.iter().find(own).map(|(path, _)| path);
+                whole.or(pool.cgroup.as_ref()).cloned().unwrap_or_default()
             }
             _ => String::new(),
         }
@@ -91,4 +117,10 @@ impl View {
             _ => {}
         }
     }
+}
+
+/// Whether a path is another one or lies below it.
+pub(super) fn is_within(path: &str, other: &str) -> bool {
+    let rest = path.strip_prefix(other);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

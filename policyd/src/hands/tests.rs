@@ -24,6 +24,7 @@ impl Bench {
         for (name, value) in [("low", "0\n"), ("high", "max\n"), ("max", "9999\n")] {
             fs::write(web.join(format!("memory.{name}")), value).unwrap();
         }
+        fs::write(web.join("memory.reclaim"), "").unwrap();
         let id = fs::metadata(&web).unwrap().ino();
         Self { root, id }
     }
@@ -33,12 +34,19 @@ impl Bench {
         Hands::new(self.root.path(), Some(&journal))
     }
 
-    fn set(&self, hands: &Hands, limits: Limits) -> Result<(), Failure> {
+    fn set(&self, hands: &Hands, limits: Limits) -> Result<u64, Failure> {
         hands.perform(&Job::Limit {
             cgroup: "/web".into(),
             id: self.id,
             limits,
+            anew: false,
         })
+    }
+
+    /// What others write.
+    fn write(&self, name: &str, value: &str) {
+        let path = self.root.path().join(format!("web/memory.{name}"));
+        fs::write(path, value).unwrap();
     }
 
     fn values(&self) -> [String; 3] {
@@ -114,6 +122,7 @@ fn reclaim_is_asked_for() {
     for wrong in ["/gone", "/../web", "web", "/", ""] {
         assert!(ask(wrong, false).is_err(), "{wrong}");
     }
+    assert_eq!(ask("/gone", false), Err(Failure::Vanished));
 }
 
 #[test]
@@ -122,4 +131,264 @@ fn a_journal_that_makes_no_sense_does_no_harm() {
     fs::write(bench.root.path().join("limits.json"), "{\"/web\": 3").unwrap();
     bench.hands();
     assert_eq!(bench.values(), ["0", "max", "9999"]);
+}
+
+#[test]
+fn what_others_set_is_left_alone() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let high = |bytes| Limits {
+        high: Some(bytes),
+        ..Limits::default()
+    };
+    bench.set(&hands, high(8192)).unwrap();
+    // An administrator raises a limit that was never ours.
+    bench.write("max", "4294967296\n");
+    bench.set(&hands, high(4096)).unwrap();
+    assert_eq!(bench.values(), ["0", "4096", "4294967296"]);
+    hands.restore();
+    assert_eq!(bench.values(), ["0", "max", "4294967296"]);
+}
+
+#[test]
+fn a_limit_that_others_change_becomes_theirs() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let high = |bytes| Limits {
+        high: Some(bytes),
+        ..Limits::default()
+    };
+    bench.set(&hands, high(8192)).unwrap();
+    bench.write("high", "6000\n");
+    bench.set(&hands, high(4096)).unwrap();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
+    // Back at what policyd wrote it is policyd's again.
+    bench.write("high", "8192\n");
+    bench.set(&hands, high(4096)).unwrap();
+    assert_eq!(bench.values(), ["0", "4096", "9999"]);
+    bench.write("high", "6000\n");
+    bench.set(&hands, Limits::default()).unwrap();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
+    assert!(!bench.root.path().join("limits.json").exists());
+}
+
+/// A limit that is there already is not policyd's, and stays.
+#[test]
+fn what_need_not_be_written_is_not_put_back() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let max = Limits {
+        max: Some(9999),
+        ..Limits::default()
+    };
+    bench.set(&hands, max).unwrap();
+    assert!(!bench.root.path().join("limits.json").exists());
+    bench.write("max", "5555");
+    hands.restore();
+    assert_eq!(bench.values(), ["0", "max", "5555"]);
+}
+
+/// The daemon is killed between note and deed: the file says what it said before.
+#[test]
+fn a_crash_within_a_write_is_put_right() {
+    for (file, left) in [
+        ("8192", "max"),
+        ("4096", "max"),
+        ("max", "max"),
+        ("777", "777"),
+    ] {
+        let bench = Bench::new();
+        let text = format!(
+            "{{\"{}\":{{\"id\":{},\"files\":{{\"memory.high\":{{\"before\":\"max\",\
+             \"wrote\":[\"8192\",\"4096\"]}}}}}}}}",
+            bench.root.path().join("web").display(),
+            bench.id
+        );
+        fs::write(bench.root.path().join("limits.json"), text).unwrap();
+        bench.write("high", file);
+        bench.hands();
+        assert_eq!(bench.values(), ["0", left, "9999"], "{file}");
+    }
+}
+
+/// One file cannot be written: the others are, all can be undone, and the one is tried again.
+#[test]
+fn one_refusal_does_not_hide_the_other_files() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let max = bench.root.path().join("web/memory.max");
+    let limits = Limits {
+        high: Some(4096),
+        max: Some(8192),
+        low: Some(1),
+    };
+    fs::remove_file(&max).unwrap();
+    assert!(bench.set(&hands, limits).is_err());
+    fs::write(&max, "9999").unwrap();
+    assert_eq!(bench.values(), ["1", "4096", "9999"]);
+    bench.set(&hands, limits).unwrap();
+    assert_eq!(bench.values(), ["1", "4096", "8192"]);
+    hands.restore();
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+}
+
+/// Without a note nothing is done, and what was not done is not believed to be done.
+#[test]
+fn nothing_is_written_without_a_note() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let journal = bench.root.path().join("limits.json");
+    fs::create_dir(&journal).unwrap();
+    assert!(bench.set(&hands, HIGH).is_err());
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+    fs::remove_dir(&journal).unwrap();
+    bench.set(&hands, HIGH).unwrap();
+    assert_eq!(bench.values(), ["1", "4096", "9999"]);
+}
+
+/// The kernel counts in pages, and a crash may come before that is noted.
+#[test]
+fn a_rounded_limit_is_ours() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let limits = Limits {
+        high: Some(5000),
+        ..Limits::default()
+    };
+    bench.set(&hands, limits).unwrap();
+    bench.write("high", "4096\n");
+    std::mem::forget(hands);
+    drop(bench.hands());
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+}
+
+/// After the configuration was read again, what others set is what is put back later.
+#[test]
+fn what_others_set_is_taken_over_anew() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let set = |high, anew| {
+        let limits = Limits {
+            high: Some(high),
+            ..Limits::default()
+        };
+        hands.perform(&Job::Limit {
+            cgroup: "/web".into(),
+            id: bench.id,
+            limits,
+            anew,
+        })
+    };
+    set(8192, false).unwrap();
+    bench.write("high", "6000\n");
+    set(4096, false).unwrap();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
+    set(4096, true).unwrap();
+    assert_eq!(bench.values(), ["0", "4096", "9999"]);
+    hands.restore();
+    assert_eq!(bench.values(), ["0", "6000", "9999"]);
+}
+
+/// A daemon of an older version was killed; the next one is this.
+#[test]
+fn the_journal_of_an_older_version_is_undone() {
+    let bench = Bench::new();
+    let text = format!(
+        "{{\"/web\":{{\"id\":{},\"low\":\"0\",\"high\":\"max\",\"max\":\"9999\"}}}}",
+        bench.id
+    );
+    fs::write(bench.root.path().join("limits.json"), text).unwrap();
+    bench.write("high", "4096");
+    bench.hands();
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+    assert!(!bench.root.path().join("limits.json").exists());
+}
+
+/// What could not be undone below one root stays noted while the daemon works below another.
+#[test]
+fn another_root_does_not_lose_what_is_noted() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    bench.set(&hands, HIGH).unwrap();
+    let other = TempDir::new().unwrap();
+    let web = other.path().join("web");
+    fs::create_dir(&web).unwrap();
+    for name in ["low", "high", "max"] {
+        fs::write(web.join(format!("memory.{name}")), "7").unwrap();
+    }
+    let moved = hands.at(other.path());
+    let job = Job::Limit {
+        cgroup: "/web".into(),
+        id: fs::metadata(&web).unwrap().ino(),
+        limits: HIGH,
+        anew: false,
+    };
+    moved.perform(&job).unwrap();
+    moved.restore();
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+    assert_eq!(fs::read_to_string(web.join("memory.high")).unwrap(), "7");
+}
+
+#[test]
+fn the_journal_forgets_the_dead() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let mut longest = 0;
+    for at in 0..200 {
+        let name = format!("docker-{at:064x}.scope");
+        let directory = bench.root.path().join(&name);
+        fs::create_dir(&directory).unwrap();
+        for (name, value) in [("low", "0\n"), ("high", "max\n"), ("max", "max\n")] {
+            fs::write(directory.join(format!("memory.{name}")), value).unwrap();
+        }
+        let job = Job::Limit {
+            cgroup: format!("/{name}"),
+            id: fs::metadata(&directory).unwrap().ino(),
+            limits: HIGH,
+            anew: false,
+        };
+        hands.perform(&job).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let journal = fs::metadata(bench.root.path().join("limits.json")).unwrap();
+        longest = longest.max(journal.len());
+    }
+    assert!(longest < 1000, "{longest}");
+}
+
+/// A cgroup whose files are another user's, or that lacks them, is not one that has nothing to give.
+#[test]
+fn refusals_are_told_apart() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    let ask = || {
+        hands.perform(&Job::Reclaim {
+            cgroup: "/web".into(),
+            bytes: 4096,
+            files_only: false,
+        })
+    };
+    assert_eq!(ask(), Ok(4096));
+    let file = bench.root.path().join("web/memory.reclaim");
+    fs::remove_file(&file).unwrap();
+    let said = |result: Result<u64, Failure>| match result {
+        Err(Failure::Other(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let text = said(ask());
+    assert!(
+        text.starts_with("memory.reclaim: ") && text.contains("controller"),
+        "{text}"
+    );
+    assert!(!file.exists(), "a file that is not there is not made");
+    let of = |kind: io::ErrorKind| said(Err(refused("memory.high", &kind.into())));
+    assert!(of(io::ErrorKind::PermissionDenied).contains("CAP_DAC_OVERRIDE"));
+    assert!(of(io::ErrorKind::InvalidInput).contains("kernel"));
+    assert!(!of(io::ErrorKind::ResourceBusy).contains('('));
+    let other = Job::Limit {
+        cgroup: "/web".into(),
+        id: bench.id + 1,
+        limits: HIGH,
+        anew: false,
+    };
+    assert_eq!(hands.perform(&other), Err(Failure::Vanished));
 }

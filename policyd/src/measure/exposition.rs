@@ -3,10 +3,14 @@
 //! Prometheus' text format, as far as one metric of a page needs it.
 //!
 //! Pages come from applications and may be garbage: a line that makes no sense is skipped. One
-//! metric is looked for and a page is gone through once, without keeping it, which is why this is
-//! not a general parser.
+//! metric is looked for and a page is gone through once, as it comes and without keeping it, which
+//! is why this is not a general parser.
 
-use std::collections::BTreeMap;
+use anyhow::{Result, bail};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 /// A metric by name, and labels it must have.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -24,6 +28,8 @@ pub struct Found {
     pub largest: Option<f64>,
     /// Sums of a histogram's buckets, by upper bound, as the page has them: cumulative.
     pub buckets: Vec<(f64, f64)>,
+    /// The values of each series, with the upper bounds that a histogram's have.
+    pub(super) series: BTreeMap<u64, Vec<(Option<f64>, f64)>>,
 }
 
 impl Metric {
@@ -44,35 +50,12 @@ impl Metric {
         })
     }
 
-    /// Looks for the metric in a page.
+    /// Looks for the metric in a page; one that is too long is looked through to its limit.
     pub fn find(&self, page: &str) -> Found {
-        let mut found = Found::default();
-        let mut buckets: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-        for line in page.lines() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if self.name.is_empty() {
-                found.sum = line.split_whitespace().next().and_then(number);
-                found.largest = found.sum;
-                if found.sum.is_some() {
-                    break;
-                }
-                continue;
-            }
-            let Some((labels, value)) = self.sample(line) else {
-                continue;
-            };
-            if let Some(bound) = labels.get("le").and_then(|bound| bound.parse().ok()) {
-                add_bucket(&mut buckets, bound, value);
-            }
-            found.sum = Some(found.sum.unwrap_or(0.0) + value);
-            found.largest = Some(found.largest.map_or(value, |largest| largest.max(value)));
-        }
-        found.buckets = buckets.into_values().collect();
-        found.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        found
+        let mut search = Search::new(self);
+        // What was found before is found.
+        let _ = search.feed(page.as_bytes());
+        search.end()
     }
 
     /// The labels and the value of a line, if it is about this metric.
@@ -95,17 +78,128 @@ impl Metric {
     }
 }
 
-const FORM: &str = "name{label=\"value\"}";
+/// Looks for a metric in a page that comes in pieces, of which it keeps one line.
+#[derive(Debug)]
+pub struct Search {
+    metric: Metric,
+    found: Found,
+    values: usize,
+    /// What came of the present line, unless it is too long.
+    line: Vec<u8>,
+    skips: bool,
+    bytes: usize,
+    done: bool,
+}
 
-/// More bounds than any histogram has are not collected.
-const MOST_BUCKETS: usize = 512;
+impl Search {
+    /// Bytes of a page at most.
+    pub const LONGEST: usize = 256 << 10;
 
-fn add_bucket(buckets: &mut BTreeMap<u64, (f64, f64)>, bound: f64, value: f64) {
-    if buckets.len() < MOST_BUCKETS || buckets.contains_key(&bound.to_bits()) {
-        let bucket = buckets.entry(bound.to_bits()).or_insert((bound, 0.0));
-        bucket.1 += value;
+    /// A search for a metric.
+    pub fn new(metric: &Metric) -> Self {
+        Self {
+            metric: metric.clone(),
+            found: Found::default(),
+            values: 0,
+            line: Vec::new(),
+            skips: false,
+            bytes: 0,
+            done: false,
+        }
+    }
+
+    /// Takes the next piece of the page.
+    pub fn feed(&mut self, piece: &[u8]) -> Result<()> {
+        self.bytes += piece.len();
+        if self.bytes > Self::LONGEST {
+            bail!("says more than {} KiB", Self::LONGEST >> 10);
+        }
+        let mut lines = piece.split(|byte| *byte == b'\n');
+        let last = lines.next_back().unwrap_or_default();
+        for line in lines {
+            self.append(line);
+            self.end_line()?;
+        }
+        self.append(last);
+        Ok(())
+    }
+
+    /// What was found, at the end of the page.
+    pub fn end(mut self) -> Found {
+        // There is no other line to be too much after this one.
+        let _ = self.end_line();
+        let mut buckets: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        for (bound, value) in self.found.series.values().flatten() {
+            if let Some(bound) = bound {
+                buckets.entry(bound.to_bits()).or_insert((*bound, 0.0)).1 += value;
+            }
+        }
+        self.found.buckets = buckets.into_values().collect();
+        self.found.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.found
+    }
+
+    fn append(&mut self, part: &[u8]) {
+        if self.line.len() + part.len() > LONGEST_LINE {
+            self.skips = true;
+            self.line.clear();
+        }
+        if !self.skips {
+            self.line.extend_from_slice(part);
+        }
+    }
+
+    fn end_line(&mut self) -> Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let taken = match std::mem::take(&mut self.skips) || self.done {
+            true => Ok(()),
+            // What is not text makes no sense.
+            false => self.take(String::from_utf8_lossy(&line).trim()),
+        };
+        self.line = line;
+        self.line.clear();
+        taken
+    }
+
+    fn take(&mut self, line: &str) -> Result<()> {
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let found = &mut self.found;
+        if self.metric.name.is_empty() {
+            found.sum = line.split_whitespace().next().and_then(number);
+            found.largest = found.sum;
+            self.done = found.sum.is_some();
+            found
+                .series
+                .extend(found.sum.map(|sum| (0, vec![(None, sum)])));
+            return Ok(());
+        }
+        let Some((mut labels, value)) = self.metric.sample(line) else {
+            return Ok(());
+        };
+        self.values += 1;
+        if self.values > MOST_VALUES {
+            bail!("more than {MOST_VALUES} series match; name labels in `metric`");
+        }
+        found.sum = Some(found.sum.unwrap_or(0.0) + value);
+        found.largest = Some(found.largest.map_or(value, |largest| largest.max(value)));
+        let bound: Option<f64> = labels.remove("le").and_then(|bound| bound.parse().ok());
+        let mut hasher = DefaultHasher::new();
+        labels.hash(&mut hasher);
+        let values = found.series.entry(hasher.finish()).or_default();
+        values.push((bound.filter(|bound| !bound.is_nan()), value));
+        Ok(())
     }
 }
+
+/// Bytes of a line at most; one that is longer is skipped.
+const LONGEST_LINE: usize = 8 << 10;
+
+/// Values of a metric at most: they are kept until the next page.
+const MOST_VALUES: usize = 1024;
+
+const FORM: &str = "name{label=\"value\"}";
 
 /// A number that is one; neither infinite nor NaN.
 fn number(text: &str) -> Option<f64> {
@@ -221,6 +315,36 @@ seconds_bucket{le="0.1",h="2"} 1
         for text in ["1a", "a b", "a{b}", "a{b=c}", "a{b=\"c\"", "{}"] {
             assert!(Metric::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn pages_come_in_pieces() {
+        let metric = Metric::parse("requests_total").unwrap();
+        for size in [1, 2, 7, 64, 10_000] {
+            let mut search = Search::new(&metric);
+            for piece in PAGE.as_bytes().chunks(size) {
+                search.feed(piece).unwrap();
+            }
+            assert_eq!(search.end(), metric.find(PAGE), "{size}");
+        }
+    }
+
+    #[test]
+    fn endless_pages_are_given_up() {
+        let metric = Metric::parse("up").unwrap();
+        let mut search = Search::new(&metric);
+        let piece = [0xff; 4096];
+        let fed = (0..1000).take_while(|_| search.feed(&piece).is_ok());
+        assert_eq!(fed.count(), Search::LONGEST / piece.len());
+        assert!(search.line.capacity() <= 2 * LONGEST_LINE);
+        let mut search = Search::new(&metric);
+        search.feed(&[b'x'; LONGEST_LINE + 1]).unwrap();
+        search.feed(b"up 1\nup 2\n").unwrap();
+        assert_eq!(search.end().sum, Some(2.0), "a long line is skipped whole");
+        let many: String = (0..2000)
+            .map(|at| format!("up{{a=\"{at}\"}} 1\n"))
+            .collect();
+        assert!(Search::new(&metric).feed(many.as_bytes()).is_err());
     }
 
     proptest! {

@@ -2,9 +2,9 @@
 
 //! From what an application's page says to the figure that is meant.
 
-use super::exposition::{Found, Metric};
+use super::exposition::{Found, Metric, Search};
 use crate::config::{Kind, Source};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Turns pages into figures; counters need two.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Figures {
     scale: f64,
     /// Which part of a histogram lies below the figure, 0 to 1.
     part: f64,
+    /// What the figure should be at most.
+    target: Option<f64>,
     last: Option<(Duration, Found)>,
 }
 
@@ -29,13 +31,31 @@ impl Figures {
             kind: source.kind,
             scale: source.scale,
             part: percentile / 100.0,
+            target: None,
             last: None,
         }
+    }
+
+    /// The same, of which a histogram cannot say whether it is below `target` if that lies beyond
+    /// its last bound.
+    #[must_use]
+    pub fn with_target(self, target: Option<f64>) -> Self {
+        Self { target, ..self }
+    }
+
+    /// Looks for the metric in a page that comes in pieces.
+    pub fn search(&self) -> Search {
+        Search::new(&self.metric)
     }
 
     /// The figure of a page that was read at a time; `None` if there is none, or none yet.
     pub fn take(&mut self, now: Duration, page: &str) -> Option<f64> {
         let found = self.metric.find(page);
+        self.take_found(now, found)
+    }
+
+    /// The figure of what was found in a page.
+    pub fn take_found(&mut self, now: Duration, found: Found) -> Option<f64> {
         if self.kind == Kind::Gauge {
             return found
                 .largest
@@ -47,13 +67,59 @@ impl Figures {
         if time.is_zero() || time > LONGEST {
             return None;
         }
+        let added = added(&before, &found);
         let figure = match self.kind {
-            // A counter that fell is that of a new process: it tells from the next page on.
-            Kind::Counter => (found.sum? - before.sum?) / time.as_secs_f64(),
-            _ => quantile(&before.buckets, &found.buckets, self.part)?,
+            Kind::Counter => {
+                let values = added.iter().flatten().map(|(_, value)| value);
+                (!added.is_empty()).then(|| values.sum::<f64>() / time.as_secs_f64())?
+            }
+            _ => {
+                let beyond = |low: f64| self.target.is_some_and(|it| it >= low * self.scale);
+                match quantile(&by_bound(&added), self.part)? {
+                    // It may be far above: that a target there is met is not known.
+                    Quantile::Above(low) if beyond(low) => return None,
+                    Quantile::At(value) | Quantile::Above(value) => value,
+                }
+            }
         };
         Some(figure * self.scale).filter(is_figure)
     }
+}
+
+/// The values of one series, with upper bounds if it is a histogram's.
+type Values = Vec<(Option<f64>, f64)>;
+
+/// What was added to each series that both pages have. A series that fell is that of a new process,
+/// and one that was not there before has its whole life in it: they tell from the next page on.
+fn added(before: &Found, now: &Found) -> Vec<Values> {
+    let series = now.series.iter().filter_map(|(series, now)| {
+        let before = before.series.get(series)?;
+        if before.len() != now.len() {
+            return None;
+        }
+        let pairs = before.iter().zip(now);
+        let added: Values = pairs
+            .map(|(before, now)| (now.0, now.1 - before.1))
+            .collect();
+        added
+            .iter()
+            .all(|(_, added)| *added >= 0.0)
+            .then_some(added)
+    });
+    series.collect()
+}
+
+/// Sums of buckets by their bounds, in order.
+fn by_bound(added: &[Values]) -> Vec<(f64, f64)> {
+    let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for (bound, added) in added.iter().flatten() {
+        if let Some(bound) = bound {
+            sums.entry(bound.to_bits()).or_insert((*bound, 0.0)).1 += added;
+        }
+    }
+    let mut sums: Vec<(f64, f64)> = sums.into_values().collect();
+    sums.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sums
 }
 
 /// What can be a figure at all.
@@ -61,17 +127,16 @@ fn is_figure(value: &f64) -> bool {
     value.is_finite() && *value >= 0.0
 }
 
-/// The quantile of what was added to cumulative buckets, along straight lines within a bucket as
-/// Prometheus does it.
-fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], part: f64) -> Option<f64> {
-    if before.len() != now.len() {
-        return None;
-    }
-    let added: Vec<(f64, f64)> = before
-        .iter()
-        .zip(now)
-        .map(|(before, now)| (now.0, now.1 - before.1))
-        .collect();
+/// Where a quantile lies.
+enum Quantile {
+    /// About here.
+    At(f64),
+    /// Somewhere above the last bound.
+    Above(f64),
+}
+
+/// The quantile of cumulative buckets, along straight lines within a bucket as Prometheus does it.
+fn quantile(added: &[(f64, f64)], part: f64) -> Option<Quantile> {
     let all = added.last()?.1;
     if all <= 0.0 {
         return None;
@@ -81,15 +146,14 @@ fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], part: f64) -> Option<f64>
     let (low, below) = at.checked_sub(1).map_or((0.0, 0.0), |at| added[at]);
     let (high, upto) = added[at];
     if high.is_infinite() {
-        // Beyond the last bound nothing is known but that it is beyond.
-        return Some(low);
+        return Some(Quantile::Above(low));
     }
     let inside = if upto > below {
         (wanted - below) / (upto - below)
     } else {
         1.0
     };
-    Some(low + (high - low) * inside)
+    Some(Quantile::At(low + (high - low) * inside))
 }
 
 #[cfg(test)]
@@ -149,5 +213,41 @@ mod tests {
         assert!((figure - 300.0).abs() < 1e-6, "{figure}");
         assert_eq!(histogram.take(at(10), &page(1080, 1100, 1100)), None);
         assert_eq!(histogram.take(at(15), &page(1080, 1100, 1200)), Some(500.0));
+    }
+
+    /// A page that lacks a series for once.
+    #[test]
+    fn series_are_rated_each_by_itself() {
+        let mut counter = figures("a_total", Kind::Counter, 1.0);
+        let page =
+            |one: u32, two: u32| format!("a_total{{x=\"1\"}} {one}\na_total{{x=\"2\"}} {two}\n");
+        assert_eq!(counter.take(at(0), &page(1000, 50)), None);
+        assert_eq!(counter.take(at(5), "a_total{x=\"2\"} 60\n"), Some(2.0));
+        assert_eq!(counter.take(at(10), &page(1010, 70)), Some(2.0));
+        assert_eq!(counter.take(at(15), &page(1020, 80)), Some(4.0));
+        // A process of several begins anew.
+        assert_eq!(counter.take(at(20), &page(3, 100)), Some(4.0));
+        let mut histogram = figures("t_bucket", Kind::Histogram, 1.0);
+        let page = |one: u32, two: u32| {
+            format!(
+                "t_bucket{{le=\"1\",x=\"1\"}} {one}\nt_bucket{{le=\"+Inf\",x=\"1\"}} {one}\n\
+                 t_bucket{{le=\"1\",x=\"2\"}} 0\nt_bucket{{le=\"+Inf\",x=\"2\"}} {two}\n"
+            )
+        };
+        assert_eq!(histogram.take(at(0), &page(0, 5000)), None);
+        assert_eq!(histogram.take(at(5), &page(100, 3)), Some(0.9));
+    }
+
+    /// That a target beyond the last bound is met cannot be told.
+    #[test]
+    fn what_is_beyond_the_last_bound_is_unknown() {
+        let page =
+            |count: u32| format!("t_bucket{{le=\"0.5\"}} 0\nt_bucket{{le=\"+Inf\"}} {count}\n");
+        for (target, figure) in [(400.0, Some(500.0)), (500.0, None), (700.0, None)] {
+            let histogram = figures("t_bucket", Kind::Histogram, 1000.0);
+            let mut histogram = histogram.with_target(Some(target));
+            assert_eq!(histogram.take(at(0), &page(0)), None);
+            assert_eq!(histogram.take(at(5), &page(10)), figure, "{target}");
+        }
     }
 }

@@ -14,13 +14,26 @@ pub(super) fn read(proc: &Path) -> Machine {
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
+    let vmstat = fs::read_to_string(proc.join("vmstat")).ok();
     let stall = fs::read_to_string(proc.join("pressure/memory")).ok();
     Machine {
         total: bytes("MemTotal:").unwrap_or(0),
         available: bytes("MemAvailable:").unwrap_or(0),
         swap_free: bytes("SwapFree:").unwrap_or(0),
         memory_us: stall.as_deref().and_then(pressure),
+        reclaims: vmstat.as_deref().and_then(reclaims),
     }
+}
+
+/// How often tasks reclaimed because a zone was short, and pages that kswapd looked at: neither
+/// counts reclaim at a cgroup's limit, while `pgscan_direct` does.
+fn reclaims(vmstat: &str) -> Option<u64> {
+    let counts = vmstat.lines().filter_map(|line| {
+        let (key, value) = line.split_once(' ')?;
+        let is_global = key.starts_with("allocstall_") || key == "pgscan_kswapd";
+        value.parse::<u64>().ok().filter(|_| is_global)
+    });
+    counts.reduce(u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -35,10 +48,15 @@ mod tests {
         let meminfo = "MemTotal:        8000 kB\nMemFree: 1 kB\nMemAvailable: 4000 kB\n";
         fs::write(proc.path().join("meminfo"), meminfo).unwrap();
         fs::create_dir(proc.path().join("pressure")).unwrap();
+        let vmstat = "nr_free_pages 9\npgscan_kswapd 30\npgscan_direct 500\nallocstall_dma 0\n\
+                      allocstall_normal 4\n";
+        fs::write(proc.path().join("vmstat"), vmstat).unwrap();
         let stall = "some avg10=1.00 avg60=0 avg300=0 total=55\n";
         fs::write(proc.path().join("pressure/memory"), stall).unwrap();
         let machine = read(proc.path());
         assert_eq!((machine.total, machine.available), (8_192_000, 4_096_000));
         assert_eq!((machine.swap_free, machine.memory_us), (0, Some(55)));
+        assert_eq!(machine.reclaims, Some(34));
+        assert_eq!(reclaims("nr_free_pages 9\n"), None);
     }
 }

@@ -2,22 +2,65 @@
 
 //! Asks applications again and again, each in a task of its own.
 
-use super::{figure::Figures, origin::Ask};
+use super::{
+    exposition::Metric,
+    figure::Figures,
+    origin::{Ask, Subject},
+};
 use crate::config::{Origin, Source};
 use std::{
     collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
+    sync::Semaphore,
     task::JoinHandle,
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 use tracing::{info, warn};
+
+/// Connections at once.
+const MOST_CONNECTIONS: usize = 16;
+/// Programs that run at once.
+const MOST_PROGRAMS: usize = 4;
+/// Files that are read at once.
+const MOST_FILES: usize = 4;
+/// Sources begin at different times within this, at most.
+const SPREAD: Duration = Duration::from_secs(2);
+/// How seldom a source is asked that does not answer in time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Who may ask now: a kind of source that hangs does not hold up the others.
+struct Turns {
+    commands: Semaphore,
+    files: Semaphore,
+    pages: Semaphore,
+}
+
+impl Turns {
+    const fn new() -> Self {
+        Self {
+            commands: Semaphore::const_new(MOST_PROGRAMS),
+            files: Semaphore::const_new(MOST_FILES),
+            pages: Semaphore::const_new(MOST_CONNECTIONS),
+        }
+    }
+
+    const fn of(&self, origin: &Origin) -> &Semaphore {
+        match origin {
+            Origin::Command(_) => &self.commands,
+            Origin::File(_) => &self.files,
+            Origin::Http(_) => &self.pages,
+        }
+    }
+}
 
 /// The tasks, by cgroup.
 pub(super) struct Pollers<A: Ask> {
     ask: A,
+    turns: Arc<Turns>,
     running: BTreeMap<String, Poller>,
 }
 
@@ -25,42 +68,56 @@ struct Poller {
     name: String,
     source: Source,
     percentile: f64,
+    target: Option<f64>,
     every: Duration,
     latest: Arc<Mutex<Latest>>,
-    task: JoinHandle<()>,
+    task: Option<JoinHandle<()>>,
+}
+
+/// What is asked of a container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub(super) cgroup: &'a str,
+    pub(super) name: &'a str,
+    pub(super) source: &'a Source,
+    pub(super) percentile: f64,
+    /// What a latency should be at most.
+    pub(super) target: Option<f64>,
 }
 
 #[derive(Default)]
 struct Latest(Option<(Instant, f64)>);
 
 impl<A: Ask> Pollers<A> {
-    pub(super) const fn new(ask: A) -> Self {
+    pub(super) fn new(ask: A) -> Self {
         Self {
             ask,
+            turns: Arc::new(Turns::new()),
             running: BTreeMap::new(),
         }
     }
 
-    /// Asks these sources from now on, and no others: cgroup, name, source and percentile.
+    /// Asks these sources from now on, and no others.
     pub(super) fn follow<'a>(
         &mut self,
         interval: Duration,
-        wanted: impl Iterator<Item = (&'a str, &'a str, &'a Source, f64)>,
+        wanted: impl Iterator<Item = Question<'a>>,
     ) {
         let mut before = std::mem::take(&mut self.running);
-        for (cgroup, name, source, percentile) in wanted {
-            let every = source.every.unwrap_or(interval);
+        for question in wanted {
+            let every = question.source.every.unwrap_or(interval);
             let same = |poller: &Poller| {
-                poller.name == name
-                    && poller.source == *source
-                    && poller.percentile == percentile
+                poller.name == question.name
+                    && poller.source == *question.source
+                    && poller.percentile == question.percentile
+                    && poller.target == question.target
                     && poller.every == every
             };
-            let poller = match before.remove(cgroup).filter(same) {
+            let poller = match before.remove(question.cgroup).filter(same) {
                 Some(poller) => poller,
-                None => self.start(name, source, percentile, every),
+                None => self.start(question, every),
             };
-            self.running.insert(cgroup.into(), poller);
+            self.running.insert(question.cgroup.into(), poller);
         }
     }
 
@@ -76,87 +133,152 @@ impl<A: Ask> Pollers<A> {
         (at.elapsed() <= fresh).then_some(value)
     }
 
-    fn start(&self, name: &str, source: &Source, percentile: f64, every: Duration) -> Poller {
+    fn start(&self, question: Question<'_>, every: Duration) -> Poller {
         let latest = Arc::new(Mutex::new(Latest::default()));
-        let task = poll(
-            self.ask.clone(),
-            name.into(),
-            for_container(source, name),
-            percentile,
-            every,
-            Arc::clone(&latest),
-        );
+        let Question { name, .. } = question;
+        let task = match for_container(question.source, name) {
+            Ok(source) => {
+                let figures = Figures::new(&source, question.percentile);
+                let poll = Poll {
+                    ask: self.ask.clone(),
+                    turns: Arc::clone(&self.turns),
+                    subject: Subject {
+                        cgroup: question.cgroup.into(),
+                        name: name.into(),
+                    },
+                    figures: figures.with_target(question.target),
+                    source,
+                    every,
+                    latest: Arc::clone(&latest),
+                };
+                Some(tokio::spawn(poll.run()))
+            }
+            Err(reason) => {
+                warn!(container = name, "no figures: {reason}");
+                None
+            }
+        };
         Poller {
             name: name.into(),
-            source: source.clone(),
-            percentile,
+            source: question.source.clone(),
+            percentile: question.percentile,
+            target: question.target,
             every,
             latest,
-            task: tokio::spawn(task),
+            task,
         }
     }
 }
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
-/// The source of one container: `{}` stands for its name.
-fn for_container(source: &Source, name: &str) -> Source {
-    let put = |text: &String| text.replace("{}", name);
+/// The source of one container: `{}` stands for its name. Others choose names, such as `-x`, `..`
+/// or `a;b`: what may be more than a name is refused.
+fn for_container(source: &Source, name: &str) -> Result<Source, String> {
+    let plain = |name: &str| {
+        let known = |letter: char| letter.is_ascii_alphanumeric() || "@_.:-".contains(letter);
+        name.chars().all(known) && !name.starts_with(['-', '.']) && !name.is_empty()
+    };
+    let put = |text: &str, name: &str| match text.contains("{}") {
+        false => Ok(text.to_owned()),
+        true if plain(name) => Ok(text.replace("{}", name)),
+        true => Err(format!(
+            "`{name}` has other letters than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
+             -, and does not take the place of {{}}; a command finds it in $DD_CONTAINER"
+        )),
+    };
     let origin = match &source.origin {
-        Origin::Command(command) => Origin::Command(command.iter().map(put).collect()),
-        // A name is no way out of a directory.
+        Origin::Command(command) => {
+            let words = command.iter().map(|word| put(word, name));
+            Origin::Command(words.collect::<Result<_, _>>()?)
+        }
         Origin::File(path) => match path.to_str() {
-            Some(text) => Origin::File(text.replace("{}", &name.replace('/', "_")).into()),
+            // Pods are called `pod/container`.
+            Some(text) => Origin::File(put(text, &name.replace('/', "_"))?.into()),
             None => source.origin.clone(),
         },
         Origin::Http(_) => source.origin.clone(),
     };
-    Source {
+    let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+    let metric = source.metric.replace("{}", &quoted);
+    Metric::parse(&metric)?;
+    Ok(Source {
         origin,
-        metric: put(&source.metric),
+        metric,
         ..source.clone()
-    }
+    })
 }
 
-async fn poll<A: Ask>(
+/// A task that asks one source.
+struct Poll<A: Ask> {
     ask: A,
-    name: String,
+    turns: Arc<Turns>,
+    subject: Subject,
+    figures: Figures,
     source: Source,
-    percentile: f64,
     every: Duration,
     latest: Arc<Mutex<Latest>>,
-) {
-    let mut figures = Figures::new(&source, percentile);
-    let mut timer = interval(every);
-    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let start = Instant::now();
-    let mut trouble: Option<String> = None;
-    loop {
-        timer.tick().await;
-        let answer = timeout(source.timeout, ask.ask(&source.origin)).await;
-        let now = match answer {
-            Ok(Ok(page)) => {
-                if let Some(figure) = figures.take(start.elapsed(), &page) {
-                    let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-                    latest.0 = Some((Instant::now(), figure));
+}
+
+impl<A: Ask> Poll<A> {
+    async fn run(mut self) {
+        let start = Instant::now();
+        let mut next = start + self.offset();
+        let mut pause = self.every;
+        let mut trouble: Option<String> = None;
+        loop {
+            sleep_until(next).await;
+            let Ok(turn) = self.turns.of(&self.source.origin).acquire().await else {
+                return;
+            };
+            let begin = Instant::now();
+            let mut page = self.figures.search();
+            let ask = self.ask.ask(&self.source.origin, &self.subject, &mut page);
+            let answer = timeout(self.source.timeout, ask).await;
+            drop(turn);
+            pause = match &answer {
+                // It takes the turns of others: it is asked less and less often.
+                Err(_) => (pause * 2).min(LONGEST_PAUSE.max(self.every)),
+                Ok(_) => self.every,
+            };
+            next = begin + pause;
+            let now = match answer {
+                Ok(Ok(())) => {
+                    let figure = self.figures.take_found(start.elapsed(), page.end());
+                    if let Some(figure) = figure {
+                        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+                        latest.0 = Some((Instant::now(), figure));
+                    }
+                    None
                 }
-                None
+                Ok(Err(error)) => Some(format!("{error:#}")),
+                Err(_) => Some(format!("no answer within {:?}", self.source.timeout)),
+            };
+            // Said once, and once when it is over.
+            let name = &self.subject.name;
+            match (&now, &trouble) {
+                (Some(now), before) if before.as_ref() != Some(now) => {
+                    warn!(container = name, "no figures: {now}");
+                }
+                (None, Some(_)) => info!(container = name, "figures are back"),
+                _ => {}
             }
-            Ok(Err(error)) => Some(format!("{error:#}")),
-            Err(_) => Some(format!("no answer within {:?}", source.timeout)),
-        };
-        // Said once, and once when it is over.
-        match (&now, &trouble) {
-            (Some(now), before) if before.as_ref() != Some(now) => {
-                warn!(container = name, "no figures: {now}");
-            }
-            (None, Some(_)) => info!(container = name, "figures are back"),
-            _ => {}
+            trouble = now;
         }
-        trouble = now;
+    }
+
+    /// When it begins: a thousand sources are not asked in one moment.
+    fn offset(&self) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        (&self.subject.cgroup, &self.subject.name).hash(&mut hasher);
+        // A part of 2^16.
+        let part = (hasher.finish() >> 48) as u32;
+        (self.every.min(SPREAD) / 2).saturating_mul(part) / (1 << 16)
     }
 }

@@ -11,7 +11,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tracing::warn;
 
 /// How they go.
-type Ended = (Job, Result<(), Failure>);
+type Ended = (Job, Result<u64, Failure>);
 
 /// Jobs under way.
 pub(super) struct Jobs {

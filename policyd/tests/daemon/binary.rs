@@ -7,10 +7,17 @@ use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
+    io::{Read, Write},
+    net::TcpListener,
     os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -72,17 +79,23 @@ struct Manager {
 
 impl Manager {
     fn start(directory: &Path) -> Self {
+        fs::create_dir(directory.join("cgroup")).unwrap();
+        Self::start_with(directory, "")
+    }
+
+    /// With these containers, below the directory `cgroup`.
+    fn start_with(directory: &Path, containers: &str) -> Self {
         let file = directory.join("policyd.toml");
         let root = directory.join("cgroup");
-        fs::create_dir(&root).unwrap();
         let socket = directory.join("policyd.sock");
         let text = format!(
-            "cgroup_root = \"{}\"\nstatus_socket = \"{}\"\n",
+            "cgroup_root = \"{}\"\nstatus_socket = \"{}\"\n{containers}",
             root.display(),
             socket.display()
         );
         fs::write(&file, text).unwrap();
         let address = directory.join("notify");
+        let _ = fs::remove_file(&address);
         let socket = UnixDatagram::bind(&address).unwrap();
         socket
             .set_read_timeout(Some(Duration::from_secs(15)))
@@ -94,6 +107,7 @@ impl Manager {
             .arg(&file)
             .env("NOTIFY_SOCKET", &address)
             .env("WATCHDOG_USEC", "100000")
+            .env("RUNTIME_DIRECTORY", directory)
             .env_remove("WATCHDOG_PID")
             .stderr(Stdio::null())
             .spawn()
@@ -111,6 +125,18 @@ impl Manager {
                 return;
             }
         }
+    }
+
+    /// MiB of its own that it has had at most: pages of the program are not counted.
+    fn memory_mib(&self) -> f64 {
+        let path = format!("/proc/{}/status", self.daemon.id());
+        let status = fs::read_to_string(path).unwrap();
+        let kib = |key: &str| -> f64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            let number = line.unwrap().split_whitespace().next().unwrap();
+            number.parse().unwrap()
+        };
+        (kib("VmHWM:") - kib("RssFile:")) / 1024.0
     }
 
     fn signal(&self, signal: Signal) {
@@ -152,6 +178,8 @@ fn the_unit_is_sound() {
         "CapabilityBoundingSet=CAP_NET_ADMIN",
         "RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6",
         "ExecReload=",
+        // A command of the file that takes too much is not the daemon's end.
+        "OOMPolicy=continue",
     ] {
         assert!(text.contains(line), "{line}");
     }
@@ -213,4 +241,131 @@ fn nobody_to_explain_is_told() {
         text.contains("cannot ask /does/not/exist; does policyd run?"),
         "{text}"
     );
+}
+
+/// What a user may make below a delegated cgroup costs next to nothing.
+#[test]
+fn a_forest_of_cgroups_is_not_kept() {
+    const DEEPEST: usize = 4000;
+    let directory = TempDir::new().unwrap();
+    let user = "cgroup/user.slice/user-1000.slice/user@1000.service";
+    for chain in 0..6 {
+        let mut path = directory.path().join(user).join(chain.to_string());
+        fs::create_dir_all(&path).unwrap();
+        while path.as_os_str().len() < DEEPEST {
+            path.push("a");
+            fs::create_dir(&path).unwrap();
+        }
+    }
+    let containers = "[[container]]\nname = \"web\"\ndocker = \"web\"\n\
+                      [[container]]\nname = \"{}\"\nunit = \"*\"\n\
+                      [[container]]\nname = \"deep {}\"\ncgroup = \"/user.slice/**/x\"\n";
+    let manager = Manager::start_with(directory.path(), containers);
+    manager.hear("READY=1");
+    manager.hear("WATCHDOG=1");
+    let mib = manager.memory_mib();
+    assert!(mib < 20.0, "{mib} MiB");
+}
+
+/// Tenants whose exporters answer without end, or garbage.
+#[test]
+fn exporters_do_not_fill_the_memory() {
+    const LENGTH: usize = 4 << 20;
+    let directory = TempDir::new().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut containers = String::from("interval_s = 1\n");
+    for at in 0..20 {
+        let cgroup = directory.path().join(format!("cgroup/c{at}"));
+        fs::create_dir_all(&cgroup).unwrap();
+        fs::write(cgroup.join("memory.current"), "4096\n").unwrap();
+        fs::write(cgroup.join("memory.stat"), "anon 0\nfile 4096\n").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 1024]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&vec![0xff; LENGTH]);
+            }
+        });
+        containers.push_str(&format!(
+            "[[container]]\nname = \"c{at}\"\ncgroup = \"/c{at}\"\n[container.target]\n\
+             throughput = 5\nsource = {{ http = \"http://{address}/\", metric = \"a\" }}\n"
+        ));
+    }
+    let manager = Manager::start_with(directory.path(), &containers);
+    manager.hear("READY=1");
+    let end = Instant::now() + Duration::from_secs(60);
+    while asked.load(Ordering::SeqCst) < 40 {
+        assert!(Instant::now() < end, "{asked:?}");
+        // A manager that does not listen would keep the daemon waiting.
+        manager.hear("WATCHDOG=1");
+    }
+    let mib = manager.memory_mib();
+    assert!(mib < 32.0, "{mib} MiB");
+}
+
+#[test]
+fn one_daemon_is_enough() {
+    let directory = TempDir::new().unwrap();
+    let manager = Manager::start(directory.path());
+    manager.hear("READY=1");
+    let second = cargo_bin_cmd!("policyd")
+        .args(["run", "--config"])
+        .arg(directory.path().join("policyd.toml"))
+        .env("RUNTIME_DIRECTORY", directory.path())
+        .timeout(Duration::from_secs(5))
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let text = String::from_utf8(second.stderr).unwrap();
+    assert!(text.contains("another policyd runs"), "{text}");
+    assert!(directory.path().join("policyd.sock").exists());
+    // Undoing its limits beside it is no good idea either.
+    let restore = cargo_bin_cmd!("policyd")
+        .args(["restore", "--config"])
+        .arg(directory.path().join("policyd.toml"))
+        .arg("--state")
+        .arg(directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(restore.status.code(), Some(1));
+    drop(manager);
+    let mut again = Manager::start_with(directory.path(), "");
+    again.hear("READY=1");
+    again.signal(Signal::TERM);
+    assert_eq!(again.daemon.wait().unwrap().code(), Some(0));
+}
+
+/// Whoever may make a cgroup may choose letters that steer a terminal, or hide others.
+#[test]
+fn names_are_shown_as_they_are_spelt() {
+    let directory = TempDir::new().unwrap();
+    let wild = directory
+        .path()
+        .join("cgroup/web\u{1b}[2J\u{202e}x\u{200b}");
+    fs::create_dir_all(&wild).unwrap();
+    fs::write(wild.join("memory.current"), "1048576").unwrap();
+    fs::write(wild.join("memory.stat"), "anon 4096\n").unwrap();
+    let file = directory.path().join("policyd.toml");
+    let text = format!(
+        "interval_s = 0.1\ncgroup_root = \"{}\"\n[[container]]\nname = \"{{}}\"\n\
+         cgroup = \"/web*\"\nclass = \"gold\"\n",
+        directory.path().join("cgroup").display()
+    );
+    fs::write(&file, text).unwrap();
+    for more in [&["--json"][..], &[]] {
+        let mut command = cargo_bin_cmd!("policyd");
+        command.args(["dry-run", "--config"]).arg(&file).args(more);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("web"), "{text}");
+        let hidden = |letter: &char| "\u{1b}\u{202e}\u{200b}".contains(*letter);
+        assert_eq!(text.chars().find(hidden), None, "{text:?}");
+    }
 }

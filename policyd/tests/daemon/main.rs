@@ -5,5 +5,7 @@
 mod binary;
 mod config;
 mod discovery;
+mod name;
 mod runtime;
 mod source;
+mod trust;

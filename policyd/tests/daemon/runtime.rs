@@ -334,9 +334,29 @@ fn memory_is_limited_and_the_limit_is_undone() {
     let read = |name: &str| fs::read_to_string(bench.cgroup(&format!("/a/web/{name}"))).unwrap();
     assert_eq!(
         (read("memory.max"), read("memory.low")),
-        ("max".into(), "0".into())
+        // A file that nothing was set in is not even rewritten.
+        ("max".into(), "0\n".into())
     );
     assert!(!bench.directory.path().join("state/limits.json").exists());
+}
+
+#[test]
+fn weights_by_hand_are_told_too() {
+    Bench::run(WEB, async |bench| {
+        bench.until_said("ready").await;
+        let stream = UnixStream::connect(bench.socket()).await.unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        bench.make("/a");
+        bench.make("/a/web");
+        // Nothing is measured here: reports come with what is done to pools.
+        loop {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let report: Report = serde_json::from_str(&line).unwrap();
+            if report.module && report.containers.iter().any(|web| web.enrolled) {
+                break;
+            }
+        }
+    });
 }
 
 #[test]

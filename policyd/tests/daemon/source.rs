@@ -11,6 +11,11 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -38,6 +43,11 @@ fn answer(mut stream: std::net::TcpStream, page: &[u8]) {
 
 /// What a container's application says, after it was given some time.
 fn figure(source: &str) -> Option<f64> {
+    figure_of(source, "web")
+}
+
+/// The same of a container with this name.
+pub(crate) fn figure_of(source: &str, name: &str) -> Option<f64> {
     let root = TempDir::new().unwrap();
     let web = root.path().join("web");
     fs::create_dir(&web).unwrap();
@@ -55,10 +65,10 @@ fn figure(source: &str) -> Option<f64> {
     tokio.block_on(async {
         let mut meter = Meter::new(Path::new("/nowhere"), Origins);
         let interval = Duration::from_millis(50);
-        let end = Instant::now() + Duration::from_millis(400);
+        let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
             let before = Instant::now();
-            let subjects = [("/web", "web", &config.containers[0])];
+            let subjects = [("/web", name, &config.containers[0])];
             let sample = meter.measure(root.path(), interval, subjects.into_iter());
             // Whatever the application does, a look takes no time.
             assert!(before.elapsed() < Duration::from_millis(100));
@@ -126,4 +136,86 @@ fn garbage_survives() {
     assert_eq!(figure(&source), None);
     let nobody = "http = \"http://127.0.0.1:1/\", metric = \"up\"";
     assert_eq!(figure(nobody), None);
+}
+
+/// Every poll of a thousand sources is its own connection; not all are open at a time.
+#[test]
+fn few_are_asked_at_a_time() {
+    let open = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&open);
+    let held = Mutex::new(Vec::new());
+    let address = server(move |stream| {
+        count.fetch_add(1, Ordering::SeqCst);
+        held.lock().unwrap().push(stream);
+    });
+    let containers: String = (0..300)
+        .map(|at| {
+            format!(
+                "[[container]]\nname = \"c{at}\"\ncgroup = \"/c{at}\"\n[container.target]\n\
+                 throughput = 5\nsource = {{ http = \"http://{address}/\", metric = \"a\" }}\n"
+            )
+        })
+        .collect();
+    let config = Config::parse(&containers).unwrap();
+    let paths: Vec<String> = (0..300).map(|at| format!("/c{at}")).collect();
+    let subjects = paths.iter().zip(&config.containers);
+    let subjects = subjects.map(|(path, one)| (path.as_str(), one.name.as_str(), one));
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    tokio.block_on(async {
+        let mut meter = Meter::new(Path::new("/nowhere"), Origins);
+        meter.measure(Path::new("/nowhere"), Duration::from_secs(1), subjects);
+        // No answer comes before the time limit of two seconds.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+    });
+    let open = open.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&open), "{open}");
+}
+
+/// What a command started ends with it.
+#[test]
+fn nothing_is_left_of_a_command_that_hangs() {
+    let seconds = 100_000 + std::process::id();
+    let left = || {
+        let wanted = format!("sleep\0{seconds}\0");
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter(|one| {
+                fs::read(one.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())
+            })
+            .count()
+    };
+    let source = format!(
+        "command = [\"/bin/sh\", \"-c\", \"sleep {seconds} | cat\"], timeout_s = 0.05, \
+         every_s = 0.1"
+    );
+    assert_eq!(figure(&source), None);
+    let end = Instant::now() + Duration::from_secs(1);
+    while left() > 0 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(left(), 0);
+    // One that leaves something behind has answered all the same.
+    let source =
+        format!("command = [\"/bin/sh\", \"-c\", \"sleep {seconds} & echo 5\"], timeout_s = 10");
+    assert_eq!(figure(&source), Some(5.0));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(left(), 0);
+}
+
+/// What is at a path may be changed by others between two looks at it.
+#[test]
+fn files_are_what_they_seem() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let figure = |name: &str| figure(&format!("file = \"{}\"", path(name).display()));
+    fs::write(path("figure"), "8\n").unwrap();
+    assert_eq!(figure("figure"), Some(8.0));
+    std::os::unix::fs::symlink(path("figure"), path("link")).unwrap();
+    assert_eq!(figure("link"), None);
+    let made = Command::new("mkfifo").arg(path("pipe")).status().unwrap();
+    assert!(made.success());
+    assert_eq!(figure("pipe"), None);
 }

@@ -31,18 +31,21 @@ fn reading() -> impl Strategy<Value = Reading> {
         any::<f64>().prop_map(Some)
     ];
     let curve = prop::collection::vec((any::<u64>(), any::<f64>()), 0..5);
-    let numbers = prop::collection::vec(number, 5);
+    let numbers = prop::collection::vec(number, 6);
     (numbers, any::<Option<u64>>(), figure, curve).prop_map(|(numbers, us, figure, curve)| {
         Reading {
             current: numbers[0],
             anon: numbers[1],
             file: numbers[2],
+            locked: numbers[5],
             refaults_file: numbers[3],
             refaults_anon: numbers[4],
             memory_us: us,
+            full_us: us,
             io_us: us,
             application: figure,
             curve: Curve::new(curve),
+            ..Reading::default()
         }
     })
 }
@@ -54,6 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         available,
         swap_free: available,
         memory_us,
+        reclaims: memory_us,
     });
     let number = || prop_oneof![0..300_000u64, any::<u64>()];
     let step = prop_oneof![
@@ -97,7 +101,7 @@ proptest! {
                     let anon = world.sample.containers[cgroup].anon;
                     prop_assert!(*high >= anon, "{job:?}");
                 }
-                world.tell(Event::Ended(job, Ok(())));
+                world.end(job);
             }
         }
         world.mood(Mood::Well);

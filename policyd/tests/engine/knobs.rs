@@ -8,8 +8,8 @@ use policyd::{
     engine::{Event, Failure, Job, Limits, Machine, Reading, Time},
 };
 
-const MIB: u64 = 1 << 20;
-const INTERVAL: Time = Time::from_secs(5);
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const INTERVAL: Time = Time::from_secs(5);
 
 const MANAGED: &str = r#"
 [[container]]
@@ -41,6 +41,7 @@ fn crowded(file: &str) -> World {
         available: 200 * MIB,
         swap_free: 1024 * MIB,
         memory_us: Some(0),
+        ..Machine::default()
     };
     let reader = Reading {
         current: 1400 * MIB,
@@ -80,15 +81,27 @@ fn pass(world: &mut World, intervals: u32) {
     }
 }
 
-/// Ends everything that is under way.
-fn settle(world: &mut World) {
+/// Ends everything that is under way: what is above a limit is reclaimed from files.
+pub(crate) fn settle(world: &mut World) {
     for job in world.jobs.clone() {
-        world.tell(Event::Ended(job, Ok(())));
+        if let Job::Limit { cgroup, limits, .. } = &job {
+            if let Some(reading) = world.sample.containers.get_mut(cgroup) {
+                let high = limits.high.unwrap_or(u64::MAX);
+                let above = reading.current.saturating_sub(high).min(reading.file);
+                reading.file -= above;
+                reading.current -= above;
+                // Where files are read they say what was set.
+                let files = &mut reading.limits;
+                files.high = files.high.map(|_| high);
+                files.max = files.max.map(|_| limits.max.unwrap_or(u64::MAX));
+            }
+        }
+        world.end(job);
     }
 }
 
 /// The limits a container was given last.
-fn limits(world: &World, of: &str) -> Option<Limits> {
+pub(crate) fn limits(world: &World, of: &str) -> Option<Limits> {
     world.jobs.iter().rev().find_map(|job| match job {
         Job::Limit { cgroup, limits, .. } if cgroup == of => Some(*limits),
         _ => None,
@@ -184,7 +197,7 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
             };
             let reading = world.sample.containers.get_mut(cgroup).unwrap();
             reading.current -= bytes;
-            world.tell(Event::Ended(job, Ok(())));
+            world.end(job);
         }
     }
     let usage = |cgroup: &str| world.sample.containers[cgroup].current;
@@ -244,7 +257,7 @@ fn reclaim_is_no_reason_to_reclaim() {
     }
     wait(&mut world, 800, 800);
     for job in jobs {
-        world.tell(Event::Ended(job, Ok(())));
+        world.end(job);
     }
     wait(&mut world, 0, 10_000);
     assert_eq!(world.jobs, []);
@@ -277,7 +290,7 @@ fn cold_pages_are_pushed_out_until_it_hurts() {
     for _ in 0..10 {
         world.pass(INTERVAL);
         for job in world.jobs.clone() {
-            world.tell(Event::Ended(job, Ok(())));
+            world.end(job);
         }
     }
     let calm = std::mem::take(&mut world.jobs);

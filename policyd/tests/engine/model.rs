@@ -112,6 +112,8 @@ pub(crate) struct Vm {
     pub(crate) noise: f64,
     /// Whether the module tells curves.
     pub(crate) curves: bool,
+    /// The pool without statistics; the empty name means all pools, as without a host.
+    pub(crate) without_statistics: Option<&'static str>,
     random: u64,
 }
 
@@ -136,6 +138,7 @@ impl Vm {
             pages,
             noise: 0.02,
             curves: false,
+            without_statistics: None,
             random: seed | 1,
         }
     }
@@ -175,6 +178,7 @@ impl Vm {
     fn fill(&mut self) {
         let pages = self.pages;
         let curves = self.curves;
+        let without = self.without_statistics;
         let workloads = &mut self.workloads;
         self.world.guest.with(|state| {
             let sum: u32 = state.pools.iter().map(|pool| pool.weight).sum();
@@ -203,7 +207,8 @@ impl Vm {
                 }
                 stats.entitlement = entitled as u64;
                 stats.weight = pool.weight.into();
-                pool.stats = Some(stats);
+                let refused = without.is_some_and(|name| name.is_empty() || name == pool.name);
+                pool.stats = (!refused).then_some(stats);
             }
         });
     }

@@ -97,6 +97,15 @@ impl World {
         self.engine.handle(self.now, event);
     }
 
+    /// A job ends well; all that was asked for is given.
+    pub(crate) fn end(&mut self, job: Job) {
+        let given = match &job {
+            Job::Limit { .. } => 0,
+            Job::Reclaim { bytes, .. } => *bytes,
+        };
+        self.tell(Event::Ended(job, Ok(given)));
+    }
+
     /// Does what there is to do now.
     pub(crate) fn act(&mut self) {
         const MOST: usize = 3000;

@@ -105,7 +105,8 @@ impl Control {
         }
         for job in std::mem::take(&mut self.jobs) {
             let result = self.work(machine, second, &job);
-            self.engine.handle(self.now, Event::Ended(job, result));
+            self.engine
+                .handle(self.now, Event::Ended(job, result.map(|()| 0)));
         }
         for (number, weight) in self.weights() {
             let pool = number.map_or(self.default, |number| machine.pool(number));

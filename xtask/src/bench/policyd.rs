@@ -241,6 +241,8 @@ impl Daemon {
             .args(["run", "--config"])
             .arg(&file)
             .env("NOTIFY_SOCKET", &address)
+            // Beside the daemon of this machine, if it has one.
+            .env("RUNTIME_DIRECTORY", dir)
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start policyd")?;

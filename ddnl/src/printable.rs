@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Showing texts that others chose.
+//!
+//! Names come from cgroups, containers, VMMs and guests. Letters that steer a terminal, turn the
+//! direction of writing or are not seen at all would make a name look like another one, so that
+//! they are shown by their numbers.
+
+use std::{borrow::Cow, fmt::Write};
+
+/// Whether a letter is not seen as itself: control characters, and what Unicode allows to ignore
+/// (zero-width letters, marks of direction, fillers, tags) or ends a line with.
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A text with the numbers of hidden letters in their place: `\u{202e}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match is_hidden(letter) {
+            true => shown.extend(letter.escape_unicode()),
+            false => shown.push(letter),
+        }
+    }
+    shown.into()
+}
+
+/// A JSON text with hidden letters escaped as JSON does it: readers find the same strings in it.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    // Line ends stand between strings; within them they are escaped already.
+    let hides = |letter: char| is_hidden(letter) && letter != '\n';
+    if !json.contains(hides) {
+        return json.into();
+    }
+    let mut shown = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if !hides(letter) {
+            shown.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WILD: &str = "a\u{1b}[2J\u{7f}\u{9b}\u{202e}b\u{200b}\u{feff}\u{e0041}c";
+
+    #[test]
+    fn hidden_letters_are_shown() {
+        assert_eq!(
+            printable(WILD),
+            "a\\u{1b}[2J\\u{7f}\\u{9b}\\u{202e}b\\u{200b}\\u{feff}\\u{e0041}c"
+        );
+    }
+
+    #[test]
+    fn other_letters_stay() {
+        for text in [
+            "",
+            "web-1",
+            "k\u{e4}se",
+            "\u{6f22}\u{5b57}",
+            r"a\x2db.slice",
+        ] {
+            assert!(matches!(printable(text), Cow::Borrowed(same) if same == text));
+            assert!(matches!(printable_json(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    #[test]
+    fn json_means_the_same() {
+        let json = serde_json::to_string_pretty(&[WILD]).unwrap();
+        let shown = printable_json(&json);
+        assert_eq!(
+            shown.chars().find(|one| is_hidden(*one) && *one != '\n'),
+            None
+        );
+        assert_eq!(serde_json::from_str::<Vec<String>>(&shown).unwrap(), [WILD]);
+    }
+}

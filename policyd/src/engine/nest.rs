@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Containers inside containers.
+//!
+//! What a cgroup is charged with includes what its descendants are charged with, and whatever is
+//! reclaimed from it the kernel takes from these as well. A container that has others inside
+//! counts with what is its own, and gives nothing while that could be taken from one inside which
+//! is to be spared.
+
+use super::{knobs::Round, sample::Reading};
+use crate::config::{Container, Priority};
+use std::collections::BTreeMap;
+
+/// The containers inside one.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    current: u64,
+    anon: u64,
+    locked: u64,
+    pub(super) file: u64,
+    /// The highest class among them.
+    highest: Option<Priority>,
+    /// One of them takes no part in proportional reclaim.
+    pub(super) no_reclaim: bool,
+    /// One of them is not offloaded, or misses its target.
+    pub(super) no_offload: bool,
+    /// The memory of one of them is not managed.
+    pub(super) unmanaged: bool,
+}
+
+/// The cgroups that a cgroup is below of, without the root, from the outermost inwards.
+pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
+    let ends = cgroup.match_indices('/').skip(1);
+    ends.filter_map(|(end, _)| cgroup.get(..end))
+}
+
+/// Finds those that have containers inside.
+pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
+    let mut all: BTreeMap<&str, Inner> = BTreeMap::new();
+    for (cgroup, container) in round.containers() {
+        let outer = || ancestors(cgroup).filter(|outer| round.targets.contains_key(*outer));
+        for outer in outer() {
+            all.entry(outer).or_default().join(round, cgroup, container);
+        }
+        // A container is charged with what is further inside: the nearest one counts that too.
+        let nearest = outer().last().and_then(|outer| all.get_mut(outer));
+        if let (Some(inner), Some(reading)) = (nearest, round.sample.containers.get(cgroup)) {
+            inner.current = inner.current.saturating_add(reading.current);
+            inner.anon = inner.anon.saturating_add(reading.anon);
+            inner.locked = inner.locked.saturating_add(reading.locked);
+            inner.file = inner.file.saturating_add(reading.file);
+        }
+    }
+    all
+}
+
+impl Inner {
+    fn join(&mut self, round: &Round<'_>, cgroup: &str, container: &Container) {
+        self.highest = self.highest.max(Some(container.rank()));
+        self.no_reclaim |= !container.reclaim;
+        let member = round.controller.member(cgroup);
+        let misses = member.is_some_and(super::member::Member::misses_target);
+        let offload = container.offload.unwrap_or(round.config.offload.enabled);
+        self.no_offload |= misses || !offload;
+        self.unmanaged |= !container.manage_memory;
+    }
+
+    /// Whether one inside a container of this class is of a higher one.
+    pub(super) fn is_above(&self, rank: Priority) -> bool {
+        self.highest.is_some_and(|highest| highest > rank)
+    }
+
+    /// What is the container's own of what it is charged with.
+    pub(super) fn own(&self, reading: &Reading) -> Reading {
+        Reading {
+            current: reading.current.saturating_sub(self.current),
+            anon: reading.anon.saturating_sub(self.anon),
+            locked: reading.locked.saturating_sub(self.locked),
+            file: reading.file.saturating_sub(self.file),
+            ..reading.clone()
+        }
+    }
+}

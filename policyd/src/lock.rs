@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One daemon at a time: two would fight over weights and limits.
+
+use anyhow::{Context, Result, bail};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// The right to be the daemon, until dropped or the process ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "it is held")] File);
+
+impl Lock {
+    /// Takes the lock in a directory, which is made if it is missing. `None` if it cannot be used,
+    /// as by those who are not root; an error if another process has the lock.
+    pub fn take(directory: &Path) -> Result<Option<Self>> {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory);
+        let path = directory.join("policyd.lock");
+        let opened = made.and_then(|()| {
+            OpenOptions::new()
+                .create(true)
+                .write(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+                .open(&path)
+        });
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                tracing::warn!("cannot lock {}: {error}", path.display());
+                return Ok(None);
+            }
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(Errno::WOULDBLOCK) => {
+                bail!("another policyd runs: it has locked {}", path.display())
+            }
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_it() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let state = directory.path().join("run");
+        let first = Lock::take(&state).unwrap();
+        assert!(first.is_some());
+        assert!(Lock::take(&state).is_err());
+        drop(first);
+        assert!(Lock::take(&state).unwrap().is_some());
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        assert!(
+            Lock::take(&directory.path().join("file"))
+                .unwrap()
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many cgroups a container of the file may be, and what those of nobody cost.
+
+use crate::world::World;
+use policyd::{
+    discovery::{Identity, Runtime},
+    engine::{Action, Event, Failure, Outcome, Time},
+};
+
+const SECOND: Time = Time::from_secs(1);
+
+fn enrolled(world: &World) -> Vec<String> {
+    world.enrolled().into_keys().collect()
+}
+
+#[test]
+fn a_selector_without_a_glob_is_one_cgroup() {
+    let mut world = World::new("[[container]]\nname = \"web\"\nunit = \"web\"\n");
+    world.make("/b.slice/web.service", true);
+    world.make("/a.slice/web.service", true);
+    world.act();
+    assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
+    // The one that was first stays, whatever is looked through.
+    world.tell(Event::CgroupsLost);
+    world.pass(100 * SECOND);
+    assert_eq!(enrolled(&world), ["/b.slice/web.service"]);
+    world.remove("/b.slice/web.service", true, false);
+    world.pass(3 * SECOND);
+    assert_eq!(enrolled(&world), ["/a.slice/web.service"]);
+}
+
+#[test]
+fn a_glob_has_no_more_than_its_part() {
+    let file = "[[container]]\nname = \"{}\"\nuser_unit = \"*/job-*.scope\"\n\
+                [[container]]\nname = \"web\"\ncgroup = \"/web\"\n";
+    let mut world = World::new(file);
+    let user = "/user.slice/user-1000.slice/user@1000.service";
+    for at in 0..100 {
+        world.make(&format!("{user}/job-{at:03}.scope"), true);
+    }
+    world.make("/web", true);
+    world.act();
+    assert_eq!(world.enrolled().len(), 65);
+    assert!(world.enrolled().contains_key("/web"));
+    for at in 0..50 {
+        world.remove(&format!("{user}/job-{at:03}.scope"), true, false);
+    }
+    world.pass(3 * SECOND);
+    assert_eq!(world.enrolled().len(), 51);
+}
+
+#[test]
+fn the_part_of_a_glob_can_be_chosen() {
+    let file = "[[container]]\nname = \"{}\"\ncgroup = \"/jobs/*\"\nmost_cgroups = 3\n";
+    let mut world = World::new(file);
+    for at in 0..10 {
+        world.make(&format!("/jobs/{at}"), false);
+    }
+    world.pass(100 * SECOND);
+    assert_eq!(world.enrolled().len(), 3);
+}
+
+#[test]
+fn cgroups_of_nobody_are_not_listed_for() {
+    let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
+    world.make("/web", true);
+    world.make("/user", true);
+    world.pass(SECOND);
+    world.log.clear();
+    for at in 0..100 {
+        let path = format!("/user/x{at}");
+        world.make(&path, true);
+        world.act();
+        world.remove(&path, true, false);
+        world.act();
+    }
+    let lists = |world: &World| world.log.iter().filter(|one| **one == Action::List).count();
+    assert!(lists(&world) <= 1, "{}", lists(&world));
+}
+
+#[test]
+fn a_storm_of_containers_is_listed_for_once_a_second() {
+    let mut world =
+        World::new("interval_s = 60\n[[container]]\nname = \"{}\"\ncgroup = \"/c/*\"\n");
+    world.pass(SECOND);
+    world.log.clear();
+    for at in 0..100 {
+        let path = format!("/c/{at}");
+        world.make(&path, true);
+        world.act();
+        world.remove(&path, true, false);
+        world.pass(SECOND / 50);
+    }
+    world.pass(SECOND);
+    let lists = world.log.iter().filter(|one| **one == Action::List).count();
+    assert!((1..=4).contains(&lists), "{lists}");
+}
+
+/// The module shows no more than 511 bytes of a path.
+#[test]
+fn a_long_path_is_enrolled_once() {
+    let path = format!("/{}", ["0123456789"; 60].join("/"));
+    let file = |weight: u32| {
+        format!(
+            "interval_s = 5\n[[container]]\nname = \"deep\"\ncgroup = \"{path}\"\nweight = {weight}\n"
+        )
+    };
+    let mut world = World::new(&file(70));
+    world.make(&path, true);
+    world.pass(200 * SECOND);
+    assert_eq!(world.engine.summary().enrolled, 1);
+    let changes = world.changes();
+    assert!(matches!(changes[..], [Action::Add(_)]), "{changes:?}");
+    world.tell(Event::ConfigLoaded(crate::world::parse(&file(80))));
+    world.pass(10 * SECOND);
+    assert_eq!(world.enrolled()[&path].1, 80);
+    world.tell(Event::ConfigLoaded(crate::world::parse("")));
+    world.pass(10 * SECOND);
+    assert_eq!(world.enrolled().len(), 0);
+}
+
+/// A scan and an announcement both tell of a cgroup: it is the same one.
+#[test]
+fn a_cgroup_that_is_told_twice_is_one() {
+    let id = "3f".repeat(32);
+    let path = format!("/system.slice/docker-{id}.scope");
+    let mut world = World::new("[[container]]\nname = \"web\"\ndocker = \"web\"\n");
+    let identity = Identity {
+        runtime: Runtime::Docker,
+        id,
+        name: "web".into(),
+        pod: None,
+    };
+    world.identities.insert(path.clone(), identity);
+    world.make(&path, true);
+    world.pass(SECOND);
+    assert_eq!(enrolled(&world), [path.clone()]);
+    world.changes();
+    // Its runtime's file cannot be read at this moment.
+    world.identities.clear();
+    world.tell(Event::CgroupAppeared(path.clone(), 1));
+    world.pass(SECOND);
+    assert_eq!(world.changes(), []);
+    assert_eq!(enrolled(&world), [path]);
+}
+
+/// Pools that come and go while they are listed do not mean that the module is gone.
+#[test]
+fn a_list_that_changed_meanwhile_is_read_again() {
+    let mut world = World::new("[[container]]\nname = \"web\"\ncgroup = \"/web\"\n");
+    world.make("/web", true);
+    world.act();
+    world.log.clear();
+    world.tell(Event::Outcome(Outcome::Listed(Err(Failure::Busy))));
+    assert!(world.engine.summary().module);
+    world.pass(SECOND);
+    assert_eq!(world.log, [Action::List]);
+}

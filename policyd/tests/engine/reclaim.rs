@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Proportional reclaim: whose memory is short, and whose it is.
+
+use crate::{knobs::MIB, world::World};
+use policyd::engine::{Event, Failure, Job, Machine, Reading, Time};
+use std::collections::BTreeMap;
+
+fn reading(mib: u64, file_mib: u64) -> Reading {
+    Reading {
+        current: mib * MIB,
+        anon: 10 * MIB,
+        file: file_mib * MIB,
+        memory_us: Some(0),
+        ..Reading::default()
+    }
+}
+
+/// Lets a second pass and does what is asked for: the container loses files, and so does what
+/// lies inside it. Returns what was taken from whom, in MiB.
+fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
+    world.pass(Time::from_secs(1));
+    for job in std::mem::take(&mut world.jobs) {
+        let Job::Reclaim { cgroup, bytes, .. } = &job else {
+            panic!("{job:?}");
+        };
+        *taken.entry(cgroup.clone()).or_default() += bytes / MIB;
+        let below = format!("{cgroup}/");
+        for (other, reading) in &mut world.sample.containers {
+            if other == cgroup || other.starts_with(&below) {
+                reading.current = reading.current.saturating_sub(*bytes);
+                reading.file = reading.file.saturating_sub(*bytes);
+            }
+        }
+        world.end(job);
+    }
+}
+
+/// A container that thrashes in a limit of its own waits for memory, and so the VM does; memory of
+/// others would not help it.
+#[test]
+fn pressure_of_one_limit_is_not_the_shortage_of_all() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/b\"\n";
+    let mut world = World::new(file);
+    for cgroup in ["/a", "/b"] {
+        world.make(cgroup, true);
+        world
+            .sample
+            .containers
+            .insert(cgroup.into(), reading(2048, 1500));
+    }
+    world.make("/thrashes", true);
+    world.sample.machine = Machine {
+        total: 65_536 * MIB,
+        available: 60_000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    for _ in 0..60 {
+        let stalled = &mut world.sample.machine.memory_us;
+        *stalled = stalled.map(|us| us + 200_000);
+        second(&mut world, &mut taken);
+    }
+    assert_eq!(taken, BTreeMap::new());
+}
+
+/// Where little is left beside the cache of containers, the kernel tells by whether it reclaims from
+/// all.
+#[test]
+fn pressure_counts_while_the_kernel_reclaims_from_all() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
+    let mut world = World::new(file);
+    world.make("/a", true);
+    world
+        .sample
+        .containers
+        .insert("/a".into(), reading(2048, 1500));
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: (1500 + 300) * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        reclaims: Some(7),
+    };
+    let mut taken = BTreeMap::new();
+    let wait = |world: &mut World, reclaims: u64, taken: &mut BTreeMap<String, u64>| {
+        for _ in 0..10 {
+            let machine = &mut world.sample.machine;
+            machine.memory_us = machine.memory_us.map(|us| us + 200_000);
+            machine.reclaims = machine.reclaims.map(|count| count + reclaims);
+            second(world, taken);
+        }
+    };
+    wait(&mut world, 0, &mut taken);
+    assert_eq!(taken, BTreeMap::new(), "all of it at a limit");
+    wait(&mut world, 3, &mut taken);
+    assert!(taken["/a"] > 0);
+}
+
+/// What is asked of a container is taken from those inside it as well.
+#[test]
+fn a_higher_class_inside_a_lower_one_is_spared() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"bronze\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\nclass = \"gold\"\n\
+                [[container]]\nname = \"c\"\ncgroup = \"/c\"\nclass = \"silver\"\n";
+    let mut world = World::new(file);
+    for (cgroup, mib) in [("/a", 1000), ("/a/b", 950), ("/c", 1000)] {
+        world.make(cgroup, true);
+        let reading = reading(mib, mib - 20);
+        world.sample.containers.insert(cgroup.into(), reading);
+    }
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 2000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    for _ in 0..10 {
+        second(&mut world, &mut taken);
+    }
+    let gold = world.sample.containers["/a/b"].current / MIB;
+    assert_eq!(gold, 950, "{taken:?}");
+    assert!(taken.contains_key("/c"), "{taken:?}");
+}
+
+/// A container that has others inside counts with what is its own.
+#[test]
+fn memory_inside_is_counted_once() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\n\
+                [[container]]\nname = \"c\"\ncgroup = \"/c\"\n";
+    let mut world = World::new(file);
+    for (cgroup, mib) in [("/a", 1000), ("/a/b", 900), ("/c", 1000)] {
+        world.make(cgroup, true);
+        world
+            .sample
+            .containers
+            .insert(cgroup.into(), reading(mib, mib - 20));
+    }
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 2000 * MIB,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut taken = BTreeMap::new();
+    second(&mut world, &mut taken);
+    assert!(taken["/c"] > 0 && !taken.contains_key("/a"), "{taken:?}");
+}
+
+/// Cold pages of a container inside that shall keep them are not pushed out through the outer one.
+#[test]
+fn offload_spares_who_is_inside_and_takes_no_part() {
+    let file = "[offload]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
+                [[container]]\nname = \"b\"\ncgroup = \"/a/b\"\noffload = false\n";
+    let offloads = |file: &str| {
+        let mut world = World::new(file);
+        for (cgroup, mib) in [("/a", 2000), ("/a/b", 900)] {
+            world.make(cgroup, true);
+            world
+                .sample
+                .containers
+                .insert(cgroup.into(), reading(mib, mib - 20));
+        }
+        world.pass(Time::from_secs(20));
+        world.jobs
+    };
+    assert_eq!(offloads(file), []);
+    let both = offloads(&file.replace("offload = false\n", ""));
+    let most = |cgroup: &str| {
+        both.iter().find_map(|job| match job {
+            Job::Reclaim {
+                cgroup: of, bytes, ..
+            } if of == cgroup => Some(bytes / MIB),
+            _ => None,
+        })
+    };
+    assert_eq!((most("/a"), most("/a/b")), (Some(5), Some(4)));
+}
+
+/// What is told is what was given, and who gives little is left in peace.
+#[test]
+fn what_was_given_is_counted() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
+    let mut world = World::new(file);
+    world.make("/a", true);
+    world
+        .sample
+        .containers
+        .insert("/a".into(), reading(2048, 1500));
+    world.sample.machine = Machine {
+        total: 4096 * MIB,
+        available: 0,
+        swap_free: 1024 * MIB,
+        memory_us: Some(0),
+        ..Machine::default()
+    };
+    let mut end = |result: Result<u64, Failure>| {
+        world.pass(Time::from_secs(61));
+        let [job] = &std::mem::take(&mut world.jobs)[..] else {
+            panic!("not asked");
+        };
+        world.tell(Event::Ended(job.clone(), result));
+        world.pass(Time::from_secs(1));
+        let asked = !world.jobs.is_empty();
+        for job in std::mem::take(&mut world.jobs) {
+            world.tell(Event::Ended(job, Ok(0)));
+        }
+        (world.engine.report().memory.reclaimed_bytes / MIB, asked)
+    };
+    assert_eq!(end(Ok(300 * MIB)), (300, true));
+    assert_eq!(end(Ok(MIB)), (301, false));
+    assert_eq!(end(Err(Failure::Other("denied".into()))), (301, false));
+}

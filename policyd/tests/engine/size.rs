@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Many containers beside one that matters: bursts, floors, and pools about which little is known.
+
+use crate::{
+    model::{GIB, INTERVAL, Shape, Vm, Workload, file},
+    world::parse,
+};
+use policyd::engine::{Event, Reading};
+
+/// A container whose target needs this part of a GiB.
+fn needs(cgroup: &str, part: f64) -> Workload {
+    let mut one = Workload::new(cgroup, Shape::Exponential, 1000.0, 1.0, 700.0);
+    one.scale = GIB * part / one.need(one.target);
+    one
+}
+
+/// A gold container with a target, and a class for as many jobs as there may be.
+fn with_jobs(part: f64, weight: u32) -> Vm {
+    let gold = needs("/gold", part);
+    let text = file(std::slice::from_ref(&gold), &["gold"]);
+    let jobs = format!(
+        "[[container]]\nname = \"job {{}}\"\ncgroup = \"/jobs/*\"\nclass = \"bronze\"\n\
+         weight = {weight}\n"
+    );
+    Vm::new(&(text + &jobs), vec![gold], GIB, 7)
+}
+
+fn add_jobs(vm: &mut Vm, count: usize) {
+    for at in 0..count {
+        let cgroup = format!("/jobs/j{at}");
+        let reading = Reading {
+            current: 64 << 20,
+            anon: 1 << 20,
+            file: 32 << 20,
+            memory_us: Some(0),
+            ..Reading::default()
+        };
+        vm.world.sample.containers.insert(cgroup.clone(), reading);
+        vm.world.make(&cgroup, true);
+        // Each is heard of by itself.
+        vm.world.act();
+    }
+}
+
+fn gold(vm: &Vm) -> u32 {
+    let weights = vm.weights();
+    weights.iter().find(|one| one.0 == "c0").unwrap().1
+}
+
+#[test]
+fn a_burst_of_newcomers_moves_one_step() {
+    let mut vm = with_jobs(0.7, 100);
+    for _ in 0..20 {
+        vm.interval();
+    }
+    let before = gold(&vm);
+    add_jobs(&mut vm, 100);
+    assert!(gold(&vm) + 2010 >= before, "{before} -> {}", gold(&vm));
+    // The interval is still the same.
+    for at in 0..100 {
+        vm.world.remove(&format!("/jobs/j{at}"), true, false);
+        vm.world.act();
+    }
+    add_jobs(&mut vm, 100);
+    assert!(gold(&vm) + 2010 >= before, "{before} -> {}", gold(&vm));
+    for _ in 0..10 {
+        vm.interval();
+        assert!(gold(&vm) >= 6000, "{}", gold(&vm));
+    }
+    assert!(vm.all_met());
+}
+
+#[test]
+fn targets_are_served_among_a_thousand_containers() {
+    for count in [250, 600, 1000] {
+        let mut vm = with_jobs(0.3, 1);
+        add_jobs(&mut vm, count);
+        for _ in 0..20 {
+            vm.interval();
+        }
+        assert!(vm.all_met(), "{count}: {}", gold(&vm));
+        assert_eq!(vm.world.engine.report().feasible, Some(true));
+    }
+}
+
+#[test]
+fn a_pool_without_statistics_holds_nothing_up() {
+    let workloads = vec![needs("/a", 0.5), needs("/b", 0.1)];
+    let refused = "[[container]]\nname = \"refused\"\ncgroup = \"/refused\"\nweight = 1\n";
+    let text = file(&workloads, &["gold", "bronze"]) + refused;
+    let mut vm = Vm::new(&text, workloads, GIB, 7);
+    vm.without_statistics = Some("refused");
+    vm.world.make("/refused", true);
+    for _ in 0..30 {
+        vm.interval();
+    }
+    assert!(vm.all_met(), "{:?}", vm.weights());
+}
+
+#[test]
+fn a_default_pool_of_weight_zero_gets_nothing() {
+    let workloads = vec![needs("/gold", 0.3)];
+    let text = file(&workloads, &["gold"])
+        .replace("default_pool_weight = 1", "default_pool_weight = 0")
+        .replace(
+            "class = \"gold\"",
+            "class = \"gold\"\ncache_ceiling = \"40%\"",
+        );
+    let mut vm = Vm::new(&text, workloads, GIB, 7);
+    for _ in 0..30 {
+        vm.interval();
+        assert_eq!(vm.weights()[0].1, 0);
+    }
+}
+
+#[test]
+fn feasibility_ends_with_the_targets() {
+    let workloads = vec![needs("/gold", 2.0)];
+    let mut vm = Vm::new(&file(&workloads, &["gold"]), workloads, GIB, 7);
+    for _ in 0..20 {
+        vm.interval();
+    }
+    assert_eq!(vm.world.engine.report().feasible, Some(false));
+    // The host goes: nothing is known any more.
+    vm.without_statistics = Some("");
+    vm.interval();
+    vm.interval();
+    assert_eq!(vm.world.engine.report().feasible, None);
+    vm.without_statistics = None;
+    vm.interval();
+    vm.interval();
+    assert_eq!(vm.world.engine.report().feasible, Some(false));
+    let by_hand = "[[container]]\nname = \"c0\"\ncgroup = \"/gold\"\n";
+    vm.world.tell(Event::ConfigLoaded(parse(by_hand)));
+    vm.world.pass(10 * INTERVAL);
+    assert_eq!(vm.world.engine.report().feasible, None);
+}
