@@ -137,11 +137,11 @@ impl Tier {
         };
         let (mut kept, mut refused, mut pages) = (Vec::new(), Vec::new(), 0);
         for run in runs.iter() {
-            if is_welcome(self, run) && self.make_room(pages + u64::from(run.pages)) {
-                kept.push((*run, pages as usize));
+            if is_welcome(self, &run) && self.make_room(pages + u64::from(run.pages)) {
+                kept.push((run, pages as usize));
                 pages += u64::from(run.pages);
             } else {
-                refused.push((*run, 0));
+                refused.push((run, 0));
             }
         }
         self.puts += pages;

@@ -135,7 +135,7 @@ fn a_cgroup_that_is_told_twice_is_one() {
     world.identities.insert(path.clone(), identity);
     world.make(&path, true);
     world.pass(SECOND);
-    assert_eq!(enrolled(&world), [path.clone()]);
+    assert_eq!(enrolled(&world), std::slice::from_ref(&path));
     world.changes();
     // Its runtime's file cannot be read at this moment.
     world.identities.clear();

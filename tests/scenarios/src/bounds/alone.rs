@@ -47,7 +47,7 @@ pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     let log = guest.exec_ok(["dmesg"])?;
     let told = log.matches("cannot attach to").count();
     ensure!(
-        told == 1 && log.contains("kernel.ftrace_enabled=1"),
+        told == 1 && log.contains("kernel.ftrace_enabled=0"),
         "it was said {told} times:\n{log}"
     );
     guest.write_file(enabled, "1")?;
