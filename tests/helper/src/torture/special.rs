@@ -72,6 +72,13 @@ impl Worker<'_> {
 
     fn alone(&mut self, kind: Kind, path: &Path, model: &mut Alone<'_>) -> Done {
         match kind {
+            // Writes of which the first is under way and the next is about to begin, while the
+            // filesystem below the overlay is being frozen: neither these nor the freeze end.
+            Kind::Ring | Kind::RingDirect | Kind::Aio | Kind::AioDirect
+                if self.arguments.overlay =>
+            {
+                Err(Errno::OPNOTSUPP.into())
+            }
             Kind::Ring => self.queue(Queue::Ring, false, path, model),
             Kind::RingDirect => self.queue(Queue::Ring, true, path, model),
             Kind::Aio => self.queue(Queue::Aio, false, path, model),

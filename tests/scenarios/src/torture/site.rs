@@ -33,8 +33,8 @@ pub(crate) struct Site {
     offers: &'static [Kind],
 }
 
-/// What files take on all of them.
-const ALL: [Kind; 4] = [Kind::Ring, Kind::RingDirect, Kind::Aio, Kind::AioDirect];
+/// What files take on all of them but overlays.
+const QUEUED: [Kind; 4] = [Kind::Ring, Kind::RingDirect, Kind::Aio, Kind::AioDirect];
 const ON_EXT4: &[Kind] = &[
     Kind::Uncached,
     Kind::Loop,
@@ -160,7 +160,11 @@ impl Site {
 
     /// Operations without which the torture would not have shown what it should.
     pub(crate) fn offers(&self) -> impl Iterator<Item = Kind> {
-        ALL.iter().chain(self.offers).copied()
+        let queued: &[Kind] = match self.above {
+            Above::Overlay => &[],
+            Above::Nothing | Above::Loop => &QUEUED,
+        };
+        queued.iter().chain(self.offers).copied()
     }
 
     /// Whether it gets larger while it is worked on.
