@@ -72,8 +72,9 @@ impl Worker<'_> {
 
     fn alone(&mut self, kind: Kind, path: &Path, model: &mut Alone<'_>) -> Done {
         match kind {
-            // Writes of which the first is under way and the next is about to begin, while the
-            // filesystem below the overlay is being frozen: neither these nor the freeze end.
+            // A task that has queued some of its writes waits for the freeze of the filesystem
+            // below the overlay before it queues the next, and the freeze waits for the queued
+            // ones: neither ends, with our modules or without.
             Kind::Ring | Kind::RingDirect | Kind::Aio | Kind::AioDirect
                 if self.arguments.overlay =>
             {
