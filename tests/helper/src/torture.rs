@@ -57,6 +57,9 @@ pub(crate) struct TortureArguments {
     /// The files are on an overlay: an open file may be another one after a write
     #[arg(long)]
     overlay: bool,
+    /// Try operations that only some filesystems offer, too
+    #[arg(long)]
+    special: bool,
 }
 
 /// What came of it, as JSON.

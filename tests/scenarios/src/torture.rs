@@ -13,7 +13,7 @@ use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
 use crate::{books, ddctl, stage::Stage};
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
-use site::{EXT4_ALONE, SITES, XFS_ALONE};
+use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
 pub(crate) use storm::{Storm, add_containers};
 
@@ -24,7 +24,7 @@ pub(crate) const TORTURE: Scenario = Scenario {
     quick: false,
     run: |context| {
         let checks = if context.quick() { 3_000 } else { 9_000 };
-        let all: Vec<_> = SITES.iter().collect();
+        let all: Vec<_> = COMMON.iter().collect();
         run(context, &all, checks, [checks, checks / 4])
     },
 };

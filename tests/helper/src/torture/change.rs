@@ -33,7 +33,7 @@ impl Worker<'_> {
     /// Changes a file somehow, and maybe another one.
     pub(super) fn change(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let path = self.path(file);
-        if self.dice.chance(45) {
+        if self.arguments.special && self.dice.chance(45) {
             return self.special(file, models);
         }
         let mut kind = self.dice.below(100);
