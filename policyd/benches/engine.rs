@@ -186,7 +186,10 @@ fn look(bencher: Bencher<'_, '_>, count: usize) {
             return;
         }
     }
-    let mut meter = Meter::new(Path::new("/proc"), Origins);
+    let mut meter = Meter::new(
+        Path::new("/proc"),
+        Origins::new(Path::new("/proc"), root.path()),
+    );
     bencher.bench_local(|| {
         let container = &config.containers[0];
         let subjects = cgroups

@@ -4,7 +4,7 @@
 //!
 //! The path of a cgroup tells the runtime and the container's id ([`Reference`]); the runtime's
 //! own files tell the name ([`Runtimes`]). Nothing is asked of a daemon: a runtime that hangs
-//! does not matter. A path is believed only where nobody but the runtime can make a cgroup
+//! does not matter. A path is believed only where no process but the runtime can make a cgroup
 //! (`place`).
 
 pub(crate) mod place;
@@ -39,6 +39,11 @@ impl Runtime {
             Self::Lxc => "lxc",
             Self::Podman => "podman",
         }
+    }
+
+    /// Whether it lets a container be renamed and says so in its files.
+    pub const fn renames(self) -> bool {
+        matches!(self, Self::Docker | Self::Podman)
     }
 
     /// The runtime of a name.

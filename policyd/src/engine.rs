@@ -2,7 +2,7 @@
 
 //! Decides what to do: events in, actions out, the time passed in. No I/O, no clock.
 //!
-//! The order of calls, for whoever drives it:
+//! The order of calls for its driver:
 //! 1. [`Engine::handle`] with every event;
 //! 2. [`Engine::poll_action`] until it answers `None`; each action is performed and its outcome
 //!    handled before the next is polled;
@@ -20,6 +20,7 @@ mod curve;
 mod damper;
 mod event;
 mod goal;
+mod help;
 mod knobs;
 mod member;
 mod memory;
@@ -55,7 +56,7 @@ pub(crate) use nest::ancestors;
 use crate::config::{Config, Container};
 use controller::Controller;
 use knobs::{Knobs, Round};
-use names::Names;
+use names::{Names, News};
 use plan::Plan;
 use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +254,7 @@ impl Engine {
             .fold(self.next_scan.min(module), Time::min)
     }
 
-    /// Why everybody has what they have.
+    /// Why each container has what it has.
     pub fn report(&self) -> Report {
         let empty = BTreeMap::new();
         let present = match &self.module {
@@ -367,7 +368,7 @@ impl Engine {
                 || present.contains_key(cgroup)
         });
         for (cgroup, pool) in &present {
-            // The pool of a wanted cgroup is ours, whoever made it.
+            // The pool of a wanted cgroup is ours, even if it was made by hand.
             if self.targets.contains_key(*cgroup) && !self.managed.contains_key(*cgroup) {
                 self.managed.insert((*cgroup).into(), pool.name.clone());
             }
@@ -377,7 +378,6 @@ impl Engine {
             now,
             retries: &self.retries,
             managed: &self.managed,
-            cgroups: &self.cgroups,
             targets: &self.targets,
             weight: &weight,
             present: &present,
@@ -512,7 +512,7 @@ impl Engine {
     }
 
     /// A cgroup is gone, and what was below it. The kernel removes its pool. Most cgroups that
-    /// come and go are nobody's, and listing pools is dear: it is done for ours only.
+    /// come and go belong to no container, and listing pools is dear: it is done for ours only.
     fn vanished(&mut self, now: Time, cgroup: &str) {
         let below = format!("{cgroup}/");
         let range = self.cgroups.range(below.clone()..);
@@ -562,7 +562,7 @@ impl Engine {
                 self.no_module(now, &failure);
             }
             Outcome::Listed(Ok(pools)) => {
-                // A list of a module that went meanwhile says nothing.
+                // The list of a module that was unloaded since says nothing.
                 if let Module::Present {
                     view,
                     listed,
@@ -584,10 +584,11 @@ impl Engine {
             Outcome::Changed { action, result } => self.changed(now, action, result),
             Outcome::Identified(answers) => {
                 let cgroups: Vec<String> = answers.keys().cloned().collect();
-                if self.names.identified(now, answers) {
-                    for cgroup in cgroups {
-                        self.aim(&cgroup);
-                    }
+                match self.names.identified(now, answers) {
+                    News::None => {}
+                    News::Named => cgroups.iter().for_each(|cgroup| self.aim(cgroup)),
+                    // One may have taken the name, and the place, of another.
+                    News::Renamed => self.aim_all(),
                 }
             }
             Outcome::Measured(sample) => self.measured(now, &sample),

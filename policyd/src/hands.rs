@@ -14,11 +14,15 @@ mod journal;
 use crate::engine::{Failure, Job, Limits};
 use journal::{Journal, Note, Notes};
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tracing::{info, warn};
 
@@ -32,6 +36,8 @@ pub struct Hands {
     root: PathBuf,
     /// Held while limits are written: one at a time.
     journal: Arc<Mutex<Journal>>,
+    /// No limits are set any more.
+    retired: AtomicBool,
 }
 
 /// What a job does to a file.
@@ -49,6 +55,7 @@ impl Hands {
         let hands = Self {
             root: root.into(),
             journal: Arc::new(Mutex::new(Journal::open(journal, root))),
+            retired: AtomicBool::new(false),
         };
         hands.restore();
         hands
@@ -59,7 +66,13 @@ impl Hands {
         Self {
             root: root.into(),
             journal: Arc::clone(&self.journal),
+            retired: AtomicBool::new(false),
         }
+    }
+
+    /// Sets no limits from now on: a job that comes late would set some after all were undone.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
     }
 
     /// Does a job; takes as long as the kernel needs to reclaim. Returns how many bytes were
@@ -83,23 +96,18 @@ impl Hands {
     /// Puts back every file that says what policyd wrote.
     pub fn restore(&self) {
         let mut journal = self.journal();
-        for (directory, notes) in journal.take() {
-            let cgroup = directory.display();
-            match put_back(&directory, &notes) {
-                Ok(()) => info!(%cgroup, "guest memory limits are as they were"),
-                // The cgroup is gone, and its limits with it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    warn!(%cgroup, "cannot put back guest memory limits: {error}");
-                    for (file, note) in notes.files {
-                        journal.remember(&directory, notes.id, &file, note);
-                    }
-                }
-            }
+        let all = journal.take();
+        put_back_all(&mut journal, all);
+    }
+
+    /// Puts back what could not be put back before. Returns whether nothing is left of it.
+    pub fn restore_owed(&self) -> bool {
+        let mut journal = self.journal();
+        let owed = journal.take_owed();
+        if !owed.is_empty() {
+            put_back_all(&mut journal, owed);
         }
-        if let Err(error) = journal.write() {
-            warn!("cannot write the journal of limits: {error}");
-        }
+        !journal.owes()
     }
 
     fn limit(&self, cgroup: &str, id: u64, limits: &Limits, anew: bool) -> Result<(), Failure> {
@@ -107,6 +115,10 @@ impl Hands {
         let directory = directory.and_then(|directory| living(&directory, id));
         let directory = directory.map_err(|error| missed(&error))?;
         let mut journal = self.journal();
+        if self.retired.load(Ordering::SeqCst) {
+            return Err(Failure::Vanished);
+        }
+        journal.settle(&directory);
         let (mut deeds, mut result) = (Vec::new(), Ok(()));
         for (file, limit) in FILES.into_iter().zip([limits.high, limits.max, limits.low]) {
             match plan(&mut journal, (&directory, id), file, limit, anew) {
@@ -223,6 +235,25 @@ fn plan(
         value,
         undoes: false,
     }))
+}
+
+/// Puts back what was noted. What cannot be put back is owed.
+fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, Notes>) {
+    for (directory, notes) in all {
+        let cgroup = directory.display();
+        match put_back(&directory, &notes) {
+            Ok(()) => info!(%cgroup, "guest memory limits are as they were"),
+            // The cgroup is gone, and its limits with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                warn!(%cgroup, "cannot put back guest memory limits: {error}");
+                journal.owe(directory, notes);
+            }
+        }
+    }
+    if let Err(error) = journal.write() {
+        warn!("cannot write the journal of limits: {error}");
+    }
 }
 
 fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {

@@ -8,20 +8,24 @@
 //! - [`tree`], [`discovery`]: the cgroups, and who they are;
 //! - [`measure`], [`hands`]: reading figures, writing limits;
 //! - [`module`], [`service`], [`lock`]: the kernel module, the service manager, other daemons;
-//! - [`status`], [`metrics`]: telling how things stand.
+//! - [`status`], [`metrics`], [`log`]: telling how things stand;
+//! - [`pace`]: bounds for what others cause.
 //!
 //! See `docs/policyd.md`.
 
 #![forbid(unsafe_code)]
 
+pub mod allowance;
 pub mod config;
 pub mod discovery;
 pub mod engine;
 pub mod hands;
 pub mod lock;
+pub mod log;
 pub mod measure;
 pub mod metrics;
 pub mod module;
+pub mod pace;
 mod regular;
 pub mod runtime;
 pub mod service;

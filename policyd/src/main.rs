@@ -11,13 +11,14 @@ use policyd::{
     config::Config,
     hands::Hands,
     lock::Lock,
+    log,
     module::Kernel,
     runtime::{self, Places, Request, Runtime},
     service::Systemd,
     status,
 };
 use std::{
-    io::{self, IsTerminal, Write, stderr, stdout},
+    io::{self, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -26,7 +27,6 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
-use tracing_subscriber::EnvFilter;
 
 /// Give a guest's containers the cache and the memory that a file promises them
 #[derive(Debug, Parser)]
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads our output any more.
+        // The reader of our output is gone.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
@@ -160,7 +160,7 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
 }
 
 fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
-    log("warn");
+    log::begin("warn");
     let places = Places {
         state: None,
         ..Places::default()
@@ -188,7 +188,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 }
 
 fn restore(config: &Path, state: &Path) -> Result<()> {
-    log("info");
+    log::begin("info");
     // A daemon that runs undoes its limits itself.
     let _lock = Lock::take(state)?;
     // A file that is wrong by now must not keep limits in force.
@@ -205,7 +205,7 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
 }
 
 fn run(config: &Path) -> Result<()> {
-    log("info");
+    log::begin("info");
     let mut places = Places::default();
     let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
     let lock = Lock::take(&state)?;
@@ -217,18 +217,6 @@ fn run(config: &Path) -> Result<()> {
         let runtime = Runtime::new(config, module, service, places)?;
         runtime.run(requests).await
     })
-}
-
-fn log(level: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        // The journal has the time.
-        .without_time()
-        .with_target(false)
-        .init();
 }
 
 fn in_loop<T>(task: impl Future<Output = Result<T>>) -> Result<T> {

@@ -4,7 +4,7 @@
 //!
 //! The kernel's files are read when the engine asks; they answer at once. Applications are asked
 //! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
-//! nobody: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
+//! no task: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
 //! and what they answer is read piece by piece: tenants write it, and may write without end.
 
 mod cgroup;

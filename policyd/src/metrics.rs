@@ -4,7 +4,7 @@
 
 use crate::{
     config::Figure,
-    engine::{Explanation, Report},
+    engine::{Explanation, Report, Verdict},
     status::Reports,
 };
 use ddnl::printable;
@@ -140,6 +140,7 @@ pub fn page(report: &Report) -> Result<String, fmt::Error> {
                     .goals
                     .iter()
                     .all(|it| it.cost().is_some_and(|cost| cost <= 0.0));
+                let met = met || one.verdict == Verdict::NotAsked;
                 measured.then(|| f64::from(u8::from(met)))
             },
         ),

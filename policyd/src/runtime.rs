@@ -34,7 +34,7 @@ use tracing::{error, info, warn};
 /// What the administrator asks of the running daemon.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
-    /// Read the configuration anew.
+    /// Read the configuration again.
     Reload,
     /// End; the pools stay.
     Stop,
@@ -116,6 +116,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = load(path)?;
         let hands = Hands::new(&config.cgroup_root, places.journal().as_deref());
+        let origins = Origins::new(&places.proc, &config.cgroup_root);
         Ok(Self {
             path: path.into(),
             engine: Engine::new(config),
@@ -124,7 +125,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             service,
             tree: None,
             runtimes: Runtimes::new(&places.root),
-            meter: Meter::new(&places.proc, Origins),
+            meter: Meter::new(&places.proc, origins),
             jobs: Jobs::new(hands),
             show: Show::default(),
             rehearsal: None,
@@ -154,6 +155,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     /// Runs until asked to stop.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
         self.open_tree();
+        self.jobs.undo_late();
         self.show.open(self.engine.config()).await;
         let mut alive = self.service.alive_every().map(alive_timer);
         let mut ready = false;
@@ -306,7 +308,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
     }
 
-    /// Reads the file anew. If it is wrong, everything stays as it is.
+    /// Reads the file again. If it is wrong, everything stays as it is.
     async fn reload(&mut self) -> Option<Event> {
         self.service.reloading();
         let loaded = load(&self.path);

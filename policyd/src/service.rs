@@ -11,7 +11,7 @@ use tracing::warn;
 pub trait Service {
     /// Everything runs.
     fn ready(&mut self);
-    /// The configuration is being read anew.
+    /// The configuration is being read again.
     fn reloading(&mut self);
     /// The daemon ends.
     fn stopping(&mut self);
@@ -23,7 +23,7 @@ pub trait Service {
     fn alive_every(&self) -> Option<Duration>;
 }
 
-/// systemd, or nobody if it did not start us.
+/// systemd, if it started us.
 #[derive(Debug, Default)]
 pub struct Systemd {
     status: String,

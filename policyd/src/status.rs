@@ -2,8 +2,8 @@
 
 //! Telling the daemon's state: JSON lines on a unix socket.
 //!
-//! Whoever connects gets the present report as one line, and another one whenever it was looked
-//! anew, until they hang up. Nothing is read: there is nothing to ask, and nothing to change.
+//! A reader that connects gets the present report as one line, and another one after each look,
+//! until it hangs up. Nothing is read: there is nothing to ask, and nothing to change.
 
 use crate::engine::Report;
 use anyhow::{Context, Result, bail};
@@ -23,7 +23,7 @@ use tokio::{
     time::timeout,
 };
 
-/// The present report, for whoever shows it.
+/// The present report, for those who show it.
 pub type Reports = watch::Receiver<Arc<Report>>;
 
 /// A socket that tells reports. It vanishes with this.
@@ -56,7 +56,7 @@ impl Socket {
         })
     }
 
-    /// Waits for a reader. Nobody is lost if the future is dropped.
+    /// Waits for a reader. No reader is lost if the future is dropped.
     pub async fn reader(&self) -> io::Result<UnixStream> {
         Ok(self.listener.accept().await?.0)
     }

@@ -2,7 +2,11 @@
 
 //! Which cgroups there are, and which come and go.
 
-use crate::{config::Reach, engine::Cgroups};
+use crate::{
+    allowance::{Allowance, thread_time},
+    config::Reach,
+    engine::Cgroups,
+};
 use ddnl::printable;
 use futures_util::StreamExt;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask, Watches};
@@ -11,7 +15,9 @@ use std::{
     fs, io,
     os::unix::fs::{DirEntryExt, MetadataExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
+use tokio::time::sleep;
 use tracing::warn;
 
 /// A cgroup came or went.
@@ -29,14 +35,21 @@ pub enum Change {
 /// begin with a slash.
 ///
 /// Users make cgroups too, as many as they like: those that cannot be containers are neither kept
-/// nor watched, and there are bounds for what is.
+/// nor watched, and there are bounds for what is. Announcements and what follows from them are
+/// charged to an allowance of processor time. When that is used up, in a storm, nothing is watched
+/// for some seconds; then all is looked through.
 pub struct Tree {
     root: PathBuf,
     reach: Reach,
-    watches: Watches,
-    stream: EventStream<Vec<u8>>,
+    /// Nowhere in a storm.
+    ears: Option<Ears>,
     watched: HashMap<WatchDescriptor, String>,
     waiting: VecDeque<Change>,
+    allowance: Allowance,
+    /// The thread's processor time when it last began to wait for a change.
+    waited: Duration,
+    /// Announcements came since, and what follows from them is to be charged.
+    told: bool,
     /// Watches at most.
     most: usize,
     /// Watches ran out; said once.
@@ -56,10 +69,25 @@ const MOST_DIRECTORIES: usize = 16 << 10;
 /// Bytes of paths that are kept in one go, at most.
 const MOST_BYTES: usize = 2 << 20;
 
+/// Announcements of the kernel, and what it is asked to announce.
+struct Ears {
+    watches: Watches,
+    stream: EventStream<Vec<u8>>,
+}
+
+impl Ears {
+    fn open() -> io::Result<Self> {
+        let inotify = Inotify::init()?;
+        Ok(Self {
+            watches: inotify.watches(),
+            stream: inotify.into_event_stream(vec![0; BUFFER])?,
+        })
+    }
+}
+
 impl Tree {
     /// Begins to watch; [`Self::scan`] tells what is there.
     pub fn open(root: &Path, reach: Reach) -> io::Result<Self> {
-        let inotify = Inotify::init()?;
         let all = fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
         let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
         let part = all.map(|all| all / PART_OF_WATCHES);
@@ -67,10 +95,12 @@ impl Tree {
             root: root.into(),
             reach,
             most: part.map_or(MOST_WATCHES, |part| part.clamp(1, MOST_WATCHES)),
-            watches: inotify.watches(),
-            stream: inotify.into_event_stream(vec![0; BUFFER])?,
+            ears: Some(Ears::open()?),
             watched: HashMap::new(),
             waiting: VecDeque::new(),
+            allowance: Allowance::new(Instant::now()),
+            waited: thread_time(),
+            told: false,
             blind: false,
             endless: false,
         })
@@ -108,8 +138,21 @@ impl Tree {
             if let Some(change) = self.waiting.pop_front() {
                 return change;
             }
-            match self.stream.next().await {
-                Some(Ok(event)) => self.take(event),
+            self.settle();
+            let pause = self.allowance.pause(Instant::now());
+            if !pause.is_zero() {
+                self.ears = None;
+                self.watched.clear();
+                sleep(pause).await;
+            }
+            let Some(ears) = &mut self.ears else {
+                return self.listen_again();
+            };
+            match ears.stream.next().await {
+                Some(Ok(event)) => {
+                    self.told = true;
+                    self.take(event);
+                }
                 Some(Err(error)) => {
                     warn!("watching cgroups: {error}");
                     return Change::Lost;
@@ -118,6 +161,28 @@ impl Tree {
                 None => std::future::pending().await,
             }
         }
+    }
+
+    /// Charges what was done since the last wait, if an announcement was the reason.
+    fn settle(&mut self) {
+        let now = thread_time();
+        if std::mem::take(&mut self.told) {
+            let spent = now.saturating_sub(self.waited);
+            self.allowance.charge(Instant::now(), spent);
+        }
+        self.waited = now;
+    }
+
+    /// A storm was waited out: what there is now is to be looked through, and watched from then on.
+    fn listen_again(&mut self) -> Change {
+        self.told = true;
+        match Ears::open() {
+            Ok(ears) => self.ears = Some(ears),
+            // The next storm's end, or a new configuration, is another try; until then cgroups are
+            // looked through now and then.
+            Err(error) => self.go_blind(&error.to_string()),
+        }
+        Change::Lost
     }
 
     fn take(&mut self, event: EventOwned) {
@@ -228,7 +293,8 @@ impl Tree {
             self.go_blind(&format!("{} are watched already", self.most));
             return;
         }
-        match self.watches.add(directory, mask) {
+        let Some(ears) = &mut self.ears else { return };
+        match ears.watches.add(directory, mask) {
             Ok(watch) => {
                 self.watched.insert(watch, path.into());
             }

@@ -14,7 +14,7 @@ pub struct Container {
     pub selector: Selector,
     /// How many cgroups it is at most, if its selector is a glob.
     pub most_cgroups: u32,
-    /// Weight among the VM's pools; where targets decide, its share of what nobody needs.
+    /// Weight among the VM's pools; where targets decide, its share of what no container needs.
     pub weight: u32,
     /// Weight in the SSD tier.
     pub ssd_weight: u32,

@@ -171,5 +171,5 @@ impl<'a> Reader<'a> {
 /// How like two keys must be for one to be taken for the other.
 const ALIKE: f64 = 0.7;
 
-/// An upper bound nobody needs to be told.
+/// An upper bound that is not worth a message.
 pub(super) const MANY: f64 = 1e12;

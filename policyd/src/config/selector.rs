@@ -244,7 +244,7 @@ mod tests {
         assert!(!unit.matches("/docker/1/system.slice/nginx.service", None));
         let slice = Selector::unit("batch-*.slice").unwrap();
         assert!(slice.matches("/batch.slice/batch-a.slice", None));
-        // Whoever has an account may call a unit as they like.
+        // Any user may call a unit as they like.
         let user = "/user.slice/user-1.slice/user@1.service/app.slice/nginx.service";
         assert!(!unit.matches(user, None));
         let theirs = Selector::user_unit("1/nginx").unwrap();

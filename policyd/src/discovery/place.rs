@@ -9,7 +9,7 @@
 /// How deep a place that others can fill is followed.
 pub(crate) const DEEPEST: usize = 16;
 
-/// Whether a path leads through slices only: nobody but systemd, and runtimes that are root, make
+/// Whether a path leads through slices only: only systemd, and runtimes that are root, make
 /// cgroups there. The root does.
 pub(crate) fn is_of_slices(path: &str) -> bool {
     parts(path).all(|part| part.ends_with(".slice"))

@@ -6,9 +6,10 @@ use super::{Identity, Pod, Reference, Runtime};
 use crate::regular;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fs,
     io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +17,20 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct Runtimes {
     root: PathBuf,
+    /// Podman's lists of all containers, by their paths: they are long, and asked for each of them.
+    lists: HashMap<String, List>,
 }
+
+/// A list as it was read.
+#[derive(Clone, Debug)]
+struct List {
+    version: Version,
+    /// First names by ids.
+    names: HashMap<String, Option<String>>,
+}
+
+/// Tells a file from what it was before: the number, the length, and when it was changed.
+type Version = (u64, u64, i64, i64);
 
 /// More than any runtime writes; a file that is longer is not read.
 const LONGEST: u64 = 4 << 20;
@@ -46,11 +60,14 @@ struct Bundle {
 impl Runtimes {
     /// The runtimes of this machine, or of a tree that stands for one.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            lists: HashMap::new(),
+        }
     }
 
     /// Who the container of a cgroup is; `None` if no file tells it (yet).
-    pub fn identify(&self, cgroup: &str) -> Option<Identity> {
+    pub fn identify(&mut self, cgroup: &str) -> Option<Identity> {
         let Reference { runtime, id } = Reference::of(cgroup)?;
         match runtime {
             Runtime::Containerd => self.containerd(id),
@@ -68,7 +85,7 @@ impl Runtimes {
         Some(named(Runtime::Docker, id, name))
     }
 
-    fn podman(&self, id: String) -> Option<Identity> {
+    fn podman(&mut self, id: String) -> Option<Identity> {
         // One directory for each storage driver: `overlay-containers`, `vfs-containers`, …
         for storage in ["var/lib/containers/storage", "run/containers/storage"] {
             for directory in self.list(storage) {
@@ -76,17 +93,34 @@ impl Runtimes {
                     continue;
                 }
                 for file in ["containers.json", "volatile-containers.json"] {
-                    let path = format!("{storage}/{directory}/{file}");
-                    let entries: Vec<StorageEntry> = self.read(&path).unwrap_or_default();
-                    let Some(entry) = entries.into_iter().find(|entry| entry.id == id) else {
-                        continue;
-                    };
-                    let name = entry.names.into_iter().next().unwrap_or_else(|| id.clone());
-                    return Some(named(Runtime::Podman, id, name));
+                    let names = self.names(format!("{storage}/{directory}/{file}"));
+                    if let Some(name) = names.and_then(|names| names.get(&id)) {
+                        let name = name.clone().unwrap_or_else(|| id.clone());
+                        return Some(named(Runtime::Podman, id, name));
+                    }
                 }
             }
         }
         None
+    }
+
+    /// The names in a list of podman's, read again if it was changed.
+    fn names(&mut self, path: String) -> Option<&HashMap<String, Option<String>>> {
+        let file = fs::symlink_metadata(self.root.join(&path)).ok()?;
+        let version = (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
+        let known = self.lists.get(&path);
+        if known.is_none_or(|list| list.version != version) {
+            self.lists.remove(&path);
+            let entries: Vec<StorageEntry> = self.read(&path)?;
+            let names = entries.into_iter();
+            let names = names.map(|entry| (entry.id, entry.names.into_iter().next()));
+            let list = List {
+                version,
+                names: names.collect(),
+            };
+            self.lists.insert(path.clone(), list);
+        }
+        self.lists.get(&path).map(|list| &list.names)
     }
 
     fn containerd(&self, id: String) -> Option<Identity> {

@@ -2,7 +2,7 @@
 
 //! How long jobs of ours ran.
 //!
-//! Who writes to `memory.reclaim`, or lowers a limit, waits for the kernel meanwhile, and PSI counts
+//! A task that writes to `memory.reclaim`, or lowers a limit, waits for the kernel, and PSI counts
 //! that as pressure like any other. Pressure is therefore counted without the time of our own jobs,
 //! or reclaiming would be a reason to reclaim.
 

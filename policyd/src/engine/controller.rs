@@ -2,8 +2,8 @@
 
 //! From targets to weights: looks in, weights out.
 //!
-//! One round an interval: [`Controller::observe`] takes in what was measured, [`Controller::decide`]
-//! finds out what everybody needs ([`super::response`]), divides the VM's share of the store
+//! One round an interval: [`Controller::observe`] takes in what was measured,
+//! [`Controller::decide`] finds out what each container needs ([`super::response`]), divides the VM's share of the store
 //! ([`super::split`]), gives away what is left over ([`super::spare`]), and moves the weights one
 //! bounded step ([`super::damper`]). Where something is not known (no host, no figure) what is in
 //! force stays in force.
@@ -13,6 +13,7 @@ use super::{
     character::Character,
     curve::Curve,
     damper::{Damper, Fair, WEIGHT_SUM, Wanted},
+    help::Belief,
     member::Member,
     sample::Sample,
     spare::{self, Taker},
@@ -24,6 +25,7 @@ use ddabi::pool::{DEFAULT_WEIGHT, PoolStats};
 use ddnl::Pool;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tracing::info;
 
 /// The default pool among the containers.
 const DEFAULT: &str = "";
@@ -70,6 +72,12 @@ pub enum Verdict {
     Ceiling,
     /// Its target is missed, and it does not fill the share it has.
     NotFilled,
+    /// Its target is missed, and the store makes no difference.
+    NotHelped,
+    /// Its target is missed, and other shares are tried to see whether they make a difference.
+    Trying,
+    /// Less is asked of it than its target, and it waits for nothing: that counts as met.
+    NotAsked,
     /// Its target is missed, and only guest memory can help it.
     NeedsMemory,
     /// Its target is missed, and there is no store to give.
@@ -162,6 +170,7 @@ impl Controller {
         self.damper.begin_interval();
         self.fit_to(config.max_step, &bases);
         if let Some(pages) = self.pages {
+            self.doubt(config, targets, pages);
             let budget = budget(&bases);
             let default = bases.get(DEFAULT).map_or(0.0, |base| base.weight) / sum(&bases);
             self.move_shares(config, targets, pages, budget, default);
@@ -169,6 +178,31 @@ impl Controller {
             self.retire();
         }
         self.weigh(&bases);
+    }
+
+    /// Finds out which containers the store does not help, and says so.
+    fn doubt(&mut self, config: &Config, targets: &BTreeMap<String, Target>, pages: f64) {
+        let missing = |cgroup: &str, target: &Target| {
+            let container = &config.containers[target.container];
+            let member = self.members.get(cgroup)?;
+            (takes_part(container) && member.is_too_small()).then(|| member.entitled())
+        };
+        let missing: BTreeMap<&String, f64> = targets
+            .iter()
+            .filter_map(|(cgroup, target)| Some((cgroup, missing(cgroup, target)?)))
+            .collect();
+        let largest = missing.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        let largest = largest.map(|(cgroup, _)| *cgroup);
+        let tries_less = |member: &Member| matches!(member.belief(), Belief::TriesLess { .. });
+        let turn = !self.members.values().any(tries_less);
+        let fair = pages / targets.len().max(1) as f64;
+        for (cgroup, member) in &mut self.members {
+            let contended = missing.len() > 1 && member.entitled() > fair * TAKES;
+            let turn = turn && largest == Some(cgroup);
+            if member.doubt(pages, config.max_step * pages, contended, turn) {
+                tell(cgroup, member.belief());
+            }
+        }
     }
 
     fn fit_to(&mut self, max_step: f64, bases: &BTreeMap<String, Base>) {
@@ -270,7 +304,7 @@ impl Controller {
         let free = (budget - default).max(0.0) * pages;
         let split = split::split(free, &claims, config.margin);
         let now: Vec<f64> = ours.iter().map(|(cgroup, ..)| has(cgroup)).collect();
-        // What is needed is an estimate: nobody is cut to it at once for the sake of a better use.
+        // Needs are estimates, so that no container is cut to its need in one step.
         let kept = |(at, (has, size)): (usize, (&f64, &f64))| match claims[at].need {
             Some(_) => size.max(has * KEPT).max(ours[at].2.keeps().min(*has)),
             None => *size,
@@ -313,7 +347,10 @@ impl Controller {
         });
         self.rulings = rulings.collect();
         let has_target = |(_, container, _): &(_, &Container, _)| container.target.is_some();
-        self.feasible = ours.iter().any(has_target).then_some(split.feasible);
+        let is_open =
+            |ruling: &Ruling| !matches!(ruling.verdict, Verdict::NotHelped | Verdict::Trying);
+        let feasible = split.feasible && self.rulings.values().all(is_open);
+        self.feasible = ours.iter().any(has_target).then_some(feasible);
         let urgent = |cgroup: &str| {
             let member = self.members.get(cgroup);
             member.is_some_and(Member::misses_target)
@@ -323,9 +360,34 @@ impl Controller {
     }
 }
 
-/// Sizes that give everybody what it needs and else stay as they are: what is lacking is taken from
-/// those who have more than they need, in proportion to how much more. Answers the default pool's
-/// size too, which `rest` is now and `default` shall be at least.
+/// Says what is believed now of how the store helps a container.
+fn tell(cgroup: &str, belief: Belief) {
+    match belief {
+        Belief::Helps => info!(cgroup, "the store helps, as far as is known"),
+        Belief::TriesLess { .. } => {
+            info!(
+                cgroup,
+                "target missed: trying whether half the share makes a difference"
+            );
+        }
+        Belief::NoHelp { .. } => {
+            info!(
+                cgroup,
+                "target missed: a larger share of the store makes no difference"
+            );
+        }
+        Belief::TriesMore { .. } => {
+            info!(
+                cgroup,
+                "target missed: trying whether a larger share makes a difference"
+            );
+        }
+    }
+}
+
+/// Sizes that give each container what it needs and else stay as they are: what is lacking is
+/// taken from those that have more than they need, in proportion to how much more. Returns the
+/// default pool's size too, which `rest` is now and `default` shall be at least.
 fn least_change(now: &[f64], needed: &[f64], rest: f64, default: f64) -> (Vec<f64>, f64) {
     let over = |(now, needed): (&f64, &f64)| (now - needed).max(0.0);
     let lacking = |(now, needed): (&f64, &f64)| (needed - now).max(0.0);
@@ -381,7 +443,7 @@ fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String
     bases
 }
 
-/// The weights of everybody; never nothing.
+/// The weights of all containers; never an empty list.
 fn sum(bases: &BTreeMap<String, Base>) -> f64 {
     bases.values().map(|base| base.weight).sum::<f64>().max(1.0)
 }
@@ -426,6 +488,9 @@ fn claim<'a>(
 /// What a container with a target keeps of its share when others could use it better.
 const KEPT: f64 = 0.9;
 
+/// A container with so much of a fair part takes something from others.
+const TAKES: f64 = 0.25;
+
 /// The smallest part a container gets: enough to see whether more would help.
 const SMALLEST: f64 = 0.002;
 
@@ -447,12 +512,18 @@ fn rule(
         Verdict::BestEffort
     } else if member.cost.is_none() {
         Verdict::Unmeasured
+    } else if member.is_unasked {
+        Verdict::NotAsked
     } else if !member.misses_target() {
         Verdict::Met
     } else if member.character() == Character::Anonymous {
         Verdict::NeedsMemory
     } else if member.is_saturated() {
         Verdict::NotFilled
+    } else if let Belief::NoHelp { .. } = member.belief() {
+        Verdict::NotHelped
+    } else if member.belief() != Belief::Helps {
+        Verdict::Trying
     } else if has >= claim.ceiling * 0.99 {
         Verdict::Ceiling
     } else if !split.feasible && level > 0.0 {

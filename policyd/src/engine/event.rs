@@ -23,7 +23,7 @@ pub enum Event {
     CgroupVanished(String),
     /// Announcements of cgroups were lost.
     CgroupsLost,
-    /// The file was read anew.
+    /// The file was read again.
     ConfigLoaded(Config),
     /// The module was loaded.
     ModuleCame,
@@ -62,7 +62,7 @@ pub enum Action {
     Begin(Job),
 }
 
-/// Something that may take long, for the kernel reclaims meanwhile.
+/// Something that may take long, because the kernel reclaims during it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Job {
     /// Set the limits of a cgroup's memory.

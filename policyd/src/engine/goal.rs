@@ -69,6 +69,13 @@ pub(super) fn worst(goals: &[Goal]) -> Option<f64> {
     costs?.into_iter().reduce(f64::max)
 }
 
+/// Whether one kind of goal is missed, and no other one.
+pub(super) fn misses_only(goals: &[Goal], figure: Figure) -> bool {
+    let missed = |goal: &&Goal| goal.cost().is_some_and(|cost| cost > 0.0);
+    let mut missed = goals.iter().filter(missed).peekable();
+    missed.peek().is_some() && missed.all(|goal| goal.figure == figure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

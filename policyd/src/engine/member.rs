@@ -7,6 +7,7 @@ use super::{
     character::{Character, Observer},
     curve::Curve,
     goal::{self, Goal},
+    help::{Belief, Help, Look},
     rates::{Last, Rates},
     response::Response,
     sample::Reading,
@@ -41,6 +42,9 @@ pub(super) struct Member {
     /// The logarithm of how many the store does not give, over the size.
     misses: Response,
     pub(super) reading: Reading,
+    help: Help,
+    /// Less is asked of it than its target, and it waits for nothing.
+    pub(super) is_unasked: bool,
 }
 
 /// The size changes if it differs by more than this, as a logarithm.
@@ -61,6 +65,10 @@ const STEEPEST: f64 = 1.5;
 const MORE: f64 = 1.03;
 /// Misses a second that are none.
 const FEWEST: f64 = 0.1;
+/// Percent of time in which a task waits, that are none.
+const NO_WAITING: f64 = 0.5;
+/// What a throughput counts for that is not asked for: met, by not much.
+const UNASKED: f64 = -0.05;
 /// Weight of a look in averages.
 const NEW: f64 = 0.25;
 
@@ -85,6 +93,14 @@ impl Member {
             None => Vec::new(),
         };
         self.cost = goal::worst(&self.goals);
+        self.is_unasked = self.rates.as_ref().is_some_and(|rates| {
+            self.cost > Some(0.0)
+                && goal::misses_only(&self.goals, Figure::Throughput)
+                && waits_for_nothing(rates)
+        });
+        if self.is_unasked {
+            self.cost = Some(UNASKED);
+        }
         let before = self.used;
         self.used = stats.map(|stats| (stats.used as f64).max(1.0));
         let Some(rates) = &self.rates else { return };
@@ -160,6 +176,13 @@ impl Member {
         }
     }
 
+    /// Whether its target is missed by what is known of this size: one look may err.
+    pub(super) fn is_too_small(&self) -> bool {
+        let known = self.used.filter(|_| !self.response.is_empty());
+        let cost = known.map_or(self.cost, |used| Some(self.response.cost_at(used)));
+        self.store_helps() && self.cost.is_some() && cost > Some(0.0)
+    }
+
     /// Misses a second to be expected at a size.
     pub(super) fn misses_at(&self, size: f64) -> f64 {
         match &self.curve {
@@ -169,7 +192,7 @@ impl Member {
         }
     }
 
-    /// Pages it should keep while nobody misses a target: more than what was too small.
+    /// Pages it should keep while no container misses a target: more than what was too small.
     pub(super) fn keeps(&self) -> f64 {
         self.missed.map_or(0.0, |missed| missed * MORE)
     }
@@ -200,6 +223,67 @@ impl Member {
             (None, Some(curve)) => curve,
             (None, None) => has,
         };
-        pages.min(most)
+        self.help.pages(&self.response, pages.min(most))
+    }
+
+    /// Pages that it is entitled to.
+    pub(super) const fn entitled(&self) -> f64 {
+        self.entitled
+    }
+
+    pub(super) const fn belief(&self) -> Belief {
+        self.help.belief
+    }
+
+    /// Finds out whether the store helps, given the VM's pages and the most that move in an
+    /// interval. Returns whether something else is believed now.
+    pub(super) fn doubt(&mut self, pages: f64, step: f64, contended: bool, turn: bool) -> bool {
+        let Some(used) = self.used else { return false };
+        let curve = self.curve.as_ref();
+        let look = Look {
+            misses_target: self.is_too_small(),
+            response: &self.response,
+            share: self.entitled,
+            used,
+            pages,
+            step,
+            gain: &|size| curve.map_or(0.0, |curve| curve.gain(size, pages)),
+            contended,
+            turn,
+        };
+        self.help.observe(&look)
+    }
+}
+
+/// Whether neither disk nor memory keeps a container from doing more, as far as the kernel tells.
+fn waits_for_nothing(rates: &Rates) -> bool {
+    let waits = rates.io_pressure.is_none_or(|io| io > NO_WAITING)
+        || rates
+            .memory_pressure
+            .is_some_and(|memory| memory > NO_WAITING);
+    !waits && rates.misses() <= FEWEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That a smaller size is too small as well is no news.
+    #[test]
+    fn the_largest_size_that_was_too_small_is_remembered() {
+        let mut member = Member {
+            quiet: QUIET,
+            ..Member::default()
+        };
+        member.learn(100.0, 100.0, 0.3, false);
+        let keeps = member.keeps();
+        assert!(keeps > 100.0, "{keeps}");
+        member.learn(60.0, 60.0, 0.8, false);
+        assert_eq!(member.keeps(), keeps);
+        // In comfort it fades, slowly.
+        for _ in 0..3 {
+            member.learn(150.0, 150.0, COMFORT * 2.0, false);
+        }
+        assert!((keeps * 0.98..keeps).contains(&member.keeps()));
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Managed {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     states: BTreeMap<String, State>,
-    /// Rounds in a row with room for everybody.
+    /// Rounds in a row with room for all containers.
     calm: u32,
 }
 
@@ -109,7 +109,7 @@ impl Memory {
             * HELP;
         let wanted = (machine.total as f64 * SHORT) as u64;
         // The readers' cache counts as available, but the kernel would rather swap the others
-        // than take it while it is read: it helps nobody unless it is taken from them.
+        // than take it while it is read: it helps no other unless it is taken from them.
         let cached: u64 = managed
             .values()
             .filter(|one| one.character != Character::Anonymous)
@@ -299,7 +299,7 @@ mod tests {
         memory.decide(&machine(3 * GIB), &pair(true));
         let high = memory.limits("/web").high;
         assert!(high.is_some_and(|high| high < 4 * GIB));
-        // With as much free beside it nobody gives.
+        // With as much free beside it no container gives.
         let mut memory = Memory::default();
         memory.decide(&machine(5 * GIB), &pair(true));
         assert_eq!(memory.limits("/web").high, None);
@@ -374,7 +374,58 @@ mod tests {
         assert_eq!(squeeze(&mut memory, 40.0), held);
     }
 
+    #[test]
+    fn limits_are_lifted_after_some_time_of_room() {
+        let mut memory = Memory::default();
+        let mut all = pair(true);
+        memory.decide(&machine(GIB / 2), &all);
+        let high = memory.limits("/web").high.unwrap();
+        all.get_mut("/web").unwrap().current = high;
+        all.get_mut("/redis").unwrap().needy = false;
+        for look in 1..CALM {
+            memory.decide(&machine(4 * GIB), &all);
+            assert_eq!(memory.limits("/web").high, Some(high), "{look}");
+        }
+        memory.decide(&machine(4 * GIB), &all);
+        assert!(
+            memory
+                .limits("/web")
+                .high
+                .is_none_or(|raised| raised > high)
+        );
+    }
+
+    #[test]
+    fn readers_of_files_alone_give_before_others() {
+        let mixed = one(Character::Mixed, 4 * GIB, 0);
+        let file = one(Character::File, 4 * GIB, 0);
+        let both = BTreeMap::from([("/a".into(), mixed), ("/b".into(), file)]);
+        let mut memory = Memory::default();
+        memory.decide(&machine(machine(0).total / 10 - (GIB / 8)), &both);
+        assert!(memory.limits("/a").high.is_none() && memory.limits("/b").high.is_some());
+    }
+
     proptest! {
+        /// Limits stay where they are for small changes, but never below what a container needs.
+        #[test]
+        fn limits_follow_what_grows(
+            steps in prop::collection::vec((-5i64..=5, 0..2 * GIB), 1..40),
+        ) {
+            let mut memory = Memory::default();
+            let mut fixed = GIB;
+            for (percent, available) in steps {
+                fixed = fixed.saturating_add_signed(fixed as i64 / 100 * percent);
+                let redis = one(Character::Anonymous, fixed, fixed);
+                let web = one(Character::File, fixed + GIB / 10, fixed);
+                let all = BTreeMap::from([("/redis".into(), redis), ("/web".into(), web)]);
+                memory.decide(&machine(available), &all);
+                let low = memory.limits("/redis").low.unwrap();
+                prop_assert!(low >= fixed + fixed / 10, "{low} of {fixed}");
+                let high = memory.limits("/web").high.unwrap_or(u64::MAX);
+                prop_assert!(high >= fixed + fixed / 10, "{high} of {fixed}");
+            }
+        }
+
         /// No limit ever cuts into what a container cannot give.
         #[test]
         fn what_cannot_be_given_is_safe(

@@ -19,6 +19,8 @@ struct Open {
     pause: Time,
 }
 
+/// How often a name is asked for again that its runtime may change.
+const RENAMED: Time = Time::from_secs(30);
 /// A runtime writes its files about when it makes the cgroup.
 const FIRST_PAUSE: Time = Time::from_millis(500);
 const LONGEST_PAUSE: Time = Time::from_secs(60);
@@ -64,29 +66,49 @@ impl Names {
         self.open.values().map(|open| open.at).min()
     }
 
-    /// Takes in answers. Answers whether any is news.
+    /// Takes in answers. What is known stays if there is no answer.
     pub(super) fn identified(
         &mut self,
         now: Time,
         answers: BTreeMap<String, Option<Identity>>,
-    ) -> bool {
-        let mut news = false;
+    ) -> News {
+        let mut news = News::None;
         for (cgroup, identity) in answers {
             let Some(open) = self.open.get_mut(&cgroup) else {
                 continue;
             };
-            match identity {
-                Some(identity) => {
-                    self.open.remove(&cgroup);
-                    self.known.insert(cgroup, identity);
-                    news = true;
-                }
-                None => {
-                    open.at = now.saturating_add(open.pause);
-                    open.pause = (open.pause * 2).min(LONGEST_PAUSE);
-                }
+            let Some(identity) = identity else {
+                let pause = match self.known.contains_key(&cgroup) {
+                    true => RENAMED,
+                    false => open.pause,
+                };
+                open.at = now.saturating_add(pause);
+                open.pause = (open.pause * 2).min(LONGEST_PAUSE);
+                continue;
+            };
+            match identity.runtime.renames() {
+                true => open.at = now.saturating_add(RENAMED),
+                false => drop(self.open.remove(&cgroup)),
+            }
+            if self.known.get(&cgroup) != Some(&identity) {
+                let before = self.known.insert(cgroup, identity);
+                news = news.max(match before {
+                    Some(_) => News::Renamed,
+                    None => News::Named,
+                });
             }
         }
         news
     }
+}
+
+/// What came of asking for names.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum News {
+    /// Nothing that was not known.
+    None,
+    /// Containers that had no name yet.
+    Named,
+    /// Some have another name than before.
+    Renamed,
 }

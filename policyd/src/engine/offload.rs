@@ -13,7 +13,7 @@ use crate::config::Offload;
 const LEAST_STEP: u64 = 256 << 10;
 /// Nor is a larger one gentle.
 const MOST_STEP: u64 = 50 << 20;
-/// What nobody is asked for.
+/// What no container is asked for.
 pub(super) const LEAST_LEFT: u64 = 16 << 20;
 
 /// Bytes to take from a container that has `current` bytes, `cached` of them of files, and must
@@ -61,6 +61,12 @@ mod tests {
         assert_eq!(of(rates(0.2, 0.0)), 0);
         assert_eq!(of(rates(0.0, 200.0)), 0);
         assert_eq!(of(Rates::default()), 0);
+        let waits_for_disk = |part: f64| Rates {
+            io_pressure: Some(offload.io_pressure * part),
+            ..rates(0.0, 0.0)
+        };
+        assert_eq!(of(waits_for_disk(0.5)), GIB / 400);
+        assert_eq!([1.0, 2.0].map(|part| of(waits_for_disk(part))), [0, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 //! Finds the next difference between what is and what should be.
 
-use super::{Action, Cgroups, Time, retry::Retries, targets::Target};
+use super::{Action, Time, retry::Retries, targets::Target};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange};
 use std::collections::BTreeMap;
@@ -13,7 +13,6 @@ pub(super) struct Plan<'a> {
     pub(super) retries: &'a Retries,
     /// Cgroups whose pools are ours, and the names we gave them.
     pub(super) managed: &'a BTreeMap<String, String>,
-    pub(super) cgroups: &'a Cgroups,
     pub(super) targets: &'a BTreeMap<String, Target>,
     /// The weight of a container, if it is not what the file says.
     pub(super) weight: &'a dyn Fn(&str) -> Option<u32>,
@@ -32,14 +31,12 @@ impl Plan<'_> {
     }
 
     /// A pool of ours that is not wanted any more, or under another name. The pool of a cgroup
-    /// that died is left to the kernel.
+    /// that died is not present: it is left to the kernel.
     fn remove(&self) -> Option<Action> {
         self.managed.iter().find_map(|(cgroup, name)| {
             let pool = self.present.get(cgroup.as_str())?;
-            let unwanted = match self.targets.get(cgroup) {
-                Some(target) => target.name != *name,
-                None => self.cgroups.contains_key(cgroup),
-            };
+            let target = self.targets.get(cgroup);
+            let unwanted = target.is_none_or(|target| target.name != *name);
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         })
     }

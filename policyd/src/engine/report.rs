@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why everybody has what they have: for people, for `ddctl`, for metrics.
+//! Why each container has what it has: for people, for `ddctl`, for metrics.
 
 use super::{
     character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
@@ -98,6 +98,11 @@ impl Verdict {
             Self::Infeasible => "target missed: not enough for all, by class and then fairly",
             Self::Ceiling => "target missed: its share is at `cache_ceiling`",
             Self::NotFilled => "target missed: it does not fill the share it has",
+            Self::NotHelped => {
+                "target missed: a larger share of the store makes no difference; tried again later"
+            }
+            Self::Trying => "target missed: trying whether another share makes a difference",
+            Self::NotAsked => "target counts as met: less is asked for, and nothing is waited for",
             Self::NoStore => "target missed: no host gives this VM anything",
             Self::NeedsMemory => "target missed: only guest memory can help it",
             Self::Unmeasured => "no figures: its share stays",

@@ -19,7 +19,7 @@ pub(crate) struct Response {
     noise: f64,
     /// Observations in a row that contradict what was known: worse are positive.
     surprises: i32,
-    /// Misses of the target in a row at a size that is known to meet it.
+    /// Misses of the target in a row at a size that is known to meet it, noise apart.
     broken: u32,
 }
 
@@ -46,8 +46,31 @@ const MOST_POINTS: usize = 16;
 /// A difference that noise alone does not make: at least this, and so many deviations.
 const SURPRISE: f64 = 0.12;
 const DEVIATIONS: f64 = 4.0;
+/// So many deviations above its target a target that was met is broken.
+const BROKEN: f64 = 3.0;
+/// Less the deviation of figures that are not taken for noisy.
+const COVERED: f64 = 0.1;
 /// Contradictions in a row that mean that the workload changed.
 const CHANGED: i32 = 2;
+
+/// Costs that differ by less are equal: a twentieth.
+const EQUAL: f64 = 0.05;
+/// And by less than so many deviations of their difference.
+const CERTAIN: f64 = 2.0;
+/// What was found to be equal before is different if it is this much further apart.
+const SURER: f64 = 1.5;
+/// How exactly the end of a plateau is looked for.
+const EDGE: f64 = 0.1;
+
+/// Sizes of equal cost.
+pub(crate) struct Plateau {
+    /// The smallest one.
+    pub(crate) start: f64,
+    /// The largest one.
+    pub(crate) end: f64,
+    /// Whether a smaller size is known, and is worse.
+    pub(crate) is_edge: bool,
+}
 
 /// Powers by which the cost falls as the size grows, where two observations do not tell.
 const GROW: f64 = 0.7;
@@ -88,7 +111,7 @@ impl Response {
             // Another workload: what was known is worth nothing.
             self.forget();
         }
-        let near = |point: &&mut Point| (point.size / size).ln().abs() < SAME;
+        let near = |point: &&mut Point| is_same(point.size, size);
         match self.points.iter_mut().find(near) {
             Some(point) if !moving || point.moving => {
                 if point.moving && !moving {
@@ -118,14 +141,17 @@ impl Response {
 
     /// Whether an observation differs from what is known; counts those in one direction.
     fn contradicts(&mut self, size: f64, cost: f64, moving: bool) -> bool {
-        let known = self.points.iter().any(|point| {
-            !point.moving && (point.size / size).ln().abs() < SAME && point.weight >= 1.0
-        }) || self.within(size);
+        let known = self
+            .points
+            .iter()
+            .any(|point| !point.moving && is_same(point.size, size) && point.weight >= 1.0)
+            || self.within(size);
         if moving || !known {
             return false;
         }
+        let deviation = self.noise.sqrt();
         let expected = self.cost_at(size);
-        if cost > 0.0 && expected <= 0.0 {
+        if cost > BROKEN * (deviation - COVERED).max(0.0) && expected <= 0.0 {
             // Small differences matter where they break a target.
             self.broken += 1;
             if self.broken >= CHANGED.unsigned_abs() {
@@ -136,7 +162,7 @@ impl Response {
             self.broken = 0;
         }
         let off = cost - expected;
-        if off.abs() < SURPRISE.max(DEVIATIONS * self.noise.sqrt()) {
+        if off.abs() < SURPRISE.max(DEVIATIONS * deviation) {
             self.surprises = 0;
             return false;
         }
@@ -167,6 +193,49 @@ impl Response {
         self.points.insert(at, point);
     }
 
+    /// Returns the sizes, the largest one at rest among them, that cost the same, noise apart.
+    pub(crate) fn plateau(&self) -> Option<Plateau> {
+        let rest: Vec<&Point> = self.settled().collect();
+        let last = *rest.last()?;
+        let equal = |point: &&&Point| point.cost - last.cost <= self.apart(point, last);
+        let count = rest.iter().rev().take_while(equal).count();
+        let start = rest[rest.len() - count];
+        Some(Plateau {
+            start: start.size,
+            end: last.size,
+            is_edge: count < rest.len(),
+        })
+    }
+
+    /// Whether a size is known at rest that is smaller, not by far, and worse.
+    pub(crate) fn is_edge(&self, size: f64) -> bool {
+        let plateau = self.plateau();
+        plateau.is_some_and(|flat| flat.is_edge && flat.start >= size * (1.0 - EDGE))
+    }
+
+    /// Whether a larger size is known at rest that is better.
+    pub(crate) fn is_better_than(&self, size: f64) -> bool {
+        let Some(own) = self.settled().find(|point| is_same(point.size, size)) else {
+            return false;
+        };
+        self.settled().any(|point| {
+            point.size > size && own.cost - point.cost > SURER * self.apart(own, point)
+        })
+    }
+
+    /// Sizes that were seen at rest more than once.
+    fn settled(&self) -> impl Iterator<Item = &Point> {
+        self.points
+            .iter()
+            .filter(|point| !point.moving && point.weight > 1.0)
+    }
+
+    /// How far the costs of two sizes are apart if that means anything.
+    fn apart(&self, one: &Point, other: &Point) -> f64 {
+        let variance = self.noise * (1.0 / one.weight + 1.0 / other.weight);
+        EQUAL.max(CERTAIN * variance.sqrt())
+    }
+
     /// The cost to be expected at a size.
     pub(crate) fn cost_at(&self, size: f64) -> f64 {
         let curve = &self.curve;
@@ -190,7 +259,10 @@ impl Response {
         let (first, last) = (*curve.first()?, *curve.last()?);
         if cost >= first.1 {
             let power = shrink_power(curve);
-            return Some(first.0 * ((first.1 - cost) / power).max(-FURTHEST).exp());
+            let way = (cost - first.1) / power;
+            // Where there is more than enough, a size is tried that teaches something.
+            let least = if cost - first.1 > AMPLE { TELLING } else { 0.0 };
+            return Some(first.0 * (-way.max(least).min(FURTHEST)).exp());
         }
         if cost < last.1 {
             let power = grow_power(curve);
@@ -200,6 +272,10 @@ impl Response {
         let (a, b) = (curve[at - 1], curve[at]);
         Some(a.0 + (b.0 - a.0) * (a.1 - cost) / (a.1 - b.1))
     }
+}
+
+fn is_same(one: f64, other: f64) -> bool {
+    (one / other).ln().abs() < SAME
 }
 
 /// Points, pooled until costs fall with size (isotonic regression).
@@ -236,6 +312,10 @@ impl Point {
 
 /// Observations over which noise is averaged.
 const NOISE_MEMORY: f64 = 16.0;
+/// A cost that is lower than asked for by this leaves room for smaller sizes,
+const AMPLE: f64 = 0.02;
+/// of which the first one is so much smaller, as a logarithm: not the same as what is known.
+const TELLING: f64 = 0.12;
 /// No size is smaller.
 const TINY: f64 = 1e-9;
 /// How far a guess may lead away from what is known, as a logarithm.
@@ -301,6 +381,17 @@ mod tests {
         assert!((response.cost_at(100.0) - 0.5).abs() < 0.02);
         settle(&mut response, 100.0, -0.5);
         assert!((response.cost_at(100.0) + 0.5).abs() < 0.05);
+    }
+
+    #[test]
+    fn what_was_seen_on_the_way_is_forgotten() {
+        let mut response = Response::default();
+        response.observe(100.0, 0.5, true);
+        for looks in 0..=MOVING_AGE {
+            assert_eq!(response.sizes(), 1 + usize::from(looks > 0), "{looks}");
+            response.observe(1000.0, -0.5, false);
+        }
+        assert_eq!(response.sizes(), 1);
     }
 
     proptest! {

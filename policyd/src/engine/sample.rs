@@ -5,7 +5,7 @@
 use super::{curve::Curve, memory::Limits};
 use std::collections::BTreeMap;
 
-/// One look at everything. Counters only rise, unless what counts them was made anew.
+/// One look at everything. Counters only rise, unless what counts them was made again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The VM.

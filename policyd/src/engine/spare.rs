@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Giving away what nobody needs, to where it helps most.
+//! Giving away what no container needs, to where it helps most.
 //!
 //! A page is worth the misses it saves (UniCache, section IV.B: miss rate times recovery cost;
 //! the recovery cost of pages is the same for all), more in a higher class.
@@ -57,7 +57,7 @@ const ROUNDING: f64 = 1e-9;
 fn gain(taker: &Taker<'_>, size: f64, part: f64, pages: f64) -> f64 {
     /// Far below any measured gain: the weights decide among those who show none.
     const IDLE: f64 = 1e-9;
-    // Nobody is so small that a page is worth infinitely much.
+    // No container is so small that a page is worth infinitely much.
     let size = size.max(pages / 1000.0).max(1.0);
     let idle = IDLE * taker.weight.max(ROUNDING) / size;
     if !taker.helps {
@@ -108,6 +108,16 @@ mod tests {
         };
         let (sizes, _) = give(1000.0, 600.0, &[one, taker(10.0)]);
         assert!(sizes[0] < 180.0, "{sizes:?}");
+    }
+
+    #[test]
+    fn who_cannot_be_helped_gets_nothing() {
+        let redis = Taker {
+            helps: false,
+            ..taker(1000.0)
+        };
+        let (sizes, left) = give(1000.0, 600.0, &[redis, taker(10.0)]);
+        assert_eq!((sizes[0], left < 1e-6), (100.0, true), "{sizes:?}");
     }
 
     #[test]

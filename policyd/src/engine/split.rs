@@ -29,7 +29,7 @@ pub(super) struct Split {
     pub(super) levels: Vec<Option<f64>>,
     /// Whether all targets can be met.
     pub(super) feasible: bool,
-    /// Pages nobody needs.
+    /// Pages that no container needs.
     pub(super) spare: f64,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn has_room(
 }
 
 /// The store as this version of the modules knows it: no host offers the SSD tier yet. What may
-/// be in memory too is kept there; what shall not be there is not kept at all meanwhile.
+/// be in memory too is kept there; what shall not be there is not kept at all until then.
 fn store(wanted: config::Store) -> Store {
     match wanted {
         config::Store::Hybrid | config::Store::Mem => Store::Memory,

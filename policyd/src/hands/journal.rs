@@ -6,7 +6,7 @@ use super::FILES;
 use crate::engine::is_rounded;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -51,6 +51,8 @@ enum Saved {
 pub(super) struct Journal {
     path: Option<PathBuf>,
     entries: BTreeMap<PathBuf, Notes>,
+    /// Cgroups whose files could not be put back, and that no job set since.
+    owed: BTreeSet<PathBuf>,
     /// Writes since entries of cgroups that are gone were last looked for.
     writes: usize,
 }
@@ -121,7 +123,30 @@ impl Journal {
 
     /// Takes everything out.
     pub(super) fn take(&mut self) -> BTreeMap<PathBuf, Notes> {
+        self.owed.clear();
         std::mem::take(&mut self.entries)
+    }
+
+    /// Takes out what is owed.
+    pub(super) fn take_owed(&mut self) -> BTreeMap<PathBuf, Notes> {
+        let owed = std::mem::take(&mut self.owed).into_iter();
+        owed.filter_map(|directory| self.entries.remove_entry(&directory))
+            .collect()
+    }
+
+    /// Puts back what could not be undone.
+    pub(super) fn owe(&mut self, directory: PathBuf, notes: Notes) {
+        self.entries.insert(directory.clone(), notes);
+        self.owed.insert(directory);
+    }
+
+    /// A job sets files of a cgroup: what is undone is its affair again.
+    pub(super) fn settle(&mut self, directory: &Path) {
+        self.owed.remove(directory);
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
     }
 
     /// Writes the file: whole or not at all. Entries of cgroups that are gone are dropped; they are

@@ -392,3 +392,40 @@ fn refusals_are_told_apart() {
     };
     assert_eq!(hands.perform(&other), Err(Failure::Vanished));
 }
+
+/// A job that was begun before the root changed comes too late.
+#[test]
+fn retired_hands_set_no_limits() {
+    let bench = Bench::new();
+    let hands = bench.hands();
+    bench.set(&hands, HIGH).unwrap();
+    hands.retire();
+    hands.restore();
+    assert_eq!(bench.set(&hands, HIGH), Err(Failure::Vanished));
+    assert_eq!(bench.values(), ["0", "max", "9999"]);
+}
+
+/// What cannot be put back at first is later, unless a job sets it again meanwhile.
+#[test]
+fn what_is_owed_is_put_back_later() {
+    for again in [false, true] {
+        let bench = Bench::new();
+        let hands = bench.hands();
+        bench.set(&hands, HIGH).unwrap();
+        let high = bench.root.path().join("web/memory.high");
+        fs::remove_file(&high).unwrap();
+        fs::create_dir(&high).unwrap();
+        hands.restore();
+        assert!(!hands.restore_owed());
+        fs::remove_dir(&high).unwrap();
+        fs::write(&high, "4096").unwrap();
+        if again {
+            bench.set(&hands, HIGH).unwrap();
+        }
+        assert!(hands.restore_owed());
+        let expected = if again { "4096" } else { "max" };
+        assert_eq!(bench.values()[1], expected);
+        hands.restore();
+        assert_eq!(bench.values(), ["0", "max", "9999"]);
+    }
+}

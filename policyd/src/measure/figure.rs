@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(counter.take(at(5), "a_total{x=\"2\"} 60\n"), Some(2.0));
         assert_eq!(counter.take(at(10), &page(1010, 70)), Some(2.0));
         assert_eq!(counter.take(at(15), &page(1020, 80)), Some(4.0));
-        // A process of several begins anew.
+        // A process of several starts again.
         assert_eq!(counter.take(at(20), &page(3, 100)), Some(4.0));
         let mut histogram = figures("t_bucket", Kind::Histogram, 1.0);
         let page = |one: u32, two: u32| {

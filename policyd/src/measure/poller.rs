@@ -24,7 +24,7 @@ use tracing::{info, warn};
 /// Connections at once.
 const MOST_CONNECTIONS: usize = 16;
 /// Programs that run at once.
-const MOST_PROGRAMS: usize = 4;
+pub(super) const MOST_PROGRAMS: usize = 4;
 /// Files that are read at once.
 const MOST_FILES: usize = 4;
 /// Sources begin at different times within this, at most.

@@ -7,7 +7,10 @@ use crate::{
     hands::Hands,
 };
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::{sleep, timeout},
+};
 use tracing::warn;
 
 /// How they go.
@@ -17,8 +20,12 @@ type Ended = (Job, Result<u64, Failure>);
 pub(super) struct Jobs {
     hands: Arc<Hands>,
     running: JoinSet<Ended>,
+    /// What tries to put back limits that could not be put back before.
+    late: JoinSet<()>,
 }
 
+/// How long it is until what could not be put back is tried again: at first, and at last.
+const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// How long the end waits for the kernel.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,6 +34,7 @@ impl Jobs {
         Self {
             hands: Arc::new(hands),
             running: JoinSet::new(),
+            late: JoinSet::new(),
         }
     }
 
@@ -56,7 +64,7 @@ impl Jobs {
             warn!("the kernel still reclaims; limits are put back meanwhile");
         }
         let hands = Arc::clone(&self.hands);
-        let undone = tokio::task::spawn_blocking(move || hands.restore());
+        let undone = spawn_blocking(move || hands.restore());
         if timeout(PATIENCE, undone).await.is_err() {
             warn!("limits are not put back yet; `policyd restore` does it");
         }
@@ -64,7 +72,26 @@ impl Jobs {
 
     /// Works below another root from now on.
     pub(super) async fn move_to(&mut self, root: &Path) {
+        self.hands.retire();
         self.undo().await;
         self.hands = Arc::new(self.hands.at(root));
+        self.undo_late();
+    }
+
+    /// Tries again and again to put back what could not be put back, beside all else.
+    pub(super) fn undo_late(&mut self) {
+        let hands = Arc::clone(&self.hands);
+        let [mut pause, longest] = AGAIN;
+        self.late.abort_all();
+        self.late.spawn(async move {
+            loop {
+                sleep(pause).await;
+                let hands = Arc::clone(&hands);
+                if let Ok(true) = spawn_blocking(move || hands.restore_owed()).await {
+                    return;
+                }
+                pause = (pause * 2).min(longest);
+            }
+        });
     }
 }

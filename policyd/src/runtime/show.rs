@@ -66,7 +66,7 @@ impl Show {
         }
     }
 
-    /// Waits for a reader of the socket. Nobody is lost if the future is dropped.
+    /// Waits for a reader of the socket. No reader is lost if the future is dropped.
     pub(super) async fn reader(&self) -> UnixStream {
         let Some(socket) = &self.socket else {
             return pending().await;
@@ -86,7 +86,7 @@ impl Show {
         status::serve(stream, &self.reports);
     }
 
-    /// There is news, for whoever listens.
+    /// There is news for those who are connected.
     pub(super) fn publish(&self, report: impl FnOnce() -> Report) {
         if self.reports.receiver_count() > 0 {
             self.reports.send_replace(Arc::new(report()));

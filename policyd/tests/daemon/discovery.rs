@@ -67,6 +67,30 @@ fn podman_names_its_containers() {
     assert_eq!(tree.name(&cgroup).as_deref(), Some("db"));
 }
 
+#[test]
+fn new_names_are_found() {
+    let tree = Tree::new();
+    let docker = format!("/var/lib/docker/containers/{A}/config.v2.json");
+    let podman = "/var/lib/containers/storage/overlay-containers/containers.json";
+    let mut runtimes = Runtimes::new(tree.0.path());
+    for name in ["old", "new"] {
+        tree.write(&docker, &json!({ "Name": format!("/{name}") }).to_string());
+        let list = json!([{ "id": A, "names": [name] }]);
+        // containers/storage writes another file and renames it.
+        let path = tree.0.path().join(&podman[1..]);
+        let _ = fs::remove_file(path);
+        tree.write(podman, &list.to_string());
+        for cgroup in [
+            format!("/docker/{A}"),
+            format!("/machine.slice/libpod-{A}.scope"),
+        ] {
+            let found = runtimes.identify(&cgroup).unwrap();
+            assert!(found.runtime.renames());
+            assert_eq!(found.name, name);
+        }
+    }
+}
+
 /// The annotations of a container's bundle.
 fn bundle(annotations: serde_json::Value) -> String {
     json!({ "ociVersion": "1.1.0", "process": {}, "annotations": annotations }).to_string()

@@ -3,9 +3,11 @@
 //! The daemon around the engine: its file, its loop, and the program itself.
 
 mod binary;
+mod command;
 mod config;
 mod discovery;
 mod name;
 mod runtime;
 mod source;
+mod storm;
 mod trust;

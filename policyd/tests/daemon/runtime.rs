@@ -340,6 +340,41 @@ fn memory_is_limited_and_the_limit_is_undone() {
     assert!(!bench.directory.path().join("state/limits.json").exists());
 }
 
+/// The kernel refuses at first to put a limit below the old root back.
+#[test]
+fn a_limit_below_an_old_root_is_undone_late() {
+    let file = format!("{WEB}manage_memory = true\nmemory_ceiling = \"1G\"\n");
+    Bench::run(&file, async |bench| {
+        bench.make("/a");
+        bench.make("/a/web");
+        fill(&bench, "/a/web", "1000000000");
+        let max = bench.cgroup("/a/web/memory.max");
+        let until = async |wanted: &str| {
+            while !fs::read_to_string(&max).is_ok_and(|text| text == wanted) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        until("1073741824").await;
+        fs::remove_file(&max).unwrap();
+        fs::create_dir(&max).unwrap();
+        let other = bench.directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let text = fs::read_to_string(bench.file()).unwrap();
+        let moved = text.replace(bench.cgroup("").to_str().unwrap(), other.to_str().unwrap());
+        fs::write(bench.file(), moved).unwrap();
+        bench.requests.send(Request::Reload).await.unwrap();
+        bench.until_said("reloading").await;
+        sleep(Duration::from_millis(100)).await;
+        fs::remove_dir(&max).unwrap();
+        fs::write(&max, "1073741824").unwrap();
+        until("max").await;
+        let journal = bench.directory.path().join("state/limits.json");
+        while journal.exists() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
 #[test]
 fn weights_by_hand_are_told_too() {
     Bench::run(WEB, async |bench| {

@@ -136,8 +136,8 @@ fn a_users_unit_is_that_users() {
 #[test]
 fn names_of_lxc_are_not_cut() {
     let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();
-    let runtimes = Runtimes::new(std::path::Path::new("/nowhere"));
-    let pool = |name: &str| {
+    let mut runtimes = Runtimes::new(std::path::Path::new("/nowhere"));
+    let mut pool = |name: &str| {
         let cgroup = format!("/lxc.payload.{name}");
         let identity = runtimes.identify(&cgroup);
         let container = config.container_of(&cgroup, identity.as_ref()).unwrap();

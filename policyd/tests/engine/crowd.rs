@@ -145,6 +145,38 @@ fn a_cgroup_that_is_told_twice_is_one() {
     assert_eq!(enrolled(&world), [path]);
 }
 
+/// Two containers change places while they run: the name goes from one to the other.
+#[test]
+fn a_container_that_is_renamed_is_known_by_its_new_name() {
+    let path = |id: &str| format!("/system.slice/docker-{}.scope", id.repeat(32));
+    let identity = |id: &str, name: &str| Identity {
+        runtime: Runtime::Docker,
+        id: id.repeat(32),
+        name: name.into(),
+        pod: None,
+    };
+    for (one, other) in [("3f", "4e"), ("4e", "3f")] {
+        let mut world = World::new("[[container]]\nname = \"web\"\ndocker = \"web\"\n");
+        let (old, new) = (path(one), path(other));
+        for (cgroup, id, name) in [(&old, one, "web"), (&new, other, "next")] {
+            world.identities.insert(cgroup.clone(), identity(id, name));
+            world.make(cgroup, true);
+        }
+        world.pass(SECOND);
+        assert_eq!(enrolled(&world), std::slice::from_ref(&old));
+        world
+            .identities
+            .insert(old.clone(), identity(one, "web-old"));
+        world.identities.insert(new.clone(), identity(other, "web"));
+        world.pass(31 * SECOND);
+        assert_eq!(enrolled(&world), std::slice::from_ref(&new));
+        // A file that cannot be read for once changes nothing.
+        world.identities.clear();
+        world.pass(100 * SECOND);
+        assert_eq!(enrolled(&world), [new]);
+    }
+}
+
 /// Pools that come and go while they are listed do not mean that the module is gone.
 #[test]
 fn a_list_that_changed_meanwhile_is_read_again() {

@@ -228,6 +228,18 @@ fn pools_of_an_earlier_daemon_are_taken_over() {
     assert!(after.enrolled().is_empty());
 }
 
+/// The kernel removes the pool of a cgroup that died, as soon as it gets to it.
+#[test]
+fn pools_of_dead_cgroups_are_left_to_the_kernel() {
+    let mut world = World::new(TWO);
+    world.make("/web", true);
+    world.act();
+    world.changes();
+    world.remove("/web", true, true);
+    world.pass(MINUTE);
+    assert_eq!(world.changes(), []);
+}
+
 #[test]
 fn the_default_pool_has_a_weight_if_the_file_says_so() {
     let mut world = World::new("default_pool_weight = 0");

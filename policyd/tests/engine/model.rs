@@ -2,105 +2,12 @@
 
 //! Containers with workloads, in a VM with a share of the store: what weights do to figures.
 
-use crate::world::World;
-use ddabi::counters::{AdmissionCounters, CurvePoint};
-use ddabi::pool::PoolStats;
+use crate::{
+    workload::{READS, Workload},
+    world::World,
+};
+use ddabi::{counters::AdmissionCounters, pool::PoolStats};
 use policyd::engine::{Machine, Reading, Time};
-
-/// Pages of 4 KiB in a GiB.
-pub(crate) const GIB: f64 = 262_144.0;
-
-/// Reads that curves are made of.
-const READS: u64 = 100_000;
-
-/// How a container's figure depends on its store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    /// Throughput `top * (1 - exp(-x / scale))`: concave.
-    Exponential,
-    /// Throughput `top * x / (x + scale)`: concave, with a long tail.
-    Hyperbolic,
-    /// A closed loop of requests: time `1 + 9 * exp(-x / scale)`, throughput its inverse.
-    ClosedLoop,
-}
-
-/// A container at work.
-#[derive(Clone, Debug)]
-pub(crate) struct Workload {
-    pub(crate) cgroup: String,
-    pub(crate) shape: Shape,
-    /// Operations a second with an infinite store.
-    pub(crate) top: f64,
-    /// Pages that matter.
-    pub(crate) scale: f64,
-    /// Operations a second that are asked for.
-    pub(crate) target: f64,
-    /// Figures of so many intervals ago are told.
-    pub(crate) delay: usize,
-    used: f64,
-    told: Vec<f64>,
-    stats: PoolStats,
-}
-
-impl Workload {
-    pub(crate) fn new(cgroup: &str, shape: Shape, top: f64, scale: f64, target: f64) -> Self {
-        Self {
-            cgroup: cgroup.into(),
-            shape,
-            top,
-            scale,
-            target,
-            delay: 0,
-            used: 0.0,
-            told: Vec::new(),
-            stats: PoolStats::default(),
-        }
-    }
-
-    /// Operations a second with a store of this many pages.
-    pub(crate) fn throughput(&self, pages: f64) -> f64 {
-        let x = pages / self.scale;
-        match self.shape {
-            Shape::Exponential => self.top * (1.0 - (-x).exp()),
-            Shape::Hyperbolic => self.top * x / (x + 1.0),
-            Shape::ClosedLoop => self.top / (1.0 + 9.0 * (-x).exp()),
-        }
-    }
-
-    /// Pages that reach a throughput.
-    pub(crate) fn need(&self, throughput: f64) -> f64 {
-        let part = throughput / self.top;
-        let x = match self.shape {
-            Shape::Exponential => -(1.0 - part).ln(),
-            Shape::Hyperbolic => part / (1.0 - part),
-            Shape::ClosedLoop => (9.0 / (1.0 / part - 1.0)).ln().max(0.0),
-        };
-        x * self.scale
-    }
-
-    /// What the module samples of it.
-    fn curve(&self) -> Vec<CurvePoint> {
-        let point = |step: u32| {
-            let pages = GIB * f64::from(step) / 16.0;
-            let hits = READS as f64 * self.throughput(pages) / self.top;
-            CurvePoint {
-                pages: pages as u64,
-                hits: hits as u64,
-            }
-        };
-        (1..=32).map(point).collect()
-    }
-
-    /// Pages it holds.
-    pub(crate) const fn used(&self) -> f64 {
-        self.used
-    }
-
-    /// Whether the target is met by the store it holds, apart from noise.
-    pub(crate) fn is_met(&self) -> bool {
-        self.throughput(self.used) >= self.target * 0.995
-    }
-}
 
 /// A VM at work.
 pub(crate) struct Vm {
@@ -110,10 +17,14 @@ pub(crate) struct Vm {
     pub(crate) pages: f64,
     /// Figures differ from the truth by up to this part.
     pub(crate) noise: f64,
+    /// And by a factor whose logarithm is normal, with this deviation.
+    pub(crate) lognormal: f64,
     /// Whether the module tells curves.
     pub(crate) curves: bool,
     /// The pool without statistics; the empty name means all pools, as without a host.
     pub(crate) without_statistics: Option<&'static str>,
+    /// Intervals that passed.
+    pub(crate) intervals: usize,
     random: u64,
 }
 
@@ -137,6 +48,8 @@ impl Vm {
             workloads,
             pages,
             noise: 0.02,
+            lognormal: 0.0,
+            intervals: 0,
             curves: false,
             without_statistics: None,
             random: seed | 1,
@@ -154,10 +67,10 @@ impl Vm {
     pub(crate) fn interval(&mut self) {
         self.fill();
         for at in 0..self.workloads.len() {
-            let noise = 1.0 + self.noise * (self.next_random() * 2.0 - 1.0);
+            let noise = self.next_noise();
             let one = &mut self.workloads[at];
-            let truth = one.throughput(one.used);
-            one.told.push(truth * noise);
+            let truth = one.throughput_in(one.used, self.intervals);
+            one.told.push(one.says.unwrap_or(truth) * noise);
             let before = one.told.len().saturating_sub(1 + one.delay);
             let reading = Reading {
                 current: 1 << 30,
@@ -165,12 +78,14 @@ impl Vm {
                 file: 900 << 20,
                 refaults_file: one.stats.gets / 2,
                 memory_us: Some(0),
+                io_us: one.tells_io.then_some(one.io_us as u64),
                 application: Some(one.told[before]),
                 ..Reading::default()
             };
             let sample = &mut self.world.sample.containers;
             sample.insert(one.cgroup.clone(), reading);
         }
+        self.intervals += 1;
         self.world.pass(INTERVAL);
     }
 
@@ -192,10 +107,16 @@ impl Vm {
                     // Seven tenths of the way in an interval.
                     one.used += (entitled - one.used) * 0.7;
                     one.stats.used = one.used as u64;
-                    // A thousand gets a second; those that miss are what the curve says.
-                    let miss = 1.0 - one.throughput(one.used) / one.top;
-                    one.stats.gets += 5000;
-                    one.stats.misses += (5000.0 * miss) as u64;
+                    // A thousand gets a second if nothing but the store is a bound; those that
+                    // miss are what the curve says.
+                    let possible = one.top * one.shape.part(one.used / one.scale);
+                    let asked = one
+                        .demand
+                        .map_or(1.0, |demand| (demand / possible).min(1.0));
+                    let (gets, misses) = (5000.0 * asked, one.misses(one.used));
+                    one.stats.gets += gets as u64;
+                    one.stats.misses += (gets * misses) as u64;
+                    one.io_us += INTERVAL.as_micros() as f64 * asked * misses;
                     stats = one.stats;
                     if curves {
                         pool.curve = Some(one.curve());
@@ -222,6 +143,17 @@ impl Vm {
 
     pub(crate) fn all_met(&self) -> bool {
         self.workloads.iter().all(Workload::is_met)
+    }
+
+    /// A factor by which a figure differs from the truth.
+    fn next_noise(&mut self) -> f64 {
+        let uniform = 1.0 + self.noise * (self.next_random() * 2.0 - 1.0);
+        if self.lognormal <= 0.0 {
+            return uniform;
+        }
+        // The sum of twelve is as good as normal.
+        let normal = (0..12).map(|_| self.next_random()).sum::<f64>() - 6.0;
+        uniform * (self.lognormal * normal).exp()
     }
 
     fn next_random(&mut self) -> f64 {

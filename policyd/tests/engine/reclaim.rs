@@ -184,6 +184,33 @@ fn offload_spares_who_is_inside_and_takes_no_part() {
     assert_eq!((most("/a"), most("/a/b")), (Some(5), Some(4)));
 }
 
+/// Anonymous memory can be reclaimed only where there is swap for it.
+#[test]
+fn anonymous_memory_is_asked_for_where_it_can_be_swapped() {
+    let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
+    let taken = |swap_mib: u64| {
+        let mut world = World::new(file);
+        world.make("/a", true);
+        let reading = Reading {
+            anon: 1000 * MIB,
+            ..reading(1020, 20)
+        };
+        world.sample.containers.insert("/a".into(), reading);
+        world.sample.machine = Machine {
+            total: 4096 * MIB,
+            available: 0,
+            swap_free: swap_mib * MIB,
+            memory_us: Some(0),
+            ..Machine::default()
+        };
+        let mut taken = BTreeMap::new();
+        second(&mut world, &mut taken);
+        taken.get("/a").copied().unwrap_or_default()
+    };
+    assert!(taken(2048) > 100, "{}", taken(2048));
+    assert!(taken(0) <= 20, "{}", taken(0));
+}
+
 /// What is told is what was given, and who gives little is left in peace.
 #[test]
 fn what_was_given_is_counted() {

@@ -3,7 +3,8 @@
 //! Many containers beside one that matters: bursts, floors, and pools about which little is known.
 
 use crate::{
-    model::{GIB, INTERVAL, Shape, Vm, Workload, file},
+    model::{INTERVAL, Vm, file},
+    workload::{GIB, Shape, Workload},
     world::parse,
 };
 use policyd::engine::{Event, Reading};

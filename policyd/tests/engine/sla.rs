@@ -2,7 +2,10 @@
 
 //! Closed loops: targets in, weights out, figures back, with delay and noise.
 
-use crate::model::{GIB, INTERVAL, Shape, Vm, Workload, file, oscillation};
+use crate::{
+    model::{INTERVAL, Vm, file, oscillation},
+    workload::{GIB, Shape, Workload},
+};
 use policyd::engine::{Event, Time, Verdict};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 

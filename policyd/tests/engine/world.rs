@@ -52,6 +52,11 @@ impl World {
     pub(crate) fn make(&mut self, path: &str, told: bool) {
         let id = self.next_cgroup;
         self.next_cgroup += 1;
+        self.make_numbered(path, id, told);
+    }
+
+    /// Makes a cgroup that has this number.
+    pub(crate) fn make_numbered(&mut self, path: &str, id: u64, told: bool) {
         let made = self.guest.with(|state| {
             let cgroups = state.cgroups.as_mut().unwrap();
             let new = !cgroups.contains_key(path);

@@ -2,7 +2,7 @@
 
 //! A program that tells figures.
 
-use super::Subject;
+use super::{Subject, leaf::Leaf};
 use crate::measure::exposition::Search;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -29,19 +29,28 @@ const OURS: [&str; 6] = [
     "WATCHDOG_USEC",
 ];
 
-/// A process group of its own, which ends with this as a whole. Its number is that of its leader;
-/// as long as the leader is not waited for, nobody else can get it.
-struct Group(Option<Pid>);
+/// Enters the cgroup whose file is `$0`, then becomes the program: there is no moment in which it
+/// could start anything outside.
+const ENTER: &str = r#"echo 0 > "$0" && exec "$@""#;
+
+/// A process group and, where there may be one, a cgroup of its own, which end with this as a
+/// whole. The group's number is that of its leader; as long as the leader is not waited for, no
+/// other process can get it.
+struct Group {
+    leader: Option<Pid>,
+    leaf: Option<Leaf>,
+}
 
 impl Group {
-    fn of(child: &Child) -> Self {
+    fn of(child: &Child, leaf: Option<Leaf>) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
-        Self(leader)
+        Self { leader, leaf }
     }
 
-    fn kill(&self) {
-        if let Some(leader) = self.0 {
+    fn kill(&mut self) {
+        self.leaf = None;
+        if let Some(leader) = self.leader {
             // Those who ended already are no trouble.
             let _ = kill_process_group(leader, Signal::KILL);
         }
@@ -63,11 +72,23 @@ async fn end_of(child: Pid) {
 }
 
 /// Runs a program and reads its output. Whatever it started ends with it, and with the future.
-pub(super) async fn run(command: &[String], subject: &Subject, page: &mut Search) -> Result<()> {
+pub(super) async fn run(
+    command: &[String],
+    subject: &Subject,
+    leaf: Option<Leaf>,
+    page: &mut Search,
+) -> Result<()> {
     let [program, arguments @ ..] = command else {
         bail!("no program");
     };
-    let mut started = Command::new(program);
+    let mut started = match &leaf {
+        Some(leaf) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", ENTER]).arg(leaf.entrance()).arg(program);
+            shell
+        }
+        None => Command::new(program),
+    };
     started
         .args(arguments)
         .env("DD_CGROUP", &subject.cgroup)
@@ -84,9 +105,9 @@ pub(super) async fn run(command: &[String], subject: &Subject, page: &mut Search
     let mut child = started
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;
-    // Is dropped before the child: until then nobody has waited for it.
-    let mut group = Group::of(&child);
-    let end = end_of(group.0.context("it ended at once")?);
+    // Is dropped before the child: until then it was not waited for.
+    let mut group = Group::of(&child, leaf);
+    let end = end_of(group.leader.context("it ended at once")?);
     tokio::pin!(end);
     let mut ended = false;
     if let Some(mut output) = child.stdout.take() {
@@ -109,7 +130,7 @@ pub(super) async fn run(command: &[String], subject: &Subject, page: &mut Search
         end.await;
         group.kill();
     }
-    group.0 = None;
+    group.leader = None;
     let status = child.wait().await?;
     if !status.success() {
         bail!("{program}: {status}");

@@ -38,7 +38,7 @@ fn begin(path: PathBuf) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>> {
     let read = move || {
         let text = bounded(&path);
         READERS.fetch_sub(1, Ordering::Relaxed);
-        // It took too long if nobody waits any more.
+        // It took too long if it is not waited for any more.
         let _ = sender.send(text);
     };
     let thread = thread::Builder::new().name("file".into()).stack_size(STACK);

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A cgroup for each command, so that all it started ends with it.
+//!
+//! A process leaves its process group when it likes (`setsid`), and its parent by forking twice.
+//! It stays in its cgroup. The unit has systemd delegate the service's cgroup and put the daemon
+//! into `daemon` below it; the cgroups of commands are made beside that one.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tracing::warn;
+
+/// The cgroup that the unit names in `DelegateSubgroup=`.
+const DAEMON: &str = "/daemon";
+/// How the names of commands' cgroups begin.
+const COMMAND: &str = "command-";
+/// Of what the service has, this is the daemon's: bytes of memory, and tasks.
+const RESERVES: [(&str, u64); 2] = [("memory.max", 64 << 20), ("pids.max", 32)];
+/// Commands of the service that run at once have an equal part of the rest.
+const PARTS: u64 = super::super::poller::MOST_PROGRAMS as u64;
+/// Cgroups whose processes do not end although they were killed; the kernel keeps these.
+const MOST_STUCK: usize = 16;
+
+/// The delegated cgroup.
+#[derive(Debug)]
+pub(super) struct Leaves {
+    base: PathBuf,
+    next: AtomicU64,
+    /// Cgroups that could not be removed yet.
+    left: Mutex<Vec<PathBuf>>,
+}
+
+/// The cgroup of a command. Its processes are killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    leaves: Arc<Leaves>,
+    directory: PathBuf,
+}
+
+impl Leaves {
+    /// Returns the cgroup that was delegated to this process. `proc` is `/proc`, `root` is where
+    /// cgroup v2 is mounted.
+    pub(super) fn open(proc: &Path, root: &Path) -> Result<Arc<Self>> {
+        let own = fs::read_to_string(proc.join("self/cgroup"))?;
+        let own = own.lines().find_map(|line| line.strip_prefix("0::"));
+        let own = own.context("this process has no cgroup of version 2")?;
+        let service = own.strip_suffix(DAEMON).filter(|path| !path.is_empty());
+        let service = service.context("no cgroup was delegated by `DelegateSubgroup=daemon`")?;
+        let base = root.join(service.trim_start_matches('/'));
+        let killer = base.join("cgroup.kill");
+        ensure!(killer.exists(), "{} is missing", killer.display());
+        for controller in ["+memory", "+pids"] {
+            if let Err(error) = fs::write(base.join("cgroup.subtree_control"), controller) {
+                warn!("commands have no limit of their own ({controller}): {error}");
+            }
+        }
+        // What a daemon that was killed left behind.
+        let entries = fs::read_dir(&base)?.flatten();
+        let paths = entries.filter(is_command).map(|it| it.path());
+        let leaves = Self {
+            base: base.clone(),
+            next: AtomicU64::new(0),
+            left: Mutex::new(paths.collect()),
+        };
+        leaves.sweep();
+        Ok(Arc::new(leaves))
+    }
+
+    /// Makes a cgroup.
+    pub(super) fn make(self: &Arc<Self>) -> Result<Leaf> {
+        self.sweep();
+        let stuck = self.left().len();
+        if stuck >= MOST_STUCK {
+            bail!("{stuck} commands were killed and do not end");
+        }
+        let leaf = loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let directory = self.base.join(format!("{COMMAND}{number}"));
+            match fs::create_dir(&directory) {
+                Ok(()) => {
+                    break Leaf {
+                        leaves: Arc::clone(self),
+                        directory,
+                    };
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).context("cannot make a cgroup for a command"),
+            }
+        };
+        for (file, reserve) in RESERVES {
+            let path = leaf.directory.join(file);
+            let most = fs::read_to_string(self.base.join(file)).ok();
+            let most: Option<u64> = most.and_then(|text| text.trim().parse().ok());
+            if let Some(most) = most.filter(|_| path.exists()) {
+                let part = most.saturating_sub(reserve) / PARTS;
+                fs::write(&path, part.to_string()).context(file)?;
+            }
+        }
+        let together = leaf.directory.join("memory.oom.group");
+        if together.exists() {
+            fs::write(together, "1")?;
+        }
+        Ok(leaf)
+    }
+
+    /// Kills again, and removes, what could not be removed before.
+    fn sweep(&self) {
+        self.left().retain(|directory| !is_removed(directory));
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leaf {
+    /// The file that takes processes in.
+    pub(super) fn entrance(&self) -> PathBuf {
+        self.directory.join("cgroup.procs")
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        // The kernel ends processes a little later.
+        self.leaves.left().push(std::mem::take(&mut self.directory));
+        self.leaves.sweep();
+    }
+}
+
+fn is_command(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    name.to_str().is_some_and(|name| name.starts_with(COMMAND))
+}
+
+/// Kills what is in a cgroup, and removes it with those that a command made below it.
+fn is_removed(directory: &Path) -> bool {
+    // A cgroup that is gone is no trouble.
+    let _ = fs::write(directory.join("cgroup.kill"), "1");
+    remove(directory)
+}
+
+fn remove(directory: &Path) -> bool {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let removed = |directory: &Path| match fs::remove_dir(directory) {
+        Ok(()) => true,
+        Err(error) => gone(&error),
+    };
+    if removed(directory) {
+        return true;
+    }
+    let below = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in below {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    removed(directory)
+}

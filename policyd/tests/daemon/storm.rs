@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Cgroups that come and go faster than it is worth to follow.
+
+use policyd::{
+    allowance::thread_time,
+    config::Config,
+    tree::{Change, Tree},
+};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// How long the storm lasts.
+const STORM: Duration = Duration::from_secs(8);
+/// What a change costs the daemon on a slow machine.
+const DEAR: Duration = Duration::from_millis(2);
+/// What the storm may cost: what may be used at once, and one percent.
+const MOST: Duration = Duration::from_millis(250 + 80);
+
+/// A user makes and removes cgroups all the time: that takes little of the processor, and a cgroup
+/// that was made meanwhile is found nevertheless.
+#[test]
+fn a_storm_takes_little_and_hides_nothing() {
+    let root = TempDir::new().unwrap();
+    let config = Config::parse("[[container]]\nname = \"{}\"\ncgroup = \"/*\"\n").unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| storm(root.path(), &over));
+        tokio.block_on(async {
+            let mut tree = Tree::open(root.path(), config.reach()).unwrap();
+            tree.scan();
+            let (begin, before) = (Instant::now(), thread_time());
+            let mut told = 0;
+            while begin.elapsed() < STORM {
+                // As the daemon does, which has other things to wait for.
+                if let Ok(change) = timeout(Duration::from_millis(300), tree.next()).await {
+                    told += 1;
+                    handle(&mut tree, &change);
+                }
+            }
+            let spent = thread_time().saturating_sub(before);
+            assert!(told > 20, "{told}");
+            assert!(spent <= MOST, "{spent:?} for {told} changes");
+            fs::create_dir(root.path().join("late")).unwrap();
+            over.store(true, Relaxed);
+            let late = async {
+                loop {
+                    let change = tree.next().await;
+                    if handle(&mut tree, &change) {
+                        return;
+                    }
+                }
+            };
+            timeout(Duration::from_secs(60), late).await.unwrap();
+        });
+    });
+}
+
+/// Makes and removes cgroups until it is told to stop.
+fn storm(root: &Path, over: &AtomicBool) {
+    let paths: Vec<_> = (0..200).map(|n| root.join(format!("c{n}"))).collect();
+    while !over.load(Relaxed) {
+        for path in &paths {
+            fs::create_dir(path).unwrap();
+        }
+        for path in &paths {
+            fs::remove_dir(path).unwrap();
+        }
+    }
+}
+
+/// Does what the daemon does with a change. Returns whether it tells of the late cgroup.
+fn handle(tree: &mut Tree, change: &Change) -> bool {
+    let until = thread_time() + DEAR;
+    while thread_time() < until {}
+    match change {
+        Change::Lost => tree.scan().contains_key("/late"),
+        Change::Appeared(path, _) => path == "/late",
+        Change::Vanished(_) => false,
+    }
+}
