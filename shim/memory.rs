@@ -5,7 +5,7 @@
 use kernel::alloc::{flags::__GFP_NOWARN, Flags};
 use kernel::prelude::*;
 
-/// If there is no memory, whoever asked for something learns of it, not the log.
+/// Flags of allocations that may fail: the caller handles it, so that the log need not say it.
 pub(crate) fn quietly() -> Flags {
     GFP_KERNEL | __GFP_NOWARN
 }

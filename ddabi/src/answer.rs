@@ -8,6 +8,11 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every answer page ("DDAN").
 pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 
+/// A call does a bounded amount of work. If a flush has more to do than that, this flag says so, and
+/// the result of each range is 1 if it is done. A guest asks for the others again, as they were: the
+/// host goes on where it ended. It may forget them instead.
+pub const UNFINISHED: u32 = 1;
+
 /// Start of every answer.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -20,7 +25,8 @@ pub struct AnswerHeader {
     pub evictions: u16,
     /// Eviction notices lost since the last answer: the guest's map has as many idle bits.
     pub evictions_lost: u32,
-    /// Zero; later features.
+    /// In answers to Flush [`UNFINISHED`], if the call ended before all was done. All other bits are
+    /// zero; later features.
     pub flags: u32,
     /// Sequence of the request this answers.
     pub sequence: u64,
@@ -43,7 +49,7 @@ pub struct PoolPressure {
     pub pool: u32,
     /// 1 if this says anything; everything is zero otherwise.
     pub known: u8,
-    /// 1 if a put would make somebody leave.
+    /// 1 if a put would evict pages.
     pub full: u8,
     /// The class that would give, below [`crate::request::CLASSES`].
     pub floor: u8,
@@ -51,7 +57,8 @@ pub struct PoolPressure {
     pub reserved: u8,
 }
 
-/// Offset of the run results, one byte a run: 1 stored or hit, 0 not; or of the one body.
+/// Offset of the results, one byte a run or range: 1 stored, hit or flushed, 0 not; or of the one
+/// body.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.

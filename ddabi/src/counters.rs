@@ -57,6 +57,8 @@ pub struct GuestCounters {
     pub get_hits: u64,
     /// Pages asked for and not given.
     pub get_misses: u64,
+    /// Changes of content for which the map was searched: each costs a lookup.
+    pub changes: u64,
     /// Bits cleared because content changed or left by another way than reclaim.
     pub invalidated: u64,
     /// Bits cleared by the host's eviction notices.

@@ -4,7 +4,7 @@
 //!
 //! | register | on entry | on return |
 //! |---|---|---|
-//! | `rax` | [`NUMBER`] | an [`Outcome`], or a negative KVM error if nobody handles the call |
+//! | `rax` | [`NUMBER`] | an [`Outcome`], or a negative KVM error if no module handles the call |
 //! | `rbx` | guest-physical address of the request page, page aligned | unchanged |
 //! | `rcx`, `rdx`, `rsi` | zero | unchanged |
 //!
@@ -68,7 +68,7 @@ impl Operation {
 pub enum Status {
     /// Done.
     Ok = 0,
-    /// The session is unknown or the guest was rolled back: clear the map, register anew.
+    /// The session is unknown or the guest was rolled back: clear the map, register again.
     Stale = 1,
     /// The sequence number was overtaken by another call, or the request page was not in the
     /// host's memory: take a new number, write it to the page, and send again.

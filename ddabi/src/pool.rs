@@ -7,7 +7,7 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Largest weight of a VM or a pool. Shares are weight over the sum of the peers' weights.
 pub const MAX_WEIGHT: u32 = 10_000;
 
-/// Weight of a VM, and of its default pool, until somebody sets one.
+/// Weight of a VM, and of its default pool, until one is set.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// The pool of everything outside enrolled containers.
@@ -78,7 +78,7 @@ pub struct PoolStats {
     pub put_refused_fault: u64,
     /// Pages asked for by readers of this pool.
     pub gets: u64,
-    /// Pages found and taken out of this pool, whoever read them.
+    /// Pages found and taken out of this pool, by readers of any pool.
     pub hits: u64,
     /// Pages asked for by readers of this pool and not given.
     pub misses: u64,

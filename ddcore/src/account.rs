@@ -4,7 +4,7 @@
 //! at a time.
 //!
 //! Pages are reserved before they exist, and booked under the lock under which they become
-//! visible: nobody can take a page out, and book that, before it was booked. So no account is ever
+//! visible: no task can take a page out, and book that, before it was booked. So no account is ever
 //! below zero or above its capacity, as long as that does not shrink.
 
 use crate::number::Number;
@@ -27,8 +27,8 @@ impl<N: Number> Account<N> {
         self.pages.load()
     }
 
-    /// Adds pages if there are no more than `capacity` then; says whether it did. The capacity may
-    /// change meanwhile.
+    /// Adds pages if there are no more than `capacity` then, and returns whether it did. The
+    /// capacity may change at any time.
     pub fn reserve(&self, pages: u64, capacity: impl Fn() -> u64) -> bool {
         let mut now = self.pages();
         while now.saturating_add(pages) <= capacity() {

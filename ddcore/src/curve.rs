@@ -10,7 +10,7 @@
 //! is read again ([`Curve::read`]). Its place, counted from the top, is the size of the smallest
 //! FIFO store that would still have had it.
 //!
-//! One exception, on purpose: pages above that were read back meanwhile are not counted, as if
+//! One exception, on purpose: pages above that were read back in between are not counted, as if
 //! each had left its room to a page that a smaller store had evicted. In a guest whose page cache
 //! is full every such page is followed by another that leaves, and the two agree.
 //!

@@ -65,8 +65,8 @@ impl<N: Number> Limit<N> {
         }
     }
 
-    /// Rises if it is time to; says whether it did. `spare` tells how many pages lie idle at the
-    /// host, beyond what it keeps for its own: it is asked only when that matters.
+    /// Raises the limit if it is time to, and returns whether it did. `spare` returns the number of
+    /// idle pages of the host beyond its own reserve, and is called only if that matters.
     pub fn recover(&self, now: u64, tier: &Books, spare: impl FnOnce() -> u64) -> bool {
         let pages = self.pages.load();
         let since = self.since.load();

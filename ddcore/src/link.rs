@@ -3,8 +3,8 @@
 //! A guest's session with its host, which the worker begins, any call may find to be over, and
 //! hibernation ends.
 //!
-//! No session outlasts the beginning of a pause (invariant 13), and whoever ended a session is
-//! told so, and nobody else: it says goodbye.
+//! No session outlasts the beginning of a pause (invariant 13). Exactly one caller learns that it
+//! ended a session, and that one says goodbye.
 
 use crate::number::Number;
 
@@ -21,7 +21,7 @@ pub struct Link<N> {
 pub enum Begun {
     /// It may be used.
     Lasts,
-    /// A pause began meanwhile: the caller says goodbye.
+    /// A pause began in between: the caller says goodbye.
     Refused,
     /// It is over, and others say goodbye.
     Ended,
@@ -49,8 +49,8 @@ impl<N: Number> Link<N> {
     /// A session begins. Only one caller begins sessions, and only when there is none.
     pub fn begin(&self, session: u64) -> Begun {
         self.session.swap(session);
-        // Whoever pauses may have looked for the session before it was there. If it did, it said
-        // before that it pauses.
+        // The pausing task may have looked for the session before it was there. In that case it
+        // had set the pause before, which is seen here.
         if !self.is_paused() {
             Begun::Lasts
         } else if self.lose(session) {

@@ -14,9 +14,9 @@ pub trait Number {
     /// Its value. What was written before that value was set is seen afterwards (*acquire*).
     fn load(&self) -> u64;
 
-    /// Sets a value; says which one was there before. What was written before is seen by those who
-    /// see the value, and what came before the value that was there is seen afterwards (*acquire*
-    /// and *release*).
+    /// Replaces the value and returns the previous one, with *acquire* and *release* ordering:
+    /// threads that see the new value see what was written before it, and this thread sees what was
+    /// written before the previous one.
     fn swap(&self, value: u64) -> u64;
 
     /// Sets `to` if the value is `from`; else says what it is. Ordered like [`Number::swap`].

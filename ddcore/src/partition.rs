@@ -4,8 +4,8 @@
 //!
 //! The same two functions serve both levels: VMs share the tier, containers share their VM.
 //!
-//! Sums saturate: the kernel is compiled with overflow checks, and no number of anybody's, however
-//! wrong, may stop the host.
+//! Sums saturate: the kernel is compiled with overflow checks, and a wrong number that a guest or
+//! an administrator provides must not stop the host.
 
 /// One VM among VMs, or one pool among the pools of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -68,13 +68,14 @@ pub fn entitle(entities: &mut [Entity], pages: u64) {
     }
 }
 
-/// Chooses who gives `eviction` pages: GETVICTIM of the paper. `None` if nobody holds a page.
+/// Chooses the entity that gives `eviction` pages: GETVICTIM of the paper. Returns `None` if no
+/// entity holds a page.
 ///
 /// Where the paper leaves cases open:
-/// - who holds nothing has nothing to give: it is neither a victim nor among the overused (it
-///   could not use the spare pages that are handed to those);
+/// - an entity without pages has nothing to give: it is neither a victim nor among the overused
+///   (it could not use the spare pages that are handed to those);
 /// - overused entities without any weight get no part of the spare pages (`cw` would be zero);
-/// - if nobody is overused (a request larger than `eviction`, or a tier that was made smaller),
+/// - if no entity is overused (a request larger than `eviction`, or a tier that was made smaller),
 ///   the one that lacks least to its entitlement gives;
 /// - of two that exceed equally, the first gives, as in the paper's loop.
 pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
@@ -107,12 +108,12 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
         .or_else(|| most_exceeding(0, &|entity| entity.used > 0))
 }
 
-/// Takes `eviction` pages from whoever [`victim`] names, again and again until they are together:
-/// somebody may have next to nothing, and have a thousand peers like that. Whoever waits for room
-/// then gets a batch all the same, and what all hold is counted once for it.
+/// Takes `eviction` pages from one [`victim`] after the other, because a victim may hold next to
+/// nothing and have a thousand peers like it. The caller that waits for room gets a whole batch,
+/// and the pages of all entities are counted only once for it.
 ///
-/// `take` is told who gives, and how many pages at most; it says how many it got. Says how many
-/// came together.
+/// `take` gets the victim and the most pages to take from it, and returns the number of pages that
+/// it took. Returns the sum of these.
 pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u64) -> u64) -> u64 {
     collect_in_turns(entities, eviction, eviction, take)
 }
@@ -138,7 +139,7 @@ pub fn collect_in_turns(
         let taken = take(at, turn.min(pages - collected));
         collected = collected.saturating_add(taken);
         let used = &mut entities[at].used;
-        // Who gives nothing has lost since what was counted.
+        // An entity that gives nothing has lost its pages since they were counted.
         *used = match taken {
             0 => 0,
             taken => used.saturating_sub(taken),

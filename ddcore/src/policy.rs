@@ -4,7 +4,7 @@
 //!
 //! The paper keeps whatever leaves a guest and lets the oldest go (section 4.2). In an exclusive
 //! cache a hit takes the page out, so that nothing is ever learnt about a page inside the cache,
-//! and pages that nobody reads again cost an exit and a copy each. So the decision is divided:
+//! and pages that are not read again cost an exit and a copy each. So the decision is divided:
 //!
 //! - **guest** ([`admission`]): a page that leaves by reclaim is refused, which costs neither exit
 //!   nor copy, or put with a [`Class`], two bits that say how much it is worth;
@@ -74,7 +74,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy of a container until somebody chooses one.
+    /// The policy of a container until one is chosen.
     pub const DEFAULT: Self = Self::Adaptive;
 
     /// All policies.

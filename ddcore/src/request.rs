@@ -264,7 +264,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of the default pool until somebody sets it.
+    /// Those of the default pool until it is set.
     pub const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
         store: Store::Memory,

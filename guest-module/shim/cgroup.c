@@ -7,7 +7,7 @@
 
 /*
  * Ids of the folio's cgroup and its ancestors, nearest first, without the
- * root. The folio is charged and cannot be uncharged meanwhile.
+ * root. The folio is charged and cannot be uncharged during the call.
  */
 u32 dd_folio_cgroups(struct folio *folio, u64 *ids, u32 max)
 {

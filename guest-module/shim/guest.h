@@ -45,7 +45,7 @@ struct dd_folio {
 	u32 pages;
 	u32 fresh;		/* may be filled by us: clean, idle, empty, no private state */
 	u32 valid;		/* may be given away: clean, up to date, no private state */
-	u32 frozen;		/* nobody holds a reference */
+	u32 frozen;		/* no reference is left */
 	u32 refaulted;		/* part of a working set, says the kernel */
 };
 

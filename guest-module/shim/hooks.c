@@ -2,7 +2,7 @@
 /*
  * Where we attach to the kernel. Functions whose exit matters are diverted and
  * called again by their exported names: a direct call needs no endbr there, so
- * this is safe with IBT, which seals functions that nobody calls indirectly.
+ * this is safe with IBT, which seals functions that are not called indirectly.
  */
 
 #include <linux/delay.h>
@@ -314,7 +314,7 @@ static struct dd_filesystem {
 
 static void dd_filesystem_detach(struct dd_filesystem *fs)
 {
-	/* No more reads from the host before changes are not seen any more. */
+	/* In the other order a read could get what was changed unseen. */
 	dd_hook_detach(&fs->diverting);
 	dd_hook_detach(&fs->observing);
 }
@@ -409,8 +409,12 @@ int dd_hooks_install(struct dd_hook_failure *failure)
 	if (err)
 		return err;
 	err = register_module_notifier(&dd_module_notifier);
-	if (err)
+	if (err) {
 		*failure = (struct dd_hook_failure){ "(module notifier)", "it is refused" };
+		mutex_lock(&dd_hooks_lock);
+		dd_hooks_detach();
+		mutex_unlock(&dd_hooks_lock);
+	}
 	return err;
 }
 

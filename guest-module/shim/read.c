@@ -76,8 +76,8 @@ void dd_ra_widen(struct readahead_control *rac, u32 pages)
 	if (!ra)
 		return;
 	/*
-	 * Only what nobody has set is widened, and only what we have widened is set
-	 * back: posix_fadvise() sets 0 (random access) or twice the usual (sequential),
+	 * Only a window that was not set is widened, and only what we have widened
+	 * is set back: posix_fadvise() sets 0 (random access) or twice the usual (sequential),
 	 * and nothing would bring that back.
 	 */
 	if (pages > usual && ra->ra_pages == usual)

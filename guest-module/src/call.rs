@@ -8,6 +8,7 @@ use crate::mutation::mutated;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
+    UNFINISHED,
 };
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
 use ddabi::request::{RequestHeader, Run, BODY, MAX_PAGES, MAX_RUNS, REQUEST_MAGIC};
@@ -17,7 +18,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Answers of *Retry* in a row after which a call gives up: more than CPUs that could overtake.
+/// Consecutive *Retry* answers after which a call gives up. More than there are CPUs, each of
+/// which can overtake a call once.
 const MAX_RETRIES: u32 = 1024;
 
 /// Most pages that a put or a get names. No other task runs on the CPU while the host copies them,
@@ -73,7 +75,7 @@ unsafe impl Send for Caller {}
 /// Why a call brought nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failure {
-    /// Nobody handles the hypercall.
+    /// No module handles the hypercall.
     NoHost,
     /// The kernel does not let us attach to its functions.
     Unattached,
@@ -117,13 +119,13 @@ impl Caller {
         })
     }
 
-    /// Starts counting anew, for a new session.
+    /// Starts counting again, for a new session.
     pub(crate) fn restart(&self) {
         self.sequence.store(0, Relaxed);
     }
 }
 
-/// The version of requests; a test claims others.
+/// ABI version written into requests; a test writes others.
 fn version() -> u16 {
     if mutated(c"older-abi") {
         ABI_VERSION - 1
@@ -138,7 +140,7 @@ fn version() -> u16 {
 ///
 /// # Invariants
 ///
-/// `block` is this CPU's block and nobody else uses it.
+/// `block` is this CPU's block, and no other task uses it.
 pub(crate) struct Call<'a> {
     caller: &'a Caller,
     block: *mut Block,
@@ -225,7 +227,13 @@ impl Call<'_> {
         })
     }
 
-    /// Whether run `n` was stored or hit.
+    /// Whether some ranges of a flush are left to do.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        let header = self.header().filter(|_| self.answered);
+        header.is_some_and(|header| header.flags & UNFINISHED != 0)
+    }
+
+    /// Whether run `n` was stored or hit, or range `n` flushed.
     pub(crate) fn succeeded(&self, n: usize) -> bool {
         self.answered && n < MAX_RUNS && self.block().answer[RESULTS + n] == 1
     }

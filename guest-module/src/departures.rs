@@ -53,7 +53,7 @@ impl Departing {
         true
     }
 
-    /// Moves those to the front that `is_freed`; how many.
+    /// Moves departures whose folio `is_freed` to the front and returns their number.
     fn partition(&mut self, mut is_freed: impl FnMut(usize) -> bool) -> usize {
         let mut freed = 0;
         for n in 0..self.count {
@@ -89,7 +89,7 @@ pub(crate) struct Place {
 /// The places of all tasks.
 pub(crate) struct Departures {
     places: KVec<Pin<KBox<Place>>>,
-    /// Places taken, so that freeing costs nothing while nobody reclaims.
+    /// Places taken, so that freeing costs nothing while no task reclaims.
     taken: Atomic<u32>,
 }
 
@@ -139,13 +139,13 @@ impl Departures {
     }
 
     /// Hands those departures of the running task to `put` that are among the folios being
-    /// freed. The place is not locked meanwhile.
+    /// freed. The place is not locked while `put` runs.
     pub(crate) fn leave<I: Iterator<Item = usize>>(
         &self,
         freed: impl Fn() -> I,
         put: impl FnOnce(Leaving<'_>),
     ) {
-        // Freeing in interrupts is never that of the task below.
+        // An interrupt handler that frees folios does not free those of the task it interrupted.
         if self.taken.load(Relaxed) == 0 || !ffi::in_task() {
             return;
         }
@@ -168,8 +168,8 @@ impl Departures {
         }
     }
 
-    /// Gives up all departures: nobody sees any more that their folios are freed. `dropped` is
-    /// told of each. To be called when no hook runs.
+    /// Gives up all departures, because the hooks that would see their folios freed are gone.
+    /// Calls `dropped` for each. To be called when no hook runs.
     pub(crate) fn clear(&self, mut dropped: impl FnMut(&Departure)) {
         for place in &self.places {
             while let Some(departure) = place.departing.with(Departing::pop) {

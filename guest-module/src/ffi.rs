@@ -97,7 +97,7 @@ impl FolioView {
         self.refaulted != 0
     }
 
-    /// Nobody holds a reference: it leaves by reclaim.
+    /// No reference is left: it leaves by reclaim.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen != 0
     }
@@ -293,7 +293,7 @@ impl Mapping<'_> {
 ///
 /// # Safety
 ///
-/// `batch` must be live, with folios nobody else can free, for the lifetime of the result.
+/// `batch` must be live, with folios that only the caller can free, for the lifetime of the result.
 pub(crate) unsafe fn batch_folios<'a>(batch: *const RawBatch) -> impl Iterator<Item = Folio<'a>> {
     let mut folios = core::ptr::null();
     // SAFETY: By the function's contract.
@@ -353,7 +353,7 @@ impl Window<'_> {
     /// Lets the filesystem read `pages` pages from `index` on.
     pub(crate) fn read(&mut self, index: u64, pages: u32) {
         if pages > 0 {
-            // SAFETY: By the type invariant; a part of the window that nobody read yet.
+            // SAFETY: By the type invariant; a part of the window that was not read yet.
             unsafe { dd_ra_original(self.0.as_ptr(), index, pages) };
         }
     }
@@ -495,7 +495,7 @@ pub(crate) fn random() -> u64 {
 /// # Safety
 ///
 /// `block` must be a request page followed by an answer page, physically contiguous, that
-/// nobody else uses during the call; frames named in the request must be ours to give.
+/// no other task uses during the call; frames named in the request must be ours to give.
 pub(crate) unsafe fn hypercall(number: u64, block: *const u8) -> i64 {
     // SAFETY: By the function's contract; the address is in the kernel's direct mapping.
     unsafe { dd_hypercall(number as c_ulong, dd_physical(block)) as i64 }

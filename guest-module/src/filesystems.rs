@@ -79,7 +79,8 @@ impl Filesystems {
         })
     }
 
-    /// Unmount begins: not found any more, and not added again. The number it had.
+    /// Marks a filesystem as unmounting, so that it is neither found nor added again. Returns its
+    /// number.
     pub(crate) fn begin_unmount(&self, superblock: usize) -> Option<u32> {
         self.newest.with(|_| {
             let number = self.entry(superblock)?.number.xchg(0, Relaxed);

@@ -74,7 +74,7 @@ impl Flushes {
         });
     }
 
-    /// Takes up to `into.len()` ranges; how many.
+    /// Takes up to `into.len()` ranges and returns their number.
     pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
         self.waiting.with(|waiting| {
             let count = waiting.len().min(into.len());
@@ -85,6 +85,15 @@ impl Flushes {
             }
             count
         })
+    }
+
+    /// Has ranges wait again that the host has not finished with: they are the next that are sent.
+    pub(crate) fn put_back(&self, ranges: impl Iterator<Item = FlushRange>) {
+        self.waiting.with(|waiting| {
+            for range in ranges {
+                let _ = waiting.push_within_capacity(range);
+            }
+        });
     }
 
     /// Forgets all: the host has nothing any more.

@@ -143,6 +143,7 @@ impl Guest {
     }
 
     fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {
+        count!(self, changes);
         let cleared = self.map.invalidate(file, first, last, pause);
         if cleared > 0 {
             count!(self, invalidated, cleared);
@@ -153,7 +154,8 @@ impl Guest {
     /// A filesystem goes: nothing of it is put or read any more. To be called before and after.
     ///
     /// Its pages stay in the map and are found no more, for its number is never used again. The
-    /// worker forgets them: whoever unmounts need not wait until all slots were looked at.
+    /// worker forgets them, so that the unmounting task need not wait until all slots were looked
+    /// at.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
         if mutated(c"unmount-unseen") {
             return;

@@ -159,7 +159,7 @@ impl Judge {
         })
     }
 
-    /// Begins anew for a pool. Sleeps.
+    /// Starts again for a pool. Sleeps.
     pub(crate) fn begin(&self, policy: Policy, budget: &Budget) {
         self.end(budget);
         for counter in [
@@ -217,7 +217,7 @@ impl Judge {
         budget.give(bytes);
     }
 
-    /// The host says how the pool stands. Any context.
+    /// Takes in what the host tells of the pool. Any context.
     pub(crate) fn hear(&self, said: &PoolPressure, now: u64) {
         let floor = Class::new(said.floor).number() as u64;
         let full = u64::from(said.full != 0);
@@ -319,7 +319,7 @@ impl Judge {
         counters
     }
 
-    /// Writes those points of the curve that differ from the one before; how many.
+    /// Writes those points of the curve that differ from the one before, and returns their number.
     pub(crate) fn curve(&self, to: &mut [CurvePoint]) -> usize {
         let mut count = 0;
         self.history.with(|history| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The judges of all pools, each in a seat. A seat stays where it is until the module goes, so that
-//! hooks need nothing but its number: one whose pool is gone decides for nobody.
+//! hooks need nothing but its number: a judge whose pool is gone is not asked.
 
 use crate::ffi;
 use crate::judge::{Budget, Judge};

@@ -43,6 +43,9 @@ const FIRST_RETRY: u64 = MINUTE;
 /// But is not longer than this.
 const LAST_RETRY: u64 = 32 * MINUTE;
 
+/// Flush requests in a round of the worker at most, whatever the host answers.
+const FLUSHES: usize = 4096;
+
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// In nanoseconds.
@@ -74,7 +77,7 @@ pub(crate) struct Link {
     failed: Atomic<u64>,
     /// Time from then to the next try. Worker only.
     retry: Atomic<u64>,
-    /// Why we could not, the last time somebody was told. Worker only.
+    /// Why we could not, as it was last reported. Worker only.
     told: Atomic<i32>,
 }
 
@@ -101,7 +104,7 @@ impl Link {
         self.line.session()
     }
 
-    /// The session turned out to be over; `false` if another one began meanwhile. Any context.
+    /// The session turned out to be over; `false` if another one has begun since. Any context.
     pub(crate) fn lose(&self, session: u64) -> bool {
         self.line.lose(session)
     }
@@ -140,7 +143,8 @@ impl Link {
     }
 }
 
-/// The worker's job: looks for a host, or keeps house. Milliseconds until the next time.
+/// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
+/// until the next round.
 pub(crate) fn tick(guest: &Guest) -> Delay {
     // Containers come and go without a host, too.
     if guest.link.session().is_some() || !mutated(c"reaps-with-host-only") {
@@ -291,7 +295,7 @@ fn alone(guest: &Guest, was: u32, failure: Failure) {
 fn unhook(guest: &Guest) {
     if guest.link.hooked.xchg(false, Full) {
         ffi::remove_hooks();
-        // Nobody sees any more that folios are freed which were noted before: their puts are over.
+        // The hooks that would see the noted folios freed are gone: their puts are over.
         if !mutated(c"departures-kept") {
             let dropped = |departure: &Departure| put::settle(guest, departure, false);
             guest.departures.clear(dropped);
@@ -316,10 +320,17 @@ fn keep(guest: &Guest) {
         .map
         .make_room(|file, first, last| guest.flushes.pages(file, first, last));
     if made.is_err() {
-        // No memory: puts are refused until the next try.
+        // Puts that need room are refused until memory was found in a later round.
         kernel::pr_warn_once!("no memory for the presence map\n");
     }
-    while flush(guest) {}
+    for _ in 0..FLUSHES {
+        if !flush(guest) {
+            break;
+        }
+        ffi::breathe();
+    }
+    let outdated = guest.map.forget_outdated();
+    count!(guest, invalidated, outdated);
     let forgets = link.is_due(&link.forgot, FORGET) && !mutated(c"unmounted-kept");
     if forgets && guest.filesystems.take_gone() > 0 {
         let is_gone = |number| guest.filesystems.is_gone(number);
@@ -336,7 +347,7 @@ fn keep(guest: &Guest) {
     }
 }
 
-/// Sends one request of flushes; whether there may be more.
+/// Sends one request of flushes; returns whether there may be more.
 fn flush(guest: &Guest) -> bool {
     if mutated(c"host-trusted") {
         guest.flushes.clear();
@@ -356,7 +367,15 @@ fn flush(guest: &Guest) -> bool {
         call.push(range);
     }
     count!(guest, flush_calls);
-    guest.send(&mut call, Operation::Flush, session).is_some() && count == ranges.len()
+    if guest.send(&mut call, Operation::Flush, session).is_none() {
+        return false;
+    }
+    if !call.is_unfinished() {
+        return count == ranges.len();
+    }
+    let left = (0..count).rev().filter(|n| !call.succeeded(*n));
+    guest.flushes.put_back(left.map(|n| ranges[n]));
+    true
 }
 
 /// The module goes: gives everything back.
@@ -378,7 +397,7 @@ pub(crate) fn pause(guest: &Guest, pause: bool) {
     } else if let Some(session) = guest.link.line.pause() {
         goodbye(guest, session);
     }
-    // The worker clears the map, or registers anew.
+    // The worker clears the map, or registers again.
     ffi::Worker::kick();
 }
 

@@ -160,6 +160,21 @@ impl Map {
         self.sweep(|shard, cursor| shard.forget_filesystems(&is_gone, cursor, STEP))
     }
 
+    /// Forgets what is left of files that got another generation; the number of pages that were
+    /// present. Sleeps.
+    pub(crate) fn forget_outdated(&self) -> u64 {
+        self.sweep(|shard, cursor| {
+            if shard.has_outdated() {
+                shard.forget_outdated(cursor, STEP)
+            } else {
+                Step {
+                    done: true,
+                    ..Step::default()
+                }
+            }
+        })
+    }
+
     /// Forgets everything. Looks at all slots, and sleeps.
     pub(crate) fn clear(&self) -> u64 {
         self.sweep(|shard, cursor| shard.clear(cursor, STEP))

@@ -59,7 +59,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of a pool until somebody sets it.
+    /// Those of a pool until it is set.
     pub(crate) const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
         store: Store::Memory,
@@ -117,8 +117,7 @@ impl Routes {
         Ok(Self {
             enrolled: KVVec::with_capacity(most, quietly())?,
             default: DEFAULT_ROUTE,
-            // What the host says about pools we do not know goes to the default pool, and does
-            // little.
+            // Hints about unknown pools go to the default pool, where they do no harm.
             seats: KVVec::from_elem(DEFAULT_SEAT, most, quietly())?,
         })
     }
@@ -219,7 +218,7 @@ impl Pools {
             .with(|routes| routes.seats.get(host as usize).copied())
     }
 
-    /// Builds the routes anew. To be called after each change.
+    /// Rebuilds the routes. To be called after each change.
     fn reroute(&self, list: &mut List) {
         list.spare.lead_to(&list.pools);
         self.routes
@@ -264,7 +263,7 @@ impl Pools {
             settings,
             seat,
         };
-        // Before the host is told, and while nothing has to be taken back.
+        // Allocate before telling the host, so that failing here needs no rollback.
         list.pools.reserve(1, quietly())?;
         guest.judges.open(seat, settings.policy)?;
         if let Some(session) = guest.link.session() {

@@ -95,7 +95,7 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         guest.map.invalidate(&file, view.index, last, || ());
         settle(guest, &departure, false);
     } else if !reclaimed {
-        // The folio gets its reference back before it is freed: now or never.
+        // Outside shrink_folio_list() the folio is not freed in one of our batches: put it now.
         put(guest, |number| (number == 0).then_some(departure));
     } else if !guest.departures.note(departure) {
         count!(guest, put_skipped_lane, pages);

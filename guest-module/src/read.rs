@@ -208,7 +208,7 @@ fn asks_for_all() -> bool {
     mutated(c"cold-read-asks") || mutated(c"host-trusted")
 }
 
-/// The host may hold pages of the folio that nobody will ask for any more.
+/// The host may hold pages of the folio that no read will ask for any more.
 fn in_vain(guest: &Guest, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;

@@ -39,7 +39,7 @@ bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count);
 bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages);
 
 /* page.c */
-size_t dd_pages_alloc(u64 *frames, size_t count);
+size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor);
 void dd_page_free(u64 frame);
 void *dd_page_address(u64 frame);
 u64 dd_pages_total(void);

@@ -69,11 +69,13 @@ static size_t dd_node_alloc(int nid, struct page **pages, size_t got, size_t cou
 	return got;
 }
 
-/* Takes what there is down to the last reserve, and wakes reclaim for it. */
-static size_t dd_greedy_alloc(struct page **pages, size_t count)
+/*
+ * Allocates as any caller that must not sleep: from what the kernel keeps free,
+ * and wakes reclaim, which frees as much again.
+ */
+static size_t dd_floor_alloc(struct page **pages, size_t got, size_t count)
 {
 	gfp_t gfp = DD_GFP | __GFP_KSWAPD_RECLAIM;
-	size_t got = alloc_pages_bulk(gfp, count, pages);
 
 	for (; got < count; got++) {
 		pages[got] = alloc_page(gfp);
@@ -83,8 +85,11 @@ static size_t dd_greedy_alloc(struct page **pages, size_t count)
 	return got;
 }
 
-/* Fills in frame numbers; returns how many it got. */
-size_t dd_pages_alloc(u64 *frames, size_t count)
+/*
+ * Fills in frame numbers; returns how many it got. The caller sets @below_floor
+ * if the administrator grants the tier these pages even of a host that is short.
+ */
+size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 {
 	struct page **pages = (struct page **)frames;
 	int near = numa_mem_id(), nid;
@@ -97,7 +102,9 @@ size_t dd_pages_alloc(u64 *frames, size_t count)
 		if (nid != near)
 			got = dd_node_alloc(nid, pages, got, count);
 	if (dd_mutated("puts-drain-host") || dd_mutated("capacity-alone"))
-		got = dd_greedy_alloc(pages, count);
+		below_floor = true;
+	if (below_floor)
+		got = dd_floor_alloc(pages, got, count);
 	for (i = 0; i < got; i++) {
 		dd_page_account(pages[i], 1);
 		frames[i] = page_to_pfn(pages[i]);

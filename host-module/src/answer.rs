@@ -6,6 +6,7 @@ use crate::ffi::{Fault, Guest};
 use crate::session::Session;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
+    UNFINISHED,
 };
 use ddabi::request::MAX_RUNS;
 use ddabi::{ABI_VERSION, PAGE_SIZE};
@@ -43,7 +44,12 @@ impl Answer {
         })
     }
 
-    /// Adds the result of the next run.
+    /// Says that some of a flush is left to do.
+    pub(crate) fn set_unfinished(&mut self) {
+        self.header.flags |= UNFINISHED;
+    }
+
+    /// Adds the result of the next run or range.
     pub(crate) fn add(&mut self, done: bool) {
         if let Some(place) = self.results.get_mut(self.runs) {
             *place = u8::from(done);

@@ -67,7 +67,7 @@ fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool>
         return Ok(false);
     };
     message.put_u32(Attribute::VmId, view.vm.number)?;
-    message.put_u32(Attribute::VmPid, view.vm.pid)?;
+    message.put_u32(Attribute::VmPid, view.vm.process())?;
     message.put_u32(Attribute::Weight, view.vm.weight())?;
     message.put_u64(Attribute::Used, view.stats.used)?;
     message.put_u64(Attribute::Entitlement, view.entitlement)?;

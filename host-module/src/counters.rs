@@ -69,7 +69,7 @@ macro_rules! totals {
                 Self { $($name: Counter::new(),)* }
             }
 
-            /// The counters now; each for itself, not all at one moment.
+            /// Reads all counters, one after the other and not at one moment.
             pub(crate) fn snapshot(&self) -> HostCounters {
                 HostCounters { $($name: self.$name.get(),)* }
             }

@@ -2,8 +2,8 @@
 
 //! Making room: who gives, and which pages.
 //!
-//! One eviction runs at a time, under the lock of the VM list; whoever waited for it looks again
-//! whether there is room before evicting more.
+//! One eviction runs at a time, under the lock of the VM list. A task that waited for the lock
+//! looks again whether there is room before it evicts more.
 //!
 //! The tier is full when it holds its capacity, or all that the host can spare. In the second case
 //! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
@@ -26,7 +26,7 @@ use kernel::sync::atomic::ordering::Relaxed;
 /// Rounds of eviction for one reservation: others may take the room that was made.
 const ROUNDS: usize = 64;
 
-/// Pages between two looks whether somebody still waits.
+/// Pages evicted between two checks whether the calling task was killed.
 const ROUND: u64 = 4096;
 
 /// Pages of one shard in a turn of the round.
@@ -57,8 +57,8 @@ impl Host {
             }
             let stock = self.tier.is_scarce().then_some(&self.stock);
             let evicted = self.evict_batch(&mut roster, stock);
-            // Before others may look: they could take the room time and again. And if the victim
-            // had just emptied itself, there is room all the same.
+            // Reserve while the list is still locked, or another task could take the room every
+            // time. Do so even if nothing was evicted: the victim may have emptied itself.
             if self.tier.reserve(pages) {
                 return pages;
             }
@@ -72,7 +72,9 @@ impl Host {
     /// Gets pages for a put that has room reserved for them; returns how many.
     pub(crate) fn fill(&self, pages: &mut [Option<Page>]) -> usize {
         let mut got = self.stock.take(pages);
-        got += Page::allocate(&mut pages[got..]);
+        // The room for these pages is reserved, and so a part of what is used.
+        let below_floor = self.tier.used() <= self.tier.floor() && !mutated(c"floor-empty");
+        got += Page::allocate(&mut pages[got..], below_floor);
         if got < pages.len() && !mutated(c"puts-not-recycled") {
             got += self.recycle(&mut pages[got..]);
         }
@@ -107,6 +109,7 @@ impl Host {
     /// Gives up to `pages` back to a host that is short of memory, and no longer counts on them;
     /// returns how many.
     pub(crate) fn shrink(&self, roster: &mut Roster, pages: u64) -> u64 {
+        let pages = pages.min(crate::shrinker::count(self));
         let stocked = self.stock.give_back(pages);
         let used = self.tier.used();
         let pages = (pages - stocked).min(used.saturating_sub(self.tier.floor()));
@@ -129,7 +132,7 @@ impl Host {
         }
     }
 
-    /// Evicts one batch, whose pages go to the stock if one is given; says how many.
+    /// Evicts one batch, whose pages go to the stock if one is given. Returns their number.
     fn evict_batch(&self, roster: &mut Roster, stock: Option<&Stock>) -> u64 {
         let batch = u64::from(self.tier.batch());
         let evicted = match self.tier.mode() {
@@ -188,7 +191,7 @@ impl Host {
         })
     }
 
-    /// The oldest pages of all, whoever owns them, to within a batch.
+    /// Evicts the oldest pages of all VMs, to within a batch.
     fn evict_by_age(&self, roster: &mut Roster, batch: u64, stock: Option<&Stock>) -> u64 {
         let now = self.tier.clock.now();
         let sessions = || (0..roster.vms().len()).filter_map(|at| roster.session(at));
@@ -211,8 +214,8 @@ impl Host {
 }
 
 impl Session {
-    /// Gives up to `pages` to the shrinker, by the weights of the pools; says how many. `pools` is
-    /// room for what is known of them.
+    /// Gives up to `pages` to the shrinker, by the weights of the pools, and returns their number.
+    /// `pools` is memory for computing entitlements.
     fn shrink(&self, pages: u64, pools: &mut KVec<Entity>) -> u64 {
         self.entities(pools);
         let used: u64 = pools.iter().map(|pool| pool.used).sum();
@@ -224,7 +227,7 @@ impl Session {
     }
 
     /// Evicts up to `pages` of a pool: of each shard in turn the oldest of the class that gives.
-    /// They go to the stock if one is given. Says how many.
+    /// They go to the stock if one is given. Returns their number.
     pub(crate) fn evict(&self, pool: u32, pages: u64, stock: Option<&Stock>) -> u64 {
         let Some(place) = self.place(pool) else {
             return 0;
@@ -263,8 +266,9 @@ impl Session {
         }
     }
 
-    /// Evicts what a pool holds now. What comes meanwhile may stay: a guest that puts as fast as we
-    /// evict must not keep us here. Who is killed stops early.
+    /// Evicts what a pool holds now. Pages put during the call may stay, so that a guest that puts
+    /// as fast as pages are evicted cannot keep the caller here. Returns early if the caller is
+    /// killed.
     pub(crate) fn evict_pool(&self, pool: u32) {
         let mut left = self.list(pool).used;
         while left > 0 && !crate::ffi::is_dying() {
@@ -288,7 +292,7 @@ impl Session {
         self.shards.iter().filter_map(oldest).max()
     }
 
-    /// Evicts up to `pages` that are at least `least` old. Says how many.
+    /// Evicts up to `pages` that are at least `least` old. Returns their number.
     fn evict_aged(&self, (now, least): (u64, u64), pages: u64, stock: Option<&Stock>) -> u64 {
         let mut evicted = 0;
         for shard in self.shards.iter() {
@@ -314,7 +318,7 @@ impl Session {
         evicted
     }
 
-    /// Evicts up to `pages` from a shard, as long as `choose` names a list. Says how many.
+    /// Evicts up to `pages` from a shard, as long as `choose` names a list. Returns their number.
     #[inline(never)]
     fn evict_from(
         &self,

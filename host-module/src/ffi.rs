@@ -33,7 +33,7 @@ extern "C" {
     fn dd_kvm_fill(kvm: *mut c_void, gfn: u64, frames: *const u64, count: usize) -> c_int;
     fn dd_kvm_present(kvm: *mut c_void, gfn: u64, count: u64) -> bool;
     fn dd_kvm_writable(kvm: *mut c_void, gfn: u64, pages: u64) -> bool;
-    fn dd_pages_alloc(frames: *mut u64, count: usize) -> usize;
+    fn dd_pages_alloc(frames: *mut u64, count: usize, below_floor: bool) -> usize;
     fn dd_page_free(frame: u64);
     fn dd_page_address(frame: u64) -> *mut c_void;
     fn dd_pages_total() -> u64;
@@ -56,7 +56,7 @@ extern "C" {
 /// The state the callbacks work on; null before init and after exit.
 static HOST: Atomic<*const Host> = Atomic::new(ptr::null());
 
-/// The state, while there is one. It outlives whoever can call this: hooks, netlink family,
+/// The state, while there is one. It outlives all that can call this: hooks, netlink family,
 /// shrinker and work queue end before it does, and each waits for its callbacks.
 pub(crate) fn host() -> Option<&'static Host> {
     // SAFETY: Non-null between `Publication::new` and its drop, of which `new` demands that they
@@ -72,7 +72,7 @@ impl Publication {
     ///
     /// # Safety
     ///
-    /// The result is dropped before the state is, and whoever calls [`host`] has ended by then.
+    /// The result is dropped before the state is, and no caller of [`host`] runs any more by then.
     pub(crate) unsafe fn new(host: &Host) -> Self {
         HOST.store(host, Release);
         Self(())
@@ -128,12 +128,12 @@ impl Guest<'_> {
         Fault::check(unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Fills pages of the host from consecutive frames, without waiting for them. All pages are
-    /// filled, or nobody may look at any of them.
+    /// Fills pages of the host from consecutive frames, without waiting for them. If one cannot be
+    /// filled, the content of all of them is undefined.
     ///
     /// # Safety
     ///
-    /// `frames` came from [`allocate_frames`], and nobody else uses them.
+    /// `frames` came from [`allocate_frames`], and no other task uses them.
     pub(crate) unsafe fn fill(&self, gfn: u64, frames: &[u64]) -> Result<(), Fault> {
         // SAFETY: By the type invariants and the function's contract; the slice has that length.
         Fault::check(unsafe { dd_kvm_fill(self.kvm, gfn, frames.as_ptr(), frames.len()) })
@@ -158,17 +158,18 @@ impl Guest<'_> {
     }
 }
 
-/// Allocates pages; fills in frame numbers and returns how many.
-pub(crate) fn allocate_frames(frames: &mut [u64]) -> usize {
+/// Allocates pages; fills in frame numbers and returns how many. Memory beyond what the host can
+/// spare is taken only for a tier that is below its floor.
+pub(crate) fn allocate_frames(frames: &mut [u64], below_floor: bool) -> usize {
     // SAFETY: The slice has the length given.
-    unsafe { dd_pages_alloc(frames.as_mut_ptr(), frames.len()) }
+    unsafe { dd_pages_alloc(frames.as_mut_ptr(), frames.len(), below_floor) }
 }
 
 /// Frees a page.
 ///
 /// # Safety
 ///
-/// It came from [`allocate_frames`] and nobody uses it.
+/// It came from [`allocate_frames`] and is not in use.
 pub(crate) unsafe fn free_frame(frame: u64) {
     // SAFETY: By the function's contract.
     unsafe { dd_page_free(frame) };

@@ -11,8 +11,9 @@ use ddabi::request::Run;
 use ddcore::store::{Part, Reason, Storage};
 
 impl Session {
-    /// Takes out what is kept of some runs; says how many pages. What is found lies in the hands,
-    /// at the places of the runs' pages; when it is gone from there, the caller books that.
+    /// Takes out what is kept of some runs and returns the number of pages. These are in
+    /// `hands.pages`, at the places of the runs' pages; the caller must report them with
+    /// `Session::went` once they are freed.
     #[inline(never)]
     pub(crate) fn take(
         &self,

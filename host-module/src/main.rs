@@ -16,8 +16,8 @@
 //!    takes it: its holder neither allocates nor waits for a task that does;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Pool::name`, `Desks::free`, `Vm::events`, `Stock::pages` (spin):
-//!    innermost.
+//! 5. `Session::notices`, `Session::unflushed`, `Pool::name`, `Desks::free`, `Vm::events`,
+//!    `Stock::pages` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
 //! with preemption off, takes none. Page data is copied, and memory allocated and freed, without
@@ -87,8 +87,8 @@ const VERSION: &str = "0.1.0";
 /// Pages in a MiB.
 const MIB: u64 = 256;
 
-/// The module. Fields are dropped from the first to the last: whoever calls us ends before what
-/// it works on.
+/// The module. Fields are dropped from the first to the last: callers of the module are stopped
+/// before the state they work on is dropped.
 struct Module {
     _hooks: ffi::KvmHooks,
     _queue: ffi::WorkQueue,

@@ -7,6 +7,7 @@
 
 use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
+use crate::flush::Effort;
 use crate::host::Host;
 use crate::mutation::mutated;
 use crate::page::Hands;
@@ -164,15 +165,22 @@ impl Caller<'_> {
     fn flush(
         &self,
         ranges: &Ranges<'_>,
-        answer: Option<Answer>,
+        mut answer: Option<Answer>,
         hands: &mut Hands,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        // A hundred ranges that hit nothing are a hundred sweeps of the index: whoever kills the VMM
-        // waits for a step at most. What is not flushed goes with the VM.
-        let ranges = ranges.iter().take_while(|_| !crate::ffi::is_dying());
-        let flush = |range| self.session.flush(&range, &mut hands.batch);
-        let pages = ranges.map(flush).sum();
+        let mut effort = Effort::new(answer.is_some());
+        let mut pages = 0;
+        for range in ranges.iter() {
+            let flushed = self.session.flush(&range, &mut hands.batch, &mut effort);
+            pages += flushed.pages;
+            if let Some(answer) = &mut answer {
+                answer.add(flushed.done);
+                if !flushed.done {
+                    answer.set_unfinished();
+                }
+            }
+        }
         self.finish(pages, answer, notices)
     }
 

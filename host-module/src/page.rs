@@ -18,16 +18,17 @@ use kernel::prelude::*;
 pub(crate) struct Page(NonZeroU64);
 
 impl Page {
-    /// Fills `pages` with new pages, as far as memory allows; says how many it got.
-    pub(crate) fn allocate(pages: &mut [Option<Self>]) -> usize {
+    /// Fills `pages` with new pages, as far as the host can spare memory or the tier is below its
+    /// floor, and returns their number.
+    pub(crate) fn allocate(pages: &mut [Option<Self>], below_floor: bool) -> usize {
         const CHUNK: usize = 64;
         let mut total = 0;
         for chunk in pages.chunks_mut(CHUNK) {
             let mut frames = [0; CHUNK];
             let wanted = chunk.len();
-            let got = ffi::allocate_frames(&mut frames[..wanted]);
+            let got = ffi::allocate_frames(&mut frames[..wanted], below_floor);
             for (page, frame) in chunk.iter_mut().zip(&frames[..got]) {
-                // INVARIANT: It was just allocated, and nobody else knows it.
+                // INVARIANT: It was just allocated and is known to no other task.
                 *page = NonZeroU64::new(*frame).map(Self);
             }
             total += got;
@@ -124,7 +125,7 @@ impl Bin {
 
     /// Adds the page of an entry that left the index.
     pub(crate) fn add(&mut self, removed: Removed) {
-        // Beyond the size it would be freed at once, which is slower under a lock, not wrong.
+        // A full bin frees the page at once, which is correct but slow under a lock.
         if let Some(place) = self.pages.get_mut(self.count) {
             *place = Page::from_removed(removed);
         } else {

@@ -62,12 +62,13 @@ impl Reading {
         reading
     }
 
-    /// The next answer reads the gauges anew.
+    /// Has the next answer read the gauges again.
     pub(crate) fn expire(&self) {
         self.moved.set(u64::from(u32::MAX));
     }
 
-    /// Whether it is time to read them. Who is told so reads; others meanwhile do not.
+    /// Returns whether it is time to read them. The caller that gets `true` must do so; concurrent
+    /// callers get `false`.
     fn is_due(&self, now: Instant<Monotonic>, pages: u64, enough: u64) -> bool {
         self.moved.add(pages);
         let now = (now - self.born).as_nanos().max(0) as u64;
@@ -108,7 +109,7 @@ impl Session {
                 let full = is_full(pool.gauge.held.get(), capacity, batch);
                 (capacity, tier_is_full && full)
             }
-            // Nobody has a share, and age alone decides who gives.
+            // There are no shares: age alone decides which pages are evicted.
             Mode::GlobalFifo => (tier.limit(), tier_is_full),
         };
         let floor = if full && tier.mode() == Mode::Weighted {

@@ -37,7 +37,7 @@ impl Drop for Room<'_> {
 
 impl Caller<'_> {
     /// Stores runs, each as a whole or not at all, and tells of each whether it is. An older copy
-    /// of any of their pages is gone either way (invariant 3). Says how many pages are stored.
+    /// of any of their pages is gone either way (invariant 3). Returns the number of pages stored.
     pub(crate) fn store(
         &self,
         runs: &Runs<'_>,
@@ -111,7 +111,7 @@ impl Caller<'_> {
 
 impl Session {
     /// Puts the pages in the hands that belong to runs into the index; those it keeps leave the
-    /// hands. Says how many.
+    /// hands. Returns their number.
     #[inline(never)]
     fn insert(
         &self,
@@ -144,8 +144,8 @@ impl Session {
                     stored += part.pages();
                 };
                 store.insert(group, stamp, &handles[..], |_, older| bin.add(older), keep);
-                // Before anybody can take them out again: what a session uses must not fall below
-                // zero, however its guest's calls race.
+                // Before another call can take them out again: what a session uses must not fall
+                // below zero, however its guest's calls race.
                 self.came(stored, store);
             });
             total += stored;

@@ -56,7 +56,7 @@ impl Registry {
         self.roster.lock()
     }
 
-    /// The list, if nobody holds it.
+    /// The list, if it is not locked.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, Roster, MutexBackend>> {
         self.roster.try_lock()
     }
@@ -67,13 +67,12 @@ impl Registry {
         if let Some(vm) = self.table.find(guest) {
             return Ok(vm);
         }
-        let pid = kernel::current!().group_leader().pid() as u32;
         let mut last = self.last.lock();
         // Another vCPU may have been faster.
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;
-            let vm = Vm::new(number, pid, self.admission.weight)?;
+            let vm = Vm::new(number, self.admission.weight)?;
             self.table.insert(guest, vm.clone())?;
             // It cannot die before it is on the list: a call of it is under way.
             let rest = self.roster.lock().add(vm, room);
@@ -125,7 +124,7 @@ impl Room {
     }
 }
 
-/// The list of VMs, and room for those who divide among them.
+/// The list of VMs, and memory allocated beforehand for computing entitlements.
 pub(crate) struct Roster {
     vms: KVec<Arc<Vm>>,
     entities: KVec<Entity>,

@@ -2,13 +2,14 @@
 
 //! What the host keeps for one registration of a guest: its pools and its pages.
 //!
-//! When a guest registers anew, its session is replaced as a whole. A call that was under way in
+//! When a guest registers again, its session is replaced as a whole. A call that was under way in
 //! the old one ends there: what it stores goes with the session.
 
 use crate::lists;
 mod pools;
 
 use crate::charge::charged;
+use crate::flush::Rest;
 use crate::notice::Notices;
 use crate::number::Number;
 use crate::page::Bin;
@@ -51,6 +52,9 @@ pub(crate) struct Session {
     pub(crate) reading: Reading,
     #[pin]
     pub(crate) notices: SpinLock<Notices>,
+    /// What the last flush left to the next one.
+    #[pin]
+    pub(crate) unflushed: SpinLock<Option<Rest>>,
     /// Pools come and go one at a time.
     #[pin]
     control: Mutex<()>,
@@ -79,6 +83,7 @@ impl Session {
                 rotor: Atomic::new(0),
                 reading: Reading::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
+                unflushed <- new_spinlock!(None, "Session::unflushed"),
                 control <- new_mutex!((), "Session::control"),
             }),
             charged(),
@@ -150,7 +155,7 @@ impl Session {
         entities.clear();
         for number in 0..self.pool_count() {
             let weight = self.pool(number).map_or(0, Pool::share);
-            // Whoever owns `entities` reserved for all pools.
+            // The owner of `entities` reserved memory for all pools.
             let _ = entities.push_within_capacity(Entity {
                 weight,
                 ..Entity::default()
@@ -216,15 +221,15 @@ impl Session {
         })
     }
 
-    /// Repeats a step on a shard's index until it is done; each gets the lock anew, and a bin.
+    /// Repeats a step on a shard's index until it is done. Each step takes the lock and gets a bin.
     pub(crate) fn walk(
         &self,
         shard: &Shard,
         mut step: impl FnMut(&mut Store<Memory>, &mut Bin) -> Walk,
     ) -> u64 {
         let mut freed = 0;
-        // A walk begins anew when its place vanishes: it is given up when it took much longer
-        // than it can. What it was to free is evicted in its time.
+        // A walk restarts if the entry at its cursor is removed, which a guest could provoke for
+        // ever. Bound the steps; what remains is evicted later.
         let limit = 64 + self.used() / 8;
         for _ in 0..limit {
             let mut bin = Bin::new();

@@ -162,7 +162,7 @@ impl Shard {
         }
     }
 
-    /// Frees all memory of an index without pages that nobody uses any more.
+    /// Frees all memory of an index that has no pages and is not in use any more.
     pub(crate) fn dismantle(&self, tier: &Tier) {
         let mut store = self.store.lock();
         let empty = [const { KVVec::new() }; Kind::ALL.len()];

@@ -108,8 +108,8 @@ impl Host {
         Some(counted.stats(&session.list(pool), entitlement))
     }
 
-    /// Pages a VM is entitled to. Guests ask for this: the list of VMs, for which everybody's
-    /// evictions wait, is held for no more than a look at each VM.
+    /// Returns the pages a VM is entitled to. Guests can ask for this, and evictions wait for the
+    /// list of VMs: it is held for a single pass only.
     fn entitlement(&self, vm: &Vm) -> u64 {
         let mut roster = self.vms.lock();
         roster.entitle(self.tier.limit());

@@ -12,8 +12,10 @@ use ddabi::genl::{Attribute, Event};
 use ddabi::pool::DEFAULT_WEIGHT;
 use ddcore::gate::{Gate, Refused};
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::task::Task;
 use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 /// A VM, from its first registration until KVM destroys it.
@@ -21,8 +23,11 @@ use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 pub(crate) struct Vm {
     /// Counted from 1, as administrators see it.
     pub(crate) number: u32,
-    /// Process of the VMM, in the initial namespace.
-    pub(crate) pid: u32,
+    /// Process of the VMM when the VM came, in the initial namespace: events tell it.
+    pid: u32,
+    /// The process itself. A VM outlives it where another process holds the VM's descriptor, and
+    /// its number may be anybody's then.
+    process: ARef<Task>,
     weight: Atomic<u32>,
     #[pin]
     gate: SpinLock<Gate<Arc<Session>>>,
@@ -54,12 +59,15 @@ impl WorkItem for Vm {
 }
 
 impl Vm {
-    /// A VM without a session.
-    pub(crate) fn new(number: u32, pid: u32, weight: u32) -> Result<Arc<Self>> {
+    /// A VM of the calling process, without a session.
+    pub(crate) fn new(number: u32, weight: u32) -> Result<Arc<Self>> {
+        let current = kernel::current!();
+        let process: ARef<Task> = current.group_leader().into();
         Arc::pin_init(
             try_pin_init!(Self {
                 number,
-                pid,
+                pid: process.pid() as u32,
+                process,
                 weight: Atomic::new(weight),
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 desks <- Desks::new(),
@@ -72,6 +80,12 @@ impl Vm {
 
     pub(crate) fn desks(&self) -> &Desks {
         &self.desks
+    }
+
+    /// Returns the number of the VMM's process as the caller's namespace has it; 0 if the process
+    /// is gone, or is not in that namespace.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.tgid_nr_ns(None) as u32
     }
 
     pub(crate) fn weight(&self) -> u32 {

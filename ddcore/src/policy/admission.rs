@@ -158,7 +158,7 @@ where
         if !admitted {
             return Verdict::Refuse(Refusal::Policy);
         }
-        // The paper's admits everything, whatever it costs; whoever chose it wants that.
+        // The paper's policy admits everything at any cost, and was chosen for that.
         if self.policy != Policy::Fifo && !self.throttle.allows(name.page, pages, self.capacity) {
             return Verdict::Refuse(Refusal::Throttle);
         }

@@ -19,8 +19,8 @@ const SMALL_SHARE: u64 = 10;
 /// How the class is chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
-    /// The class whose oldest page is oldest by the reckoning of its class. A class that
-    /// nobody puts into any more is reckoned like the lowest.
+    /// The class whose oldest page has the largest weighted age, which is its age divided by a
+    /// power of four for each class. A class that gets no more puts is weighted like the lowest.
     Aged,
     /// Class 0 while it holds more than a tenth of the pool, then class 1.
     Small,

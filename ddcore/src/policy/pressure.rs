@@ -17,7 +17,7 @@ pub struct Pressure {
 }
 
 /// Whether a pool counts as full. Only asked while the tier itself has less than two batches of
-/// room: a tier with room is nobody's limit.
+/// room: a tier with room limits no pool.
 ///
 /// An eviction frees a whole batch. If that were room, each page that is admitted for its worth
 /// would let a batch of others in for nothing; so two batches of room are needed, the same

@@ -292,7 +292,7 @@ impl Mini {
         None
     }
 
-    /// Takes a page out of its block; says whether it was there.
+    /// Takes a page out of its block. Returns whether it was there.
     fn take(&mut self, cells: &mut [Cell], page: Page) -> bool {
         let has_it = |cell: &Cell| cell.pages & page.bit != 0;
         let Some((at, found)) = Self::find(cells, page.key, has_it) else {

@@ -177,6 +177,83 @@ fn puts_of_who_reads_nothing_go_on() {
     assert_eq!(pool.throttle().level(), 0);
 }
 
+/// What was read before counts once, in the window in which it was read.
+#[test]
+fn puts_of_who_stopped_reading_go_on() {
+    let mut pool = pool(Policy::S3);
+    for page in 0..200_000 {
+        pool.offered(&name(page), false, &full(0));
+        pool.missed(&name(page), true);
+    }
+    for page in 0..200_000 {
+        pool.offered(&name(page), false, &full(0));
+        assert_eq!(pool.throttle().level(), 0, "{page}");
+    }
+}
+
+/// One hit in 64 puts is enough, and one less is not.
+#[test]
+fn the_throttle_has_an_exact_bound() {
+    let after = |hits: u64| {
+        let mut throttle = throttle::Throttle::default();
+        for put in 0..1024 {
+            assert!(throttle.allows(put << 20, 1, 1));
+            if put < 16 {
+                throttle.missed(put < hits);
+            }
+        }
+        throttle.level()
+    };
+    assert_eq!((after(16), after(15)), (0, 1));
+}
+
+/// A new policy begins with an empty memory.
+#[test]
+fn a_new_policy_is_not_throttled() {
+    let mut pool = pool(Policy::S3);
+    for page in 0..200_000 {
+        pool.missed(&name(page), false);
+        pool.offered(&name(page), false, &full(0));
+    }
+    assert_eq!(pool.throttle().level(), 5);
+    pool.set_policy(Policy::Adaptive);
+    assert_eq!(pool.throttle().level(), 0);
+}
+
+/// What puts cost is held against what they bring in the same time: a way that keeps on being the
+/// best is never given up. Of eight pages one comes again, when 48 of them have left, and as many
+/// between them never do. In a pool of 64 only who keeps out the latter, and lets in all of the
+/// former, has hits.
+#[test]
+fn the_price_of_puts_does_not_grow() {
+    let mut shadow = shadow::Shadow::new(vec![Cell::default(); 3 * 64]);
+    let block = |page: u64| name(page * 16).block;
+    for tick in 6..100_000 {
+        for page in tick * 8..tick * 8 + 8 {
+            shadow.left(block(page), Class::new(1), 64);
+            shadow.left(block(1 << 30 | page), Class::LOWEST, 64);
+        }
+        let again = (tick - 6) * 8 + ddabi::key::mix(tick) % 8;
+        shadow.read(block(again), 64);
+        if tick > 10_000 {
+            assert_eq!(shadow.way(), Way::Equal, "{tick}");
+        }
+    }
+}
+
+#[test]
+fn s3_holds_a_tenth_of_the_pool_in_the_first_class() {
+    let victim = |small| {
+        let queue = |used| Queue {
+            used,
+            ..Queue::default()
+        };
+        let queues = [queue(small), queue(10 - small), queue(0), queue(0)];
+        Order::Small.victim(&queues)
+    };
+    assert_eq!((victim(1), victim(2)), (Some(1), Some(0)));
+}
+
 /// A guest of 100 pages in front of a pool of 1000; hits of the last half.
 fn replay(policy: Policy, page: impl Fn(u64) -> u64) -> u64 {
     let mut admission = pool(policy);
@@ -234,6 +311,51 @@ fn a_loop_that_does_not_fit_is_kept_in_part() {
         // The best possible is 1000 of each 1900 misses, about 16 000.
         assert!(hits > 9_000, "{policy:?}: {hits}");
     }
+}
+
+/// Much of what can be had of a loop that does not fit is, whatever its length. Decision 0004 promises
+/// 70 % with a history of the usual size; this one has a twenty-fourth of its cells.
+#[test]
+fn most_of_any_loop_is_kept() {
+    for pages in [1300, 1600, 2000, 3000] {
+        let hits = replay(Policy::Adaptive, |tick| tick % pages);
+        // All of the last half miss the guest; the pool can have a thousand of each round.
+        let best = 30_000 * 1000 / pages;
+        assert!(hits * 10 >= best * 6, "{pages}: {hits} of {best}");
+    }
+}
+
+/// What is read once pushes nothing out for long: after five times the pool's content of it, a hot
+/// set is back before it was read three times.
+#[test]
+fn a_hot_set_survives_a_scan() {
+    const HOT: u64 = 800;
+    let page = |tick| match tick {
+        30_000..35_000 => 1 << 20 | tick,
+        _ => ddabi::key::mix(tick) % HOT,
+    };
+    for policy in [Policy::Fifo, Policy::Adaptive] {
+        let hits = replay(policy, page);
+        // Seven of eight reads miss the guest.
+        let best = (25_000 - 3 * HOT) * 7 / 8;
+        assert!(hits >= best * 9 / 10, "{policy:?}: {hits} of {best}");
+    }
+}
+
+/// A pool whose puts pay again is let go a step for each time its content is offered twice.
+#[test]
+fn a_throttled_pool_recovers() {
+    let mut pool = pool(Policy::S3);
+    for page in 0..200_000 {
+        pool.missed(&name(page), false);
+        pool.offered(&name(page), false, &full(0));
+    }
+    assert_eq!(pool.throttle().level(), 5);
+    for page in 0..2_000 * 6 {
+        pool.offered(&name(page), false, &full(0));
+        pool.missed(&name(page), true);
+    }
+    assert_eq!(pool.throttle().level(), 0);
 }
 
 #[test]

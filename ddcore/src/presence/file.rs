@@ -14,6 +14,9 @@ pub struct FileSlot {
     pub(super) first: Link,
     /// Number of its chunks; zero if the slot is free.
     pub(super) chunks: u32,
+    /// The inode got another generation: no page is found any more, and none is put, until all
+    /// that is left is invalidated in steps.
+    pub(super) outdated: bool,
     links: Links,
 }
 
@@ -27,6 +30,7 @@ impl FileSlot {
         },
         first: Link::NONE,
         chunks: 0,
+        outdated: false,
         links: Links::EMPTY,
     };
 

@@ -13,7 +13,8 @@ use ddabi::key::FileKey;
 /// Why a put may not begin. All copies of its pages are invalid from now on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refused {
-    /// Another put of one of the pages is on its way.
+    /// Another put of one of the pages is on its way, or the file got another generation and is
+    /// not forgotten yet.
     Busy,
     /// There is no slot to remember it, or no such pages can exist.
     Full,
@@ -55,7 +56,11 @@ where
     pub fn begin_put(&mut self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
         let span = Span::run(index, pages).ok_or(Refused::Full)?;
         self.renew(file);
-        let owner = self.find_file(file);
+        // Its pages are of this generation, unless it is outdated.
+        let owner = self.find_inode(file);
+        if self.is_outdated(owner) {
+            return Err(Refused::Busy);
+        }
         let (mut missing, mut busy) = (0_u64, false);
         for number in span.numbers() {
             let slot = owner.and_then(|owner| self.find_chunk(owner, number));
@@ -96,8 +101,14 @@ where
         let Some(span) = Span::run(index, pages) else {
             return finished;
         };
-        let finish = |bits: &mut Bits, mask| bits.finish(mask, stored);
         let owner = self.find_inode(file);
+        let outdated = self.is_outdated(owner);
+        let finish = |bits: &mut Bits, mask| {
+            if outdated {
+                bits.invalidate(mask);
+            }
+            bits.finish(mask, stored);
+        };
         self.each(owner, span, finish, |change| {
             let cancelled = count(change.before.cancelled() & !change.after.going());
             finished.present = finished.present.saturating_add(change.gained());

@@ -4,7 +4,7 @@
 
 /// The key of a hash; a random one cannot be guessed.
 ///
-/// Whoever writes files chooses their offsets and sees their inode numbers, and this source is
+/// A task that writes files chooses their offsets and sees their inode numbers, and this source is
 /// public. A seed that is only added to a word before a public mixing function would leave
 /// differences of words that collide whatever the seed is; SipHash-1-3, which the kernel uses for
 /// its own tables, is made to have none.

@@ -20,6 +20,8 @@ pub struct Shard<F, C> {
     pub(super) present: u64,
     pub(super) going: u64,
     pub(super) dropped: u64,
+    /// Files whose inode got another generation.
+    pub(super) outdated: u32,
     /// Slot the clock looks at next.
     pub(super) hand: u32,
 }
@@ -56,6 +58,7 @@ impl<F, C> Shard<F, C> {
             present: 0,
             going: 0,
             dropped: 0,
+            outdated: 0,
             hand: 0,
         }
     }
@@ -103,8 +106,9 @@ where
 
     /// Slot of a file, if its pages belong to this very generation.
     pub(super) fn find_file(&self, key: &FileKey) -> Option<u32> {
+        let is_it = |file: &FileSlot| file.key == *key && !file.outdated;
         self.find_inode(key)
-            .filter(|slot| self.files.get(*slot).is_some_and(|file| file.key == *key))
+            .filter(|slot| self.files.get(*slot).is_some_and(is_it))
     }
 
     /// Slot of a chunk of the file in slot `file`.
@@ -196,6 +200,7 @@ where
         }
         file.chunks = file.chunks.saturating_sub(1);
         if file.chunks == 0 {
+            self.outdated = self.outdated.saturating_sub(u32::from(file.outdated));
             self.files.remove(owner);
         }
     }

@@ -29,10 +29,12 @@ where
         }
         ensure(present == self.present, "present pages are miscounted")?;
         ensure(going == self.going, "pages on their way are miscounted")?;
-        let mut chunks = 0;
+        let (mut chunks, mut outdated) = (0, 0);
         for owner in 0..self.files.adopted() {
             chunks += self.verify_file(owner)?;
+            outdated += u32::from(self.files.get(owner).is_some_and(|file| file.outdated));
         }
+        ensure(outdated == self.outdated, "outdated files are miscounted")?;
         ensure(chunks == self.chunks.used(), "a chunk is on no file's list")
     }
 

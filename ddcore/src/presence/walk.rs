@@ -24,6 +24,10 @@ enum Position {
     Slot(u32),
 }
 
+/// Chunks of a file that are invalidated in one step when it gets another generation: any event
+/// can bring that about, in contexts that must not take long.
+const AT_ONCE: u32 = 256;
+
 /// What a step of a walk did.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
@@ -94,7 +98,9 @@ where
     }
 
     /// An event names a generation of an inode: as [`Shard::invalidate`] of all pages if they
-    /// belong to another one. Returns the number of pages that were present.
+    /// belong to another one. Returns the number of pages that were present, which does not
+    /// include those of a large file: it becomes outdated, and [`Shard::forget_outdated`]
+    /// invalidates its pages.
     ///
     /// Pages of one generation are known at a time, so that none can be found again when the
     /// inode gets its old generation back: the owner of a file on ext4 without checksums of
@@ -107,6 +113,17 @@ where
         else {
             return 0;
         };
+        if let Some(large) = self
+            .files
+            .get_mut(owner)
+            .filter(|file| file.chunks > AT_ONCE)
+        {
+            if !large.outdated {
+                large.outdated = true;
+                self.outdated = self.outdated.saturating_add(1);
+            }
+            return 0;
+        }
         let cleared = Span::range(0, MAX_INDEX).map_or(0, |all| {
             let mut cursor = Cursor::default();
             self.by_list(owner, all, None, &mut cursor, u32::MAX)
@@ -117,6 +134,25 @@ where
             known.key.generation = file.generation;
         }
         cleared
+    }
+
+    /// Whether the inode in this slot got another generation, and its pages are not all
+    /// invalidated yet.
+    pub(super) fn is_outdated(&self, owner: Option<u32>) -> bool {
+        let file = owner.and_then(|owner| self.files.get(owner));
+        file.is_some_and(|file| file.outdated)
+    }
+
+    /// Whether there is work for [`Shard::forget_outdated`].
+    pub fn has_outdated(&self) -> bool {
+        self.outdated > 0
+    }
+
+    /// Files got another generation: as [`Shard::invalidate`] of all pages of the one before,
+    /// looking at no more than `most` slots of chunks, at least one. To be called with the same
+    /// cursor until done. A file whose puts are on their way stays outdated until these end.
+    pub fn forget_outdated(&mut self, cursor: &mut Cursor, most: u32) -> Step {
+        self.sweep(cursor, most, |file| file.outdated)
     }
 
     /// The file is deleted: as [`Shard::invalidate`] of all its pages.

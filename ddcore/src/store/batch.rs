@@ -106,8 +106,8 @@ impl Batch {
     }
 
     /// Adds `pages` pages from `first` on, the first of which stands at `place` among the
-    /// caller's; says how many found room. `pool` is who owns them if they are inserted. Pages
-    /// beyond [`MAX_KEPT_INDEX`] are passed over.
+    /// caller's. Returns the number of pages that found room. `pool` owns those that are inserted.
+    /// Pages beyond [`MAX_KEPT_INDEX`] are passed over.
     ///
     /// `place + pages` is at most 65536.
     pub fn add(

@@ -27,7 +27,7 @@ pub const STAMP_BITS: u32 = STAMP.bits + u16::BITS;
 /// Bits of the number of a block or a file: 256 MiB of blocks in a shard.
 pub(super) const NUMBER_BITS: u32 = 23;
 
-/// Some bits of a word.
+/// A bit field of a 64-bit word.
 #[derive(Clone, Copy)]
 pub(super) struct Field {
     shift: u32,

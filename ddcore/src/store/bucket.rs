@@ -51,9 +51,9 @@ impl Bucket {
         }
     }
 
-    /// The number that has this hash, as far as can be told from here; or the first of the chain.
+    /// Returns the number whose tag matches the hash, or the head of the chain.
     ///
-    /// Without branches: a wrong guess would wait for the bucket, and everything behind it too.
+    /// It has no branches, because a misprediction would stall on the bucket's cache miss.
     #[inline]
     pub(super) fn candidate(&self, hash: u32) -> u32 {
         let tag = Self::tag(hash);
@@ -78,7 +78,7 @@ impl Bucket {
         Some(next.map_or(self.chain(), |slot| Self::number(*slot)))
     }
 
-    /// Adds a number; says which one comes behind it in the chain.
+    /// Adds a number. Returns the one that comes behind it in the chain.
     #[inline]
     pub(super) fn add(&mut self, number: u32, hash: u32) -> u32 {
         for slot in &mut self.0 {
@@ -94,7 +94,7 @@ impl Bucket {
     }
 
     /// Puts `to` in the place of `from`, if that is in a slot; nothing if `to` is [`NONE`], unless
-    /// it is the end of a chain. Says whether it was there.
+    /// it is the end of a chain. Returns whether it was there.
     #[inline]
     fn replace(&mut self, from: u32, to: u32) -> bool {
         for slot in &mut self.0 {
@@ -131,8 +131,8 @@ macro_rules! table {
                 self.item_mut(Kind::$buckets, number)
             }
 
-            /// Puts an item into its bucket; says which one comes behind it. The caller tells the
-            /// item.
+            /// Puts an item into its bucket. Returns the number behind it in the chain, which the
+            /// caller writes into the item.
             #[inline]
             pub(super) fn $link(&mut self, number: u32, hash: u32) -> u32 {
                 self.$bucket_mut(hash).add(number, hash)
@@ -146,7 +146,7 @@ macro_rules! table {
                 }
             }
 
-            /// Whoever points to `from` in its bucket points to `to` afterwards.
+            /// Has the slot or item that points to `from` in its bucket point to `to`.
             #[inline(never)]
             pub(super) fn $redirect(&mut self, from: u32, to: u32, hash: u32) {
                 let bucket = self.$bucket_mut(hash);

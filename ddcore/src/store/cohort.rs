@@ -23,11 +23,11 @@ const COHORT_BITS: u32 = 20;
 /// Bits of a [`Seat`].
 pub(super) const SEAT_BITS: u32 = COHORT_BITS + PLACE_BITS;
 
-/// A cohort with no more members is small: it becomes one with a neighbour. Moving a member costs
+/// A cohort with at most this many members is merged with a neighbour. Moving a member costs
 /// about as much as its leaving, so that this must be rare.
 const SMALL: u32 = MEMBERS as u32 / 4;
 
-/// Two neighbours with no more members become one.
+/// Two neighbours are merged if they have at most this many members together.
 const FEW: u32 = MEMBERS as u32 * 3 / 4;
 
 /// The numbers of a cohort's members, in the order in which they came.
@@ -108,7 +108,7 @@ impl Cohort {
         Some(place)
     }
 
-    /// Leaves a place; says how many members are left.
+    /// Leaves a place. Returns the number of members that are left.
     #[inline]
     fn leave_place(&mut self, place: usize) -> u32 {
         self.present &= !(1 << place);

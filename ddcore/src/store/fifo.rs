@@ -48,7 +48,7 @@ impl List {
         self.flushes += pages;
     }
 
-    /// Forgets what was counted, for a pool that begins anew. Refused while pages are held.
+    /// Forgets what was counted, for a pool that begins again. Refused while pages are held.
     pub fn reset(&mut self) -> bool {
         if self.used == 0 {
             *self = Self::default();

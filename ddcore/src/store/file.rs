@@ -72,7 +72,7 @@ impl File {
         self.last = self.last.max(index);
     }
 
-    /// Counts a block that went; says whether others are left.
+    /// Counts a block that went. Returns whether others are left.
     #[inline]
     pub(super) fn remove(&mut self) -> bool {
         self.count -= 1;
@@ -167,7 +167,7 @@ impl<S: Storage> Store<S> {
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Takes the highest number out of use: its file gets a free one. Says whether that was
+    /// Takes the highest number out of use: its file gets a free one. Returns whether that was
     /// possible.
     pub(super) fn drop_file(&mut self) -> bool {
         let highest = self.files.high - 1;

@@ -57,8 +57,8 @@ impl Hasher {
     }
 }
 
-/// One multiplication, of which all bits count. Nobody can tell what collides who does not know one
-/// of the factors.
+/// One multiplication, of which all bits count. Without one of the factors it cannot be
+/// told what collides.
 #[inline]
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;

@@ -106,7 +106,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Removes older copies of a part; says what is left of its file and block.
+    /// Removes older copies of a part. Returns what is left of its file and block.
     #[inline(never)]
     fn replace(
         &mut self,

@@ -62,8 +62,8 @@ impl<S: Storage> Store<S> {
             if number == NONE {
                 continue;
             }
-            // Nothing comes meanwhile: what was not found is not there now. But what was found may
-            // have gone with a part before this one.
+            // The lock is held, so that a block that was not found has not come since. But a block
+            // that was found may have gone with a part before this one.
             let block = *self.block(number);
             if block.index() != part.block || !self.file(block.file()).is(&part.file) {
                 self.remove_behind(part, reason, &mut sink);
@@ -122,7 +122,7 @@ impl<S: Storage> Store<S> {
         self.remove_found(block, part, reason, sink);
     }
 
-    /// Removes up to `pages` of a pool's oldest pages; says how many.
+    /// Removes up to `pages` of a pool's oldest pages and returns their number.
     pub fn remove_oldest(
         &mut self,
         pool: u16,

@@ -2,6 +2,8 @@
 
 //! The store against a model that is too simple to be wrong.
 
+mod room;
+
 use super::block::{Block, MAX_KEPT_INDEX};
 use super::*;
 use ddabi::key::FileKey;

@@ -44,8 +44,8 @@ impl<S: Storage> Store<S> {
     /// file until it may have removed `pages` pages, which is at least 16, or has found nothing
     /// for as long as that would take.
     ///
-    /// Blocks are looked up by index, or among all blocks if that is quicker. Pages that others
-    /// add meanwhile may stay.
+    /// Blocks are looked up by index, or among all blocks if that is quicker. Pages that are
+    /// added between two steps may stay.
     pub fn remove_range(
         &mut self,
         file: &FileKey,
@@ -239,7 +239,7 @@ impl<S: Storage> Store<S> {
         Walk::Done
     }
 
-    /// Visits a block and those of the same name behind it; says how many pages they had.
+    /// Visits a block and those of the same name behind it. Returns the number of their pages.
     fn visit_all(&mut self, first: u32, visit: &mut impl FnMut(&mut Self, u32)) -> u32 {
         let (mut block, mut pages) = (first, 0);
         while block != NONE {

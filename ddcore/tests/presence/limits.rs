@@ -3,7 +3,7 @@
 //! No room, no such page, large files, and walks that are interrupted.
 
 use crate::segments::{file, map};
-use ddabi::key::MAX_INDEX;
+use ddabi::key::{FileKey, MAX_INDEX};
 use ddcore::presence::State::{Absent, Cancelled, Present};
 use ddcore::presence::{Claim, Counters, Cursor, Finished, Refused, Step};
 
@@ -143,19 +143,71 @@ fn interrupted_walk_sees_every_old_page() {
 
 #[test]
 fn clock_gives_a_second_chance_to_recent_puts() {
-    let mut map = map(1, 1, 3);
-    for inode in 0..4 {
-        assert_eq!(map.begin_put(&file(1, inode), 0, 1), Ok(()));
-        map.finish_put(&file(1, inode), 0, 1, true);
+    // Whichever of those that are left the hand comes to first.
+    for which in 0..3 {
+        let mut map = map(1, 1, 3);
+        for inode in 0..4 {
+            assert_eq!(map.begin_put(&file(1, inode), 0, 1), Ok(()));
+            map.finish_put(&file(1, inode), 0, 1, true);
+        }
+        assert_eq!(
+            map.reclaim(1, |_, _, _| ()).chunks,
+            1,
+            "all are recent: the first one goes"
+        );
+        let left: Vec<u64> = (0..4).filter(|i| map.peek(&file(1, *i), 0, 1)).collect();
+        let again = file(1, left[which]);
+        assert_eq!(map.begin_put(&again, 9, 1), Ok(()));
+        map.finish_put(&again, 9, 1, true);
+        assert_eq!(map.reclaim(2, |_, _, _| ()).chunks, 2);
+        assert!(map.peek(&again, 0, 1), "{which}");
     }
-    assert_eq!(
-        map.reclaim(1, |_, _, _| ()).chunks,
-        1,
-        "all are recent: the first one goes"
-    );
-    let left: Vec<u64> = (0..4).filter(|i| map.peek(&file(1, *i), 0, 1)).collect();
-    assert_eq!(map.begin_put(&file(1, left[0]), 9, 1), Ok(()));
-    map.finish_put(&file(1, left[0]), 9, 1, true);
-    assert_eq!(map.reclaim(2, |_, _, _| ()).chunks, 2);
-    assert!(map.peek(&file(1, left[0]), 0, 1));
+}
+
+#[test]
+fn a_large_file_gets_another_generation_in_steps() {
+    let old = file(1, 1);
+    let new = FileKey {
+        generation: 2,
+        ..old
+    };
+    const CHUNKS: u64 = 1000;
+    let mut map = map(2, 1001, 3);
+    for chunk in 0..CHUNKS {
+        assert_eq!(map.begin_put(&old, chunk * 128, 1), Ok(()));
+        map.finish_put(&old, chunk * 128, 1, true);
+    }
+    assert_eq!(map.begin_put(&old, 1, 1), Ok(()));
+
+    assert_eq!(map.claim(&new, 0, 1), Claim::Miss { present: 0 });
+    assert!(map.has_outdated());
+    map.verify().unwrap();
+    // Neither generation finds or gets a page until all are forgotten.
+    for key in [&old, &new] {
+        assert_eq!(map.state(key, 128), Absent);
+        assert_eq!(map.claim(key, 128, 1), Claim::Miss { present: 0 });
+        assert_eq!(map.begin_put(key, 2, 1), Err(Refused::Busy));
+    }
+    let (mut cursor, mut cleared, mut steps) = (Cursor::default(), 0, 0);
+    loop {
+        let step = map.forget_outdated(&mut cursor, 100);
+        assert!(step.cleared <= 100);
+        (cleared, steps) = (cleared + step.cleared, steps + 1);
+        map.verify().unwrap();
+        if step.done {
+            break;
+        }
+    }
+    assert_eq!(cleared, CHUNKS);
+    assert!(steps >= CHUNKS / 100);
+    // The put on its way was cancelled, and keeps others away until it ends.
+    assert_eq!(map.begin_put(&new, 1, 1), Err(Refused::Busy));
+    let cancelled = Finished {
+        present: 0,
+        cancelled: 1,
+    };
+    assert_eq!(map.finish_put(&old, 1, 1, true), cancelled);
+    assert!(!map.has_outdated());
+    assert_eq!(map.begin_put(&new, 1, 1), Ok(()));
+    map.verify().unwrap();
 }

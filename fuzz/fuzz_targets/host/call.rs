@@ -122,7 +122,7 @@ impl Page {
         elements.len() as u32
     }
 
-    /// Writes the body; says which operation it is for, and how many elements it has.
+    /// Writes the body. Returns the operation it is for, and the number of its elements.
     fn write(&mut self, sent: &Sent) -> (u16, u32) {
         let one = |operation: Operation| operation as u16;
         match sent {

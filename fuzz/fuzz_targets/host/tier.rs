@@ -188,7 +188,7 @@ impl Tier {
         let total: u64 = vms.iter().map(|vm| vm.entitlement).sum();
         assert!(total <= self.capacity);
         let Some(at) = victim(&vms, BATCH) else {
-            assert_eq!(self.used(), 0, "somebody has a page");
+            assert_eq!(self.used(), 0, "a session still has pages");
             return 0;
         };
         let now = self.now();

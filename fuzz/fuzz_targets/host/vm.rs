@@ -267,7 +267,7 @@ impl Vm {
         }
     }
 
-    /// Evicts up to `pages` of a pool, a shard after the other; says how many.
+    /// Evicts up to `pages` of a pool, a shard after the other, and returns their number.
     pub(crate) fn evict(&mut self, pool: usize, pages: u64, now: u64) -> u64 {
         let order = self.pools[pool].map_or(ddcore::policy::Order::Aged, |settings| {
             settings.policy.order()

@@ -52,13 +52,13 @@ extern "C" fn dd_host_shrinkable() -> c_ulong {
     host().map_or(0, crate::shrinker::count) as c_ulong
 }
 
-/// Called by oom.c: gives pages back before a task is killed for memory, and says how many.
+/// Called by oom.c: gives pages back before a task is killed for memory, and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_rescue() -> c_ulong {
     host().map_or(0, crate::shrinker::rescue) as c_ulong
 }
 
-/// Called by shrinker.c: gives pages back and says how many.
+/// Called by shrinker.c: gives pages back and returns their number.
 #[no_mangle]
 extern "C" fn dd_host_shrink(pages: c_ulong) -> c_ulong {
     host().map_or(0, |host| crate::shrinker::scan(host, pages as u64)) as c_ulong

@@ -100,9 +100,9 @@ impl VmTable {
 #[pinned_drop]
 impl PinnedDrop for VmTable {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Whoever could make a `Guest` has ended before the state is dropped.
+        // SAFETY: No task that could make a `Guest` runs any more when the state is dropped.
         unsafe { self.clear() };
-        // SAFETY: Initialised, and nobody uses it any more.
+        // SAFETY: Initialised, and not in use any more.
         unsafe { bindings::xa_destroy(self.xa.get()) };
     }
 }

@@ -32,7 +32,7 @@ impl Session {
         self.pool_count.load(Relaxed)
     }
 
-    /// A pool's part of the pages that the VM is entitled to. Pools may change meanwhile.
+    /// A pool's part of the pages that the VM is entitled to. Pools may change during the call.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
         let weight = |number| self.pool(number).map_or(0, Pool::share);
         let total =
