@@ -45,7 +45,7 @@ impl Kind {
 /// Why a verb did not do what it should.
 #[derive(Debug)]
 pub enum Error {
-    /// Nobody reads our output any more; no error at all.
+    /// The reader of our output is gone, which is no error at all.
     BrokenPipe,
     /// Something to tell the user.
     Told {
@@ -91,7 +91,7 @@ impl Error {
         else {
             return 0;
         };
-        // Nobody is left to tell if this fails.
+        // A failure to report a failure has no place to be reported to.
         let _ = writeln!(err, "Error: {}", printable(message));
         if let Some(hint) = hint {
             let _ = writeln!(err, "Hint: {}", printable(hint));

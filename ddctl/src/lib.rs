@@ -49,7 +49,7 @@ pub fn run(
 fn explain(refusal: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = refusal.render();
     if refusal.use_stderr() {
-        // Nobody is left to tell if this fails.
+        // A failure to report a failure has no place to be reported to.
         let _ = write!(err, "{text}");
         Kind::Usage.exit_code()
     } else {

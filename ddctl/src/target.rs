@@ -5,7 +5,7 @@
 use crate::{
     error::{Error, Kind, Result},
     system::System,
-    vmm::Vmm,
+    vmm::{PATIENCE, Vmm},
 };
 use ddabi::pool::DEFAULT_POOL;
 use ddnl::{Pool, Vm};
@@ -18,6 +18,18 @@ pub(crate) struct NamedVm {
 }
 
 impl NamedVm {
+    /// The process of its VMM, if it is there.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        Some(self.vm.pid).filter(|pid| *pid != 0)
+    }
+
+    /// What tells it from another VM of its name.
+    fn candidate(&self) -> String {
+        let number = |number: Option<u32>| number.map_or("?".into(), |number| number.to_string());
+        let (pid, uid) = (number(self.pid()), number(self.vmm.uid));
+        format!("id:{} (pid {pid}, uid {uid})", self.vm.id)
+    }
+
     /// What to call it: its name, else its number.
     pub(crate) fn label(&self) -> String {
         match &self.vmm.name {
@@ -29,11 +41,9 @@ impl NamedVm {
 
 /// Asks each VM's VMM for its names.
 pub(crate) fn name_vms(system: &dyn System, vms: Vec<Vm>) -> Vec<NamedVm> {
-    let named = |vm: Vm| NamedVm {
-        vmm: Vmm::of(system, vm.pid),
-        vm,
-    };
-    vms.into_iter().map(named).collect()
+    let names = Vmm::all(system, vms.iter().map(|vm| vm.pid));
+    let named = |(vm, vmm)| NamedVm { vm, vmm };
+    vms.into_iter().zip(names).map(named).collect()
 }
 
 /// Splits `VM[/CONTAINER]`.
@@ -44,7 +54,8 @@ pub(crate) fn split(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The VM with this number, process, name or uuid; `id:`, `pid:`, `name:` and `uuid:` say which.
+/// The VM with this number, process, name or uuid; `id:`, `pid:`, `name:` and `uuid:` say which. A
+/// number is no name: else a VM could be called like the number of one that is gone.
 pub(crate) fn find_vm<'a>(vms: &'a [NamedVm], wanted: &str) -> Result<&'a NamedVm> {
     let number: Option<u32> = wanted.parse().ok();
     let by_id = |text: &str| {
@@ -53,31 +64,49 @@ pub(crate) fn find_vm<'a>(vms: &'a [NamedVm], wanted: &str) -> Result<&'a NamedV
     };
     let found: Vec<&NamedVm> = match wanted.split_once(':') {
         Some(("id", id)) => matching(vms, |vm| id.parse() == Ok(vm.vm.id)),
-        Some(("pid", pid)) => matching(vms, |vm| pid.parse() == Ok(vm.vm.pid)),
+        Some(("pid", pid)) => {
+            matching(vms, |vm| vm.pid().is_some() && pid.parse().ok() == vm.pid())
+        }
         Some(("name", name)) => matching(vms, |vm| vm.vmm.name.as_deref() == Some(name)),
         Some(("uuid", uuid)) => matching(vms, |vm| has_uuid(vm, uuid)),
         _ if by_id(wanted) => matching(vms, |vm| Some(vm.vm.id) == number),
-        _ => matching(vms, |vm| {
-            Some(vm.vm.pid) == number || vm.label() == wanted || has_uuid(vm, wanted)
-        }),
+        _ if number.is_some() => matching(vms, |vm| vm.pid().is_some() && vm.pid() == number),
+        _ => matching(vms, |vm| vm.label() == wanted || has_uuid(vm, wanted)),
     };
     match found.as_slice() {
         [vm] => Ok(vm),
-        [] => Err(
-            Error::new(Kind::NotFound, format!("no VM `{wanted}`")).hint(match vms {
-                [] => "no VM has loaded doubledecker_guest yet".into(),
-                _ => format!("there are {}", list(vms.iter().map(NamedVm::label))),
-            }),
-        ),
+        [] => Err(Error::new(Kind::NotFound, format!("no VM `{wanted}`")).hint(present(vms))),
         several => Err(Error::new(
             Kind::NotFound,
             format!("`{wanted}` is the name of {} VMs", several.len()),
         )
         .hint(format!(
             "name it by number: {}",
-            list(several.iter().map(|vm| format!("id:{}", vm.vm.id)))
+            list(several.iter().map(|vm| vm.candidate()))
         ))),
     }
+}
+
+/// The VMs there are, for a user whose VM is not among them.
+fn present(vms: &[NamedVm]) -> String {
+    let there = match vms {
+        [] => return "no VM has loaded doubledecker_guest yet".into(),
+        _ => format!("there are {}", list(vms.iter().map(NamedVm::label))),
+    };
+    let silent: Vec<String> = vms
+        .iter()
+        .filter(|vm| vm.vmm.silent)
+        .map(NamedVm::candidate)
+        .collect();
+    if silent.is_empty() {
+        return there;
+    }
+    format!(
+        "{there}; the command line, and with it the name, of {} could not be read within {} s: \
+         try again, or name the VM by number",
+        list(silent.into_iter()),
+        PATIENCE.as_secs()
+    )
 }
 
 /// The pool with this name or number; `default` is the VM's default pool.

@@ -4,9 +4,17 @@
 
 use crate::{output::printable, system::System};
 use serde::Serialize;
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
 
-/// A VMM's own words for its VM.
+/// A VMM's own words for its VM, and whose process it is: any user who may use KVM chooses the
+/// words.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct Vmm {
     /// The program, such as `qemu-system-x86_64`.
@@ -16,20 +24,68 @@ pub(crate) struct Vmm {
     pub(crate) name: Option<String>,
     /// The VM's uuid.
     pub(crate) uuid: Option<String>,
+    /// The user that the process runs as.
+    pub(crate) uid: Option<u32>,
+    /// Whether the process is there and its command line could not be read within [`PATIENCE`].
+    #[serde(skip)]
+    pub(crate) silent: bool,
 }
 
+/// Bytes of a command line, and of a status, that are looked at.
+const MOST_BYTES: u64 = 64 << 10;
+/// Bytes of a name at the most; what is longer is none.
+const LONGEST: usize = 255;
+/// How long ddctl waits for the command lines of all VMMs together. The kernel reads a command line
+/// from the memory of its process: a user may withhold that (userfaultfd), and on a busy host the
+/// read waits for the lock of an address space that is faulting, for seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Vmm {
-    /// Looks at a process; one that is gone has no names.
-    pub(crate) fn of(system: &dyn System, pid: u32) -> Self {
-        let path = system.file(&format!("/proc/{pid}/cmdline"));
-        let Ok(bytes) = std::fs::read(path) else {
-            return Self::default();
+    /// Reads the names of these processes. A process that is gone has no names; one whose command
+    /// line does not come in time is marked as silent.
+    pub(crate) fn all(system: &dyn System, pids: impl Iterator<Item = u32>) -> Vec<Self> {
+        let asked: Vec<Receiver<Self>> = pids.map(|pid| Self::ask(system, pid)).collect();
+        let end = Instant::now() + PATIENCE;
+        let answer = |vmm: Receiver<Self>| {
+            let left = end.saturating_duration_since(Instant::now());
+            vmm.recv_timeout(left).unwrap_or_else(|error| Self {
+                silent: error == RecvTimeoutError::Timeout,
+                ..Self::default()
+            })
         };
-        let words: Vec<String> = bytes
+        asked.into_iter().map(answer).collect()
+    }
+
+    fn ask(system: &dyn System, pid: u32) -> Receiver<Self> {
+        let (sender, receiver) = channel();
+        let [line, status] = ["cmdline", "status"].map(|file| format!("/proc/{pid}/{file}"));
+        let (line, status) = (system.file(&line), system.file(&status));
+        let read = move || {
+            let vmm = Self::read(&line, &status).unwrap_or_default();
+            // It came too late if it is not waited for any more.
+            let _ = sender.send(vmm);
+        };
+        // 0 stands for a process that is gone. Without a thread there are no names.
+        if pid != 0 {
+            let _ = thread::Builder::new().spawn(read);
+        }
+        receiver
+    }
+
+    fn read(line: &Path, status: &Path) -> io::Result<Self> {
+        // The owner of the directory says less: a process can have root there.
+        let status = bounded(status).unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let uid = uid.and_then(|ids| ids.split_whitespace().next()?.parse().ok());
+        let words: Vec<String> = bounded(line)?
             .split(|byte| *byte == 0)
             .map(|word| printable(&String::from_utf8_lossy(word)))
             .collect();
-        Self::from_arguments(&words)
+        Ok(Self {
+            uid,
+            ..Self::from_arguments(&words)
+        })
     }
 
     fn from_arguments(words: &[String]) -> Self {
@@ -52,10 +108,17 @@ impl Vmm {
         };
         Self {
             program: Some(program),
-            name: name.filter(|name| !name.is_empty()),
+            name: name.filter(|name| !name.is_empty() && name.len() <= LONGEST),
             uuid,
+            ..Self::default()
         }
     }
+}
+
+fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 struct Options<'a>(&'a [String]);

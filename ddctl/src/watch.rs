@@ -23,7 +23,7 @@ pub(crate) fn show(
     let mut before: Option<Duration> = None;
     let mut shown = 0;
     loop {
-        // The time of day may be set meanwhile; rates are over time that passed.
+        // The time of day may be set at any time; rates are over time that passed.
         let now = session.system.uptime();
         let elapsed = before.and_then(|before| now.checked_sub(before));
         let frame = draw(session, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
@@ -58,7 +58,7 @@ fn print(session: &mut Session<'_>, now: SystemTime, mut frame: Frame) -> Result
     Ok(())
 }
 
-/// The time as everybody writes it.
+/// The time in the usual form.
 pub(crate) fn timestamp(now: SystemTime) -> String {
     humantime::format_rfc3339_millis(now).to_string()
 }

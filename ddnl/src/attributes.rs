@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of one message, kept as bytes until somebody asks for a type.
+//! The attributes of one message, kept as bytes until they are read as a type.
 
 use crate::error::{Error, Result};
 use ddabi::genl::Attribute;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tools ask of the modules, whoever answers: a socket or a fake.
+//! What the tools ask of the modules; a socket or a fake answers.
 
 use crate::{
     error::Result,

@@ -76,7 +76,7 @@ impl Guest {
         Ok(Self { connection, family })
     }
 
-    /// Asks the module; if it was loaded anew meanwhile, asks the new one.
+    /// Asks the module. If it was unloaded and loaded again since the last call, asks the new one.
     async fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
         match self.connection.call(&self.family, call).await {
             Err(error @ Error::NotFound { .. }) => {

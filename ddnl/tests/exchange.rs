@@ -153,11 +153,45 @@ fn a_question_is_answered_and_acknowledged() {
     }
 }
 
+/// What was asked for before may be answered late: neither what it says nor its end count.
 #[test]
-fn messages_of_others_are_ignored() {
-    let foreign = message(FAMILY.id, 0, SEQUENCE - 1, &generic(&vm(9)));
-    let datagrams = [foreign, reply(0, &host_status()), acknowledgement()];
-    assert_eq!(answer(&call::host::status(), &datagrams).unwrap().vms, 2);
+fn late_answers_are_ignored() {
+    let early = |mut bytes: Vec<u8>| {
+        bytes[8..12].copy_from_slice(&(SEQUENCE - 1).to_ne_bytes());
+        bytes
+    };
+    let done = || message(DONE, MULTI, SEQUENCE, &0i32.to_ne_bytes());
+    for late in [
+        reply(MULTI, &vm(9)),
+        reply(MULTI | DUMP_INTERRUPTED, &vm(9)),
+        acknowledgement(),
+        refusal(22, Some("why"), true),
+        done(),
+    ] {
+        let together = [early(late.clone()), reply(MULTI, &vm(1))].concat();
+        let datagrams = [early(late), together, done()];
+        let vms = answer(&call::host::vms(), &datagrams).unwrap();
+        assert_eq!(vms.iter().map(|vm| vm.id).collect::<Vec<_>>(), [1]);
+    }
+}
+
+/// A guest that has no number at a host says 0, or nothing.
+#[test]
+fn a_guest_without_a_host_has_no_number() {
+    let status = |vm: Option<u32>| {
+        let status = Attributes::new()
+            .u32(Attribute::AbiVersion, ABI_VERSION.into())
+            .u32(Attribute::State, 0)
+            .u32(Attribute::Pools, 1)
+            .binary(Attribute::Counters, &GuestCounters::default());
+        let status = match vm {
+            Some(vm) => status.u32(Attribute::VmId, vm),
+            None => status,
+        };
+        let datagrams = [reply(0, &status), acknowledgement()];
+        answer(&call::guest::status(), &datagrams).unwrap().vm
+    };
+    assert_eq!([None, Some(0), Some(3)].map(status), [None, None, Some(3)]);
 }
 
 #[test]

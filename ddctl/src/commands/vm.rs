@@ -39,7 +39,7 @@ fn list(session: &Session<'_>) -> Result<Frame> {
     let mut table = Table::new(
         2,
         &[
-            "ID", "NAME", "PID", "WEIGHT", "USED", "ENTITLED", "HIT", "POOLS",
+            "ID", "NAME", "PID", "UID", "WEIGHT", "USED", "ENTITLED", "HIT", "POOLS",
         ],
     );
     for named in &vms {
@@ -47,7 +47,8 @@ fn list(session: &Session<'_>) -> Result<Frame> {
         table.row([
             vm.id.to_string(),
             named.label(),
-            vm.pid.to_string(),
+            show(named.pid()),
+            show(named.vmm.uid),
             vm.weight.to_string(),
             show_pages(vm.used),
             show_pages(vm.entitlement),
@@ -64,10 +65,16 @@ fn list(session: &Session<'_>) -> Result<Frame> {
     Ok(Frame { json, text })
 }
 
+/// A number; a dash if it is not known.
+fn show(number: Option<u32>) -> String {
+    number.map_or("-".into(), |number| number.to_string())
+}
+
 /// A VM as JSON: what the module knows, and its VMM's names.
 pub(crate) fn vm_json(vm: &NamedVm) -> Value {
     let mut fields = fields_of(json!(vm.vm));
     fields.extend(fields_of(json!(vm.vmm)));
+    fields.insert("pid".into(), json!(vm.pid()));
     fields.insert("hit_ratio".into(), json!(hit_ratio(&vm.vm.stats)));
     Value::Object(fields)
 }

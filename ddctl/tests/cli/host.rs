@@ -84,6 +84,21 @@ fn set_weight_of_many() {
     assert_eq!(weights(&world), [0, 70, 70]);
 }
 
+/// What was changed before a failure is told in either form.
+#[test]
+fn set_weight_of_one_that_went() {
+    let world = World::host();
+    world.host.with(|state| state.gone = Some(2));
+    assert_snapshot!(world.runs(&[
+        "set-weight web mail vm3 70",
+        "set-weight web mail vm3 80 --json",
+        "set-weight mail web 90",
+    ]));
+    let weights = world.host.with(|state| state.vms.clone());
+    let weights: Vec<u32> = weights.iter().map(|vm| vm.weight).collect();
+    assert_eq!(weights, [80, 40, 0]);
+}
+
 #[test]
 fn set_capacity() {
     let world = World::host();

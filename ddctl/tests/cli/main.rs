@@ -8,6 +8,7 @@ mod doctor;
 mod guest;
 mod help;
 mod host;
+mod impostor;
 mod policy;
 mod simulate;
 mod watch;

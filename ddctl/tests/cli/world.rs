@@ -65,6 +65,10 @@ impl World {
                     6b0a5e44-1f0e-4b62-9d0c-0d9e6f6f0a11\0";
         world.file("/proc/4001/cmdline", qemu);
         world.file("/proc/4002/cmdline", "/usr/bin/firecracker\0--id\0mail\0");
+        for (pid, uid) in [(4001, 107), (4002, 1000)] {
+            let status = format!("Name:\tvmm\nPid:\t{pid}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
+            world.file(&format!("/proc/{pid}/status"), &status);
+        }
         world
     }
 

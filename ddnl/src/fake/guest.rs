@@ -84,7 +84,7 @@ impl GuestState {
             .retain(|pool| pool.cgroup.as_deref() != Some(path));
     }
 
-    /// The module is loaded anew: only the default pool is left.
+    /// The module is loaded again: only the default pool is left.
     pub fn reload(&mut self) {
         self.pools.truncate(1);
         self.pools[0].weight = DEFAULT_WEIGHT;

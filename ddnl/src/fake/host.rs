@@ -26,6 +26,8 @@ pub struct HostState {
     pub pools: Vec<Pool>,
     /// What was flushed, in order.
     pub flushed: Vec<FlushTarget>,
+    /// A VM that is gone since it was listed.
+    pub gone: Option<u32>,
 }
 
 impl Default for HostState {
@@ -47,6 +49,7 @@ impl Default for HostState {
             vms: Vec::new(),
             pools: Vec::new(),
             flushed: Vec::new(),
+            gone: None,
         }
     }
 }
@@ -100,7 +103,9 @@ impl HostControl for FakeHost {
     fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()> {
         check_weight(weight)?;
         self.change(|state| {
-            let vm = state.vms.iter_mut().find(|candidate| candidate.id == vm);
+            let gone = state.gone;
+            let is_it = |candidate: &&mut Vm| candidate.id == vm && gone != Some(vm);
+            let vm = state.vms.iter_mut().find(is_it);
             vm.ok_or_else(|| not_found("no such VM".into()))?.weight = weight;
             Ok(())
         })
