@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use ddlab::report;
 
 use crate::{
     cache,
@@ -54,5 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("\n{}", outcome.summary());
     }
     eprintln!("report: {}", dir.join("report.html").display());
-    Ok(ExitCode::SUCCESS)
+    Ok(match report::all_met(outcome.targets()) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

@@ -24,7 +24,7 @@ use crate::{
 
 /// Modules without which a machine does not find its root.
 const BOOT_MODULES: [&str; 3] = ["virtio_blk", "erofs", "overlay"];
-/// Left out of the root image: nobody reads documentation there.
+/// Left out of the root image: documentation is not read there.
 const SUPERFLUOUS: [&str; 7] = [
     "usr/share/doc",
     "usr/share/locale",

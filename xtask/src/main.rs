@@ -20,6 +20,7 @@ mod vm;
 mod cache;
 mod checked;
 mod chroot;
+mod commit;
 mod config;
 mod emulator;
 mod image;

@@ -9,12 +9,13 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use ddlab::Accel;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    commit,
     suite::{Checks, Flavour, KernelArgs, Suite},
     workspace,
 };
@@ -102,6 +103,9 @@ struct Scenario {
     /// Commit of the tree, if the scenario ran alone after the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
+    /// Commit with which it failed since the last whole run, if it did and passes now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
 }
 
 /// What is read of `test --json`.
@@ -126,7 +130,15 @@ impl Record {
                 .iter_mut()
                 .find(|old| old.name == scenario.name)
             {
-                Some(old) => *old = scenario,
+                Some(old) => {
+                    // A later pass does not undo that it failed.
+                    let before = old.commit.as_ref().unwrap_or(&self.commit);
+                    scenario.failed = match old.passed {
+                        true => old.failed.take(),
+                        false => Some(before.clone()),
+                    };
+                    *old = scenario;
+                }
                 None => self.scenarios.push(scenario),
             }
         }
@@ -167,7 +179,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Runs the scenarios on one kernel.
 fn examine(kernel: Supported, args: &Args) -> Result<Record> {
     let KernelArgs { suite, flavour, .. } = kernel.kernel();
-    let commit = printed(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
+    let commit = commit::name()?;
     // A process of its own: what one kernel does to this one must not reach the next.
     let output = Command::new(std::env::current_exe()?)
         .args(["test", "vm", "--json", "--accel", &args.accel.to_string()])
@@ -184,17 +196,10 @@ fn examine(kernel: Supported, args: &Args) -> Result<Record> {
     Ok(Record {
         kernel: kernel.name(),
         release,
-        date: printed(Command::new("date").args(["-u", "+%F"]))?,
+        date: commit::today()?,
         commit,
         scenarios: outcome.tests,
     })
-}
-
-/// What a command prints, without the line's end.
-fn printed(command: &mut Command) -> Result<String> {
-    let output = command.current_dir(workspace::top()).output()?;
-    ensure!(output.status.success(), "{command:?}: {}", output.status);
-    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -213,6 +218,7 @@ mod tests {
                     name: name.to_owned(),
                     passed,
                     commit: None,
+                    failed: None,
                 })
                 .collect(),
         }
@@ -226,7 +232,7 @@ mod tests {
         let passed: Vec<_> = old.scenarios.iter().map(|one| one.passed).collect();
         assert_eq!(passed, [true; 3]);
         let page = page::markdown(&[old]);
-        assert!(page.contains("| `stream` | passed |"), "{page}");
+        assert!(page.contains("| `stream` | passed, failed (a) |"), "{page}");
         assert!(page.contains("| `reboot` | passed (b) |"), "{page}");
     }
 

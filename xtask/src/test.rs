@@ -4,6 +4,7 @@
 
 mod cargo;
 mod libtest;
+mod record;
 mod vm;
 
 use std::{num::NonZeroUsize, process::ExitCode, time::Instant};
@@ -26,6 +27,12 @@ pub(crate) struct Args {
     /// Run the quick subset
     #[arg(long)]
     quick: bool,
+    /// Run the scenarios that run by name only, too, and write docs/scenarios.json (hours)
+    #[arg(long, conflicts_with_all = ["quick", "scenarios"])]
+    all: bool,
+    /// Run so many of them, too, in their short form; others after each commit
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["all", "quick", "scenarios"])]
+    rotate: Option<usize>,
     /// List what would run
     #[arg(long)]
     list: bool,
@@ -108,6 +115,10 @@ struct Outcome {
     release: Option<String>,
     passed: usize,
     failed: usize,
+    /// Scenarios that there are and that were not run.
+    not_run: Vec<&'static str>,
+    /// Boots of L1 that were tried again.
+    boot_retries: usize,
     seconds: f64,
     targets: Vec<Target>,
     tests: Vec<Test>,
@@ -141,7 +152,13 @@ impl Outcome {
 
     /// The last line of every run.
     fn verdict(&self) -> String {
-        format!("{} passed, {} failed", self.passed, self.failed)
+        let mut verdict = format!("{} passed, {} failed", self.passed, self.failed);
+        match self.not_run.len() {
+            0 => {}
+            1 => verdict += ", 1 scenario not run",
+            more => verdict += &format!(", {more} scenarios not run"),
+        }
+        verdict
     }
 
     /// A run without any test shows nothing.
@@ -182,12 +199,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             outcome.give_up(first, &error);
         }
     }
+    outcome.not_run = vm::not_run(vm, &scenarios);
     if vm {
         if let Err(error) = vm::run(args, &scenarios, &mut outcome) {
             outcome.give_up(Layer::Vm, &error);
         }
     }
     outcome.close(start);
+    if args.all {
+        record::write(&outcome)?;
+    }
     finish(args, &outcome)
 }
 
@@ -263,6 +284,9 @@ mod tests {
         outcome.fail(Layer::Vm, "boot", "no");
         outcome.close(Instant::now());
         assert_eq!(outcome.verdict(), "0 passed, 1 failed");
+        outcome.not_run = vec!["a", "b"];
+        let verdict = outcome.verdict();
+        assert_eq!(verdict, "0 passed, 1 failed, 2 scenarios not run");
         assert!(!outcome.is_good());
     }
 }

@@ -133,7 +133,7 @@ impl Shell {
         Self { name, line }
     }
 
-    /// Begun anew whenever it ends.
+    /// Started again whenever it ends.
     fn repeated(mut self) -> Self {
         self.line = format!("while :; do {} || :; done", self.line);
         self

@@ -159,7 +159,7 @@ fn reap() {
         let waited = waitid(WaitId::All, options);
         let mut children = lock(&CHILDREN);
         if waited.is_err() {
-            // No children at all, unless one came meanwhile.
+            // No children at all, unless one came since.
             let idle = |children: &mut Option<HashMap<i32, Arc<Job>>>| {
                 children.as_ref().is_none_or(HashMap::is_empty)
             };

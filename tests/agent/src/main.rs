@@ -83,7 +83,7 @@ fn attach(arguments: &[String]) -> Result<()> {
     };
     let mut stream =
         UnixStream::connect(socket).with_context(|| format!("cannot connect to {socket}"))?;
-    // What the shell said before, nobody heard: let it say so again.
+    // The reader was not there for what the shell said before: let it say so again.
     stream.write_all(b"\r")?;
     terminal::attach(&stream, 1, |_| {})?;
     println!();

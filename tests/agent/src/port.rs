@@ -16,7 +16,7 @@ use ddagent::protocol::{Message, PORT};
 
 use crate::job::lock;
 
-/// How long the other side may be gone before nobody needs this machine.
+/// How long the other side may be gone before this machine is of no use.
 const ORPHANED: Duration = Duration::from_secs(60);
 
 /// Sending half, shared by all threads.
@@ -24,7 +24,7 @@ const ORPHANED: Duration = Duration::from_secs(60);
 pub(crate) struct Outbox(Arc<Mutex<File>>);
 
 impl Outbox {
-    /// Sends a message. Nobody could be told of a failure.
+    /// Sends a message. A failure has no place to be reported to.
     pub(crate) fn send(&self, message: &Message) {
         if let Ok(mut line) = serde_json::to_vec(message) {
             line.push(b'\n');

@@ -83,7 +83,7 @@ fn mapped(read: &Read, block: usize, take: &mut impl FnMut(&[u8])) -> io::Result
     let Ok(size @ 1..) = usize::try_from(len) else {
         return Ok(0);
     };
-    // SAFETY: the file is a test's; nobody shortens it during this request, and
+    // SAFETY: the file is a test's, which does not shorten it during this request, and
     // other changes of its bytes are what the reader is to see.
     let map = unsafe {
         MmapOptions::new()

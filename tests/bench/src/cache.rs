@@ -16,13 +16,8 @@ pub(crate) trait Cache: Sync {
     /// Takes out the pages of some runs; the frames of those it had are appended.
     fn get(&self, runs: &[Run], frames: &mut Vec<u64>);
 
-    /// Drops the pages of some runs; says how many it had.
+    /// Drops the pages of some runs. Returns the number of those it had.
     fn flush(&self, runs: &[Run]) -> usize;
-
-    /// Bytes of index, if it can tell.
-    fn index_bytes(&self) -> Option<u64> {
-        None
-    }
 }
 
 /// No cache at all: every page is a hit, in a frame chosen at random. What is left is copying.

@@ -6,7 +6,7 @@ use crate::{
     cache::{Cache, Nothing},
     curve,
     engine::Engine,
-    measure::{Case, Sample, measure},
+    measure::{Case, Course, Sample},
     mix::Mix,
     outcome::Outcome,
     peer::{Foyer, Lru, Moka, Objects, Quick},
@@ -47,7 +47,7 @@ pub(crate) struct Choice {
     pub(crate) caches: Vec<String>,
     /// Only one guest, without copying.
     pub(crate) lean: bool,
-    /// In so many rounds.
+    /// In so many rounds, after one that does not count.
     pub(crate) rounds: usize,
 }
 
@@ -74,54 +74,68 @@ pub(crate) fn run(choice: &Choice) -> Outcome {
     }
 }
 
-/// Everybody under one mix at one size, one after the other.
+/// All caches under one mix at one size.
 fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    let guests = if choice.lean { 1..=1 } else { 1..=2 };
-    let chosen = CACHES.iter().filter(|(cache, _)| choice.is_chosen(cache));
-    for (cache, make) in chosen.copied() {
-        for threads in guests.clone() {
-            // Who is not the engine is measured with two guests only where that is quick.
-            if threads == 2 && cache != ENGINE && pages > SIZES[1] {
-                continue;
+    let case = |cache, threads, copies| Case {
+        cache,
+        mix,
+        pages,
+        threads,
+        copies,
+    };
+    let chosen = || CACHES.iter().filter(|(cache, _)| choice.is_chosen(cache));
+    let alone = chosen().map(|(cache, make)| (case(cache, 1, false), *make));
+    let mut groups = vec![alone.collect::<Vec<_>>()];
+    if !choice.lean {
+        // Two guests are compared with one of the same cache; peers only where that is quick.
+        for (cache, make) in chosen() {
+            let is_engine = *cache == ENGINE;
+            if is_engine {
+                groups[0].push((case(cache, 2, false), *make));
+            } else if pages <= SIZES[1] {
+                groups.push(vec![(case(cache, 2, false), *make)]);
             }
-            let case = Case {
-                cache,
-                mix,
-                pages,
-                threads,
-                copies: false,
-            };
-            samples.push(one(case, make, choice.rounds));
+        }
+        let nothing: Make = |_| Box::new(Nothing::default());
+        let copying = [CACHES[0], (NOTHING, nothing)];
+        groups.push(
+            copying
+                .map(|(cache, make)| (case(cache, 1, true), make))
+                .into(),
+        );
+    }
+    let groups = groups.into_iter();
+    groups.flat_map(|group| together(group, choice)).collect()
+}
+
+/// Has the caches of a group take turns, round by round and each time in the other order: what else
+/// the machine does meets all of them alike.
+fn together(group: Vec<(Case, Make)>, choice: &Choice) -> Vec<Sample> {
+    let begin = |(case, make): (Case, Make)| {
+        // Those that evict are full; the others have room for what is on its way.
+        let spare = if case.mix.overflows() {
+            0
+        } else {
+            case.pages / 8
+        };
+        let room = case.pages + spare;
+        Course::begin(case, || make(room))
+    };
+    let mut courses: Vec<Course> = group.into_iter().map(begin).collect();
+    courses.iter_mut().for_each(Course::warm_up);
+    for round in 0..choice.rounds.max(1) {
+        if round % 2 == 0 {
+            courses.iter_mut().for_each(Course::play);
+        } else {
+            courses.iter_mut().rev().for_each(Course::play);
         }
     }
-    if choice.lean {
-        return samples;
-    }
-    for (cache, make) in [CACHES[0], (NOTHING, |_| Box::new(Nothing::default()))] {
-        let case = Case {
-            cache,
-            mix,
-            pages,
-            threads: 1,
-            copies: true,
-        };
-        samples.push(one(case, make, choice.rounds));
-    }
+    let samples: Vec<Sample> = courses.into_iter().map(Course::end).collect();
+    samples.iter().for_each(show);
     samples
 }
 
-fn one(case: Case, make: Make, rounds: usize) -> Sample {
-    // Those that evict are full; the others have room for what is on its way.
-    let cache = make(
-        case.pages
-            + if case.mix.overflows() {
-                0
-            } else {
-                case.pages / 8
-            },
-    );
-    let sample = measure(case, &*cache, rounds);
+fn show(sample: &Sample) {
     let Case {
         cache,
         mix,
@@ -130,11 +144,12 @@ fn one(case: Case, make: Make, rounds: usize) -> Sample {
         copies,
     } = &sample.case;
     eprintln!(
-        "{:10} {pages:>8} pages, {threads} threads{}: {cache:11} {:7.1} ns, fastest {:.1}",
+        "{:10} {pages:>8} pages, {threads} threads{}: {cache:11} {:7.1} ns, fastest {:.1}; \
+         {:.0} bytes a page",
         mix.name(),
         if *copies { ", copies" } else { "" },
         sample.median_ns,
         sample.fastest_ns,
+        sample.bytes_per_page,
     );
-    sample
 }

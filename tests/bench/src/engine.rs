@@ -161,12 +161,4 @@ impl Cache for Engine {
         self.remove(runs, Reason::Flush, &mut frames);
         frames.len()
     }
-
-    fn index_bytes(&self) -> Option<u64> {
-        let bytes = |shard: &Shard| {
-            let store = shard.lock().expect("no panic under the lock");
-            store.storage().bytes() as u64
-        };
-        Some(self.shards.iter().map(bytes).sum())
-    }
 }

@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::{
     cache::Cache,
     frames::Frames,
+    memory,
     mix::{Driver, Mix, Schedule, Verb},
 };
 
-/// Rounds that are measured, if nothing else is asked for. The first of them warms up and does not
-/// count.
-pub(crate) const ROUNDS: usize = 8;
+/// Rounds that are measured after one that warms up, if nothing else is asked for.
+pub(crate) const ROUNDS: usize = 9;
 
 /// Pages that each guest puts in a round.
 const PAGES: u64 = 1 << 17;
@@ -41,9 +41,12 @@ pub(crate) struct Sample {
     /// What was measured.
     #[serde(flatten)]
     pub(crate) case: Case,
-    /// Median over the rounds: nanoseconds for a page put and a page got (or dropped), all guests
+    /// Each round, in order: nanoseconds for a page put and a page got (or dropped), all guests
     /// together, by the processor time of the guest that took longest: on a machine that does
-    /// other things too, the clock on the wall says little.
+    /// other things too, the clock on the wall says little. Rounds of the same number were run
+    /// one after the other for all caches of a group.
+    pub(crate) rounds_ns: Vec<f64>,
+    /// Their median.
     pub(crate) median_ns: f64,
     /// The fastest round.
     pub(crate) fastest_ns: f64,
@@ -51,46 +54,77 @@ pub(crate) struct Sample {
     pub(crate) slowest_ns: f64,
     /// Pages found, of pages asked for, in per cent.
     pub(crate) hit_percent: f64,
-    /// Bytes of index for each page kept, if the cache can tell.
-    pub(crate) index_bytes: Option<f64>,
+    /// Bytes of memory that the cache had allocated when it was full, for each page kept.
+    pub(crate) bytes_per_page: f64,
 }
 
-/// Runs a case on an empty cache, in so many rounds, of which there are at least two.
-pub(crate) fn measure(case: Case, cache: &dyn Cache, rounds: usize) -> Sample {
-    let lanes = case.threads;
-    let mut guests: Vec<Guest> = (0..lanes)
-        .map(|lane| Guest::new(&case, lane, lanes))
-        .collect();
-    for guest in &mut guests {
-        let fill = guest.driver.fill(case.pages / lanes);
-        guest.play(&fill, cache);
-    }
-    let mut times = Vec::new();
-    for round in 0..rounds.max(2) {
-        let time = play_together(&mut guests, cache);
-        if round > 0 {
-            times.push(time / (PAGES * lanes) as f64);
-        } else {
-            guests.iter_mut().for_each(|guest| guest.asked = 0);
-            guests.iter_mut().for_each(|guest| guest.found = 0);
+/// A case that is under way: its cache is full.
+pub(crate) struct Course {
+    case: Case,
+    cache: Box<dyn Cache>,
+    guests: Vec<Guest>,
+    times: Vec<f64>,
+    bytes: u64,
+}
+
+impl Course {
+    /// Makes a cache and fills it.
+    pub(crate) fn begin(case: Case, make: impl FnOnce() -> Box<dyn Cache>) -> Self {
+        let lanes = case.threads;
+        let mut guests: Vec<Guest> = (0..lanes)
+            .map(|lane| Guest::new(&case, lane, lanes))
+            .collect();
+        let fills: Vec<Schedule> = guests
+            .iter_mut()
+            .map(|guest| guest.driver.fill(case.pages / lanes))
+            .collect();
+        let before = memory::allocated();
+        let cache = make();
+        for (guest, fill) in guests.iter_mut().zip(&fills) {
+            guest.play(fill, &*cache);
+        }
+        Self {
+            bytes: memory::allocated().saturating_sub(before),
+            case,
+            cache,
+            guests,
+            times: Vec::new(),
         }
     }
-    times.sort_by(f64::total_cmp);
-    let sum = |count: fn(&Guest) -> usize| guests.iter().map(count).sum::<usize>();
-    Sample {
-        median_ns: times[times.len() / 2],
-        fastest_ns: times[0],
-        slowest_ns: times[times.len() - 1],
-        hit_percent: 100.0 * sum(|guest| guest.found) as f64 / sum(|guest| guest.asked) as f64,
-        index_bytes: cache
-            .index_bytes()
-            .map(|bytes| bytes as f64 / case.pages as f64),
-        case,
+
+    /// Plays a round that does not count.
+    pub(crate) fn warm_up(&mut self) {
+        play_together(&mut self.guests, &*self.cache);
+        for guest in &mut self.guests {
+            (guest.asked, guest.found) = (0, 0);
+        }
+    }
+
+    /// Plays a round.
+    pub(crate) fn play(&mut self) {
+        let time = play_together(&mut self.guests, &*self.cache);
+        self.times.push(time / (PAGES * self.case.threads) as f64);
+    }
+
+    /// What came of it, after at least one round.
+    pub(crate) fn end(self) -> Sample {
+        let mut sorted = self.times.clone();
+        sorted.sort_by(f64::total_cmp);
+        let sum = |count: fn(&Guest) -> usize| self.guests.iter().map(count).sum::<usize>();
+        Sample {
+            median_ns: sorted[sorted.len() / 2],
+            fastest_ns: sorted[0],
+            slowest_ns: sorted[sorted.len() - 1],
+            rounds_ns: self.times,
+            hit_percent: 100.0 * sum(|guest| guest.found) as f64 / sum(|guest| guest.asked) as f64,
+            bytes_per_page: self.bytes as f64 / self.case.pages as f64,
+            case: self.case,
+        }
     }
 }
 
-/// Plays a round of each guest at the same time; says how many nanoseconds of processor time that
-/// took who took longest.
+/// Plays a round of each guest at the same time. Returns the processor time of the guest that took
+/// longest, in nanoseconds.
 fn play_together(guests: &mut [Guest], cache: &dyn Cache) -> f64 {
     let schedules: Vec<Schedule> = guests
         .iter_mut()

@@ -29,6 +29,10 @@ pub(crate) enum Mix {
     Random,
     /// Aligned runs of 32 pages
     Runs,
+    /// Runs of 20 pages that begin anywhere in a block
+    Unaligned,
+    /// Parts of four pages of long runs: a read finds a part of a block, a put fills one up
+    Parts,
     /// Single pages of dense files, by Zipf's law; with misses and evictions
     Zipf,
     /// One pass after the other over more than the cache holds; nothing is ever hit
@@ -41,9 +45,11 @@ pub(crate) enum Mix {
 
 impl Mix {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Random,
         Self::Runs,
+        Self::Unaligned,
+        Self::Parts,
         Self::Zipf,
         Self::Scan,
         Self::SmallFile,
@@ -55,6 +61,8 @@ impl Mix {
         match self {
             Self::Random => "random",
             Self::Runs => "runs",
+            Self::Unaligned => "unaligned",
+            Self::Parts => "parts",
             Self::Zipf => "zipf",
             Self::Scan => "scan",
             Self::SmallFile => "small-file",
@@ -72,6 +80,8 @@ impl Mix {
         match self {
             Self::Random => single(number),
             Self::Runs => run_of_32(number),
+            Self::Unaligned => page(6 << 20 | number >> 12, (number & 0xfff) * 23 + 5, 20),
+            Self::Parts => page(7 << 20 | number >> 13, (number & 0x1fff) * 4, 4),
             Self::Zipf => page(1 << 20 | number >> 14, number & 0x3fff, 1),
             Self::Scan => page(2 << 20, number * BATCH as u64, BATCH),
             Self::SmallFile => small_file(number),

@@ -5,6 +5,7 @@
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// `ddctl stats --json` on the host.
 #[derive(Clone, Debug, Deserialize)]
@@ -49,6 +50,35 @@ pub(crate) struct Counters {
 pub(crate) fn stats(host: &Machine) -> Result<Stats> {
     let text = run(host, &["stats", "--json"])?;
     serde_json::from_str(&text).context("ddctl stats --json says something else")
+}
+
+/// Bytes of the host's index.
+pub(crate) fn index_bytes(host: &Machine) -> Result<u64> {
+    number(
+        &json(host, &["status", "--json"])?,
+        "/host/counters/index_bytes",
+    )
+}
+
+/// Bytes of a guest's map, and of what its containers remember.
+pub(crate) fn map_and_history(guest: &Machine) -> Result<u64> {
+    let status = json(guest, &["status", "--json"])?;
+    let list = json(guest, &["container", "list", "--json"])?;
+    let containers = list["containers"].as_array();
+    let containers = containers.context("ddctl container list --json has no containers")?;
+    let history = containers
+        .iter()
+        .map(|one| number(one, "/admission/history_bytes"));
+    Ok(number(&status, "/guest/counters/map_bytes")? + history.sum::<Result<u64>>()?)
+}
+
+fn json(machine: &Machine, arguments: &[&str]) -> Result<Value> {
+    serde_json::from_str(&run(machine, arguments)?).context("ddctl --json says something else")
+}
+
+fn number(value: &Value, path: &str) -> Result<u64> {
+    let found = value.pointer(path).and_then(Value::as_u64);
+    found.with_context(|| format!("ddctl --json has no {path}"))
 }
 
 /// Runs `ddctl` with some arguments.

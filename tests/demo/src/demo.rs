@@ -2,10 +2,11 @@
 
 //! The demo: one host, two VMs, five containers, and both levels of weights.
 //!
-//! The loads never stop. First there is no cache; then the modules are loaded
-//! under them, with one FIFO for all; then weights divide the cache. A new
-//! policy in one VM moves shares between its containers, and the host moves
-//! shares between the VMs.
+//! The loads never stop. First the memory of the cache belongs to the guests' containers; then
+//! the modules are loaded under them, with one FIFO for all. Weights divide the cache, and one FIFO
+//! has it again, so that neither gains by coming first; then come weights with the default policy.
+//! A new policy in one VM moves shares between its containers, and the host moves shares between
+//! the VMs.
 
 use std::{path::PathBuf, thread};
 
@@ -32,16 +33,18 @@ const MORE_CAPACITY_MIB: u64 = 48;
 const BATCH: &str = "128K";
 
 /// Names of the phases.
-pub(crate) const WITHOUT: &str = "without";
+pub(crate) const WITHOUT: &str = "memory of guests";
 pub(crate) const FIFO: &str = "one FIFO for all";
-pub(crate) const WEIGHTS: &str = "DoubleDecker";
+pub(crate) const WEIGHTS: &str = "weights alone";
+pub(crate) const AGAIN: &str = "one FIFO again";
+pub(crate) const DEFAULT: &str = "DoubleDecker";
 pub(crate) const POLICY: &str = "new policy";
 pub(crate) const HOST: &str = "new weights";
 
 /// Seconds of the phases.
-const WITHOUT_S: f64 = 12.0;
-const FIFO_S: f64 = 25.0;
-const WEIGHTS_S: f64 = 60.0;
+const WITHOUT_S: f64 = 20.0;
+/// The same for all that are compared.
+const COMPARED_S: f64 = 35.0;
 const POLICY_S: f64 = 12.0;
 const HOST_S: f64 = 12.0;
 
@@ -95,6 +98,9 @@ pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Outcome> {
 
 fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
     let host = lab.host();
+    let containers: usize = vms.iter().map(|vm| vm.plan.containers.len()).sum();
+    let more_kib = (CAPACITY_MIB << 10) / containers as u64;
+    vms.iter().try_for_each(|vm| vm.limit(more_kib))?;
     let loads = step("start the loads", || {
         let loads = vms.iter().map(|vm| vm.start_loads(&[]));
         let loads: Vec<_> = loads.collect::<Result<_>>()?;
@@ -105,6 +111,7 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
     recorder.phase(WITHOUT, false);
     recorder.record(WITHOUT_S)?;
 
+    vms.iter().try_for_each(|vm| vm.limit(0))?;
     recorder.phase(FIFO, false);
     recorder.change(format!(
         "insmod both modules under load; {CAPACITY_MIB} MiB, ddctl mode fifo"
@@ -115,16 +122,26 @@ fn perform(lab: &Lab, vms: &[Vm]) -> Result<Recording> {
     let mut policies = enrol(vms)?;
     vms.iter().try_for_each(|vm| vm.set_policy(site::PAPER))?;
     recorder.host_is_loaded();
-    recorder.record(FIFO_S)?;
+    recorder.record(COMPARED_S)?;
 
     for (vm, weight) in VM_WEIGHTS {
         ddctl::run(host, &["set-weight", vm, &weight.to_string()])?;
     }
     recorder.phase(WEIGHTS, true);
+    recorder.change("ddctl mode weighted");
+    ddctl::run(host, &["mode", "weighted"])?;
+    recorder.record(COMPARED_S)?;
+
+    recorder.phase(AGAIN, false);
+    recorder.change("ddctl mode fifo");
+    ddctl::run(host, &["mode", "fifo"])?;
+    recorder.record(COMPARED_S)?;
+
+    recorder.phase(DEFAULT, true);
     recorder.change("ddctl mode weighted; each container's policy is adaptive");
     ddctl::run(host, &["mode", "weighted"])?;
     vms.iter().try_for_each(|vm| vm.set_policy(site::DEFAULT))?;
-    recorder.record(WEIGHTS_S)?;
+    recorder.record(COMPARED_S)?;
 
     recorder.phase(POLICY, true);
     recorder.change(format!("policyd in shop: {}", list(&SECOND)));

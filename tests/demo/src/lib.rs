@@ -13,7 +13,7 @@
 //!
 //! - [`plan`]: what runs where; [`site`]: VMs brought up by a plan;
 //! - [`policy`], [`ddctl`]: changing and reading the two modules;
-//! - [`recorder`], [`sampler`], [`recording`]: curves and figures of a run;
+//! - [`recorder`], [`sampler`], [`recording`], [`latency`]: curves and figures of a run;
 //! - [`live`], [`outcome`], [`report`], [`chart`]: showing them.
 
 pub mod bench;
@@ -21,6 +21,7 @@ mod chart;
 mod ddctl;
 mod demo;
 mod figures;
+mod latency;
 mod live;
 mod outcome;
 mod plan;

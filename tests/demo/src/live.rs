@@ -13,7 +13,7 @@ use crate::{
 
 /// Seconds over which rates are averaged.
 const WINDOW: f64 = 5.0;
-/// Seconds between two pictures where nobody looks at a terminal.
+/// Seconds between two pictures where there is no terminal.
 const SELDOM: f64 = 10.0;
 
 /// Shows a recording on standard error: in place on a terminal, else in plain
@@ -75,7 +75,7 @@ impl Audience for Live {
         let picture = picture(recording);
         self.drawn = picture.lines().count();
         text.push_str(&picture);
-        // Nobody to show it to is no reason to stop.
+        // Output that cannot be written is no reason to stop.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

@@ -51,7 +51,7 @@ pub(crate) trait Audience: Send {
     fn sample(&mut self, recording: &Recording);
 }
 
-/// Nobody looks on.
+/// There is no audience.
 #[derive(Debug)]
 pub(crate) struct Nobody;
 

@@ -6,12 +6,14 @@ use ddabi::PAGE_SIZE;
 use ddload::Interval;
 use serde::Serialize;
 
+use crate::latency::Latencies;
+
 /// A run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Recording {
     /// Stretches with their names, in order and without gaps.
     pub(crate) phases: Vec<Phase>,
-    /// Moments at which somebody changed something.
+    /// Moments at which something was changed.
     pub(crate) changes: Vec<Change>,
     pub(crate) vms: Vec<VmTrack>,
     pub(crate) containers: Vec<ContainerTrack>,
@@ -89,7 +91,7 @@ pub(crate) struct Work {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations_per_s: f64,
-    /// Mean of the seconds' 99th percentiles.
+    /// 99 % of the requests were faster; see [`Latencies`].
     pub(crate) p99_ms: Option<f64>,
     /// Of the pages its page cache missed, the part the host gave.
     pub(crate) hit_ratio: Option<f64>,
@@ -140,15 +142,12 @@ impl ContainerTrack {
         let seconds: f64 = work.iter().map(|interval| interval.seconds).sum();
         let operations: u64 = work.iter().map(|interval| interval.operations).sum();
         let stored: u64 = work.iter().map(|one| one.storage_bytes_read).sum();
-        let p99: Vec<f64> = work
-            .iter()
-            .filter_map(|interval| Some(interval.latency_us?.p99 as f64 / 1000.0))
-            .collect();
+        let latencies = Latencies::of(work.iter().copied());
         let (hits, pages, calls) = self.counted(from, to);
         let stored_pages = stored as f64 / PAGE_SIZE as f64;
         Figures {
             operations_per_s: ratio(operations as f64, seconds).unwrap_or(0.0),
-            p99_ms: ratio(p99.iter().sum(), p99.len() as f64),
+            p99_ms: latencies.p99_us().map(|us| us as f64 / 1000.0),
             hit_ratio: ratio(hits, hits + stored_pages),
             exits_per_page: ratio(calls, pages),
         }
@@ -181,18 +180,20 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 /// A recording as the demo makes it, for tests of what reads it.
 #[cfg(test)]
 pub(crate) fn sample() -> Recording {
-    use crate::demo::{FIFO, HOST, POLICY, WEIGHTS, WITHOUT};
+    use crate::demo::{AGAIN, DEFAULT, FIFO, HOST, POLICY, WEIGHTS, WITHOUT};
     let starts = [
         (WITHOUT, 0.0),
         (FIFO, 15.0),
-        (WEIGHTS, 40.0),
+        (WEIGHTS, 25.0),
+        (AGAIN, 33.0),
+        (DEFAULT, 41.0),
         (POLICY, 70.0),
         (HOST, 90.0),
     ];
     let ends = starts[1..].iter().map(|start| start.1).chain([110.0]);
     let phases = starts.iter().zip(ends).map(|(&(name, from), to)| Phase {
         name: name.to_owned(),
-        weighted: from >= 40.0,
+        weighted: from >= 40.0 || name == WEIGHTS,
         from,
         to,
     });
@@ -219,7 +220,10 @@ pub(crate) fn sample() -> Recording {
                 interval: Interval {
                     elapsed: f64::from(second),
                     seconds: 1.0,
-                    operations: rates[usize::from(second > 40) + usize::from(second > 70)],
+                    operations: match second {
+                        26..=33 => rates[0] * 2,
+                        _ => rates[usize::from(second > 41) + usize::from(second > 70)],
+                    },
                     bytes_read: 0,
                     bytes_written: 0,
                     storage_bytes_read: 4096,
@@ -293,6 +297,7 @@ mod tests {
                     p95: 2,
                     p99: 2000,
                     max: 5000,
+                    counts: vec![(1, operations - 1), (2000, 1)],
                 }),
             },
         }
@@ -318,7 +323,8 @@ mod tests {
         };
         let figures = track.over((1.0, 3.0));
         assert_eq!(figures.operations_per_s, 150.0);
-        assert_eq!(figures.p99_ms, Some(2.0));
+        // The two slow ones are fewer than one request in a hundred.
+        assert_eq!(figures.p99_ms, Some(0.001));
         assert_eq!(figures.hit_ratio, Some(0.7));
         assert_eq!(figures.exits_per_page, Some(0.1));
         assert_eq!(track.over((5.0, 6.0)).hit_ratio, None);

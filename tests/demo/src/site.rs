@@ -64,15 +64,23 @@ impl Vm {
         let guest = lab.start_guest(&config)?;
         let device = disk.path_in_guest();
         guest.mount(&device, plan.mount_point(), "ext4", "noatime")?;
-        for container in &plan.containers {
-            let limit = format!("{}M", container.memory_mib);
-            guest.cgroup(container.name, &[("memory.max", &limit)])?;
-        }
-        Ok(Self {
+        let vm = Self {
             plan: plan.clone(),
             disk: disk.clone(),
             guest,
-        })
+        };
+        vm.limit(0)?;
+        Ok(vm)
+    }
+
+    /// Limits the memory of its containers to what is planned, and `more_kib` for each.
+    pub(crate) fn limit(&self, more_kib: u64) -> Result<()> {
+        for container in &self.plan.containers {
+            let limit = format!("{}K", (container.memory_mib << 10) + more_kib);
+            self.guest
+                .cgroup(container.name, &[("memory.max", &limit)])?;
+        }
+        Ok(())
     }
 
     /// Starts the loads of some of its containers, of all when none is named,
@@ -111,7 +119,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Has all its containers follow a policy, once somebody has enrolled them.
+    /// Has all its containers follow a policy, once they are enrolled.
     pub(crate) fn set_policy(&self, policy: &str) -> Result<()> {
         for container in &self.plan.containers {
             let name = container.name;

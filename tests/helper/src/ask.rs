@@ -85,7 +85,7 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
 
 fn publish_for_ever(path: &Path, start: Instant, answers: &AtomicU64) {
     loop {
-        // Whoever reads it misses a new file, and says so.
+        // Its reader misses a new file, and says so.
         if let Err(error) = publish(path, start.elapsed(), answers.load(Relaxed)) {
             eprintln!("{error:#}");
         }
@@ -93,7 +93,7 @@ fn publish_for_ever(path: &Path, start: Instant, answers: &AtomicU64) {
     }
 }
 
-/// Writes the file as a whole: whoever reads it never sees half of it.
+/// Writes the file as a whole: its reader never sees half of it.
 fn publish(path: &Path, elapsed: Duration, answers: u64) -> Result<()> {
     let new = path.with_extension("new");
     let text = format!(

@@ -46,7 +46,7 @@ impl Tree {
         let file = open(&self.path(file), by)?;
         if by == By::Mapping {
             let size = usize::try_from(len)?;
-            // SAFETY: nobody else writes to the file or cuts it short.
+            // SAFETY: no other task writes to the file or cuts it short.
             let mut map = unsafe { MmapOptions::new().offset(offset).len(size).map_mut(&file)? };
             fill(seed, offset, &mut map);
         } else {
@@ -166,7 +166,7 @@ fn content(file: &File, by: By, seek: Seek) -> Result<Vec<u8>> {
     let mut content = vec![0; len];
     match (by, seek) {
         (By::Mapping, _) if len > 0 => {
-            // SAFETY: nobody else writes to the file or cuts it short.
+            // SAFETY: no other task writes to the file or cuts it short.
             content.copy_from_slice(&unsafe { Mmap::map(file)? });
         }
         (_, Seek::Backward) => {

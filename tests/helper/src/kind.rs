@@ -27,7 +27,7 @@ pub enum Kind {
     Journal,
     /// The file gets a generation that a user chose.
     Generation,
-    /// The file becomes a verity file, which nobody can change any more.
+    /// The file becomes a verity file, which cannot be changed any more.
     Verity,
     /// The file and the boot loader's inode swap their content.
     Boot,

@@ -61,7 +61,7 @@ fn watch(done: &AtomicBool) -> Result<u128> {
 /// Has the page cache hold a file in folios as large as there are.
 pub(crate) fn huge(path: &Path) -> Result<()> {
     let file = File::open(path)?;
-    // SAFETY: nobody writes to the file.
+    // SAFETY: no task writes to the file.
     let map = unsafe { Mmap::map(&file)? };
     map.advise(Advice::HugePage)?;
     let sum: u64 = map.iter().step_by(4096).map(|&byte| u64::from(byte)).sum();

@@ -9,6 +9,6 @@
 pub mod churn;
 pub mod kind;
 
-/// A machine's file, locked by whoever freezes a filesystem or puts the machine to sleep: its
+/// A machine's file, locked by the task that freezes a filesystem or puts the machine to sleep: its
 /// kernel freezes filesystems then too, and warns when it finds one frozen.
 pub const FREEZING: &str = "/run/freezing";

@@ -4,9 +4,11 @@
 
 mod ask;
 mod files;
+mod ioctl;
 mod kexec;
 mod late;
 mod mini;
+mod queue;
 mod receive;
 mod rules;
 mod run;

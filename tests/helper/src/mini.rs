@@ -21,6 +21,8 @@ pub(crate) enum Part {
     Swapped,
     /// Calls of sessions that are over
     Sessions,
+    /// Registers a VM, leaves it to another process, and ends
+    Orphan,
     /// Registers many VMs at a time, each of which puts a page; then waits until killed
     Crowd {
         /// How many
@@ -35,6 +37,7 @@ pub(crate) fn mini(part: &Part) -> Result<()> {
         Part::Device => part::device(),
         Part::Swapped => part::swapped(),
         Part::Sessions => part::sessions(),
+        Part::Orphan => part::orphan(),
         Part::Crowd { vms } => part::crowd(*vms),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A stream whose end nobody tells.
+//! A stream whose end is not announced.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 /// Bytes moved at once.
 const BUFFER: usize = 64 << 10;
 
-/// Copies what comes from a device to standard output, until nobody reads that any more:
+/// Copies what comes from a device to standard output, until its reader is gone:
 /// a VMM waits for who brings it a guest, once it has all of it.
 pub(crate) fn receive(device: &Path) -> Result<()> {
     let mut from = File::open(device).with_context(|| device.display().to_string())?;

@@ -9,7 +9,6 @@
 mod attach;
 mod block;
 mod change;
-mod control;
 mod cut;
 mod dax;
 mod direct;
@@ -129,7 +128,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Leaves the pages of a file to the host: they are clean, and nobody looks at them.
+/// Leaves the pages of a file to the host: they are clean and not in use.
 fn give_away(file: &File) -> Result<()> {
     // A filesystem is cached from its first read on.
     let_go(file)?;

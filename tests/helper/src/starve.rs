@@ -30,7 +30,7 @@ pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
     let mut said = String::new();
     let pipe = child.stderr.take().context("it has one")?;
     { pipe }.read_to_string(&mut said)?;
-    // What ended can be asked until somebody takes note of its end.
+    // A process that ended can be asked until its end was waited for.
     let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(&child)), wait)?;
     let left = fs::read_to_string(format!("/proc/{}/fail-nth", child.id()))?;

@@ -12,10 +12,8 @@ mod change;
 mod deck;
 mod disturb;
 mod grow;
-mod ioctl;
 mod looped;
 mod model;
-mod queue;
 mod reader;
 mod special;
 mod worker;
@@ -28,6 +26,7 @@ use serde::Serialize;
 
 pub(crate) use disturb::{DisturbArguments, disturb};
 use model::Model;
+use reader::Way;
 use worker::Worker;
 
 /// Longest file in bytes.
@@ -71,7 +70,9 @@ struct Tally {
     bytes: u64,
     /// Changes that were made.
     changes: u64,
-    /// Changes the filesystem does not offer, and direct reads it refuses.
+    /// Reads that were compared, and reads that the filesystem refused, by way.
+    ways: BTreeMap<Way, Count>,
+    /// Changes the filesystem does not offer.
     refused: u64,
     /// Operations that not all filesystems offer: how often each succeeded.
     done: BTreeMap<Kind, u64>,
@@ -79,6 +80,13 @@ struct Tally {
     not_offered: BTreeMap<Kind, u64>,
     /// One line for each page that was wrong, at most a few.
     wrong: Vec<String>,
+}
+
+/// What came of one way to read.
+#[derive(Debug, Default, Serialize)]
+struct Count {
+    compared: u64,
+    refused: u64,
 }
 
 /// Makes models of `files` files that are not there; nobody's memory limit

@@ -48,7 +48,7 @@ impl Unrest {
     }
 
     /// Reads here and there until the steps are done. What it sees may be
-    /// older or newer than a step under way, so nobody looks at it.
+    /// older or newer than a step under way, so it is not looked at.
     pub(crate) fn read(&self, tree: &Tree, plan: &Plan) {
         let mut dice = Dice::new(plan.seed ^ 1);
         let mut buffer = vec![0; 128 << 10];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hypercalls from user mode, which nobody may make.
+//! Hypercalls from user mode, which are not allowed.
 
 use std::arch::{asm, x86_64::__cpuid};
 

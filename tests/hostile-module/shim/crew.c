@@ -60,7 +60,7 @@ static int dd_crew_run(void *number)
 {
 	dd_hostile_work((unsigned long)number);
 	__atomic_fetch_sub(&dd_running, 1, __ATOMIC_RELEASE);
-	/* Whoever began us waits for us. */
+	/* The task that started this one waits for it. */
 	for (;;) {
 		set_current_state(TASK_IDLE);
 		if (kthread_should_stop())

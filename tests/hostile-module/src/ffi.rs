@@ -55,7 +55,7 @@ impl Drop for Arena {
 pub(crate) fn write(page: u64, at: usize, bytes: &[u8]) {
     if let Some(to) = place(page, at, bytes.len()) {
         // SAFETY: `place` is inside of the mapping. Host and other processors may write there at
-        // the same time: that is what is being tested, and nobody trusts what is read.
+        // the same time: that is what is being tested, and what is read is not trusted.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn tally(which: u32, amount: u64) {
     unsafe { dd_tally_add(which, amount as c_ulong) };
 }
 
-/// Whether a worker is to end; others may run meanwhile.
+/// Whether a worker is to end; others may go on.
 pub(crate) fn leaves() -> bool {
     // SAFETY: Called by workers without locks.
     unsafe { dd_crew_leaves() }

@@ -225,7 +225,7 @@ pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
     let put = dice.once_in(2);
     draft.begin(if put { Operation::Put } else { Operation::Get });
     for _ in 0..1 + dice.below(4) {
-        // What comes from there is nobody's to check: it has files of its own.
+        // What comes from there is not checked: it has files of its own.
         let file = if put || dice.once_in(2) {
             FileKey {
                 filesystem: MOVING_FILESYSTEM,

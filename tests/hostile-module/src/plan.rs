@@ -138,7 +138,7 @@ impl Frames {
         }
     }
 
-    /// Those that nobody has alone.
+    /// Those that are shared by workers.
     pub(crate) fn shared() -> Self {
         let each = Self::all().count / (WORKERS + 1);
         Self {
@@ -173,7 +173,7 @@ pub(crate) fn set_session(session: u64) {
     SESSION.store(session, Relaxed);
 }
 
-/// A number nobody has used in this session.
+/// A number that was not used in this session.
 pub(crate) fn sequence() -> u64 {
     SEQUENCE.fetch_add(1, Relaxed) + 1
 }

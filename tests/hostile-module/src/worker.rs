@@ -91,7 +91,7 @@ impl Worker {
         if outcome.is_some_and(|outcome| outcome.status == Status::Stale)
             && plan::session() == session
         {
-            // Whoever comes next registers.
+            // The worker that comes next registers.
             plan::set_session(0);
         }
         outcome

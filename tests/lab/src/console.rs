@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(count(&in_a_hook), 1);
         assert_eq!(count(&our_data), 1);
         assert_eq!(count(&unknown_other), 1);
-        // What others say meanwhile changes nothing.
+        // Lines of other processors in between change nothing.
         let between = |accesses| {
             let said = report(accesses).replace("write to", "x\n[ 1.0] write to");
             complaints(&said, &[]).len()

@@ -27,7 +27,7 @@ const NEWS: Duration = Duration::from_secs(30);
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// There is no udev, hence no device a terminal could wait for; every boot is that
-/// of an image, with nothing to update; and each mount that nobody needs takes an
+/// of an image, with nothing to update; and each mount that is not needed takes an
 /// emulated machine a second.
 const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.show_status=no \
      systemd.mask=dev-hugepages.mount systemd.mask=dev-mqueue.mount \

@@ -3,7 +3,7 @@
 //! A KVM host under test.
 
 use std::{
-    fs,
+    fmt, fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, Weak},
@@ -32,8 +32,18 @@ use crate::{
 
 /// Under emulation on a busy machine a stock kernel now and then stops while it
 /// brings up its second processor, before any code of ours runs: such a boot is
-/// tried again, this often in all.
+/// tried again, this often in all. It is counted ([`Lab::retries`]).
 const BOOT_ATTEMPTS: usize = 3;
+
+/// L1 gave no sign of life.
+#[derive(Debug)]
+struct Silent;
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("L1 did not come up")
+    }
+}
 
 /// How long L1 may take to its first sign of life; usually 10 s of processor
 /// time.
@@ -218,6 +228,8 @@ pub struct Lab {
     emulator: Arc<Process>,
     free_slots: Arc<Mutex<Vec<usize>>>,
     boot_time: Duration,
+    /// Boots before the one that came up.
+    retries: usize,
     /// Sockets and disk images; last, so that nothing uses them any more.
     work: WorkDir,
 }
@@ -248,13 +260,20 @@ impl Lab {
     }
 
     fn boot_with(config: LabConfig, beside: Option<&Self>) -> Result<Self> {
-        for _ in 1..BOOT_ATTEMPTS {
+        let mut retries = 0;
+        loop {
             match Self::try_boot(config.clone(), beside) {
-                Ok(lab) => return Ok(lab),
-                Err(error) => eprintln!("    L1 is booted again: {}", first_line(&error)),
+                Ok(mut lab) => {
+                    lab.retries = retries;
+                    return Ok(lab);
+                }
+                Err(error) if retries + 1 < BOOT_ATTEMPTS && error.is::<Silent>() => {
+                    eprintln!("    L1 is booted again: {}", first_line(&error));
+                    retries += 1;
+                }
+                Err(error) => return Err(error),
             }
         }
-        Self::try_boot(config, beside)
     }
 
     fn try_boot(config: LabConfig, beside: Option<&Self>) -> Result<Self> {
@@ -287,7 +306,7 @@ impl Lab {
         )?);
         let host = Machine::new(link, None);
         vitals.set_patience(BOOT_PATIENCE);
-        host.ping().context("L1 did not come up")?;
+        host.ping().context(Silent)?;
         vitals.set_patience(Patience::default());
         host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel; test -c /dev/kvm")
             .context("L1 has no KVM")?;
@@ -300,6 +319,7 @@ impl Lab {
             host,
             emulator,
             boot_time: start.elapsed(),
+            retries: 0,
             work,
         })
     }
@@ -342,6 +362,12 @@ impl Lab {
     #[must_use]
     pub fn boot_time(&self) -> Duration {
         self.boot_time
+    }
+
+    /// How many boots of L1 ended without a sign of life before this one.
+    #[must_use]
+    pub fn retries(&self) -> usize {
+        self.retries
     }
 
     /// The device in L1 that carries bytes to and from the host beside it, in order and

@@ -46,5 +46,5 @@ pub use machine::{GUEST_MODULE, HOST_MODULE, MUTABLE_MODULES, Machine, SELFTESTS
 pub use read::ReadSpec;
 pub use report::Target;
 pub use running::Running;
-pub use scenario::{Context, Scenario, Verdict};
+pub use scenario::{Context, Provoked, Scenario, Verdict};
 pub use vitals::Patience;

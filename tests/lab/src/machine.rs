@@ -342,7 +342,7 @@ impl Machine {
         seconds * f64::from(self.link.vitals.pace)
     }
 
-    /// Has a kernel that watches for memory nobody refers to any more say on its
+    /// Has a kernel that watches for memory without references say on its
     /// console what it finds.
     ///
     /// # Errors

@@ -36,25 +36,50 @@ impl Target {
         }
     }
 
-    /// A figure that shall be at least `least`.
-    pub fn at_least(name: impl Into<String>, least: f64, measured: f64, unit: &str) -> Self {
+    /// A figure that shall be at least `least`; one that is absent is missed.
+    pub fn at_least(
+        name: impl Into<String>,
+        least: f64,
+        measured: impl Into<Option<f64>>,
+        unit: &str,
+    ) -> Self {
+        let measured = measured.into();
         Self::new(
             name,
             figure("≥ ", least, unit),
-            figure("", measured, unit),
-            measured >= least,
+            figure_or_none(measured, unit),
+            measured.is_some_and(|measured| measured >= least),
         )
     }
 
-    /// A figure that shall be at most `most`.
-    pub fn at_most(name: impl Into<String>, most: f64, measured: f64, unit: &str) -> Self {
+    /// A figure that shall be at most `most`; one that is absent is missed.
+    pub fn at_most(
+        name: impl Into<String>,
+        most: f64,
+        measured: impl Into<Option<f64>>,
+        unit: &str,
+    ) -> Self {
+        let measured = measured.into();
         Self::new(
             name,
             figure("≤ ", most, unit),
-            figure("", measured, unit),
-            measured <= most,
+            figure_or_none(measured, unit),
+            measured.is_some_and(|measured| measured <= most),
         )
     }
+}
+
+/// Whether all promises were kept, of which there must be some.
+#[must_use]
+pub fn all_met(targets: &[Target]) -> bool {
+    !targets.is_empty() && targets.iter().all(|target| target.met)
+}
+
+fn figure_or_none(value: Option<f64>, unit: &str) -> String {
+    value.map_or_else(
+        || "not measured".to_owned(),
+        |value| figure("", value, unit),
+    )
 }
 
 fn figure(sign: &str, value: f64, unit: &str) -> String {
@@ -126,6 +151,18 @@ mod tests {
         assert!(target.met);
         assert!(!Target::at_most("exits", 1.0, 2.0, "").met);
         assert_eq!(Target::at_most("exits", 100.0, 200.0, "").measured, "200");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_missed() {
+        let targets = [
+            Target::at_least("a", 1.0, None, "x"),
+            Target::at_most("b", 1.0, None, "x"),
+        ];
+        assert!(targets.iter().all(|one| !one.met));
+        assert_eq!(targets[0].measured, "not measured");
+        assert!(!all_met(&targets) && !all_met(&[]));
+        assert!(all_met(&[Target::at_most("b", 1.0, 0.5, "x")]));
     }
 
     #[test]

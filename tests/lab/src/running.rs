@@ -104,7 +104,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            // Nobody waits for the answer: the machine may be dead.
+            // The answer is not waited for: the machine may be dead.
             let _ = self.machine.tell(Op::Kill {
                 handle: self.handle,
                 signal: 9,

@@ -4,7 +4,7 @@
 
 use std::{
     any::Any,
-    fs,
+    fmt, fs,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -53,6 +53,45 @@ pub struct Verdict {
     pub took: Duration,
     /// Where its logs are, when it failed.
     pub logs: Option<PathBuf>,
+    /// Boots of L1 that were tried again for it.
+    pub retries: usize,
+}
+
+/// What came of a scenario whose modules were to break something.
+#[derive(Clone, Debug)]
+pub enum Provoked {
+    /// It passed.
+    Passed,
+    /// It failed: why.
+    Failed(String),
+    /// Its lab did not boot, which says nothing about our modules: why.
+    NotBooted(String),
+}
+
+impl Provoked {
+    /// Whether it passed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        matches!(self, Self::Passed)
+    }
+
+    fn of(error: Option<&Error>) -> Self {
+        match error {
+            None => Self::Passed,
+            Some(error) if error.is::<NotBooted>() => Self::NotBooted(format!("{error:#}")),
+            Some(error) => Self::Failed(format!("{error:#}")),
+        }
+    }
+}
+
+/// A lab did not boot.
+#[derive(Debug)]
+struct NotBooted;
+
+impl fmt::Display for NotBooted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the lab did not boot")
+    }
 }
 
 /// What scenarios run on. The lab boots when it is first asked for and is
@@ -67,6 +106,8 @@ pub struct Context {
     lab: Option<Lab>,
     allowed: Vec<Regex>,
     mutation: Option<&'static str>,
+    /// Boots that were tried again since the running scenario began.
+    retries: usize,
 }
 
 impl Context {
@@ -81,6 +122,7 @@ impl Context {
             lab: None,
             allowed: Vec::new(),
             mutation: None,
+            retries: 0,
         }
     }
 
@@ -88,6 +130,11 @@ impl Context {
     #[must_use]
     pub fn quick(&self) -> bool {
         self.quick
+    }
+
+    /// Says whether the next scenario shall have a short form.
+    pub fn set_quick(&mut self, quick: bool) {
+        self.quick = quick;
     }
 
     /// Directory for what the running scenario wants to leave.
@@ -186,6 +233,7 @@ impl Context {
         let start = Instant::now();
         self.scenario = scenario.name;
         self.allowed.clear();
+        self.retries = 0;
         if let Some(lab) = &self.lab {
             lab.set_patience(Patience::default());
             lab.mutate(self.mutation);
@@ -211,22 +259,25 @@ impl Context {
             error,
             took: start.elapsed(),
             logs,
+            retries: self.retries,
         }
     }
 
     /// Runs another scenario, in its short form and with modules that break an
-    /// invariant on purpose; says why it failed, if it did.
-    pub fn provoke(&mut self, scenario: &Scenario, mutation: &'static str) -> Option<Error> {
-        let (outer, quick) = (self.scenario, self.quick);
-        (self.mutation, self.quick) = (Some(mutation), true);
+    /// invariant on purpose, if one is named.
+    pub fn provoke(&mut self, scenario: &Scenario, mutation: Option<&'static str>) -> Provoked {
+        let (outer, quick, retries) = (self.scenario, self.quick, self.retries);
+        (self.mutation, self.quick) = (mutation, true);
         let verdict = self.run(scenario);
         (self.mutation, self.quick) = (None, quick);
         self.scenario = outer;
-        verdict.error
+        self.retries += retries;
+        Provoked::of(verdict.error.as_ref())
     }
 
     fn boot(&mut self, config: LabConfig) -> Result<()> {
-        let lab = Lab::boot(config)?;
+        let lab = Lab::boot(config).context(NotBooted)?;
+        self.retries += lab.retries();
         self.say(format!(
             "L1 booted in {:.1} s",
             lab.boot_time().as_secs_f64()
@@ -344,6 +395,17 @@ mod tests {
         let verdict = run(|_| Ok(vec![Target::at_most("a", 1.0, 2.0, "")]));
         assert!(verdict.error.is_some());
         assert_eq!(verdict.targets.len(), 1);
+    }
+
+    /// A lab that does not boot shows nothing of modules, whatever is said about it later.
+    #[test]
+    fn a_lab_that_does_not_boot_is_no_failure_of_modules() {
+        let error = Err::<(), _>(anyhow!("no sign of life")).context(NotBooted);
+        let error = error.unwrap_err().context("the guest was started");
+        assert!(matches!(Provoked::of(Some(&error)), Provoked::NotBooted(_)));
+        let error = anyhow!("wrong content");
+        assert!(matches!(Provoked::of(Some(&error)), Provoked::Failed(_)));
+        assert!(Provoked::of(None).passed());
     }
 
     #[test]

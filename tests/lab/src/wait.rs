@@ -11,6 +11,8 @@ use anyhow::{Context as _, Result, bail};
 
 /// Longest wait: far more than anything here takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// A wait of which the person who waits is told: few take a tenth of it.
+const LONG: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -23,6 +25,12 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
     let start = Instant::now();
     loop {
         if let Some(found) = look().with_context(|| format!("waiting until {what}"))? {
+            if start.elapsed() > LONG {
+                eprintln!(
+                    "    waited for {} s until {what}",
+                    start.elapsed().as_secs()
+                );
+            }
             return Ok(found);
         }
         if start.elapsed() > PATIENCE {

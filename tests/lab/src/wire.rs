@@ -12,7 +12,7 @@ use crate::machine::Machine;
 const NAME: &str = "dd.wire";
 
 /// The emulator's arguments for it. Who boots first waits for the other in its directory
-/// `work`; who boots beside somebody connects to that one's.
+/// `work`; a machine that boots beside another connects to that one's.
 pub(crate) fn arguments(work: &Path, beside: Option<&Path>) -> [String; 4] {
     let socket = beside.unwrap_or(work).join("wire");
     let role = match beside {

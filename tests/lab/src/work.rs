@@ -63,7 +63,7 @@ fn own(dir: &Path) -> Option<fs::File> {
     same.then_some(file)
 }
 
-/// Best effort: what stays is in nobody's way.
+/// Best effort: what stays does no harm.
 fn remove_orphans(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

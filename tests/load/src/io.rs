@@ -21,7 +21,7 @@ const CALL: u64 = 256 * KIB;
 /// dirty pages that fills a container of a few MiB ends in the OOM killer, for
 /// reclaim does not wait for writeback there.
 const BURST: u64 = 2 * MIB;
-/// A log starts anew at this length.
+/// A log starts again from the beginning at this length.
 const LOG_LEN: u64 = 4 * MIB;
 
 /// A thread's hands: a buffer, its randomness, and what it moved so far.
@@ -87,7 +87,7 @@ impl Io {
         Ok(file)
     }
 
-    /// Adds an entry to a log, which starts anew when it has become long.
+    /// Adds an entry to a log, which starts again when it has become long.
     pub(crate) fn log(&mut self, path: &Path, most: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if file.metadata()?.len() > LOG_LEN {

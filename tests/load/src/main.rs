@@ -70,7 +70,7 @@ fn print(line: &ddload::Line) -> Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
     let mut out = io::stdout().lock();
-    // One write a line: whoever reads along never sees half of one.
+    // One write a line: a reader never sees half of one.
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())

@@ -49,8 +49,8 @@ pub struct Interval {
 /// The whole run.
 pub type Summary = Interval;
 
-/// Percentiles of a latency in microseconds.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// Latencies in microseconds.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Latency {
     /// Half of the requests were faster.
     pub p50: u64,
@@ -60,6 +60,9 @@ pub struct Latency {
     pub p99: u64,
     /// The slowest.
     pub max: u64,
+    /// All of them, rounded to two digits, and how many requests took each: percentiles of a
+    /// longer stretch cannot be told from those of its parts.
+    pub counts: Vec<(u64, u64)>,
 }
 
 impl Interval {

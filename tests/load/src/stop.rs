@@ -28,7 +28,7 @@ impl Stop {
         }
     }
 
-    /// Stops everybody.
+    /// Stops all threads.
     pub(crate) fn now(&self) {
         let held = self.lock.lock().expect("no panic holds this lock");
         self.flag.store(true, Ordering::Relaxed);

@@ -48,7 +48,7 @@ impl Tally {
             .expect("all histograms have the same bounds");
     }
 
-    /// Percentiles of the latencies; none without requests.
+    /// The latencies; none without requests.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let quantile = |part: f64| self.latencies_us.value_at_quantile(part);
         (!self.latencies_us.is_empty()).then(|| Latency {
@@ -56,6 +56,11 @@ impl Tally {
             p95: quantile(0.95),
             p99: quantile(0.99),
             max: self.latencies_us.max(),
+            counts: self
+                .latencies_us
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_at_value().into()))
+                .collect(),
         })
     }
 }
@@ -77,5 +82,7 @@ mod tests {
         assert_eq!(all.operations, 100);
         assert!((49_000..=51_000).contains(&latency.p50), "{latency:?}");
         assert!(latency.max >= latency.p99 && latency.p99 >= latency.p95);
+        let counted: u64 = latency.counts.iter().map(|(_, count)| count).sum();
+        assert_eq!(counted, 100);
     }
 }

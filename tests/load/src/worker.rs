@@ -20,7 +20,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) io: Io,
     pub(crate) tally: &'a Mutex<Tally>,
     pub(crate) stop: &'a Stop,
-    /// Never used to send: the run ends when nobody holds one any more.
+    /// Never used to send: the run ends when no thread holds one any more.
     pub(crate) alive: Option<Sender<Infallible>>,
 }
 

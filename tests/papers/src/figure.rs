@@ -15,6 +15,8 @@ pub mod record;
 pub mod report;
 pub mod unicache;
 
+use crate::verdict::{Band, Order};
+
 /// A figure or a table of a paper.
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -26,8 +28,10 @@ pub struct Figure {
     pub parts: Vec<Part>,
     /// Our numbers beside the paper's.
     pub compared: Vec<Compared>,
-    /// Where ours differs, and why.
-    pub note: &'static str,
+    /// What has an order in the paper.
+    pub orders: Vec<Order>,
+    /// How it was run, and what the paper does not say.
+    pub note: String,
 }
 
 /// A part of a figure.
@@ -77,6 +81,8 @@ pub struct Compared {
     pub paper: Option<f64>,
     /// Ours.
     pub ours: f64,
+    /// What ours has to be.
+    pub band: Band,
 }
 
 impl Compared {
@@ -92,7 +98,31 @@ impl Compared {
             unit,
             paper: paper.into(),
             ours,
+            band: Band::Shown,
         }
+    }
+
+    /// The same, judged by this band.
+    #[must_use]
+    pub const fn within(mut self, band: Band) -> Self {
+        self.band = band;
+        self
+    }
+
+    /// Whether ours is what it has to be; `None` if it is not judged.
+    pub fn holds(&self) -> Option<bool> {
+        if self.band == Band::Shown {
+            return None;
+        }
+        let ours = self.ours;
+        let holds = self.paper.is_some_and(|paper| match self.band {
+            Band::Shown => true,
+            Band::Times(factor) => ours <= paper * factor && ours >= paper / factor,
+            Band::Within(most) => (ours - paper).abs() <= most,
+            Band::AtMost => ours <= paper,
+            Band::AtLeast => ours >= paper,
+        });
+        Some(holds)
     }
 
     /// Ours by the paper's.
@@ -107,8 +137,9 @@ impl Compared {
 type Group = fn() -> Vec<Figure>;
 
 /// The longest first, so that no thread is left alone with one.
-const GROUPS: [(&str, Group); 6] = [
+const GROUPS: [(&str, Group); 7] = [
     ("cooperative", cooperative::figures),
+    ("splits", motivation::splits),
     ("motivation", motivation::figures),
     ("flexible", flexible::figures),
     ("modes", modes::figures),
@@ -117,7 +148,7 @@ const GROUPS: [(&str, Group); 6] = [
 ];
 
 /// The names of the groups.
-pub fn groups() -> [&'static str; 6] {
+pub fn groups() -> [&'static str; 7] {
     GROUPS.map(|(name, _)| name)
 }
 
@@ -139,10 +170,10 @@ const ORDER: [&str; 16] = [
     "DoubleDecker, figure 3",
     "DoubleDecker, figure 4",
     "DoubleDecker, figure 5",
+    "DoubleDecker, table 1",
     "DoubleDecker, figure 9",
     "DoubleDecker, figure 10",
     "DoubleDecker, table 2",
-    "DoubleDecker, table 3",
     "DoubleDecker, figure 11",
     "DoubleDecker, figure 12",
     "DoubleDecker, table 4",

@@ -10,3 +10,6 @@
 pub mod control;
 pub mod figure;
 pub mod goal;
+pub mod inputs;
+pub mod outcome;
+pub mod verdict;

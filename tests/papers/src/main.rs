@@ -10,6 +10,7 @@ use ddpapers::figure::{
     self,
     report::{self, Report},
 };
+use ddpapers::verdict::judge;
 use ddsim::{goal, table, trace};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -61,7 +62,9 @@ fn main() -> Result<()> {
 fn numbers(group: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for figure in figure::group(group) {
-        writeln!(out, "{}: {}", figure.name, figure.title)?;
+        let judgement = judge(&figure);
+        let verdict = judgement.verdict.name();
+        writeln!(out, "{}: {}: {verdict}", figure.name, figure.title)?;
         for row in &figure.compared {
             let paper = row.paper.map_or("-".into(), |paper| format!("{paper:.2}"));
             writeln!(
@@ -70,6 +73,10 @@ fn numbers(group: &str) -> Result<()> {
                 row.what, row.ours, row.unit
             )?;
         }
+        for off in judgement.off {
+            writeln!(out, "  not as in the paper: {off}")?;
+        }
+        writeln!(out, "  {}", figure.note)?;
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         Target::at_least(
             "apart: pages of either VM's second pass from the host",
-            95.0,
+            99.0,
             percent(hits, pages(LEN)),
             "%",
         ),

@@ -141,7 +141,10 @@ fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
         return host.unload_module(GUEST);
     }
     let log = host.exec_ok(["dmesg"])?;
-    ensure!(log.contains("is no KVM guest"), "nobody said why:\n{log}");
+    ensure!(
+        log.contains("is no KVM guest"),
+        "the log does not say why:\n{log}"
+    );
     Ok(())
 }
 
@@ -150,11 +153,14 @@ fn wrong_parameter(host: &Machine) -> Result<()> {
     let loaded = host.load_module(HOST, &["capacity_mib=999999"]);
     ensure!(loaded.is_err() && !host.has_module(HOST)?);
     let log = host.exec_ok(["dmesg"])?;
-    ensure!(log.contains("above the memory"), "nobody said why:\n{log}");
+    ensure!(
+        log.contains("above the memory"),
+        "the log does not say why:\n{log}"
+    );
     Ok(())
 }
 
-/// A program in the guest makes our hypercall, and one that nobody knows.
+/// A program in the guest makes our hypercall, and one that no module knows.
 fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
     let before = ddctl::host(host)?.counters;
     for number in ["1684275201", "1684275202"] {

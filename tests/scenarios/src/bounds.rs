@@ -89,7 +89,8 @@ fn forgets(guest: &Guest) -> Result<()> {
     guest.mount("/dev/dd/data", DATA, "ext4", "noatime")
 }
 
-/// Folios that were noted and whose end nobody saw keep no task from putting after the next attach.
+/// Folios that were noted and whose end was not seen keep no task from putting after the next
+/// attach.
 fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     reload(stage, guest, "freed-unseen")?;
     ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
@@ -138,7 +139,7 @@ fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// Loads the guest module anew, with a fault of its surroundings, unless the scenario itself is to
+/// Loads the guest module again, with a fault of its surroundings, unless the scenario itself is to
 /// be tried.
 fn reload(stage: &Stage<'_>, guest: &Guest, fault: &'static str) -> Result<()> {
     guest.unload_module(GUEST)?;

@@ -42,6 +42,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     wrong_weight(host)?;
     stage.load_host(CAPACITY_MIB)?;
     let sessions = sessions(host).context("calls of sessions that are over");
+    let orphan = orphan(host).context("a VM whose VMM is gone");
     let device = device(host).context("frames of a device");
     let swapped = swapped(host).context("frames in swap");
     let absent = absent(&stage).context("frames that never come");
@@ -52,6 +53,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     // All that is wrong is told, not only the first.
     let errors: Vec<String> = [
         sessions.err(),
+        orphan.err(),
         device.err(),
         swapped.as_ref().err().map(|error| anyhow!("{error:#}")),
         absent.as_ref().err().map(|error| anyhow!("{error:#}")),
@@ -112,7 +114,10 @@ fn wrong_weight(host: &Machine) -> Result<()> {
     let loaded = host.load_module(HOST, &["default_weight=10001"]);
     ensure!(loaded.is_err() && !host.has_module(HOST)?);
     let log = host.exec_ok(["dmesg"])?;
-    ensure!(log.contains("default_weight=10001"), "nobody said why");
+    ensure!(
+        log.contains("default_weight=10001"),
+        "the log does not say why"
+    );
     Ok(())
 }
 
@@ -127,6 +132,18 @@ fn sessions(host: &Machine) -> Result<()> {
         "a session goes on after a rollback: {said}"
     );
     Ok(())
+}
+
+/// Who gets the number of a VMM that is gone does not get its VM's name.
+fn orphan(host: &Machine) -> Result<()> {
+    let said = mini_once(host, "orphan")?;
+    let vms = ddctl::vms(host)?;
+    let orphaned = vms.iter().all(|vm| vm.pid.is_none() && vm.name.is_none());
+    ensure!(vms.len() == 1 && orphaned, "{vms:#?}");
+    host.exec_ok(["kill", &said["heir"].to_string()])?;
+    wait::until("the VM ends with its heir", || {
+        Ok(ddctl::vms(host)?.is_empty().then_some(()))
+    })
 }
 
 fn device(host: &Machine) -> Result<()> {

@@ -84,7 +84,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let disks = stage.blank_disks(all().map(|site| site.name), 512)?;
     let config = GuestConfig::new("one").vcpus(2).memory_mib(640);
     let config = config.kernel_arg(PERSISTENT);
-    // Frames keep what was in them: what nobody fills is seen.
+    // Frames keep what was in them: what is not filled is seen.
     let config = config.kernel_arg("init_on_alloc=0");
     let config = config.disks(&disks, Throttle::NONE);
     let guest = stage.lab.start_guest(&config)?;

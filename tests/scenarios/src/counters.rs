@@ -10,7 +10,8 @@ macro_rules! counters {
     ($(#[$about:meta])* $name:ident { $($counter:ident)* }) => {
         $(#[$about])*
         ///
-        /// The difference of two of them is what was counted in between.
+        /// The difference of two of them is what was counted in between; that of gauges may be
+        /// below zero, and wraps around.
         #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
         pub(crate) struct $name {
             $(pub(crate) $counter: u64,)*
@@ -20,7 +21,7 @@ macro_rules! counters {
             type Output = Self;
 
             fn add(self, more: Self) -> Self {
-                Self { $($counter: self.$counter + more.$counter,)* }
+                Self { $($counter: self.$counter.wrapping_add(more.$counter),)* }
             }
         }
 
@@ -39,7 +40,7 @@ counters! {
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
         put_skipped_policy put_skipped_throttle put_skipped_lane put_skipped_map get_misses read_absent
-        invalidated evicted map_files map_pages stale
+        changes invalidated evicted map_files map_pages stale
     }
 }
 

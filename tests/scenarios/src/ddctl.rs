@@ -34,7 +34,8 @@ pub(crate) struct Guest {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub(crate) struct Vm {
     pub(crate) id: u32,
-    pub(crate) pid: u32,
+    /// Of the VMM's process, as long as there is one.
+    pub(crate) pid: Option<u32>,
     pub(crate) name: Option<String>,
     pub(crate) weight: u32,
     pub(crate) used_pages: u64,

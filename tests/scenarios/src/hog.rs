@@ -25,7 +25,7 @@ impl<'a> Hog<'a> {
     pub(crate) fn start(machine: &'a Machine, floor_kib: u64) -> Result<Self> {
         let hog = Self { machine, floor_kib };
         machine.mount("tmpfs", DIR, "tmpfs", "size=100%")?;
-        // Huge pages nobody touches: taken at once, without being cleared.
+        // Huge pages that are not touched: taken at once, without being cleared.
         let free = Memory::now(machine)?.kib("MemFree")?;
         let pages = free.saturating_sub(4 * floor_kib) / 2048;
         machine.write_file("/proc/sys/vm/nr_hugepages", pages.to_string())?;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the cache does inside a guest keeps nobody else waiting for long, however large folios and
-//! files are.
+//! What the cache does inside a guest keeps no other task waiting for long, however large folios
+//! and files are.
+
+mod swap;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Accel, Command, Context, Guest, GuestConfig, LabConfig, Scenario, Target, Throttle};
@@ -35,9 +37,9 @@ const MAP: &str = "map_mib=256";
 const ROUNDS: u32 = 4;
 /// The cgroup whose pages leave.
 const READER: &str = "reader";
-/// How long an urgent task may wait: one call with 128 pages, and what the emulated machine takes
-/// for an interrupt.
-const MOST_MS: f64 = 1.0;
+/// How long an urgent task may wait: one call with 128 pages, which is the longest in the same run
+/// and took 1.7 million instructions, and what the emulated machine takes for an interrupt.
+const MOST_MS: f64 = 2.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = LabConfig {
@@ -56,8 +58,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     stage.load_host(CAPACITY_MIB)?;
+    stage.host().cgroup(swap::VMM, &[])?;
     let disk = stage.blank_disk("data", 8192)?;
-    let config = GuestConfig::new("one").disk(&disk, Throttle::NONE);
+    let config = GuestConfig::new("one")
+        .disk(&disk, Throttle::NONE)
+        .cgroup(swap::VMM);
     let guest = stage.lab.start_guest(&config)?;
     guest.exec_ok(["mkfs.xfs", "-q", &disk.path_in_guest()])?;
     guest.mount(&disk.path_in_guest(), "/mnt", "xfs", "noatime")?;
@@ -93,8 +98,11 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let ([leave_alone, back_alone, cut_alone], [leave, back, cut]) = (alone?, module?);
     let (put, got) = (leave.counted, back.counted);
     let all = pages(LARGE) * u64::from(ROUNDS);
+    let [resident, swapped] = swap::exits(stage.host(), &site)?;
     books::balance(stage.host())?;
     Ok(vec![
+        resident,
+        swapped,
         Target::at_least(
             "latency: pages of large folios that went to the host",
             90.0,
@@ -182,7 +190,7 @@ impl Site<'_> {
     }
 
     /// Makes a sparse file with a page in each chunk, and has the host hold them, if there is a
-    /// module; how many it took.
+    /// module. Returns the number of pages it took.
     fn scatter(&self, with: bool) -> Result<u64> {
         let each = |mode: &str, act: &str| {
             let last = SPARSE - 1;

@@ -17,6 +17,7 @@ mod coherence;
 mod counters;
 mod ddctl;
 mod deaths;
+mod events;
 mod exits;
 mod faults;
 mod filesystem;
@@ -41,6 +42,7 @@ mod reclaim;
 mod refused;
 mod scarce;
 mod selftests;
+mod service;
 mod shares;
 mod shrinker;
 mod site;
@@ -50,6 +52,7 @@ mod small_files;
 mod stage;
 mod stream;
 mod systemd;
+mod tenants;
 mod tools;
 mod torture;
 mod tracing;
@@ -93,6 +96,7 @@ pub fn by_name() -> &'static [Scenario] {
         skew::SKEW,
         sla::SLA,
         systemd::SYSTEMD,
+        tenants::TENANTS,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
         tools::TOOLS,

@@ -16,9 +16,9 @@ pub(crate) struct Meter<'a> {
 
 /// What a piece of work cost.
 pub(crate) struct Measured {
-    /// What the guest module counted meanwhile.
+    /// What the guest module counted during that time.
     pub(crate) counters: GuestCounters,
-    /// Pages read from disk meanwhile, by the kernel's own count.
+    /// Pages read from disk during that time, by the kernel's own count.
     pub(crate) disk_pages: u64,
 }
 

@@ -1,172 +1,182 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The tests themselves are tested: modules that break one invariant each, and
-//! the scenario that notices.
+//! the scenario that notices. The same modules must pass it while they break nothing, and the
+//! scenario must fail for what is broken, not for something else.
 
-use std::time::Instant;
+mod list;
+
+use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::Result;
-use ddlab::{Context, Scenario, Target, report};
+use ddlab::{Context, Provoked, Scenario, Target, report};
 use serde::Serialize;
 
-use crate::{
-    apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, only, policies, reboot,
-    scarce, shares, shrinker, small_files, stream, torture, tracing,
-};
+use crate::only;
+use list::{ALL, Mutation};
 
 /// One mutation after the other.
 pub(crate) const MUTATIONS: Scenario = Scenario {
     name: "mutations",
-    about: "each invariant broken on purpose is noticed by a scenario",
+    about: "each invariant broken on purpose is noticed by a scenario that passes otherwise",
     quick: false,
     run,
 };
 
-/// What is broken (`shim/mutation.h`), and who may notice, the quickest first.
-struct Mutation {
-    name: &'static str,
-    scenarios: &'static [Scenario],
-}
-
-const fn mutation(name: &'static str, scenarios: &'static [Scenario]) -> Mutation {
-    Mutation { name, scenarios }
-}
-
-const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
-
-const MUTATIONS_OF: &[Mutation] = &[
-    // In the guest.
-    mutation("direct-write-unseen", CONTENT),
-    mutation("truncate-unseen", CONTENT),
-    mutation("dirty-unseen", CONTENT),
-    mutation("unmount-unseen", CONTENT),
-    mutation("inode-reused", CONTENT),
-    mutation("puts-what-is-not-valid", CONTENT),
-    mutation("puts-beside-direct-io", CONTENT),
-    mutation("direct-write-begins-unseen", CONTENT),
-    mutation("direct-io-looked-at-once", CONTENT),
-    mutation("swap-unseen", CONTENT),
-    mutation("attach-unsettled", CONTENT),
-    mutation("put-overtakes", CONTENT),
-    mutation("tail-not-zeroed", CONTENT),
-    mutation("miss-taken-for-hit", CONTENT),
-    mutation("empty-unseen", CONTENT),
-    mutation("host-trusted", CONTENT),
-    mutation("dax-unseen", &[coherence::COHERENCE]),
-    mutation("swapfile-unseen", &[coherence::COHERENCE]),
-    mutation("cold-read-asks", &[stream::STREAM]),
-    mutation("put-unconfirmed", &[apart::APART]),
-    mutation("put-sleeps", &[stream::STREAM]),
-    mutation("inode-forgotten", &[small_files::SMALL_FILES]),
-    mutation("hooks-without-host", &[apart::APART]),
-    mutation("hibernates-full", &[lifecycle::LIFECYCLE]),
-    mutation("calls-unbounded", &[latency::LATENCY]),
-    mutation("invalidates-at-once", &[latency::LATENCY]),
-    mutation("attaches-at-every-look", &[bounds::BOUNDS]),
-    mutation("reaps-with-host-only", &[bounds::BOUNDS]),
-    mutation("departures-kept", &[bounds::BOUNDS]),
-    mutation("unmounted-kept", &[bounds::BOUNDS]),
-    mutation("worker-unpaced", &[bounds::BOUNDS]),
-    mutation("dirty-seen-twice", &[bounds::BOUNDS]),
-    mutation("sequential-undone", &[bounds::BOUNDS]),
-    mutation("tables-forgotten", &[bounds::BOUNDS]),
-    mutation("detach-ignored", &[bounds::BOUNDS]),
-    mutation("hooks-one-by-one", &[tracing::TRACING]),
-    // In the host.
-    mutation(
-        "rollback-unseen",
-        &[bad_input::BAD_INPUT, lifecycle::LIFECYCLE],
-    ),
-    mutation("any-session", &[bad_input::BAD_INPUT]),
-    mutation("writes-what-is-tracked", &[reboot::REBOOT]),
-    mutation("get-leaves-pages", &[stream::STREAM]),
-    mutation("wrong-owner", &[stream::STREAM]),
-    mutation("vms-mixed", &[apart::APART]),
-    mutation("weights-fixed", &[shares::SHARES]),
-    mutation("weights-ignored", &[shares::SHARES]),
-    mutation("evicts-without-need", &[stream::STREAM]),
-    mutation("evictions-untold", &[policies::POLICIES]),
-    mutation("user-mode-let-in", &[bad_input::BAD_INPUT]),
-    mutation("shrinker-deaf", &[shrinker::SHRINKER]),
-    mutation("shrinker-shy", &[scarce::SCARCE]),
-    mutation("shrinks-in-order", &[scarce::SCARCE]),
-    mutation("capacity-alone", &[scarce::SCARCE]),
-    mutation("puts-drain-host", &[scarce::SCARCE]),
-    mutation("puts-not-recycled", &[scarce::SCARCE]),
-    mutation("dead-vm-kept", &[deaths::DEATHS]),
-    mutation("waits-for-memory", &[calls::CALLS]),
-    mutation("straggler-ends-session", &[calls::CALLS]),
-    mutation("vms-without-limit", &[calls::CALLS]),
-    mutation("nobody-charged", &[calls::CALLS]),
-];
-
 /// What came of a mutation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    /// A scenario failed, and says that it is for this.
+    Noticed,
+    /// A scenario failed for something else.
+    Otherwise,
+    /// All passed.
+    Unnoticed,
+    /// Nothing can be said: a lab did not boot, or the scenario fails without it, too.
+    Inconclusive,
+}
+
+/// The same with its reasons.
 #[derive(Serialize)]
 struct Verdict {
     mutation: &'static str,
-    /// The scenario that failed, if one did.
-    noticed_by: Option<&'static str>,
+    outcome: Outcome,
+    /// The scenario that showed it, if one did.
+    scenario: Option<&'static str>,
     /// Boots of the machines included.
     seconds: u64,
     /// The first line of the scenario's error.
     why: String,
 }
 
+/// What scenarios do with modules that break nothing, by name.
+type Clean = BTreeMap<&'static str, Provoked>;
+
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let file = context.output_dir()?.join("mutations.json");
     let mutations = wanted()?;
+    let mut clean = Clean::new();
+    for scenario in mutations.iter().flat_map(|mutation| mutation.scenarios) {
+        if !clean.contains_key(scenario.name) {
+            let provoked = context.provoke(scenario, None);
+            context.say(format!("nothing broken: {}: {provoked:?}", scenario.name));
+            clean.insert(scenario.name, provoked);
+        }
+    }
     let mut verdicts = Vec::new();
     for mutation in &mutations {
-        let verdict = mutation.try_on(context);
-        let Verdict { seconds, why, .. } = &verdict;
-        context.say(match verdict.noticed_by {
-            Some(scenario) => format!(
-                "{}: {scenario} noticed in {seconds} s: {why}",
-                mutation.name
-            ),
-            None => format!("{}: NOT NOTICED in {seconds} s", mutation.name),
-        });
+        let verdict = mutation.try_on(context, &clean);
+        let Verdict {
+            outcome,
+            scenario,
+            seconds,
+            why,
+            ..
+        } = &verdict;
+        let by = scenario.unwrap_or("nobody");
+        context.say(format!(
+            "{}: {outcome:?} by {by} in {seconds} s: {why}",
+            mutation.name
+        ));
         verdicts.push(verdict);
         report::write_json(&file, &verdicts)?;
     }
-    let unnoticed = verdicts.iter().filter(|one| one.noticed_by.is_none());
-    let unnoticed: Vec<&str> = unnoticed.map(|one| one.mutation).collect();
-    Ok(vec![Target::at_most(
-        format!(
-            "mutations: nobody noticed of {} ({})",
-            mutations.len(),
-            unnoticed.join(", ")
-        ),
-        0.0,
-        unnoticed.len() as f64,
-        "",
-    )])
+    let unclean = clean.iter().filter(|(_, provoked)| !provoked.passed());
+    let unclean: Vec<&str> = unclean.map(|(name, _)| *name).collect();
+    let without = |what: &str, names: &[&str]| {
+        let name = format!("mutations: {what} ({})", names.join(", "));
+        Target::at_most(name, 0.0, names.len() as f64, "")
+    };
+    let of = |outcome: Outcome| -> Vec<&str> {
+        let found = verdicts.iter().filter(|one| one.outcome == outcome);
+        found.map(|one| one.mutation).collect()
+    };
+    let all = mutations.len();
+    Ok(vec![
+        without("scenarios that fail although nothing is broken", &unclean),
+        without(&format!("nobody noticed of {all}"), &of(Outcome::Unnoticed)),
+        without("that fail for another reason", &of(Outcome::Otherwise)),
+        without("of which nothing can be said", &of(Outcome::Inconclusive)),
+    ])
 }
 
 /// All mutations, or those that are named in the environment.
 fn wanted() -> Result<Vec<&'static Mutation>> {
-    let names: Vec<&str> = MUTATIONS_OF.iter().map(|mutation| mutation.name).collect();
+    let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
     let wanted = only::of(&names)?;
-    let mutations = MUTATIONS_OF.iter();
+    let mutations = ALL.iter();
     Ok(mutations
         .filter(|mutation| wanted.contains(&mutation.name))
         .collect())
 }
 
 impl Mutation {
-    fn try_on(&self, context: &mut Context) -> Verdict {
+    fn try_on(&self, context: &mut Context, clean: &Clean) -> Verdict {
         let start = Instant::now();
-        let mut noticed = self.scenarios.iter().filter_map(|scenario| {
-            let error = context.provoke(scenario, self.name)?;
-            Some((scenario.name, format!("{error:#}")))
-        });
-        let noticed = noticed.next();
-        let why = noticed.as_ref().and_then(|(_, error)| error.lines().next());
+        let mut found = (Outcome::Unnoticed, None, String::new());
+        for scenario in self.scenarios {
+            let passes = clean.get(scenario.name).is_some_and(Provoked::passed);
+            let (outcome, why) = match passes {
+                true => self.judge(context.provoke(scenario, Some(self.name))),
+                false => (Outcome::Inconclusive, "it fails without it, too".to_owned()),
+            };
+            if outcome != Outcome::Unnoticed {
+                found = (outcome, Some(scenario.name), why);
+            }
+            if outcome == Outcome::Noticed {
+                break;
+            }
+        }
+        let (outcome, scenario, why) = found;
         Verdict {
             mutation: self.name,
-            noticed_by: noticed.as_ref().map(|(scenario, _)| *scenario),
+            outcome,
+            scenario,
             seconds: start.elapsed().as_secs(),
-            why: why.unwrap_or_default().to_owned(),
+            why: why.lines().next().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// What a scenario that passes without it shows.
+    fn judge(&self, provoked: Provoked) -> (Outcome, String) {
+        match provoked {
+            Provoked::Passed => (Outcome::Unnoticed, String::new()),
+            Provoked::NotBooted(why) => (Outcome::Inconclusive, why),
+            Provoked::Failed(why) => {
+                let is_it = self.reasons.iter().any(|reason| why.contains(reason));
+                let outcome = match is_it {
+                    true => Outcome::Noticed,
+                    false => Outcome::Otherwise,
+                };
+                (outcome, why)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_reason_counts() {
+        let mutation = ALL.iter().find(|one| one.name == "any-session").unwrap();
+        let judge = |provoked| mutation.judge(provoked).0;
+        let failed = |why: &str| judge(Provoked::Failed(why.to_owned()));
+        assert_eq!(failed("Tally { let_in: 3 }"), Outcome::Noticed);
+        assert_eq!(failed("waited for 300 s in vain"), Outcome::Otherwise);
+        assert_eq!(judge(Provoked::Passed), Outcome::Unnoticed);
+        let lab = Provoked::NotBooted("L1 died: let_in".to_owned());
+        assert_eq!(judge(lab), Outcome::Inconclusive);
+    }
+
+    #[test]
+    fn every_mutation_has_a_reason_of_its_own() {
+        for mutation in ALL {
+            assert!(!mutation.scenarios.is_empty() && !mutation.reasons.is_empty());
+            let is_vague = |reason: &&str| reason.is_empty();
+            assert!(!mutation.reasons.iter().any(is_vague), "{}", mutation.name);
         }
     }
 }

@@ -106,7 +106,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(vec![
         Target::at_least(
             "offload: memory saved over guests that keep their page cache",
-            30.0,
+            // It was 39.2.
+            37.0,
             (1.0 - offloaded.held() / kept.held()) * 100.0,
             "%",
         ),
@@ -118,7 +119,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_least(
             "offload: throughput after idle, beside guests that drop it",
-            2.0,
+            // It was 6.4.
+            4.0,
             offloaded.rate_after_idle / dropped.rate_after_idle,
             "times",
         ),
@@ -127,12 +129,6 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             90.0,
             shrunk.freed_mib * 100.0 / shrunk.mib,
             "%",
-        ),
-        Target::new(
-            "offload: how fast the store gave it back, emulated",
-            "reported",
-            format!("{:.2} GiB/s", shrunk.mib / 1024.0 / shrunk.seconds),
-            shrunk.mib > 0.0,
         ),
     ])
 }

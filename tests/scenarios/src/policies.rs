@@ -131,10 +131,14 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     // As it sees the pages again they rise a class, three times, and each time all replace all.
     // Later, what is on its way while the pool fills up makes passes uneven.
     let adaptive = go_round(guest, meter, "adaptive", (7, 6))?;
-    let half = percent(SHARE_MIB << 20, LOOP) / 2.0;
+    // Six tenths of what the share could hold: between 27 and 36 % came, less where puts are many
+    // when the guest hears how much room there is.
+    let most_of_share = percent(SHARE_MIB << 20, LOOP) * 0.6;
     let hits = |policy: &str| format!("policies: reads of a loop from the host with {policy}");
     let most = curve.last().map_or(0, |point| point.hits);
     let steep = curve.iter().find(|point| 2 * point.hits >= most);
+    let steep = steep.map_or(0.0, |point| point.pages as f64 / 256.0);
+    let loop_mib = (LOOP >> 20) as f64;
     Ok(vec![
         // What the guest itself kept for most of a round is put shortly before it is read.
         Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
@@ -145,14 +149,14 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
             fifo.vain,
             "%",
         ),
-        Target::at_least(hits("mru"), half, mru.hits, "%"),
-        Target::at_least(hits("adaptive"), half, adaptive.hits, "%"),
+        Target::at_least(hits("mru"), most_of_share, mru.hits, "%"),
+        Target::at_least(hits("adaptive"), most_of_share, adaptive.hits, "%"),
         // The loop without what the reader holds itself.
-        Target::at_least(
+        Target::new(
             "policies: share with which the loop would hit, by its curve",
-            (LOOP >> 20) as f64 * 0.7,
-            steep.map_or(0.0, |point| point.pages as f64 / 256.0),
-            "MiB",
+            format!("{:.0} to {:.0} MiB", loop_mib * 0.7, loop_mib * 1.1),
+            format!("{steep:.1} MiB"),
+            (loop_mib * 0.7..=loop_mib * 1.1).contains(&steep),
         ),
     ])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! policyd and the modules: whoever comes and goes, pools are what its file says.
+//! policyd and the modules: while either comes and goes, pools are what its file says.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Context, Guest, GuestConfig, Running, Scenario, Target, wait};
@@ -75,7 +75,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut events = stage.host().spawn(&events)?;
     guest.unload_module(GUEST)?;
     attach(&guest)?;
-    site.shows("after the guest module was loaded anew", &new)?;
+    site.shows("after the guest module was loaded again", &new)?;
     wait::until("the guest's coming is an event", || {
         Ok(events.output()?.contains("vm-came").then_some(()))
     })?;
@@ -87,7 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     stage.load_host(CAPACITY_MIB)?;
     attached(&guest)?;
-    site.shows("after the host module was loaded anew", &new)?;
+    site.shows("after the host module was loaded again", &new)?;
 
     policyd.kill(SIGTERM)?;
     let exit = policyd.wait()?;

@@ -31,6 +31,8 @@ const VMS: [&str; 3] = ["idle", "busy", "third"];
 const CONTAINERS: usize = 8;
 /// A container's file.
 const FILE: u64 = 16 << 20;
+/// Pages that the tier gives before the kernel kills a task.
+const RESCUE: u64 = 1 << 16;
 /// What the others stream, and how often while one is idle.
 const STREAM: u64 = 96 << 20;
 const PASSES: u64 = 4;
@@ -39,6 +41,7 @@ const PASSES: u64 = 4;
 const PARTS: [f64; 3] = [0.2, 0.3, 0.4];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
+    context.allow_console("Manual OOM execution|invoked oom-killer|Out of memory: Killed");
     // More than there will be memory for.
     let stage = Stage::set(context, 2048)?;
     let host = stage.host();
@@ -99,15 +102,18 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     drop(hog);
 
     // What is left is right, and the host soon has memory for all of it again.
-    for side in [idle, busy, third] {
-        side.read_all()?;
-    }
+    let sides = [idle, busy, third];
+    sides.iter().try_for_each(Side::read_all)?;
     wait::until("the tier has its capacity again", || {
         let status = ddctl::host(host)?;
         Ok((status.limit_pages == status.capacity_pages).then_some(()))
     })?;
     books::balance(host)?;
+    let rescued = rescue(host)?;
+    books::balance(host)?;
+    drop(sides);
     Ok(vec![
+        rescued,
         Target::at_most(
             "scarce: difference between what equal VMs kept of theirs",
             5.0,
@@ -151,6 +157,38 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "%",
         ),
     ])
+}
+
+/// Has the kernel kill a task for memory; before it does, the tier gives more than the shrinker
+/// asks for at a time.
+fn rescue(host: &Machine) -> Result<Target> {
+    let before = ddctl::host(host)?;
+    // It is the first to be killed.
+    let victim = "echo 1000 > /proc/self/oom_score_adj; exec sleep infinity";
+    let mut victim = host.spawn(&Command::shell(victim))?;
+    wait::until("the task is the first to be killed", || {
+        let adjusted = host.shell("cat /proc/[0-9]*/oom_score_adj 2> /dev/null || true")?;
+        Ok(adjusted.lines().any(|line| line == "1000").then_some(()))
+    })?;
+    host.write_file("/proc/sysrq-trigger", "f")?;
+    victim.wait()?;
+    let spare = before.used_pages.saturating_sub(before.floor_pages);
+    ensure!(spare > 0, "the tier has nothing to give");
+    let after = ddctl::host(host)?;
+    let given = after.counters.shrunk - before.counters.shrunk;
+    eprintln!(
+        "    scarce: the tier held {} pages before a task was killed and {} after, and gave {given}",
+        before.used_pages, after.used_pages
+    );
+    // Pages that a guest reads meanwhile are gone as well.
+    let gone = before.used_pages.saturating_sub(after.used_pages);
+    ensure!(given > 0, "the tier was not asked");
+    Ok(Target::at_least(
+        "scarce: pages gone before the kernel kills a task, of those it may count on",
+        100.0,
+        percent(gone, spare.min(RESCUE)),
+        "%",
+    ))
 }
 
 /// Memory that gets shorter.

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Weights: who gets how much of a tier that everybody wants more of, and how
-//! soon after somebody changed his mind.
+//! Weights: which VM and container gets how much of a tier that all want more of, and how
+//! soon after a weight changed.
 
 mod curve;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Result, ensure};
 use ddlab::{
-    Accel, Command, Context, FileSpec, Guest, Machine, Running, Scenario, Target, Throttle, wait,
+    Accel, Command, Context, FileSpec, Guest, Machine, ReadSpec, Running, Scenario, Target,
+    Throttle, wait,
 };
 
 use crate::{
     books,
     ddctl::{self, Vm},
+    events,
     stage::{self, Stage, percent},
 };
 use curve::{Curve, Peers, Share, deviation};
@@ -31,8 +33,20 @@ pub(crate) const SHARES: Scenario = Scenario {
 const CAPACITY_MIB: u64 = 48;
 /// What each reader wants: more than the whole tier.
 const WANTED: u64 = 64 << 20;
-/// How far a share may be off, in percent of the entitlement.
-const OFF: f64 = 3.0;
+/// How far a share may be off at any moment, in percent of the entitlement. Of the smallest a batch
+/// of evictions is one percent, and so are the pages that a reader takes out at once.
+const OFF: f64 = 5.0;
+/// How far it may be off on the average of some seconds. It was 0.6 at most.
+const MEAN_OFF: f64 = 1.0;
+/// How soon shares follow those of new weights, in seconds by the host's clock. Emulated it took 1.5
+/// at most; on a processor that is not, memory moves many times as fast.
+const SOON: f64 = 3.0;
+const SOON_KVM: f64 = 2.0;
+/// How soon a newcomer that reads has its share, in seconds: it has to fill memory of its own first.
+const NEWCOMER_SOON: f64 = 30.0;
+/// What an idle peer reads before it is idle: more than its memory holds, and less than fills its
+/// share.
+const IDLE_READS_MIB: u64 = 20;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
@@ -46,11 +60,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage::container(&left, "b", "12M", 40)?;
     greedy(&left, &["a", "b"])?;
     let mut targets = Vec::new();
+    read_once(&left, "b")?;
     let _a = read_for_ever(&left, "a")?;
-    targets.push(lent(stage.host(), "container", |vms| {
-        Ok(ddctl::vm(vms, "left")?.container("a")?.used_pages)
-    })?);
+    targets.extend(lent(stage.host(), "container", containers)?);
+    let start = events::clock(stage.host())?;
     let _b = read_for_ever(&left, "b")?;
+    targets.push(arrive(stage.host(), "container", containers, start)?);
     targets.extend(follow(&dir, "containers", &stage, containers, || {
         ddctl::run(&left, "set-weight a 30")?;
         ddctl::run(&left, "set-weight b 70").map(drop)
@@ -61,10 +76,11 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     greedy(&right, &["default"])?;
     ddctl::run(stage.host(), "set-weight left 60")?;
     ddctl::run(stage.host(), "set-weight right 40")?;
-    targets.push(lent(stage.host(), "VM", |vms| {
-        Ok(ddctl::vm(vms, "left")?.used_pages)
-    })?);
+    read_once(&right, "c")?;
+    targets.extend(lent(stage.host(), "VM", vms)?);
+    let start = events::clock(stage.host())?;
     let _c = read_for_ever(&right, "c")?;
+    targets.push(arrive(stage.host(), "VM", vms, start)?);
     targets.extend(follow(&dir, "VMs", &stage, vms, || {
         ddctl::run(stage.host(), "set-weight left 30")?;
         ddctl::run(stage.host(), "set-weight right 70").map(drop)
@@ -95,18 +111,58 @@ fn read_for_ever(guest: &Guest, name: &str) -> Result<Running> {
     guest.spawn(&Command::shell(read).cgroup(name))
 }
 
-/// A busy peer uses what an idle one does not.
-fn lent(host: &Machine, who: &str, used: fn(&[Vm]) -> Result<u64>) -> Result<Target> {
+/// Reads the beginning of a file, in the cgroup of its name.
+fn read_once(guest: &Guest, name: &str) -> Result<()> {
+    let len = IDLE_READS_MIB << 20;
+    let read = ReadSpec::new(format!("/mnt/{name}")).range(0, len);
+    guest.read(&read.no_digest().cgroup(name)).map(drop)
+}
+
+/// A busy peer uses what an idle one does not, however often it replaces that; the idle one keeps
+/// what it has, which is less than its share.
+fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
     let capacity = ddctl::host(host)?.capacity_pages;
-    let used = wait::until("the tier is full", || {
+    let used = |peer: usize| -> Result<u64> { Ok(peers(&ddctl::vms(host)?)?[peer].used) };
+    wait::until("the tier is full", || {
         let full = ddctl::host(host)?.used_pages * 100 >= capacity * 98;
-        full.then(|| used(&ddctl::vms(host)?)).transpose()
+        Ok(full.then_some(()))
     })?;
-    Ok(Target::at_least(
-        format!("shares: what a busy {who} uses of the tier beside an idle one"),
-        95.0,
-        percent(used, capacity),
-        "%",
+    let had = used(1)?;
+    ensure!(had > 0, "the idle {who} has nothing to keep");
+    let evicted = ddctl::host(host)?.counters.evicted;
+    wait::until("half of the tier is replaced", || {
+        let more = ddctl::host(host)?.counters.evicted - evicted;
+        Ok((more >= capacity / 2).then_some(()))
+    })?;
+    let (busy, idle) = (used(0)?, used(1)?);
+    Ok([
+        Target::at_least(
+            format!("shares: what a busy {who} uses of all that an idle one leaves"),
+            95.0,
+            percent(busy, capacity.saturating_sub(idle)),
+            "%",
+        ),
+        Target::at_least(
+            format!("shares: what an idle {who} keeps of what it has"),
+            99.0,
+            percent(idle, had),
+            "%",
+        ),
+    ])
+}
+
+/// Waits until a newcomer and its peer have their shares. How long that took.
+fn arrive(host: &Machine, who: &str, peers: Peers, start: Duration) -> Result<Target> {
+    wait::until(&format!("the {who}s have their shares"), || {
+        let off = deviation(&peers(&ddctl::vms(host)?)?);
+        Ok((off <= OFF).then_some(()))
+    })?;
+    let took = events::clock(host)?.saturating_sub(start);
+    Ok(Target::at_most(
+        format!("shares: until a {who} that begins to read has its share"),
+        host.at_its_pace(NEWCOMER_SOON),
+        took.as_secs_f64(),
+        "s",
     ))
 }
 
@@ -122,14 +178,10 @@ fn follow(
     let host = stage.host();
     // How many pages an emulator moves in a second is its machine's affair, not ours.
     let soon = match stage.lab.config().accel {
-        Accel::Tcg => 6.0,
-        _ => 2.0,
+        Accel::Tcg => SOON,
+        _ => SOON_KVM,
     };
     entitled(who, &peers(&ddctl::vms(host)?)?, [60, 40])?;
-    wait::until(&format!("the {who} have their shares"), || {
-        let off = deviation(&peers(&ddctl::vms(host)?)?);
-        Ok((off <= OFF).then_some(()))
-    })?;
     let [look, long, soon] = [2.0, 6.0, soon].map(|seconds| host.at_its_pace(seconds));
     let before = Curve::record(host, peers, look, || Ok(()))?;
     let after = Curve::record(host, peers, long, change)?;
@@ -138,23 +190,26 @@ fn follow(
     fs::write(dir.join(format!("{who}.curve")), curves)?;
     let settled = after.seconds_to_settle(OFF);
     let off = |weights: &str, curve: &Curve| {
-        Target::at_most(
-            format!("shares: {who} {weights}, off their entitlement"),
-            OFF,
-            deviation(&curve.mean(look)),
-            "%",
-        )
+        let name = format!("shares: {who} {weights}, off their entitlement");
+        [
+            Target::at_most(
+                format!("{name} on the average"),
+                MEAN_OFF,
+                deviation(&curve.mean(look)),
+                "%",
+            ),
+            Target::at_most(format!("{name} at worst"), OFF, curve.worst(look), "%"),
+        ]
     };
-    Ok(vec![
-        off("60:40", &before),
-        off("30:70", &after),
-        Target::at_most(
-            format!("shares: {who}, from the change to the new shares"),
-            soon,
-            settled.unwrap_or(f64::INFINITY),
-            "s",
-        ),
-    ])
+    let mut targets = Vec::from(off("60:40", &before));
+    targets.extend(off("30:70", &after));
+    targets.push(Target::at_most(
+        format!("shares: {who}, from the change to the new shares, for good"),
+        soon,
+        settled.unwrap_or(f64::INFINITY),
+        "s",
+    ));
+    Ok(targets)
 }
 
 /// Weights are what was asked for, and entitlements are as they are, to the page.

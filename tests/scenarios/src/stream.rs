@@ -29,6 +29,11 @@ pub(crate) const STREAM: Scenario = Scenario {
 const PERSISTENT: &str = "memmap=64M!384M";
 /// Bytes of a file on it.
 const PERSISTENT_MIB: u64 = 24;
+/// Percent of a file's pages that come from the host once it was read: all of them did.
+const ALMOST_ALL: f64 = 99.9;
+/// Pages for each exit, of which a call carries 128 at most; 126.7 and 116.5 were seen.
+const IN_A_GET: f64 = 120.0;
+const IN_A_PUT: f64 = 105.0;
 /// The cgroup that reads.
 const READER: &str = "reader";
 
@@ -94,31 +99,31 @@ fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target
         ),
         Target::at_least(
             name("pages of the second pass from the host"),
-            99.0,
+            ALMOST_ALL,
             from_host(&second),
             "%",
         ),
         Target::at_least(
             name("pages of the third pass from the host"),
-            99.0,
+            ALMOST_ALL,
             from_host(&third),
             "%",
         ),
         Target::at_most(
             name("pages of both passes from disk"),
-            1.0,
+            100.0 - ALMOST_ALL,
             percent(second.disk_pages + third.disk_pages, 2 * all),
             "%",
         ),
         Target::at_least(
             name("pages for each exit of a sequential get"),
-            64.0,
+            IN_A_GET,
             ratio(again, gets),
             "",
         ),
         Target::at_least(
             name("pages for each exit of a sequential put"),
-            16.0,
+            IN_A_PUT,
             ratio(stored, puts),
             "",
         ),

@@ -43,7 +43,10 @@ const TOGETHER: &[&[Tracer]] = &[
 const ONE_BY_ONE: &[&[Tracer]] = &[&[Tracer::Function], &[Tracer::Graph], &[Tracer::Probes]];
 /// Pages that must come from the host for a read to have come through the cache.
 const SOME_HITS: u64 = 64;
+/// Reads that must have been compared beside all tracers.
+const LEAST_READS: u64 = 1_000;
 const FTRACE_ENABLED: &str = "/proc/sys/kernel/ftrace_enabled";
+const XFS_READ: &str = "xfs_vm_readahead";
 const HYPERCALL: &str = "____kvm_emulate_hypercall";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -63,16 +66,16 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let guest = stage.guest(&config)?;
     EXT4.format(&guest, &disk.path_in_guest())?;
     guest.mount(&disk.path_in_guest(), &EXT4.path(), EXT4.fstype, "noatime")?;
-    let functions = hooks::attached(&guest)?;
-    let site = Site {
+    let mut site = Site {
         stage: &stage,
         guest: &guest,
         disk: &disk,
-        functions: &functions,
+        functions: hooks::attached(&guest)?,
     };
     site.works().context("the module is attached alone")?;
     // Those that tell of changes, while reads are diverted as ever.
-    let changes: Vec<_> = functions
+    let changes: Vec<_> = site
+        .functions
         .iter()
         .filter(|one| !one.reads())
         .cloned()
@@ -85,12 +88,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         true => None,
         false => Some(Storm::start(&guest, &FEW, u64::MAX)?),
     };
+    if storm.is_some() {
+        // It has mounted another filesystem, whose functions are watched too.
+        site.functions = wait::until("the module is attached to XFS", || {
+            let functions = hooks::attached(&guest)?;
+            let has_xfs = functions.iter().any(|one| one.name == XFS_READ);
+            Ok(has_xfs.then_some(functions))
+        })?;
+    }
     let sets = TOGETHER.iter().chain(ONE_BY_ONE).take(match quick {
         true => TOGETHER.len(),
         false => TOGETHER.len() + ONE_BY_ONE.len(),
     });
     for tracers in sets {
-        site.watched(tracers, &functions)
+        site.watched(tracers, &site.functions)
             .with_context(|| format!("{tracers:?} in the guest"))?;
         site.host_watched(tracers)
             .with_context(|| format!("{tracers:?} in the host"))?;
@@ -98,7 +109,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     if let Some(storm) = storm {
         storm.stop(&guest)?;
-        targets.push(storm.verdict("tracing")?);
+        targets.extend(storm.verdict("tracing", LEAST_READS)?);
     }
     targets.push(site.timed()?);
     site.locked_down()?;
@@ -154,7 +165,7 @@ struct Site<'a> {
     guest: &'a Guest,
     disk: &'a Disk,
     /// What the guest module is attached to.
-    functions: &'a [Function],
+    functions: Vec<Function>,
 }
 
 impl Site<'_> {

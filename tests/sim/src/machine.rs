@@ -3,9 +3,10 @@
 //! VMs with containers on one host with one disk, in simulated time.
 //!
 //! Threads run one operation after the other and wait for each of its steps. Processors of a
-//! container serve one request after the other, in the order they were asked; the disk is divided
-//! among those that wait for it. What each costs is in [`crate::parameters`].
+//! container and the disk serve one request after the other, in the order they were asked. What
+//! each costs is in [`crate::parameters`].
 
+mod disk;
 mod memory;
 
 pub use memory::Usage;
@@ -13,16 +14,14 @@ pub use memory::Usage;
 use crate::host::{Host, Mode, PoolId};
 use crate::page::{Page, PageMap};
 use crate::pagecache::{PageCache, Reclaimed};
-use crate::parameters::{
-    BATCH, COPY, GET, PUT, QUEUE_LIMIT, SECOND, SEEK, TRANSFER, UNIT, UNIT_PAGES, UNITS_PER_MIB,
-    WRITE_MERGE,
-};
+use crate::parameters::{BATCH, COPY, GET, PUT, SECOND, UNIT, UNIT_PAGES, UNITS_PER_MIB};
 use crate::random::Random;
 use crate::workload::{ANONYMOUS, Step, Workload};
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
+use disk::{Commit, Disk};
 use memory::Shared;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -85,20 +84,11 @@ struct Thread {
     began: u64,
 }
 
-/// What a container asked of the disk.
-#[derive(Default)]
-struct Queue {
-    /// When all of it will be done.
-    free: u64,
-    /// The unit after the last one read.
-    head: Option<Page>,
-}
-
 /// All of it.
 pub struct Machine {
     host: Host,
     containers: Vec<Running>,
-    disk: Vec<Queue>,
+    disk: Disk,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
@@ -117,7 +107,7 @@ impl Machine {
         Self {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
             containers: Vec::new(),
-            disk: Vec::new(),
+            disk: Disk::default(),
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
@@ -156,7 +146,6 @@ impl Machine {
             protected: 0,
             swapped: PageMap::default(),
         });
-        self.disk.push(Queue::default());
         for thread in 0..container.threads {
             let entry = (container.start_s * SECOND, number, thread);
             self.queue.push(Reverse(entry));
@@ -191,6 +180,11 @@ impl Machine {
     /// The pool of a container.
     pub fn pool(&self, container: usize) -> PoolId {
         self.containers[container].pool
+    }
+
+    /// Units of a container's processes that are in the swap and not in memory.
+    pub fn swapped(&self, container: usize) -> usize {
+        self.containers[container].swapped.len()
     }
 
     /// What the host counted for a container's pool, in units.
@@ -251,7 +245,13 @@ impl Machine {
                 running.threads[thread].began += time;
                 now + time
             }
-            Step::Sync => self.seek(now, container),
+            Step::Sync => match self.disk.commit(now, running.pool.vm) {
+                Commit::Done(at) => at,
+                Commit::After(at) => {
+                    running.threads[thread].steps.push_front(step);
+                    at
+                }
+            },
             Step::Delete { file, units } => {
                 for index in 0..units {
                     let page = page_of(running.pool, file, index);
@@ -261,7 +261,7 @@ impl Machine {
                     }
                     self.host.flush(running.pool.vm, page);
                 }
-                now
+                self.disk.unlocked(now, running.pool.vm)
             }
             Step::Write { file, first, units } => self.write(now, container, (file, first, units)),
             Step::Read { file, first, units } => {
@@ -303,7 +303,7 @@ impl Machine {
                 running.work.disk_units += 1;
                 done = match running.recovery {
                     Some(time) => done + time,
-                    None => self.load(done, container, page),
+                    None => self.disk.read(done, running.pool.vm, page),
                 };
             }
             time += self.admit(now, container, page, anonymous);
@@ -339,7 +339,11 @@ impl Machine {
         }
         // Pages are clean as soon as they are written: they get the disk's time at once, and the
         // writer waits if too much is queued.
-        let wait = self.store(now, container, u64::from(units));
+        let running = &self.containers[container];
+        let page = page_of(running.pool, file, first);
+        let wait = self
+            .disk
+            .write(now, running.pool.vm, page, u64::from(units));
         let running = &mut self.containers[container];
         running.work.bytes += u64::from(units) * UNIT;
         running.compute(wait, time)
@@ -360,10 +364,10 @@ impl Machine {
 
     /// Writes or puts what was reclaimed.
     fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
-        if reclaimed.dirty {
-            self.store(now, container, 1);
-        }
         let running = &mut self.containers[container];
+        if reclaimed.dirty {
+            self.disk.write(now, running.pool.vm, reclaimed.page, 1);
+        }
         if reclaimed.page.is_anonymous() {
             running.swapped.insert(reclaimed.page, ());
         }
@@ -389,38 +393,6 @@ impl Machine {
             true => PUT,
             false => 0,
         }
-    }
-
-    /// Reads a unit from disk; a run of units seeks once.
-    fn load(&mut self, now: u64, container: usize, page: Page) -> u64 {
-        let seek = match self.disk[container].head.replace(page.next()) {
-            Some(head) if head == page => 0,
-            _ => SEEK,
-        };
-        self.use_disk(now, container, seek + TRANSFER)
-    }
-
-    /// Writes units some time later; says when the writer may go on.
-    fn store(&mut self, now: u64, container: usize, units: u64) -> u64 {
-        self.disk[container].head = None;
-        let done = self.use_disk(now, container, SEEK / WRITE_MERGE + units * TRANSFER);
-        done.saturating_sub(QUEUE_LIMIT).max(now)
-    }
-
-    fn seek(&mut self, now: u64, container: usize) -> u64 {
-        self.disk[container].head = None;
-        self.use_disk(now, container, SEEK + TRANSFER)
-    }
-
-    /// Containers that wait for the disk have equal parts of it, as Linux' fair schedulers of the
-    /// paper's time did it; the requests of one are served in their order.
-    fn use_disk(&mut self, now: u64, container: usize, time: u64) -> u64 {
-        let others = self.disk.iter().enumerate();
-        let others = others.filter(|(at, queue)| *at != container && queue.free > now);
-        let parts = 1 + others.count() as u64;
-        let queue = &mut self.disk[container];
-        queue.free = queue.free.max(now) + time * parts;
-        queue.free
     }
 }
 
@@ -483,5 +455,31 @@ mod tests {
         for (work, counts) in &first[first.len() - 2..] {
             assert!(work.operations > 0 && counts.hits > 0 && counts.evictions > 0);
         }
+    }
+
+    #[test]
+    fn three_threads_get_more_of_a_disk_and_of_a_global_store_than_two() {
+        let mut machine = Machine::new(16, Mode::Global);
+        let vm = machine.host().add_vm(100);
+        for threads in [2, 3] {
+            machine.add(Container {
+                vm,
+                limit_mib: 8,
+                weight: 50,
+                policy: Policy::Fifo,
+                processors: 2,
+                threads,
+                start_s: 0,
+                workload: Box::new(Webserver::new(32, threads as u64)),
+            });
+        }
+        machine.run(60);
+        let before = [0, 1].map(|at| machine.work(at).operations);
+        machine.run(120);
+        let did = [0, 1].map(|at| (machine.work(at).operations - before[at]) as f64);
+        let (speed, share) = (did[1] / did[0], machine.held_mib(1) / machine.held_mib(0));
+        // More, but less than figure 4 (a) has it (1.8 and 2.0): one queue for both evens them out.
+        assert!((1.1..2.0).contains(&speed), "{speed}");
+        assert!((1.0..2.0).contains(&share), "{share}");
     }
 }

@@ -23,6 +23,12 @@ impl Page {
         Self(self.0 + 1)
     }
 
+    /// The page so many after this one.
+    #[must_use]
+    pub const fn after(self, pages: u64) -> Self {
+        Self(self.0 + pages)
+    }
+
     /// Whether it is a process' memory.
     pub const fn is_anonymous(self) -> bool {
         (self.0 >> 32) as u32 & ANONYMOUS != 0

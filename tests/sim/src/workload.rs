@@ -3,6 +3,7 @@
 //! What runs in the containers: streams of pages for replays, threads of steps for the machine.
 
 pub mod filebench;
+pub mod generated;
 pub mod keyvalue;
 pub mod synthetic;
 

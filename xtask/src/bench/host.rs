@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use dddemo::bench::{self, Options, Workload};
+use ddlab::report;
 
 use crate::{
     cache,
@@ -57,5 +58,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         println!("\n{}", comparison.summary());
     }
     eprintln!("report: {}", dir.join("report.html").display());
-    Ok(ExitCode::SUCCESS)
+    Ok(match report::all_met(comparison.targets()) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

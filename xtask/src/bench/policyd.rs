@@ -39,9 +39,9 @@ const USER_HZ: u64 = 100;
 /// target/bench-policyd/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
-    #[arg(long, default_value_t = 200)]
-    containers: u64,
+    /// How many, one run for each number
+    #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
+    containers: Vec<u64>,
     /// How many others come and go in the second part
     #[arg(long, default_value_t = 1000)]
     churn: u64,
@@ -55,34 +55,31 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let program = tools::build(&["policyd"])?.join("policyd");
-    let dir = tempfile::tempdir()?;
-    let mut tree = Tree::new(&dir.path().join("cgroup"), args.containers)?;
-    let daemon = Daemon::start(&program, dir.path())?;
-    tree.live(BEGIN, 0)?;
-    daemon.knows(args.containers)?;
-    let quiet = daemon.cost(|| tree.live(args.seconds, 0))?;
-    let churn = daemon.cost(|| tree.live(args.seconds, args.churn))?;
-    tree.settle()?;
-    daemon.knows(args.containers)?;
-
-    let name = |what: &str| format!("policyd with {} containers: {what}", args.containers);
-    let coming = |what: &str| format!("{what} while {} more come and go", args.churn);
-    let targets = [
-        Target::at_most(name("processor"), MOST_CPU, quiet.percent, "% of a core"),
-        Target::at_most(name("most memory"), MOST_MEMORY, quiet.mib, "MiB"),
-        Target::at_most(name(&coming("most memory")), MOST_MEMORY, churn.mib, "MiB"),
-    ];
-    let result = json!({
-        "containers": args.containers,
-        "churn": args.churn,
-        "measured_s": quiet.seconds,
-        "processor_percent": quiet.percent,
-        "memory_mib": quiet.mib,
-        "churn_measured_s": churn.seconds,
-        "churn_processor_percent": churn.percent,
-        "churn_memory_mib": churn.mib,
-        "targets": targets,
-    });
+    let mut targets = Vec::new();
+    let mut runs = Vec::new();
+    for count in &args.containers {
+        let (quiet, churn) = measure(&program, *count, args)?;
+        let name = |what: &str| format!("policyd with {count} containers: {what}");
+        let coming = |what: &str| format!("{what} while {} more come and go", args.churn);
+        let unit = "% of a core";
+        let (processor, memory) = (coming("processor"), coming("most memory"));
+        targets.extend([
+            Target::at_most(name("processor"), MOST_CPU, quiet.percent, unit),
+            Target::at_most(name("most memory"), MOST_MEMORY, quiet.mib, "MiB"),
+            Target::at_most(name(&processor), MOST_CPU, churn.percent, unit),
+            Target::at_most(name(&memory), MOST_MEMORY, churn.mib, "MiB"),
+        ]);
+        runs.push(json!({
+            "containers": count,
+            "measured_s": quiet.seconds,
+            "processor_percent": quiet.percent,
+            "memory_mib": quiet.mib,
+            "churn_measured_s": churn.seconds,
+            "churn_processor_percent": churn.percent,
+            "churn_memory_mib": churn.mib,
+        }));
+    }
+    let result = json!({ "churn": args.churn, "runs": runs, "targets": targets });
     let path = workspace::target().join("bench-policyd/result.json");
     report::write_json(&path, &result)?;
     match args.json {
@@ -93,6 +90,21 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Runs the daemon with so many containers: what it costs while nothing else happens, and while
+/// others come and go.
+fn measure(program: &Path, containers: u64, args: &Args) -> Result<(Cost, Cost)> {
+    let dir = tempfile::tempdir()?;
+    let mut tree = Tree::new(&dir.path().join("cgroup"), containers)?;
+    let daemon = Daemon::start(program, dir.path())?;
+    tree.live(BEGIN, 0)?;
+    daemon.knows(containers)?;
+    let quiet = daemon.cost(|| tree.live(args.seconds, 0))?;
+    let churn = daemon.cost(|| tree.live(args.seconds, args.churn))?;
+    tree.settle()?;
+    daemon.knows(containers)?;
+    Ok((quiet, churn))
 }
 
 /// A cgroup's files as the kernel's, of a container that reads.
@@ -228,7 +240,7 @@ impl Daemon {
             &file,
             format!(
                 "cgroup_root = {:?}\nstatus_socket = {:?}\n[[container]]\nname = \"c\"\n\
-                 cgroup = \"/c/*\"\nclass = \"silver\"\n\
+                 cgroup = \"/c/*\"\nmost_cgroups = 1023\nclass = \"silver\"\n\
                  target = {{ refault_rate = 100, io_pressure = 5 }}\n",
                 path("cgroup"),
                 path("socket")

@@ -17,7 +17,7 @@ pub(super) fn markdown(records: &[Record]) -> String {
     let mut page = String::from(
         "# Kernels\n\nWritten by `cargo xtask matrix`, which runs the scenarios on each kernel \
          that is named as\nsupported. An empty field was not run there; a commit in a field \
-         is that of a later run of the\nscenario alone.\n\n| |",
+         is that of a later run of the\nscenario alone. What failed before it passed says so.\n\n| |",
     );
     let row = |page: &mut String, field: &dyn Fn(&Record) -> String| {
         for record in records {
@@ -43,10 +43,14 @@ pub(super) fn markdown(records: &[Record]) -> String {
                 true => "passed",
                 false => "**failed**",
             };
-            match &scenario.commit {
-                Some(commit) => format!("{verdict} ({commit})"),
-                None => verdict.to_owned(),
+            let mut field = verdict.to_owned();
+            if let Some(commit) = &scenario.commit {
+                let _ = write!(field, " ({commit})");
             }
+            if let Some(commit) = scenario.failed.as_ref().filter(|_| scenario.passed) {
+                let _ = write!(field, ", failed ({commit})");
+            }
+            field
         });
     }
     page

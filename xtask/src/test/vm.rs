@@ -13,18 +13,20 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use ddlab::{Accel, Context, Scenario, Verdict, selftest};
+use ddlab::{Accel, Context, Scenario, Target, Verdict, selftest};
 use rustix::system::sysinfo;
 
 use super::{Args, Layer, Listed, Outcome, Test};
 use crate::{
-    cache,
+    cache, commit,
     image::{self, Content, Extras},
     package, workspace,
 };
 
 /// What a lab needs of this machine's memory, in bytes, with what it caches of the images.
 const MEMORY_EACH: u64 = 8 << 30;
+/// Boots in a run that may be tried again: that a kernel stops while it boots is rare.
+const MOST_RETRIES: f64 = 3.0;
 /// More would wait for the longest scenario alone.
 const MOST_LABS: usize = 4;
 /// Scenarios that load modules which break an invariant on demand.
@@ -33,6 +35,22 @@ const NEED_MUTABLE: [&str; 3] = ["mutations", "skew", "bounds"];
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
 const NEED_FSX: [&str; 1] = ["tools"];
+
+/// Scenarios that need another kernel than the one that is meant unless it is named: one with checks
+/// that fails allocations, and one with PREEMPT_RT, which must be refused.
+const OTHER_KERNELS: [&str; 2] = ["allocations", "refused"];
+/// Scenarios by name whose turn does not come beside others: these measure what a machine does, which
+/// others disturb.
+const ALONE: [&str; 6] = [
+    "overhead",
+    "offload",
+    "global-fifo",
+    "figure-13",
+    "figure-14",
+    "table-4",
+];
+/// And these take an hour, or build the kernel's tests first.
+const LONG: [&str; 2] = ["mutations", "selftests"];
 
 /// All scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
@@ -49,35 +67,69 @@ fn by_name() -> Vec<Scenario> {
     named
 }
 
+/// A scenario that is to run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selected {
+    scenario: Scenario,
+    /// In its short form.
+    quick: bool,
+}
+
 /// The scenarios meant by the arguments.
-pub(super) fn selected(args: &Args) -> Result<Vec<Scenario>> {
-    let mut all = all();
-    if args.scenarios.is_empty() {
-        let names: Vec<_> = by_name().iter().map(|one| one.name).collect();
-        eprintln!("by name only: {}", names.join(", "));
-    } else {
-        all.extend(by_name());
-    }
+pub(super) fn selected(args: &Args) -> Result<Vec<Selected>> {
+    let mut known = all();
+    known.extend(by_name());
     if let Some(unknown) = args
         .scenarios
         .iter()
-        .find(|name| all.iter().all(|scenario| scenario.name != **name))
+        .find(|name| known.iter().all(|scenario| scenario.name != **name))
     {
         bail!("no scenario {unknown}; see cargo xtask test vm --list");
     }
-    Ok(all
-        .into_iter()
-        .filter(|scenario| match args.scenarios.is_empty() {
-            true => scenario.quick || !args.quick,
-            false => args.scenarios.iter().any(|name| name == scenario.name),
-        })
-        .collect())
+    let turn = match args.rotate {
+        Some(count) => rotated(&by_name(), commit::count()?, count),
+        None => Vec::new(),
+    };
+    let regular = all();
+    let is_regular = |name: &str| regular.iter().any(|one| one.name == name);
+    let selected = known.into_iter().filter_map(|scenario| {
+        let name = scenario.name;
+        let is_turn = turn.contains(&name);
+        let is_meant = match (args.scenarios.is_empty(), args.all) {
+            (false, _) => args.scenarios.iter().any(|wanted| wanted == name),
+            (true, true) => !OTHER_KERNELS.contains(&name),
+            (true, false) if is_regular(name) => scenario.quick || !args.quick,
+            (true, false) => is_turn,
+        };
+        let quick = args.quick || is_turn;
+        is_meant.then_some(Selected { scenario, quick })
+    });
+    Ok(selected.collect())
 }
 
-pub(super) fn list(scenarios: &[Scenario]) -> Vec<Listed> {
+/// The names of `count` scenarios whose turn it is after so many commits: each comes before any comes
+/// again, if the count of commits grows by one.
+fn rotated(scenarios: &[Scenario], commits: usize, count: usize) -> Vec<&'static str> {
+    let left_out = [&OTHER_KERNELS[..], &ALONE, &LONG].concat();
+    let names = scenarios.iter().map(|one| one.name);
+    let names: Vec<_> = names.filter(|name| !left_out.contains(name)).collect();
+    let count = count.min(names.len());
+    let first = commits % names.len() * count;
+    let turn = (first..first + count).map(|at| names[at % names.len()]);
+    turn.collect()
+}
+
+/// The scenarios there are that do not run.
+pub(super) fn not_run(vm: bool, selected: &[Selected]) -> Vec<&'static str> {
+    let runs = |name: &str| vm && selected.iter().any(|one| one.scenario.name == name);
+    let names = all().into_iter().chain(by_name()).map(|one| one.name);
+    names.filter(|name| !runs(name)).collect()
+}
+
+pub(super) fn list(scenarios: &[Selected]) -> Vec<Listed> {
     scenarios
         .iter()
-        .map(|scenario| Listed {
+        .map(|Selected { scenario, .. }| Listed {
             about: Some(scenario.about.to_owned()),
             quick: scenario.quick,
             ..Listed::new(Layer::Vm, scenario.name.to_owned())
@@ -85,7 +137,8 @@ pub(super) fn list(scenarios: &[Scenario]) -> Vec<Listed> {
         .collect()
 }
 
-pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) -> Result<()> {
+pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> Result<()> {
+    let scenarios: Vec<Scenario> = selected.iter().map(|one| one.scenario).collect();
     package::install_missing()?;
     // Labs of two runs would starve each other, and share the images.
     let _lock = cache::lock("vm.lock")?;
@@ -113,9 +166,10 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
         let mut context = Context::new(artifacts.clone(), args.accel, &dir, args.quick);
         loop {
             let number = next.fetch_add(1, Relaxed);
-            let Some(scenario) = scenarios.get(number) else {
+            let Some(Selected { scenario, quick }) = selected.get(number) else {
                 break;
             };
+            context.set_quick(*quick);
             let place = format!("[{}/{}]", number + 1, scenarios.len());
             eprintln!("{place} {}: {}", scenario.name, scenario.about);
             let verdict = context.run(scenario);
@@ -130,6 +184,14 @@ pub(super) fn run(args: &Args, scenarios: &[Scenario], outcome: &mut Outcome) ->
         }
     });
     let verdicts = verdicts.into_inner().expect("nobody panics with it");
+    let retries: usize = verdicts.values().map(|verdict| verdict.retries).sum();
+    outcome.boot_retries += retries;
+    outcome.targets.push(Target::at_most(
+        "boots of L1 that gave no sign of life and were tried again",
+        MOST_RETRIES,
+        retries as f64,
+        "",
+    ));
     for (scenario, verdict) in scenarios.iter().zip(verdicts.into_values()) {
         outcome.tests.push(Test {
             layer: Layer::Vm.name(),
@@ -170,4 +232,39 @@ fn tell(scenario: &Scenario, verdict: &Verdict) {
         text += &format!("\n    logs: {}", logs.display());
     }
     eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_scenario_by_name_has_its_turn() {
+        let named = by_name();
+        let count = 2;
+        let mut seen = Vec::new();
+        let eligible = rotated(&named, 0, named.len()).len();
+        for commits in 0..eligible.div_ceil(count) {
+            let turn = rotated(&named, commits, count);
+            assert_eq!(turn.len(), count);
+            seen.extend(turn);
+        }
+        let left_out = |name: &str| {
+            OTHER_KERNELS.contains(&name) || ALONE.contains(&name) || LONG.contains(&name)
+        };
+        for scenario in &named {
+            let name = scenario.name;
+            assert_eq!(seen.contains(&name), !left_out(name), "{name}");
+        }
+        assert_eq!(rotated(&named, usize::MAX, 2).len(), 2);
+        assert_eq!(rotated(&named, 3, 1000).len(), eligible);
+    }
+
+    #[test]
+    fn what_is_left_out_exists() {
+        let named: Vec<&str> = by_name().iter().map(|one| one.name).collect();
+        for name in [&OTHER_KERNELS[..], &ALONE, &LONG].concat() {
+            assert!(named.contains(&name), "{name}");
+        }
+    }
 }

@@ -115,7 +115,7 @@ impl Comparison {
 }
 
 /// Columns of a stage's table.
-pub(crate) const HEAD: [&str; 10] = [
+pub(crate) const HEAD: [&str; 11] = [
     "memory goes to",
     "requests/s",
     "p99 ms",
@@ -125,11 +125,12 @@ pub(crate) const HEAD: [&str; 10] = [
     "exits/page",
     "CPU us/page",
     "held MiB",
+    "beside MiB",
     "starved %",
 ];
 
 /// A way's figures, for [`HEAD`].
-pub(crate) fn row(one: &Measured) -> [String; 10] {
+pub(crate) fn row(one: &Measured) -> [String; 11] {
     let each = |value: fn(&super::measured::Rate) -> String| {
         let values: Vec<String> = one.containers.iter().map(value).collect();
         values.join(" / ")
@@ -139,7 +140,10 @@ pub(crate) fn row(one: &Measured) -> [String; 10] {
     };
     let cost = &one.cost;
     [
-        one.way.name().to_owned(),
+        match one.variant {
+            "" => one.way.name().to_owned(),
+            variant => format!("{}, {variant}", one.way.name()),
+        },
         each(|rate| format!("{:.0}", rate.operations_per_s)),
         each(|rate| {
             let p99 = rate.p99_ms;
@@ -151,6 +155,7 @@ pub(crate) fn row(one: &Measured) -> [String; 10] {
         maybe(cost.exits_per_page, 2),
         maybe(cost.cpu_us_per_page, 0),
         maybe(cost.held_mib, 1),
+        format!("{:.1}", cost.beside_mib),
         format!("{:.0}", cost.starved_percent),
     ]
 }
@@ -160,9 +165,10 @@ fn usual<'a>(measured: &'a [Measured], stage: &'a str) -> impl Iterator<Item = &
     all.filter(move |one| one.usual && one.stage == stage)
 }
 
-/// Geometric mean over all pairs of the two ways' measurements.
+/// Geometric mean over all pairs of the two ways' measurements, without variants.
 fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f64> {
-    let all = |way| usual(measured, stage).filter(move |one| one.way == way);
+    let compared = || usual(measured, stage).filter(|one| one.variant.is_empty());
+    let all = |way| compared().filter(move |one| one.way == way);
     geometric_mean(all(way).flat_map(|own| all(other).map(|other| own.over(other))))
 }
 
@@ -171,7 +177,7 @@ fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f6
 fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
     let mut targets = Vec::new();
     let mut stages: Vec<(&str, Workload)> = Vec::new();
-    for one in measured.iter().filter(|one| one.compared) {
+    for one in measured {
         if !stages.iter().any(|(stage, _)| *stage == one.stage) {
             stages.push((one.stage, one.workload));
         }
@@ -181,7 +187,7 @@ fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
             if other == Way::Guests && workload != Workload::Peaks {
                 continue;
             }
-            // Alone, a container has nobody to be protected from.
+            // Alone, a container has no neighbour to be protected from.
             let least = match (workload, other) {
                 (Workload::One, Way::Fifo) => 0.95,
                 _ => 1.0,

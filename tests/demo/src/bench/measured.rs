@@ -22,11 +22,11 @@ const MIB: f64 = (1 << 20) as f64;
 pub(crate) struct Measured {
     pub(crate) workload: Workload,
     pub(crate) stage: &'static str,
+    /// What is other than in what is compared; empty if it is compared with other ways.
+    pub(crate) variant: &'static str,
     pub(crate) way: Way,
     /// The disk of each VM.
     pub(crate) disk_iops: u64,
-    /// Whether the stage is compared with other ways.
-    pub(crate) compared: bool,
     /// Whether the disk is the usual one, not one of the sweep.
     pub(crate) usual: bool,
     pub(crate) containers: Vec<Rate>,
@@ -59,8 +59,10 @@ pub(crate) struct Cost {
     /// Part of the time in which the host itself had no processor, in percent:
     /// figures of a starved host mean little.
     pub(crate) starved_percent: f64,
-    /// What the host held meanwhile of what is divided; none where guests have it.
+    /// What the host held in that time of what is divided; none where guests have it.
     pub(crate) held_mib: Option<f64>,
+    /// What modules took beside, in the host and in the guests; the tier was as much smaller.
+    pub(crate) beside_mib: f64,
 }
 
 /// A window of a recording and what the host spent in it.
@@ -74,6 +76,8 @@ pub(crate) struct Window {
     /// Time the host had no processor in.
     pub(crate) starved: Duration,
     pub(crate) held_bytes: Option<u64>,
+    /// What modules took beside.
+    pub(crate) beside_bytes: u64,
 }
 
 impl Window {
@@ -117,6 +121,7 @@ impl Window {
             cpu_us_per_page: per_page(counters.cpu_s * 1e6),
             starved_percent: self.starved_percent(),
             held_mib: self.held_bytes.map(|bytes| bytes as f64 / MIB),
+            beside_mib: self.beside_bytes as f64 / MIB,
         }
     }
 }
@@ -129,9 +134,12 @@ impl Measured {
             .map(|rate| format!("{} {:.0}", rate.name, rate.operations_per_s))
             .collect();
         let cost = &self.cost;
+        let stage = match self.variant {
+            "" => self.stage.to_owned(),
+            variant => format!("{}, {variant}", self.stage),
+        };
         format!(
-            "{}, {} IOPS: {} requests/s; {:.2} of {:.2} MiB/s from disk",
-            self.stage,
+            "{stage}, {} IOPS: {} requests/s; {:.2} of {:.2} MiB/s from disk",
             self.disk_iops,
             rates.join(", "),
             cost.disk_mib_per_s,
@@ -180,9 +188,9 @@ pub(super) fn sample(way: Way, stage: &'static str, disk_iops: u64, rates: &[f64
     Measured {
         workload: Workload::One,
         stage,
+        variant: "",
         way,
         disk_iops,
-        compared: true,
         usual: true,
         containers: (0..)
             .zip(rates)
@@ -253,6 +261,7 @@ mod tests {
             },
             starved: Duration::from_millis(500),
             held_bytes: Some(3 << 20),
+            beside_bytes: 1 << 20,
         };
         let cost = window.cost(&recording);
         assert_eq!((cost.read_mib_per_s, cost.disk_mib_per_s), (2.0, 0.5));
@@ -260,7 +269,7 @@ mod tests {
         assert_eq!(cost.disk_reads_per_s, 32.0);
         assert_eq!(cost.exits_per_page, Some(0.5));
         assert_eq!(cost.cpu_us_per_page, Some(1000.0));
-        assert_eq!(cost.held_mib, Some(3.0));
+        assert_eq!((cost.held_mib, cost.beside_mib), (Some(3.0), 1.0));
         assert_eq!(cost.starved_percent, 25.0);
         assert_eq!(window.rates(&recording)[0].operations_per_s, 4.0);
     }

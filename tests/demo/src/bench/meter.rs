@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the host spends: counted the same way whoever caches.
+//! What the host spends, counted alike for all ways.
 
 use std::{ops::Sub, time::Instant};
 

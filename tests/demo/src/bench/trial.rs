@@ -120,9 +120,9 @@ impl Trial<'_> {
             measured.extend(windows.iter().map(|window| Measured {
                 workload: self.workload,
                 stage: stage.name,
+                variant: stage.variant,
                 way: self.way,
                 disk_iops: window.disk.iops.unwrap_or(0),
-                compared: stage.compared,
                 usual: window.usual,
                 containers: window.rates(&recording),
                 cost: window.cost(&recording),
@@ -212,6 +212,7 @@ impl Trial<'_> {
             Way::Guests => None,
             Way::PageCache | Way::Fifo | Way::DoubleDecker => Some(self.held(stage)?),
         };
+        let beside_bytes = self.beside()?;
         Ok(Window {
             disk,
             usual: disk == DISK,
@@ -219,6 +220,7 @@ impl Trial<'_> {
             spent: after - before,
             starved: self.lab.starved().saturating_sub(starved),
             held_bytes,
+            beside_bytes,
         })
     }
 
@@ -227,12 +229,27 @@ impl Trial<'_> {
         vms.try_for_each(|vm| self.lab.throttle(&vm.disk, disk))
     }
 
-    /// Bounds the host's page cache, where that is the way.
+    /// Bounds what is divided, where it is not bounded by itself: the host's page cache, and the
+    /// tier by what the modules leave it.
     fn bound(&self) -> Result<()> {
         match self.way {
+            Way::Guests => Ok(()),
             Way::PageCache => self.memory.bound(MEMORY_MIB << 20),
-            Way::Guests | Way::Fifo | Way::DoubleDecker => Ok(()),
+            Way::Fifo | Way::DoubleDecker => {
+                let kib = (MEMORY_MIB << 10).saturating_sub(self.beside()? >> 10);
+                ddctl::run(self.host(), &["set-capacity", &format!("{kib}K")]).map(drop)
+            }
         }
+    }
+
+    /// Bytes that the modules take beside pages: the host's index, the guests' maps and what their
+    /// containers remember.
+    fn beside(&self) -> Result<u64> {
+        if self.way.cache().is_none() {
+            return Ok(0);
+        }
+        let guests = self.vms.iter().map(|vm| ddctl::map_and_history(&vm.guest));
+        Ok(ddctl::index_bytes(self.host())? + guests.sum::<Result<u64>>()?)
     }
 
     /// Bytes in what is divided, as far as it can be seen.

@@ -15,7 +15,7 @@ impl Scale {
         Self { from, to }
     }
 
-    /// The place of a value, rounded as far as anybody can see.
+    /// The place of a value, rounded to what can be seen.
     pub(super) fn at(&self, value: f64) -> f64 {
         let span = self.from.1 - self.from.0;
         let part = match span == 0.0 {

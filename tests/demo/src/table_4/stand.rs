@@ -186,7 +186,7 @@ impl<'a> Stand<'a> {
     }
 
     /// Lets policyd decide on slow disks until all targets are met, in several rounds: what was
-    /// swapped out comes back between them, which takes a disk this slow longer than anybody
+    /// swapped out comes back between them, which takes a disk this slow longer than anything
     /// waits.
     fn becomes_met(&self) -> Result<bool> {
         for _ in 0..ROUNDS {

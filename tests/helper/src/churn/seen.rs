@@ -45,7 +45,7 @@ impl Seen {
 
 /// Digest of each page of a content; the last page may be short.
 ///
-/// Fast where everything is emulated. Nobody forges pages here, so nothing
+/// Fast where everything is emulated. Pages are not forged here, so nothing
 /// cryptographic is needed.
 pub fn digests(content: &[u8]) -> impl Iterator<Item = u32> {
     content.chunks(PAGE).map(|page| {

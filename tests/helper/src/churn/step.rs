@@ -141,7 +141,7 @@ pub enum Step {
     },
     /// Write out everything.
     Sync,
-    /// Unmount and mount again; meanwhile somebody may overwrite a block.
+    /// Unmount and mount again; a block may be overwritten in between.
     Remount {
         /// The file, the block in it, and the byte it is filled with. The
         /// block has been written before.

@@ -25,8 +25,8 @@ pub(super) fn ordinary(pages: usize) -> Result<MmapMut> {
     Ok(MmapMut::map_anon(pages * PAGE)?)
 }
 
-/// Memory of which whatever has not been touched is withheld: who needs it waits for somebody to
-/// bring it, and there is nobody. It is so from [`Withheld::begin`] on.
+/// Memory of which all that has not been touched is withheld from [`Withheld::begin`] on: a task
+/// that needs it waits for a handler of userfaults, and there is none.
 pub(super) struct Withheld {
     pub(super) memory: MmapMut,
 }

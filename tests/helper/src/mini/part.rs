@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write as _,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -125,6 +126,16 @@ pub(super) fn sessions() -> Result<()> {
         "rolled_back": name(rolled_back),
         "after": name(after),
     }))
+}
+
+/// Another process holds the VM when this one is gone.
+pub(super) fn orphan() -> Result<()> {
+    let kvm = Kvm::new()?;
+    let mut vm = MiniVm::new(&kvm)?;
+    vm.hello()?;
+    let mut heir = Command::new("sleep");
+    let heir = heir.arg("3600").stdin(vm.descriptor()?).spawn()?;
+    say(&json!({"heir": heir.id()}))
 }
 
 /// As many VMs as are wanted.

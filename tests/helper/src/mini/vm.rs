@@ -2,7 +2,10 @@
 
 //! A VM with one processor, in 64-bit mode, that makes one hypercall after the other.
 
-use std::arch::x86_64::__cpuid;
+use std::{
+    arch::x86_64::__cpuid,
+    os::fd::{AsRawFd as _, BorrowedFd, OwnedFd},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ddabi::{
@@ -123,6 +126,13 @@ impl<'a> MiniVm<'a> {
             self.session = answer.ok().context("a page")?.0.session;
         }
         Ok(outcome)
+    }
+
+    /// Another descriptor of it, which keeps it alive.
+    pub(super) fn descriptor(&self) -> Result<OwnedFd> {
+        // SAFETY: the VM has its descriptor as long as it lives.
+        let own = unsafe { BorrowedFd::borrow_raw(self.vm.as_raw_fd()) };
+        Ok(own.try_clone_to_owned()?)
     }
 
     /// Its session.

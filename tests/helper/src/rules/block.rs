@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One block of each page is written while the host has the page, which leaves the page
-//! cache again before it is read. Where blocks are smaller it is not up to date meanwhile.
+//! cache again before it is read. Where blocks are smaller it is not up to date until then.
 
 use std::{os::unix::fs::FileExt as _, path::Path};
 

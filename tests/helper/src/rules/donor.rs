@@ -14,7 +14,8 @@ use ddhelper::churn::PAGE;
 use memmap2::MmapMut;
 use rustix::fs::{OFlags, statvfs};
 
-use super::{at, content, control::take_blocks, create, give_away, wrong};
+use super::{at, content, create, give_away, wrong};
+use crate::ioctl::move_extents;
 
 const PAGES: usize = 64;
 
@@ -30,7 +31,8 @@ pub(super) fn donor(dir: &Path) -> Result<u64> {
     let [file, donor] = files;
     let (file, donor) = (file?, donor?);
     let blocks = at(PAGES) / statvfs(dir)?.f_frsize;
-    let moved = take_blocks(&file, &donor, blocks)?;
+    let (moved, done) = move_extents(&file, &donor, (0, 0, blocks));
+    done?;
     ensure!(moved == blocks, "{moved} of {blocks} blocks were moved");
     // The donor's new blocks may count as never written; what is on disk decides.
     let now = on_disk(&dir.join("donor"))?;

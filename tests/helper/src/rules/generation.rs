@@ -8,7 +8,8 @@ use std::{os::unix::fs::FileExt as _, path::Path};
 use anyhow::{Context as _, Result};
 use ddhelper::churn::PAGE;
 
-use super::{content, control::set_generation, create, give_away, let_go, wrong};
+use super::{content, create, give_away, let_go, wrong};
+use crate::ioctl::set_generation;
 
 const PAGES: usize = 64;
 

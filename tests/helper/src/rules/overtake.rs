@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Holes are punched where pages are that have left the page cache and not yet
-//! arrived at the host: whoever reclaims them is interrupted between the two.
+//! arrived at the host: the task that reclaims them is interrupted between the two.
 
 use std::{
     fs::File,
@@ -40,7 +40,7 @@ fn once(file: &File, cgroup: &str, seed: u64) -> Result<u64> {
     let mut page = [0; PAGE];
     (0..PAGES).try_for_each(|number| file.read_exact_at(&mut page, at(number)))?;
 
-    // On the same processor, and whenever nobody else wants it.
+    // On the same processor, and whenever no other task wants it.
     let line = format!(
         "echo {} > /sys/fs/cgroup/{cgroup}/memory.reclaim",
         PAGES * PAGE

@@ -13,12 +13,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use ddhelper::churn::{PAGE, fill};
 use memmap2::MmapMut;
 use rustix::fs::{Advice, OFlags, fadvise};
 
-use super::{control::Queue, create, give_away, remount, wrong};
+use super::{create, give_away, remount, wrong};
+use crate::queue::Queue;
 
 const TIMES: u64 = 40;
 /// Pause between two reads, in which the write can end with an empty page cache.
@@ -48,17 +49,15 @@ fn once(dir: &Path, page: &[u8]) -> Result<u64> {
         // These bits are no sign.
         .custom_flags(flags as i32)
         .open(&path)?;
-    let queue = Queue::new()?;
     let done = AtomicBool::new(false);
-    thread::scope(|scope| {
+    thread::scope(|scope| -> Result<()> {
         let reading = scope.spawn(|| read_and_drop(&reader, &done));
-        let written = queue.write(&writer, page);
+        let written = Queue::Aio.write(&writer, page, 0, page.len());
         done.store(true, Ordering::Relaxed);
         reading
             .join()
             .map_err(|_| anyhow!("the reader panicked"))??;
-        ensure!(written? == page.len(), "a short write");
-        Ok(())
+        written.map_err(Into::into)
     })?;
     wrong(&reader, page)
 }

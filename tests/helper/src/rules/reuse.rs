@@ -22,7 +22,7 @@ pub(super) fn reuse(dir: &Path) -> Result<u64> {
     drop(old);
     fs::remove_file(dir.join("reuse"))?;
 
-    // Those that get others are kept meanwhile. XFS frees inodes a while later.
+    // Those that get others are kept until the end. XFS frees inodes a while later.
     let others = dir.join("reuse.others");
     fs::create_dir(&others)?;
     for number in 0..MOST {

@@ -19,11 +19,11 @@ use rustix::{
 use super::{
     Model,
     change::{forget, writer},
-    ioctl::{self, TO_END},
     model::{Alone, two},
     special::{Done, without_journal},
     worker::Worker,
 };
+use crate::ioctl::{self, TO_END};
 
 /// Two files: their paths, opened for writing, and their models.
 struct Pair<'a, 'm> {
@@ -158,8 +158,8 @@ impl Pair<'_, '_> {
             (&mut *self.other, &self.files[1]),
         ] {
             model.resize(len);
-            // Written as a whole: this old ioctl shuts filesystems down over blocks that are
-            // shared.
+            // Written as a whole. With files that shared blocks, runs of this old ioctl ended in
+            // a filesystem that had shut down; why was not found out.
             file.set_len(0)?;
             file.write_all_at(model.content().unwrap_or_default(), 0)?;
             file.sync_all()?;

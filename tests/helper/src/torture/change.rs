@@ -147,7 +147,7 @@ impl Worker<'_> {
             8..10 if offset < end => {
                 let len = len.min(end - offset);
                 let file = writer(path, OFlags::empty())?;
-                // SAFETY: whoever looks at the file or cuts it short waits for the lock.
+                // SAFETY: a worker that looks at the file or cuts it short waits for the lock.
                 let mut map = unsafe {
                     let options = MmapOptions::new().offset(offset as u64).len(len).to_owned();
                     options.map_mut(&file)?

@@ -27,11 +27,11 @@ pub(super) struct Model {
     map: MmapMut,
 }
 
-/// A model nobody else changes.
+/// A model that no other worker changes.
 #[derive(Debug)]
 pub(super) struct Shared<'a>(&'a Model);
 
-/// A model nobody else looks at.
+/// A model that no other worker looks at.
 #[derive(Debug)]
 pub(super) struct Alone<'a>(&'a mut Model);
 
@@ -75,7 +75,7 @@ impl Model {
     }
 }
 
-/// Keeps others from two files. All take them in one order, so that nobody waits for whom he
+/// Keeps others from two files. All take them in one order, so that no worker waits for one that it
 /// keeps waiting.
 pub(super) fn two(
     models: &mut [Model],
@@ -130,12 +130,12 @@ impl Alone<'_> {
         self.0.map[..=SEAL].fill(0);
     }
 
-    /// Nobody can change the file any more.
+    /// The file cannot be changed any more.
     pub(super) fn seal(&mut self) {
         self.0.map[SEAL] = 1;
     }
 
-    /// Whether nobody can change it.
+    /// Whether it cannot be changed any more.
     pub(super) fn is_sealed(&self) -> bool {
         self.0.map[SEAL] != 0
     }

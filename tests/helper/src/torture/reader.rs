@@ -17,6 +17,7 @@ use rustix::{
     io::{preadv, preadv2},
     pipe::{SpliceFlags, pipe, splice},
 };
+use serde::Serialize;
 
 use super::special::UNCACHED;
 use crate::files::Aligned;
@@ -27,7 +28,8 @@ pub(super) const PIPE: usize = 15 * 4096;
 pub(super) const SECTOR: usize = 512;
 
 /// How to read.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Way {
     /// pread.
     Call,

@@ -19,14 +19,12 @@ use rustix::{
 use super::{
     Model,
     change::{forget, writer},
-    ioctl,
     looped::Loop,
     model::Alone,
-    queue::Queue,
     reader::SECTOR,
     worker::Worker,
 };
-use crate::files::Aligned;
+use crate::{files::Aligned, ioctl, queue::Queue};
 
 /// `RWF_ATOMIC`.
 const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
@@ -212,7 +210,7 @@ impl Worker<'_> {
     /// Swaps content with the boot loader's inode, which nothing else reads or writes.
     fn boot(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
         without_journal(path)?;
-        // The last lock that is taken: nobody waits for it in a circle.
+        // The last lock that is taken: no worker waits for it in a circle.
         let mut boot = self.boot.own().map_err(io::Error::other)?;
         ioctl::swap_boot(&writer(path, OFlags::empty())?)?;
         if boot.content().is_none() {

@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
                 let (offset, len) = way.fit(offset, len, content.len());
                 let got = match reader::read(&open, way, offset, len) {
                     Err(error) if is_refused(way, &error) => {
-                        self.tally.refused += 1;
+                        self.tally.ways.entry(way).or_default().refused += 1;
                         continue;
                     }
                     got => {
@@ -184,6 +184,7 @@ impl<'a> Worker<'a> {
         got: &[u8],
     ) {
         self.tally.checks += 1;
+        self.tally.ways.entry(way).or_default().compared += 1;
         self.tally.bytes += got.len() as u64;
         let Some(first) = expected
             .iter()

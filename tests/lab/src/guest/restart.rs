@@ -15,8 +15,8 @@ impl Guest {
     /// What the kernel says after [`Guest::crash`], for [`crate::Context::allow_console`].
     pub const LAST_WORDS: &str = "Kernel panic - not syncing: sysrq triggered crash";
 
-    /// Waits until another kernel runs than now; `how` sees to that, and nobody asks the guest
-    /// anything meanwhile. Whatever the old one said is no reason to give the new one up.
+    /// Waits until another kernel runs than now; `how` sees to that, and the guest is asked
+    /// nothing until then. Whatever the old one said is no reason to give the new one up.
     ///
     /// # Errors
     ///

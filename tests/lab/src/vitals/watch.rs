@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Longest time between two looks that counts.
 const BLINK: Duration = Duration::from_secs(2);
 
-/// A clock that runs only while somebody looks at it often: time during which
+/// A clock that runs only while it is looked at often: time during which
 /// this process slept, was stopped or did something else proves nothing about
 /// the machines it watches.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A video server, as Filebench's: streams play one video after the other, and
-//! now and then a new video replaces an old one nobody watches.
+//! now and then a new video replaces an old one that is not watched.
 
 use std::{fs::File, io};
 
@@ -44,7 +44,7 @@ impl Script for Stream {
     }
 }
 
-/// Whoever publishes videos.
+/// The thread that publishes videos.
 struct Writer {
     passive: Rotation,
     len: u64,

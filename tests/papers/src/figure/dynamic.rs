@@ -4,12 +4,13 @@
 
 use super::record::Record;
 use super::{Compared, Figure, Part};
+use crate::goal::OFF;
 use ddcore::policy::Policy;
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
 use ddsim::parameters::{
-    LARGE_VIDEO_MIB, PACE, PROXY_SET_MIB, PROXY_THREADS, UNITS_PER_MIB, VIDEO_MIB, VIDEO_THREADS,
-    WEB_SET_MIB, WEB_THREADS,
+    LARGE_VIDEO_MIB, PACE, PACED_THREADS, PROXY_SET_MIB, PROXY_THREADS, UNITS_PER_MIB, VIDEO_MIB,
+    VIDEO_THREADS, WEB_SET_MIB, WEB_THREADS,
 };
 use ddsim::workload::Workload;
 use ddsim::workload::filebench::{Proxy, Video, Webserver};
@@ -31,14 +32,17 @@ fn container(vm: usize, start_s: u64, threads: usize, workload: Box<dyn Workload
     }
 }
 
-/// What the first of the named held from one second to another, beside the paper's MiB.
-fn shares(record: &Record, names: &[&str], papers: &[(u64, u64, &[f64])]) -> Vec<Compared> {
+/// Seconds from and until which shares are looked at, the store's MiB then, and the papers' parts.
+type Phase<'a> = (u64, u64, f64, &'a [f64]);
+
+/// Parts of the store that the first of the named held, beside the paper's.
+fn shares(record: &Record, names: &[&str], phases: &[Phase<'_>]) -> Vec<Compared> {
     let mut shares = Vec::new();
-    for (from, until, papers) in papers {
+    for (from, until, store, papers) in phases {
         for (at, (name, paper)) in names.iter().zip(*papers).enumerate() {
             let what = format!("{name}, {from} to {until} s");
-            let ours = record.mean(at, *from, *until);
-            shares.push(Compared::new(what, "MiB", *paper, ours));
+            let ours = record.mean(at, *from, *until) / store;
+            shares.push(Compared::new(what, "of the store", *paper, ours).within(OFF));
         }
     }
     shares
@@ -51,19 +55,19 @@ fn thirteen() -> Figure {
         vm,
         0,
         WEB_THREADS,
-        Box::new(Webserver::new(WEB_SET_MIB, 1)),
+        Box::new(Webserver::new(WEB_SET_MIB, 1).made_first()),
     ));
     machine.add(container(
         vm,
         0,
         PROXY_THREADS,
-        Box::new(Proxy::new(PROXY_SET_MIB, 2)),
+        Box::new(Proxy::new(PROXY_SET_MIB, 2).made_first()),
     ));
     machine.add(container(
         vm,
         900,
         VIDEO_THREADS,
-        Box::new(Video::new(VIDEO_MIB)),
+        Box::new(Video::endless(VIDEO_MIB)),
     ));
     let mut record = Record::default();
     record.run(&mut machine, 3, 2_400, |machine, second| {
@@ -96,13 +100,16 @@ fn thirteen() -> Figure {
             &record,
             &names,
             &[
-                (800, 900, &[600.0, 400.0]),
-                (1_400, 1_800, &[500.0, 300.0, 200.0]),
-                (2_200, 2_400, &[600.0, 400.0]),
+                (800, 900, 1_024.0, &[0.6, 0.4]),
+                (1_400, 1_800, 1_024.0, &[0.5, 0.3, 0.2]),
+                (2_200, 2_400, 1_024.0, &[0.6, 0.4]),
             ],
         ),
+        orders: Vec::new(),
         note: "The paper moves container 3 to the SSD at 1800 s; here its weight becomes zero, \
-               which looks the same in the memory tier.",
+               which looks the same in the memory tier. Its MB are taken as parts of its store of \
+               1 GB."
+            .into(),
     }
 }
 
@@ -112,7 +119,7 @@ fn fourteen() -> Figure {
     for start in starts {
         let vm = machine.host().add_vm(0);
         let video = Box::new(Video::paced(LARGE_VIDEO_MIB, PACE));
-        let mut container = container(vm, start, VIDEO_THREADS, video);
+        let mut container = container(vm, start, PACED_THREADS, video);
         // A VM of 4 GiB, less its kernel.
         container.limit_mib = 3_840;
         machine.add(container);
@@ -149,11 +156,13 @@ fn fourteen() -> Figure {
             &record,
             &names,
             &[
-                (500, 600, &[2_000.0]),
-                (1_500, 1_800, &[1_200.0, 800.0]),
-                (2_400, 2_700, &[1_600.0, 1_400.0, 1_000.0]),
+                (500, 600, 2_048.0, &[1.0]),
+                (1_500, 1_800, 2_048.0, &[0.6, 0.4]),
+                (2_400, 2_700, 4_096.0, &[0.4, 0.35, 0.25]),
             ],
         ),
-        note: "VM3 is left out with the SSD; its disk traffic would slow the others down a little.",
+        orders: Vec::new(),
+        note: "VM3 is left out with the SSD; its disk traffic would slow the others down a little."
+            .into(),
     }
 }

@@ -3,7 +3,9 @@
 //! One page for people, and a result for programs.
 
 use super::{Compared, Figure, Part, plot};
-use crate::goal;
+use crate::inputs::INPUTS;
+use crate::verdict::{Verdict, judge};
+use crate::{goal, outcome};
 use anyhow::{Context as _, Result};
 use ddcore::policy::Policy;
 use ddsim::goal::Goal;
@@ -58,7 +60,8 @@ pub fn write(folder: &Path, report: &Report) -> Result<()> {
         fs::write(folder.join(name), &page).with_context(told)?;
     }
     let result = format!("{:#}\n", result(report));
-    fs::write(folder.join("result.json"), result).with_context(told)
+    fs::write(folder.join("result.json"), result).with_context(told)?;
+    fs::write(folder.join("papers.md"), outcome::document(&report.figures)).with_context(told)
 }
 
 fn page(report: &Report) -> Result<Markup> {
@@ -80,10 +83,12 @@ fn page(report: &Report) -> Result<Markup> {
                     code { "ddcore" }
                     ", the source of the kernel modules; guests, containers and the disk are a \
                      model whose parameters are in " code { "tests/sim/src/parameters.rs" }
-                    ". Where containers have targets, policyd's own engine decides. Sizes are the papers' own. Grey is what a paper says. Places of curves that \
+                    ". Where containers have targets, policyd's own engine decides. Grey is what a paper says. Places of curves that \
                      need what is not built yet are left empty."
                 }
                 (goals(&report.goals))
+                (verdicts(&report.figures))
+                (inputs())
                 (policies(&report.policies)?)
                 @for section in &sections { (section) }
             }
@@ -103,6 +108,40 @@ fn goals(goals: &[Goal]) -> Markup {
                         td.n { (goal.target) }
                         td.n { (goal.measured) }
                         td { (if goal.met { "met" } else { "missed" }) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What came out of each figure.
+fn verdicts(figures: &[Figure]) -> Markup {
+    html! {
+        section {
+            h2 { "What came out" }
+            table {
+                tr { th { "" } th { "verdict" } th { "what is not as in the paper" } }
+                @for row in outcome::rows(figures) {
+                    tr { td { (row.name) } td { (row.verdict.name()) } td { (row.off) } }
+                }
+            }
+        }
+    }
+}
+
+fn inputs() -> Markup {
+    html! {
+        section {
+            h2 { "What went in" }
+            table {
+                tr { th { "" } th { "value" } th { "from" } th { "how" } }
+                @for input in &INPUTS {
+                    tr {
+                        td { (input.what) }
+                        td { (input.value) }
+                        td { (input.source.name()) }
+                        td { (input.how) }
                     }
                 }
             }
@@ -172,8 +211,16 @@ fn section(figure: &Figure) -> Result<Markup> {
             h2 { (figure.name) ": " (figure.title) }
             div.parts { @for part in &parts { (part) } }
             table {
-                tr { th { "" } th.n { "paper" } th.n { "ours" } th { "" } th.n { "ours / paper" } }
+                tr { th { "" } th.n { "paper" } th.n { "ours" } th { "" } th.n { "ours / paper" } th { "" } }
                 @for row in &figure.compared { (compared(row)) }
+            }
+            @let judgement = judge(figure);
+            @if judgement.verdict != Verdict::Shown {
+                p.note {
+                    strong { (judgement.verdict.name()) }
+                    " (" (judgement.judged - judgement.off.len()) " of " (judgement.judged)
+                    " numbers and orders are as in the paper)"
+                }
             }
             p.note { (figure.note) }
         }
@@ -188,11 +235,12 @@ fn compared(row: &Compared) -> Markup {
             td.n { (number(row.ours)) }
             td { (row.unit) }
             td.n { (row.ratio().map_or("–".into(), |ratio| format!("{ratio:.2}"))) }
+            td { (row.holds().map_or("", |holds| if holds { "✓" } else { "✗" })) }
         }
     }
 }
 
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),
         middle if middle >= 10.0 => format!("{value:.1}"),
@@ -208,6 +256,7 @@ fn result(report: &Report) -> Value {
             "paper": row.paper,
             "ours": rounded(row.ours),
             "ratio": row.ratio().map(rounded),
+            "holds": row.holds(),
         })
     };
     let missing = |part: &Part| match part {
@@ -215,9 +264,13 @@ fn result(report: &Report) -> Value {
         _ => None,
     };
     let figure = |figure: &Figure| {
+        let judgement = judge(figure);
         json!({
             "figure": figure.name,
             "title": figure.title,
+            "verdict": judgement.verdict,
+            "judged": judgement.judged,
+            "off": judgement.off,
             "compared": figure.compared.iter().map(row).collect::<Vec<_>>(),
             "missing": figure.parts.iter().filter_map(missing).collect::<Vec<_>>(),
             "note": figure.note,

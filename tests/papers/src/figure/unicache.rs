@@ -184,9 +184,12 @@ fn six() -> Figure {
         title: "Replacement, for a key-value load and for videos",
         parts,
         compared,
-        note: "UniCache compares scores by recovery time and size, which pages do not have, so only \
+        orders: Vec::new(),
+        note:
+            "UniCache compares scores by recovery time and size, which pages do not have, so only \
                our own policies are shown. Its best is 10 % ahead of LRU for Wikipedia, and for \
-               videos nothing beats random eviction.",
+               videos nothing beats random eviction."
+                .into(),
     }
 }
 
@@ -228,7 +231,8 @@ fn seven(runs: &[Run; 3]) -> Figure {
             size("Video server, performance-aware", None, aware.late_mib(2)),
         ],
         parts,
-        note: SEVEN,
+        orders: Vec::new(),
+        note: SEVEN.into(),
     }
 }
 
@@ -260,7 +264,8 @@ fn table(runs: &[Run; 3]) -> Figure {
             bars,
         }],
         compared,
-        note: TABLE,
+        orders: Vec::new(),
+        note: TABLE.into(),
     }
 }
 

@@ -119,7 +119,7 @@ const WORKERS: &str = "grep -l ^kworker /proc/[0-9]*/comm | sed s,/comm,,";
 /// Begins a line of shell whose allocations fail with those of the workers.
 pub(super) const MARKED: &str = "echo 1 > /proc/self/make-it-fail; exec";
 
-/// Functions next to each other, which allocate whenever somebody does, for themselves.
+/// Functions next to each other, which allocate for themselves whenever a task does.
 const LEAKS: &str = "__alloc_object|__create_object";
 
 /// The addresses from the first of some functions to the end of the last, if there are any.
@@ -179,7 +179,7 @@ impl<'a> Tasks<'a> {
     }
 
     fn new(machine: &'a Machine, list: &str, nth: u32) -> Result<Self> {
-        // Who ends meanwhile is none of them.
+        // A task that has ended since is none of them.
         let line = format!(
             "for task in $({list}); do echo {nth} 2> /dev/null > $task/fail-nth && echo $task || :; done"
         );

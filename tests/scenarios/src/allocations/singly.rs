@@ -53,7 +53,9 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
         stage,
         faults: &faults,
         guest: &guest,
-        pid: ddctl::vm(&ddctl::vms(host)?, "one")?.pid,
+        pid: ddctl::vm(&ddctl::vms(host)?, "one")?
+            .pid
+            .context("its VMM is gone")?,
         dense,
     };
     if wanted("guest") {

@@ -32,7 +32,7 @@ pub(super) fn reaps(guest: &Guest) -> Result<()> {
     })
 }
 
-/// A kernel that lets nobody attach is asked once in a while, and users are told once. It is
+/// A kernel that refuses the hooks is asked once in a while, and users are told once. It is
 /// attached to when it has thought better of it.
 pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     let enabled = "/proc/sys/kernel/ftrace_enabled";

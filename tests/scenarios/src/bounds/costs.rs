@@ -7,11 +7,11 @@ use std::{thread, time::Duration};
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Disk, Guest, Target};
 
-use super::{DATA, LEN, READER, read_long};
+use super::{DATA, LONG, READER};
 use crate::{
     ddctl,
     filesystem::XFS,
-    stage::{self, GUEST, pages, ratio},
+    stage::{self, GUEST, ratio},
 };
 
 /// Requests of the usual readahead, in KiB.
@@ -20,10 +20,12 @@ const READAHEAD_KIB: u64 = 128;
 const FILES: u64 = 100;
 /// Small writes to one page.
 const WRITES: u64 = 2000;
+/// Bytes of a file that a chunk of the map stands for.
+const CHUNK: u64 = 512 << 10;
 /// Files are read at least this long with a map that is full.
 const SECONDS: f64 = 10.0;
 
-/// Reads a file that nobody has read before, sequentially and with the kernel told so; how many
+/// Reads a file for the first time, sequentially and with the kernel told so; how many
 /// requests its disk got.
 pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
     let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
@@ -114,18 +116,30 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     guest.shell("head -c 8M /dev/zero > /xfs/file; sync")?;
     guest.drop_caches(false)?;
     guest.shell("head -c 4096 /xfs/file > /dev/null")?;
-    let probe = Probe::on(guest, "dd_changed", "dd_on_content_change")?;
+    let before = ddctl::counters(guest)?;
     guest.shell(format!(
         "perl -e 'open F, \"+<\", \"/xfs/file\"; for (1..{WRITES}) {{ sysseek F, 0, 0; \
          syswrite F, \"some bytes\" }}'"
     ))?;
-    let changes = probe.hits()?;
+    let counted = ddctl::counters(guest)? - before;
     Ok(Target::at_most(
         format!("bounds: looks into the map for {WRITES} writes to a page"),
         WRITES as f64 / 4.0,
-        changes as f64,
+        counted.changes as f64,
         "",
     ))
+}
+
+/// Reads a page of each chunk of the long file, and has them leave at once.
+fn leave_long(guest: &Guest) -> Result<()> {
+    let last = LONG / CHUNK - 1;
+    let read = format!(
+        "perl -e 'open F, \"<\", \"{DATA}/long\"; \
+         for (0..{last}) {{ sysseek F, $_ * {CHUNK}, 0; sysread F, $page, 4096 }}'"
+    );
+    let reclaim = format!("echo 24M > /sys/fs/cgroup/{READER}/memory.reclaim");
+    let both = format!("{read}; {reclaim} 2> /dev/null || true");
+    guest.run_ok(&Command::shell(both).cgroup(READER)).map(drop)
 }
 
 /// Calls of the worker, in a minute, while each put finds the map full.
@@ -142,14 +156,16 @@ pub(super) fn paced(guest: &Guest) -> Result<Target> {
         Ok(first.context("there is no uptime")?.parse()?)
     };
     let (before, start) = (ddctl::counters(guest)?, uptime()?);
+    let mut rounds = 0;
     while uptime()? - start < SECONDS {
-        read_long(guest)?;
+        leave_long(guest)?;
+        rounds += 1;
     }
     let counted = ddctl::counters(guest)? - before;
     let seconds = uptime()? - start;
     ensure!(
-        counted.put_skipped_map > pages(LEN),
-        "the map had room: {counted:?}"
+        counted.put_skipped_map > 10 * rounds,
+        "the map had room in {rounds} rounds: {counted:?}"
     );
     let others = counted.calls
         - counted.put_calls

@@ -86,7 +86,7 @@ const RULES: [Rule; 12] = [
 /// Pages that the steps put, at least.
 const PAGES: u64 = 3000;
 
-/// Tries all rules. Nobody else is at work on the filesystems.
+/// Tries all rules. No other task is at work on the filesystems.
 pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {
     let before = ddctl::counters(guest)?;
     let mut targets = Vec::new();

@@ -2,7 +2,7 @@
 
 //! A disk that fails for a while.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use ddlab::{Disk, FileSpec, Guest, ReadSpec};
 
 use crate::{
@@ -18,6 +18,10 @@ const CONTAINER: &str = "reader";
 const FILES: [(&str, u64); 3] = [("one", 6 << 20), ("two", 6 << 20), ("cold", 6 << 20)];
 /// Less than one of the files.
 const LIMIT: &str = "5M";
+/// Bytes that are read and compared at a time.
+const PART: u64 = 1 << 20;
+/// How a read ends that the disk refuses.
+const REFUSED: &str = "Input/output error";
 
 fn files() -> impl Iterator<Item = FileSpec> {
     let seeds = 90..;
@@ -43,29 +47,60 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     guest.mount("/dev/mapper/failing", "/failing", "ext4", "ro,noload")?;
     for _ in 0..2 {
         let mut warm = files().take(FILES.len() - 1);
-        ensure!(warm.all(|file| read(guest, &file)), "wrong content");
+        warm.try_for_each(|file| whole(guest, &file))?;
     }
     let hits = ddctl::counters(guest)?.get_hits;
     ensure!(hits > 0, "nothing came from the host");
     switch(guest, &format!("0 {size} error"))?;
-    // What the guest and the host have of the others may well be all.
-    let right = files().filter(|file| read(guest, file)).count();
-    ensure!(right < FILES.len(), "a disk that fails was not noticed");
+    let mut refused = Vec::new();
+    for file in files() {
+        let parts = read(guest, &file)?;
+        refused.push(parts.iter().filter(|read| !**read).count());
+        // What the guest and the host have of the others may well be all.
+        let is_cold = refused.len() == FILES.len();
+        ensure!(
+            !is_cold || refused.ends_with(&[parts.len()]),
+            "parts of {} were read from a disk that fails: {parts:?}",
+            file.path
+        );
+    }
+    eprintln!("    parts of files that could not be read: {refused:?}");
     switch(guest, &works)?;
     for _ in 0..3 {
-        ensure!(
-            files().all(|file| read(guest, &file)),
-            "wrong content after a disk failed"
-        );
+        let mut all = files();
+        all.try_for_each(|file| whole(guest, &file))
+            .context("after the disk had failed")?;
     }
     guest.exec_ok(["umount", "/failing"])?;
     mapper::run(guest, "remove failing")
 }
 
-/// Whether a file can be read and is right.
-fn read(guest: &Guest, file: &FileSpec) -> bool {
-    let spec = ReadSpec::new(format!("/failing/{}", file.path)).cgroup(CONTAINER);
-    stage::read(guest, &spec, file).is_ok()
+/// Reads a file of which all parts must be right.
+fn whole(guest: &Guest, file: &FileSpec) -> Result<()> {
+    let parts = read(guest, file)?;
+    ensure!(parts.iter().all(|read| *read), "{}: {parts:?}", file.path);
+    Ok(())
+}
+
+/// Reads a file part by part. Returns which parts could be read; whatever is read must be right.
+fn read(guest: &Guest, file: &FileSpec) -> Result<Vec<bool>> {
+    let part = |offset: u64| {
+        let spec = ReadSpec::new(format!("/failing/{}", file.path)).cgroup(CONTAINER);
+        let spec = spec.range(offset, PART);
+        let sum = match guest.read(&spec) {
+            Ok(sum) => sum,
+            Err(error) if format!("{error:#}").contains(REFUSED) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        ensure!(
+            sum.digest == Some(file.digest_range(offset, PART)),
+            "wrong content at {offset} of {}: {sum:?}",
+            file.path
+        );
+        Ok(true)
+    };
+    let offsets = (0..file.len).step_by(PART as usize);
+    offsets.map(part).collect()
 }
 
 /// Gives the disk another table.

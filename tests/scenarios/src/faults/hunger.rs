@@ -7,15 +7,15 @@ use ddlab::{Guest, Machine, wait};
 
 use crate::{hog::Hog, memory::Memory, torture::Storm};
 
-/// What the guest is left at the least: less, and somebody is killed.
+/// What the guest is left at the least: with less, tasks are killed.
 const FLOOR_KIB: u64 = 12 << 10;
 /// Pages that its kernel must have taken from page caches: a third of what there is.
 const RECLAIMED: u64 = 2 << 10;
 /// Larger than what is left, and in no container that had to make room for it alone.
 const READ: &str = "cat /dev/dd/root > /dev/null";
 
-/// Takes a tortured guest's memory until its kernel has to reclaim for whoever wants some, and
-/// has pages come from the host all the same. Consoles would tell if somebody were killed.
+/// Takes a tortured guest's memory until its kernel has to reclaim for each allocation, and
+/// has pages come from the host all the same. Consoles would tell if a task were killed.
 pub(super) fn starve(guest: &Guest) -> Result<()> {
     let enough = reclaimed(guest)? + RECLAIMED;
     let hog = Hog::start(guest, FLOOR_KIB)?;
@@ -28,7 +28,7 @@ pub(super) fn starve(guest: &Guest) -> Result<()> {
 }
 
 /// Pages that a machine's kernel took because memory was short, not because a container was
-/// full or somebody asked for it.
+/// full or it was asked for.
 fn reclaimed(machine: &Machine) -> Result<u64> {
     let text = machine.read_text("/proc/vmstat")?;
     let lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -13,7 +13,7 @@ const MODULE: &str = "doubledecker_hostile";
 pub(crate) const EVERYTHING: u64 = 0;
 /// What a good guest sends.
 pub(crate) const ORDERS: u64 = 2;
-/// Sessions and sequences: replayed, jumping, at their ends, of nobody.
+/// Sessions and sequences: replayed, jumping, at their ends, never given out.
 pub(crate) const NUMBERS: u64 = 4;
 /// Registering and leaving.
 pub(crate) const STORMS: u64 = 5;

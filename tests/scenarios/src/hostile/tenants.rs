@@ -8,9 +8,8 @@ use anyhow::Result;
 use ddlab::{Machine, Target, wait};
 
 use super::{
-    Attack, LOOKS, Peak, ROUND, WITH_POOLS_KIB,
+    Attack, Peak, ROUND, Shares, WITH_POOLS_KIB,
     fuzzer::{Fuzzer, POOLS, STORMS, Tally},
-    share,
 };
 use crate::{
     books,
@@ -19,17 +18,20 @@ use crate::{
 
 /// Pools that there must be at a time; the host allows 1024.
 const MANY: usize = 1000;
+/// Times that the victim must have read its file: it did so eight times.
+const LEAST_PASSES: f64 = 3.0;
+/// Longest wait for all statistics, in seconds: it was 9 on an emulated host with two processors, which
+/// three attack, and 27 with another such host beside it.
+const STATISTICS_S: f64 = 40.0;
 
 /// What was seen while there were many.
 #[derive(Default)]
 struct Seen {
     pools: usize,
-    /// How often they were looked at.
-    looks: usize,
     /// Pools that had pages.
     holding: usize,
-    /// The victim's part of its entitlement, in percent.
-    shares: Vec<f64>,
+    /// What the victim had of its entitlement.
+    shares: Shares,
     /// The longest that the host's administrator waited for all pools' statistics.
     slowest: Duration,
 }
@@ -51,9 +53,8 @@ impl Seen {
         self.pools = self.pools.max(containers.len());
         self.holding = self.holding.max(holding.count());
         self.slowest = self.slowest.max(took);
-        self.shares.extend(share(host, &vms)?);
-        self.looks += 1;
-        Ok(self.looks >= LOOKS && !self.shares.is_empty())
+        self.shares.look(&vms)?;
+        Ok(self.shares.are_enough())
     }
 }
 
@@ -93,7 +94,8 @@ fn leave(attack: &Attack<'_>) -> Result<()> {
 }
 
 fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Target> {
-    vec![
+    let mut targets = Vec::from(seen.shares.targets("hostile: many pools"));
+    targets.extend([
         Target::at_least(
             "hostile: pools of one VM at a time",
             MANY as f64,
@@ -129,27 +131,16 @@ fn targets(host: &Machine, seen: &Seen, tally: &Tally, passes: u64) -> Vec<Targe
         ),
         Target::at_least(
             "hostile: many pools: times the victim read its file, all of it right",
-            1.0,
+            (LEAST_PASSES / host.at_its_pace(1.0)).ceil(),
             passes as f64,
             "",
         ),
-        Target::at_least(
-            "hostile: many pools: looks at the victim's share under pressure",
-            1.0,
-            seen.shares.len() as f64,
-            "",
-        ),
-        Target::at_least(
-            "hostile: many pools: least part of its entitlement that the victim had",
-            95.0,
-            seen.shares.iter().copied().fold(f64::INFINITY, f64::min),
-            "%",
-        ),
         Target::at_most(
             "hostile: many pools: longest wait for the statistics of all",
-            host.at_its_pace(30.0),
+            host.at_its_pace(STATISTICS_S),
             seen.slowest.as_secs_f64(),
             "s",
         ),
-    ]
+    ]);
+    targets
 }

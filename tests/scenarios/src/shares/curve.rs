@@ -2,12 +2,13 @@
 
 //! Shares over time.
 
-use std::time::SystemTime;
-
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Machine, wait};
 
-use crate::ddctl::{Vm, Vms};
+use crate::{
+    ddctl::{Vm, Vms},
+    events,
+};
 
 /// Seconds between two pictures.
 const PERIOD_S: f64 = 0.1;
@@ -46,18 +47,16 @@ impl Curve {
         let exit = watcher.wait()?;
         let output = watcher.output()?;
         ensure!(exit.success(), "{watch} failed: {output}");
-        let start = SystemTime::UNIX_EPOCH;
         let pictures = output.lines().map(|line| {
             let picture: Vms = serde_json::from_str(line).with_context(|| line.to_owned())?;
-            let time = picture.time.context("a picture without time")?;
-            let time = humantime::parse_rfc3339(&time)?.duration_since(start)?;
+            let time = events::parse(&picture.time.context("a picture without time")?)?;
             Ok((time.as_secs_f64(), peers(&picture.vms)?))
         });
         pictures.collect::<Result<_>>().map(Self)
     }
 
-    /// Seconds from the last picture with the old weights to the first that
-    /// shows the new shares, within `percent`; none if there is none.
+    /// Seconds from the last picture with the old weights to the first from which on all show the
+    /// new shares, within `percent`; none if there is none.
     pub(super) fn seconds_to_settle(&self, percent: f64) -> Option<f64> {
         let weights = |shares: &[Share]| -> Vec<u32> { shares.iter().map(|s| s.weight).collect() };
         let new = weights(&self.0.last()?.1);
@@ -65,17 +64,48 @@ impl Curve {
             .0
             .iter()
             .position(|(_, shares)| weights(shares) == new)?;
-        let settled = self.0[changed..]
-            .iter()
-            .find(|(_, shares)| deviation(shares) <= percent)?;
-        Some(settled.0 - self.0[changed.saturating_sub(1)].0)
+        let deviations = self.deviations();
+        let settled = match deviations.iter().rposition(|(_, off)| *off > percent) {
+            Some(last) => self.0.get(last + 1)?,
+            None => self.0.get(changed)?,
+        };
+        let begin = self.0[changed.saturating_sub(1)].0;
+        Some((settled.0 - begin).max(0.0))
+    }
+
+    /// How far the peers were off at each moment, in percent: the median of three neighbouring
+    /// pictures, as pages that a guest reads are in none of its pools until it reclaims them, and
+    /// a picture may show one burst of reads.
+    fn deviations(&self) -> Vec<(f64, f64)> {
+        let single: Vec<f64> = self.0.iter().map(|(_, shares)| deviation(shares)).collect();
+        let median = |at: usize| {
+            let around = at.saturating_sub(1)..(at + 2).min(single.len());
+            let mut around = single[around].to_vec();
+            around.sort_by(f64::total_cmp);
+            around[(around.len() - 1) / 2]
+        };
+        let times = self.0.iter().map(|(time, _)| *time);
+        times.zip((0..single.len()).map(median)).collect()
+    }
+
+    /// The pictures of the last `seconds`.
+    fn last(&self, seconds: f64) -> Vec<&[Share]> {
+        let end = self.0.last().map_or(0.0, |(time, _)| *time);
+        let last = self.0.iter().filter(|(time, _)| *time >= end - seconds);
+        last.map(|(_, shares)| shares.as_slice()).collect()
+    }
+
+    /// How far any peer was off at any moment of the last `seconds`, in percent.
+    pub(super) fn worst(&self, seconds: f64) -> f64 {
+        let end = self.0.last().map_or(0.0, |(time, _)| *time);
+        let last = self.deviations().into_iter();
+        let off = last.filter_map(|(time, off)| (time >= end - seconds).then_some(off));
+        off.reduce(f64::max).unwrap_or(f64::INFINITY)
     }
 
     /// Mean shares of the last `seconds`.
     pub(super) fn mean(&self, seconds: f64) -> Vec<Share> {
-        let end = self.0.last().map_or(0.0, |(time, _)| *time);
-        let last = self.0.iter().filter(|(time, _)| *time >= end - seconds);
-        let last: Vec<&[Share]> = last.map(|(_, shares)| shares.as_slice()).collect();
+        let last = self.last(seconds);
         let peers = last.first().map_or(0, |shares| shares.len());
         let mean = |peer: usize, of: fn(&Share) -> u64| {
             last.iter().map(|shares| of(&shares[peer])).sum::<u64>() / last.len() as u64
@@ -109,4 +139,40 @@ pub(super) fn deviation(shares: &[Share]) -> f64 {
         share.used.abs_diff(share.entitlement) as f64 * 100.0 / share.entitlement.max(1) as f64
     };
     shares.iter().map(one).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two peers of a hundred pages, the first of which uses so many, ten pictures a second; weights
+    /// change after the first picture.
+    fn curve(used: &[u64]) -> Curve {
+        let share = |weight, used| Share {
+            weight,
+            entitlement: 100,
+            used,
+        };
+        let picture = |(at, used): (usize, &u64)| {
+            let weight = u32::from(at > 0);
+            let shares = vec![share(weight, *used), share(weight, 200 - used)];
+            (at as f64 / 10.0, shares)
+        };
+        Curve(used.iter().enumerate().map(picture).collect())
+    }
+
+    #[test]
+    fn shares_that_swing_have_not_settled() {
+        let settled = curve(&[60, 70, 90, 98, 101, 100]);
+        assert!((settled.seconds_to_settle(3.0).unwrap() - 0.3).abs() < 1e-9);
+        assert_eq!(settled.worst(0.25), 2.0);
+        // One burst of reads counts for nothing, two pictures in a row do.
+        assert_eq!(curve(&[60, 100, 100, 80, 100, 100]).worst(0.35), 0.0);
+        assert_eq!(curve(&[60, 100, 80, 80, 100, 100]).worst(0.35), 20.0);
+        // As much above as below: the mean shows nothing of it.
+        let swings = curve(&[60, 100, 70, 130, 70, 130]);
+        assert_eq!(swings.seconds_to_settle(3.0), None);
+        assert_eq!(deviation(&swings.mean(0.35)), 0.0);
+        assert_eq!(swings.worst(0.35), 30.0);
+    }
 }

@@ -15,6 +15,7 @@ pub(super) const FIO: Tool = Tool {
     prepare: |_| Ok(()),
     lines: |quick| vec![line(if quick { 1 } else { 4 })],
     verified,
+    least: [10_000, 2_500],
 };
 
 /// Size of each file in MiB.

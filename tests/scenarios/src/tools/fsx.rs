@@ -13,6 +13,7 @@ pub(super) const FSX: Tool = Tool {
     prepare: |guest| guest.write_file(CONFIG_PATH, CONFIG),
     lines,
     verified,
+    least: [1_000, 200],
 };
 
 /// How many of it there are, each with a file.

@@ -13,6 +13,7 @@ pub(super) const STRESS_NG: Tool = Tool {
     prepare: |_| Ok(()),
     lines,
     verified,
+    least: [500, 125],
 };
 
 /// Their sizes.

@@ -207,7 +207,7 @@ impl Site {
         self.filesystem.name
     }
 
-    /// Where its models are: on tmpfs, made by nobody's container, which could
+    /// Where its models are: on tmpfs, made outside of all containers, which could
     /// not reclaim them.
     fn models(&self) -> String {
         format!("/run/models-{}", self.name())

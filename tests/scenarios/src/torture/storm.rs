@@ -10,7 +10,7 @@ use ddlab::{Guest, Machine, Running, Target, wait};
 use serde::Deserialize;
 
 use super::{Site, disturbance};
-use crate::ddctl;
+use crate::{ddctl, stage::percent};
 
 /// Each filesystem is worked on from both.
 pub(super) const CONTAINERS: [&str; 2] = ["left", "right"];
@@ -24,12 +24,41 @@ pub(crate) struct Tally {
     pub(crate) checks: u64,
     pub(crate) bytes: u64,
     pub(crate) changes: u64,
+    /// Reads by way: compared, and refused by the filesystem.
+    #[serde(default)]
+    pub(crate) ways: BTreeMap<String, Count>,
     /// How often each operation succeeded that only some filesystems offer.
     pub(crate) done: BTreeMap<Kind, u64>,
     pub(crate) wrong: Vec<String>,
 }
 
+/// What came of one way to read.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Count {
+    pub(crate) compared: u64,
+    pub(crate) refused: u64,
+}
+
+/// Ways to read of which each must have been compared now and then; reads that leave the cache at
+/// once are not offered everywhere.
+const WAYS: [&str; 5] = ["call", "vector", "mapping", "direct", "splice"];
+/// One read in so many is of the rarest way, at least; one in 20 is tried, many in a row.
+const RAREST: u64 = 200;
+
 impl Tally {
+    /// Ways to read that were hardly compared.
+    pub(crate) fn rare(&self) -> Vec<&'static str> {
+        let compared = |way: &str| self.ways.get(way).map_or(0, |count| count.compared);
+        let is_rare = |way: &&str| compared(way) * RAREST < self.checks;
+        WAYS.into_iter().filter(is_rare).collect()
+    }
+
+    /// Reads that were refused although every filesystem offers them, in percent of all.
+    pub(crate) fn refused(&self) -> f64 {
+        let refused = WAYS.iter().filter_map(|way| self.ways.get(*way));
+        percent(refused.map(|count| count.refused).sum(), self.checks)
+    }
+
     /// What must have succeeded on a filesystem and did not.
     pub(crate) fn missing(&self, site: &Site) -> Vec<Kind> {
         let offered = site.offers();
@@ -86,23 +115,36 @@ impl Storm {
 
     /// Waits until pages came from the host.
     pub(crate) fn some_hits(guest: &Machine) -> Result<()> {
-        let wanted = ddctl::counters(guest)?.get_hits + SOME;
+        Self::hits(guest, SOME)
+    }
+
+    /// Waits until so many pages came from the host.
+    pub(crate) fn hits(guest: &Machine, pages: u64) -> Result<()> {
+        let wanted = ddctl::counters(guest)?.get_hits + pages;
         wait::until("pages come from the host", || {
             Ok((ddctl::counters(guest)?.get_hits >= wanted).then_some(()))
         })
     }
 
-    /// Ends it; how many reads were wrong.
-    pub(crate) fn verdict(self, scenario: &str) -> Result<Target> {
+    /// Ends it; how many reads were wrong, of at least so many, without which nothing was shown.
+    pub(crate) fn verdict(self, scenario: &str, least: u64) -> Result<[Target; 2]> {
         let sums = self.end()?;
         let sum = |of: fn(&Tally) -> u64| sums.iter().map(|(_, tally)| of(tally)).sum::<u64>();
         let (checks, changes) = (sum(|tally| tally.checks), sum(|tally| tally.changes));
-        Ok(Target::at_most(
-            format!("{scenario}: wrong reads of {checks} between {changes} changes"),
-            0.0,
-            sum(|tally| tally.wrong.len() as u64) as f64,
-            "",
-        ))
+        Ok([
+            Target::at_most(
+                format!("{scenario}: wrong reads of {checks} between {changes} changes"),
+                0.0,
+                sum(|tally| tally.wrong.len() as u64) as f64,
+                "",
+            ),
+            Target::at_least(
+                format!("{scenario}: reads compared"),
+                least as f64,
+                checks as f64,
+                "",
+            ),
+        ])
     }
 
     /// Has all processes end soon, however much they saw.
@@ -123,6 +165,11 @@ impl Storm {
             sum.checks += tally.checks;
             sum.bytes += tally.bytes;
             sum.changes += tally.changes;
+            for (way, count) in tally.ways {
+                let sum = sum.ways.entry(way).or_default();
+                sum.compared += count.compared;
+                sum.refused += count.refused;
+            }
             for (kind, times) in tally.done {
                 *sum.done.entry(kind).or_default() += times;
             }

@@ -134,8 +134,9 @@ mod tests {
         let [memory, files] = [0, 1].map(|at| machine.usage(at));
         assert_eq!(memory.used + files.used, 16 * UNITS_PER_MIB as usize);
         assert_eq!((memory.anonymous, files.anonymous), (memory.used, 0));
-        // The kernel would rather drop files than swap.
-        assert!(memory.used > files.used, "{memory:?} {files:?}");
+        // The kernel would rather drop files than swap: these come back much more often.
+        let (swapped, dropped) = (memory.refaults.anonymous, files.refaults.files);
+        assert!(dropped > 2 * swapped, "{memory:?} {files:?}");
         assert!(memory.refaults.anonymous > 0 && memory.refaults.files == 0);
         assert!(files.refaults.files > 0 && files.refaults.anonymous == 0);
     }

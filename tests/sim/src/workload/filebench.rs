@@ -3,8 +3,9 @@
 //! Filebench's profiles as the papers use them, in units of 16 KiB.
 //!
 //! `webserver`, `webproxy`, `varmail` and `videoserver` of Filebench 1.5 alpha: files of a gamma
-//! distributed size around 16 KiB, which here are of whole units; flows as published. Sizes of the
-//! sets are in [`crate::parameters`].
+//! distributed size around 16 KiB, which here are of whole units; flows as published. Each call of
+//! `next` is one of Filebench's reads or writes, with what leads to it. Sizes of the sets are in
+//! [`crate::parameters`].
 
 use super::{Step, Workload};
 use crate::parameters::{
@@ -17,6 +18,8 @@ use crate::random::Random;
 struct Files {
     first: u32,
     units: Vec<u8>,
+    /// Files that have still to be made.
+    unmade: usize,
 }
 
 impl Files {
@@ -29,14 +32,43 @@ impl Files {
             total += u64::from(size);
             units.push(size);
         }
-        Self { first, units }
+        Self {
+            first,
+            units,
+            unmade: 0,
+        }
     }
 
     fn pick(&self, random: &mut Random) -> (u32, u32) {
         let at = random.below(self.units.len() as u64) as usize;
         (self.first + at as u32, u32::from(self.units[at]))
     }
+
+    /// All files shall be made before any is used (Filebench's `prealloc`).
+    fn make_first(&mut self) {
+        self.unmade = self.units.len();
+    }
+
+    /// Makes some of the files that there are not yet, and returns whether there were any. Threads
+    /// but the first wait.
+    fn make(&mut self, thread: usize, steps: &mut Vec<Step>) -> bool {
+        if self.unmade == 0 {
+            return false;
+        }
+        if thread > 0 {
+            steps.push(Step::Wait(SECOND));
+            return true;
+        }
+        let next = self.units.len() - self.unmade;
+        let files = (self.first..).zip(&self.units).skip(next).take(MADE);
+        steps.extend(files.map(|(file, units)| Step::write(file, 0, u32::from(*units))));
+        self.unmade = self.unmade.saturating_sub(MADE);
+        true
+    }
 }
+
+/// Files that are made at a time.
+const MADE: usize = 16;
 
 /// `webserver`: ten files read whole, then a log entry.
 #[derive(Debug)]
@@ -44,8 +76,6 @@ pub struct Webserver {
     files: Files,
     served: u32,
     log: u32,
-    /// Files that have still to be made.
-    unmade: usize,
 }
 
 impl Webserver {
@@ -55,35 +85,20 @@ impl Webserver {
             files: Files::new(1, mib, &mut Random::new(seed)),
             served: 0,
             log: 0,
-            unmade: 0,
         }
     }
 
-    /// The same, after all files were made (Filebench's `prealloc`). Threads but the first wait
-    /// for that.
+    /// The same, after all files were made.
     #[must_use]
     pub fn made_first(mut self) -> Self {
-        self.unmade = self.files.units.len();
+        self.files.make_first();
         self
-    }
-
-    fn make(&mut self, thread: usize, steps: &mut Vec<Step>) {
-        if thread > 0 {
-            steps.push(Step::Wait(SECOND));
-            return;
-        }
-        let from = self.unmade.saturating_sub(UNITS_PER_MIB as usize);
-        let files = (self.files.first..).zip(&self.files.units);
-        let next = files.skip(from).take(self.unmade - from);
-        steps.extend(next.map(|(file, units)| Step::write(file, 0, u32::from(*units))));
-        self.unmade = from;
     }
 }
 
 impl Workload for Webserver {
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
-        if self.unmade > 0 {
-            self.make(thread, steps);
+        if self.files.make(thread, steps) {
             return;
         }
         let (file, units) = self.files.pick(random);
@@ -112,10 +127,20 @@ impl Proxy {
             turn: Vec::new(),
         }
     }
+
+    /// The same, after all files were made.
+    #[must_use]
+    pub fn made_first(mut self) -> Self {
+        self.files.make_first();
+        self
+    }
 }
 
 impl Workload for Proxy {
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
+        if self.files.make(thread, steps) {
+            return;
+        }
         self.turn.resize(self.turn.len().max(thread + 1), 0);
         let (file, units) = self.files.pick(random);
         steps.push(Step::Work(SERVE));
@@ -129,11 +154,13 @@ impl Workload for Proxy {
     }
 }
 
-/// `varmail`: a mail delivered, one read and marked, one read; deliveries and marks are synced.
+/// `varmail`: a mail delivered, one read and then marked, one read; deliveries and marks are
+/// synced.
 #[derive(Debug)]
 pub struct Mail {
     files: Files,
-    turn: Vec<u32>,
+    /// What each thread did so far, and the mail it had last.
+    threads: Vec<(u32, (u32, u32))>,
 }
 
 impl Mail {
@@ -141,30 +168,44 @@ impl Mail {
     pub fn new(mib: u64, seed: u64) -> Self {
         Self {
             files: Files::new(1, mib, &mut Random::new(seed)),
-            turn: Vec::new(),
+            threads: Vec::new(),
         }
+    }
+
+    /// The same, after all files were made.
+    #[must_use]
+    pub fn made_first(mut self) -> Self {
+        self.files.make_first();
+        self
     }
 }
 
 impl Workload for Mail {
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>) {
-        self.turn.resize(self.turn.len().max(thread + 1), 0);
-        let (file, units) = self.files.pick(random);
-        steps.push(Step::Work(200 * US));
-        match self.turn[thread] % 3 {
+        if self.files.make(thread, steps) {
+            return;
+        }
+        let threads = self.threads.len().max(thread + 1);
+        self.threads.resize(threads, (0, (0, 0)));
+        let (turn, last) = &mut self.threads[thread];
+        if *turn % 4 != 2 {
+            *last = self.files.pick(random);
+        }
+        let (file, units) = *last;
+        steps.push(Step::Work(150 * US));
+        match *turn % 4 {
             0 => {
                 steps.push(Step::Delete { file, units });
                 steps.push(Step::write(file, 0, units));
                 steps.push(Step::Sync);
             }
-            1 => {
-                steps.push(Step::read(file, 0, units));
+            2 => {
                 steps.push(Step::write(file, units - 1, 1));
                 steps.push(Step::Sync);
             }
             _ => steps.push(Step::read(file, 0, units)),
         }
-        self.turn[thread] += 1;
+        *turn += 1;
     }
 }
 
@@ -172,9 +213,13 @@ impl Workload for Mail {
 #[derive(Debug)]
 pub struct Video {
     units: u32,
+    /// Units of a read.
+    read: u32,
     /// Time between two reads of a stream.
     pace: u64,
-    /// Active videos that the writer has still to make.
+    /// Whether each stream reads its own video again and again.
+    endless: bool,
+    /// Videos that the writer has still to make.
     unmade: u32,
     /// Video and place of each stream.
     streams: Vec<(u32, u32)>,
@@ -182,11 +227,14 @@ pub struct Video {
 }
 
 impl Video {
-    /// A server of Filebench's 32 active videos of `mib` MiB, read as fast as possible.
+    /// A server of Filebench's 32 active videos of `mib` MiB, read as fast as possible, whose
+    /// streams choose another video after each.
     pub const fn new(mib: u64) -> Self {
         Self {
             units: (mib * UNITS_PER_MIB) as u32,
+            read: UNITS_PER_MIB as u32,
             pace: 0,
+            endless: false,
             unmade: 0,
             streams: Vec::new(),
             written: 0,
@@ -199,6 +247,16 @@ impl Video {
         let mut video = Self::new(mib);
         video.pace = pace;
         video.unmade = ACTIVE_VIDEOS;
+        video
+    }
+
+    /// As Filebench has it: all active videos and half of the passive ones are made first, and
+    /// then a stream opens one video and reads it in parts of 256 KiB, again and again.
+    pub const fn endless(mib: u64) -> Self {
+        let mut video = Self::new(mib);
+        video.read /= 4;
+        video.endless = true;
+        video.unmade = ACTIVE_VIDEOS + PASSIVE_VIDEOS / 2;
         video
     }
 
@@ -237,12 +295,15 @@ impl Workload for Video {
         self.streams.resize(streams, (0, u32::MAX));
         let (video, at) = &mut self.streams[thread];
         if *at >= self.units {
-            *video = random.below(u64::from(ACTIVE_VIDEOS)) as u32;
+            *video = match self.endless {
+                true => thread as u32 % ACTIVE_VIDEOS,
+                false => random.below(u64::from(ACTIVE_VIDEOS)) as u32,
+            };
             *at = 0;
         }
-        let count = (self.units - *at).min(UNITS_PER_MIB as u32);
+        let count = (self.units - *at).min(self.read);
         steps.push(Step::Wait(self.pace));
-        steps.push(Step::Work(STREAM));
+        steps.push(Step::Work(STREAM * u64::from(count) / UNITS_PER_MIB));
         steps.push(Step::read(*video, *at, count));
         *at += count;
     }

@@ -27,6 +27,8 @@ pub struct KeyValue {
     anonymous: bool,
     writes: f64,
     think: u64,
+    /// Places that an operation touches.
+    touched: u32,
 }
 
 impl KeyValue {
@@ -41,6 +43,7 @@ impl KeyValue {
             anonymous: false,
             writes: 0.05,
             think: 0,
+            touched: 1,
         }
     }
 
@@ -59,6 +62,13 @@ impl KeyValue {
     pub fn loaded(mut self, seed: u64) -> Self {
         self.zipf = Zipf::of_places(self.units, RECORDS, EXPONENT, seed);
         self.unloaded = self.units;
+        self
+    }
+
+    /// An operation touches so many places: what a record consists of is not in one.
+    #[must_use]
+    pub const fn scattered(mut self, places: u32) -> Self {
+        self.touched = places;
         self
     }
 
@@ -86,16 +96,18 @@ impl Workload for KeyValue {
             });
             return;
         }
-        let unit = self.zipf.next(random);
-        let file = (unit / FILE) | kind;
         if self.think > 0 {
             steps.push(Step::Wait(self.think));
         }
         steps.push(Step::Work(self.work));
-        if random.unit() < self.writes {
-            steps.push(Step::write(file, unit % FILE, 1));
-        } else {
-            steps.push(Step::read(file, unit % FILE, 1));
+        for _ in 0..self.touched {
+            let unit = self.zipf.next(random);
+            let file = (unit / FILE) | kind;
+            if random.unit() < self.writes {
+                steps.push(Step::write(file, unit % FILE, 1));
+            } else {
+                steps.push(Step::read(file, unit % FILE, 1));
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ const DEPTH: usize = 4;
 
 /// Who takes the writes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Queue {
+pub(crate) enum Queue {
     /// io_uring.
     Ring,
     /// io_submit.
@@ -60,7 +60,7 @@ const PWRITE: u16 = 1;
 
 impl Queue {
     /// Writes bytes in pieces of whole `unit`s, all of them at the same time.
-    pub(super) fn write(
+    pub(crate) fn write(
         self,
         file: &File,
         bytes: &[u8],
@@ -80,7 +80,7 @@ impl Queue {
     }
 
     /// The same while another thread reads the range and drops what it read.
-    pub(super) fn write_beside_reader(
+    pub(crate) fn write_beside_reader(
         self,
         (file, reader): (&File, &File),
         bytes: &[u8],
@@ -113,7 +113,7 @@ fn ring(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
         // SAFETY: the bytes stay borrowed until all writes have been waited for.
         unsafe { ring.submission().push(&write) }.map_err(io::Error::other)?;
     }
-    ring.submit_and_wait(pieces.len())?;
+    through(|| ring.submit_and_wait(pieces.len()))?;
     let mut ended = 0;
     for done in ring.completion() {
         ended += 1;
@@ -150,17 +150,19 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
     // SAFETY: the kernel reads as many pointers and what they point to, all of which lives on.
     let submitted = returned(unsafe { syscall(SYS_io_submit, context, count, pointers.as_ptr()) });
     let wanted = *submitted.as_ref().unwrap_or(&0);
-    // SAFETY: the kernel writes as many events as were submitted, at most `DEPTH`.
-    let ended = returned(unsafe {
+    let ended = through(|| {
         let no_limit = std::ptr::null::<libc::timespec>();
-        syscall(
-            SYS_io_getevents,
-            context,
-            wanted,
-            wanted,
-            events.as_mut_ptr(),
-            no_limit,
-        )
+        // SAFETY: the kernel writes as many events as were submitted, at most `DEPTH`.
+        returned(unsafe {
+            syscall(
+                SYS_io_getevents,
+                context,
+                wanted,
+                wanted,
+                events.as_mut_ptr(),
+                no_limit,
+            )
+        })
     });
     // SAFETY: the context is not used any more. The call waits for what is under way.
     returned(unsafe { syscall(SYS_io_destroy, context) })?;
@@ -170,6 +172,16 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
         judge(event.result, event.data)?;
     }
     all(ended, pieces.len())
+}
+
+/// Calls until no signal interrupts it: freezing and thawing tasks looks like one.
+fn through<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
 }
 
 fn returned(value: c_long) -> io::Result<c_long> {

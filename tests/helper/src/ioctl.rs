@@ -116,13 +116,13 @@ const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 
 /// Exchange to the end of both files, which get each other's length.
-pub(super) const TO_END: u64 = 1;
+pub(crate) const TO_END: u64 = 1;
 /// Files have the same bytes there.
 const SAME: i32 = 0;
 
-/// Swaps the extents of a range (in blocks) with the donor's; how many blocks it swapped, with
-/// the error that kept it from the rest.
-pub(super) fn move_extents(
+/// Swaps the extents of a range (in blocks) with the donor's. Returns the number of blocks that it
+/// swapped, with the error that kept it from the rest.
+pub(crate) fn move_extents(
     file: &File,
     donor: &File,
     (start, donor_start, len): (u64, u64, u64),
@@ -142,20 +142,20 @@ pub(super) fn move_extents(
 }
 
 /// Has the file have another generation.
-pub(super) fn set_generation(file: &File, generation: u32) -> io::Result<()> {
+pub(crate) fn set_generation(file: &File, generation: u32) -> io::Result<()> {
     let argument = i64::from(generation);
     // SAFETY: the kernel reads four bytes of the eight that the number says.
     Ok(unsafe { ioctl(file, Setter::<SET_GENERATION, _>::new(argument)) }?)
 }
 
 /// Swaps content with the inode of the boot loader.
-pub(super) fn swap_boot(file: &File) -> io::Result<()> {
+pub(crate) fn swap_boot(file: &File) -> io::Result<()> {
     // SAFETY: it has no argument.
     Ok(unsafe { ioctl(file, NoArg::<SWAP_BOOT>::new()) }?)
 }
 
 /// Makes a file, open for reading only, a verity file.
-pub(super) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
+pub(crate) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
     let argument = EnableVerity {
         version: 1,
         // SHA-256.
@@ -168,7 +168,7 @@ pub(super) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
 }
 
 /// Exchanges ranges of two files: the other one's at `to`, and the file's at `offset`.
-pub(super) fn exchange(
+pub(crate) fn exchange(
     (file, offset): (&File, u64),
     (other, to): (&File, u64),
     len: u64,
@@ -187,7 +187,7 @@ pub(super) fn exchange(
 }
 
 /// Swaps all extents of two files of one length.
-pub(super) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
+pub(crate) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
     let now: Metadata = target.metadata()?;
     let time = |seconds, nanoseconds: i64| XfsTime {
         seconds,
@@ -212,7 +212,7 @@ pub(super) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
 }
 
 /// Has a file share the blocks of a range of another one.
-pub(super) fn clone_range(
+pub(crate) fn clone_range(
     from: impl AsFd,
     offset: u64,
     len: u64,
@@ -228,8 +228,8 @@ pub(super) fn clone_range(
     Ok(unsafe { ioctl(into, Setter::<CLONE_RANGE, _>::new(argument)) }?)
 }
 
-/// Has two files share a range if its bytes are the same; how many bytes they share then.
-pub(super) fn dedupe(
+/// Has two files share a range if its bytes are the same. Returns the number of bytes they share.
+pub(crate) fn dedupe(
     (from, offset): (&File, u64),
     (with, to): (&File, u64),
     len: u64,

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Latencies over a stretch of seconds.
+
+use std::collections::BTreeMap;
+
+use ddload::Interval;
+
+/// Latencies in microseconds, and how many requests took each.
+///
+/// A second in which no request was answered counts as one request that took as long as none was:
+/// a load whose tasks all wait would look the better the longer they do.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies(BTreeMap<u64, u64>);
+
+impl Latencies {
+    /// Those of consecutive intervals.
+    pub(crate) fn of<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Self {
+        let mut all = Self::default();
+        let mut silent = 0.0;
+        for interval in intervals {
+            match &interval.latency_us {
+                Some(latency) => {
+                    silent = 0.0;
+                    for (us, count) in &latency.counts {
+                        *all.0.entry(*us).or_default() += count;
+                    }
+                }
+                None => {
+                    silent += interval.seconds;
+                    *all.0.entry((silent * 1e6) as u64).or_default() += 1;
+                }
+            }
+        }
+        all
+    }
+
+    /// The latency that 99 % do not exceed; none without requests.
+    pub(crate) fn p99_us(&self) -> Option<u64> {
+        let requests: u64 = self.0.values().sum();
+        let rank = (requests * 99).div_ceil(100);
+        let mut seen = 0;
+        let reaches = |(us, count): (&u64, &u64)| {
+            seen += count;
+            (seen >= rank).then_some(*us)
+        };
+        self.0.iter().find_map(reaches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ddload::Latency;
+
+    use super::*;
+
+    fn second(counts: &[(u64, u64)]) -> Interval {
+        Interval {
+            elapsed: 0.0,
+            seconds: 1.0,
+            operations: counts.iter().map(|(_, count)| count).sum(),
+            bytes_read: 0,
+            bytes_written: 0,
+            storage_bytes_read: 0,
+            latency_us: (!counts.is_empty()).then(|| Latency {
+                p50: 0,
+                p95: 0,
+                p99: 0,
+                max: 0,
+                counts: counts.to_vec(),
+            }),
+        }
+    }
+
+    #[test]
+    fn percentiles_are_of_all_requests() {
+        // A slow second with few requests; the mean of the seconds' percentiles would be 45,500.
+        let seconds = [second(&[(1_000, 990)]), second(&[(90_000, 10)])];
+        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(1_000));
+        let seconds = [second(&[(1_000, 989)]), second(&[(90_000, 11)])];
+        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(90_000));
+        assert_eq!(Latencies::of(std::iter::empty()).p99_us(), None);
+    }
+
+    #[test]
+    fn silence_is_slow() {
+        let seconds = [
+            second(&[(1_000, 100)]),
+            second(&[]),
+            second(&[]),
+            second(&[(2_100_000, 1)]),
+        ];
+        assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(2_000_000));
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What came out of the papers' figures, as a table for the report and for `docs/papers.md`.
+
+use crate::figure::Figure;
+use crate::inputs::INPUTS;
+use crate::verdict::{Verdict, judge};
+
+/// A line of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Which figure.
+    pub name: &'static str,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What is not as in the paper, and how the figure was run.
+    pub off: String,
+}
+
+/// A line for each figure.
+pub fn rows(figures: &[Figure]) -> Vec<Row> {
+    let row = |figure: &Figure| {
+        let judgement = judge(figure);
+        Row {
+            name: figure.name,
+            verdict: judgement.verdict,
+            off: judgement.off.join("; "),
+        }
+    };
+    figures.iter().map(row).collect()
+}
+
+/// What stands before the tables of `docs/papers.md`.
+const HEAD: &str = include_str!("papers.md");
+
+/// The text of `docs/papers.md`.
+pub fn document(figures: &[Figure]) -> String {
+    let mut text = String::from(HEAD);
+    text += "\n## What went in\n\n| input | value | from | how |\n|---|---|---|---|\n";
+    for input in &INPUTS {
+        let (what, value, source) = (input.what, input.value, input.source.name());
+        text += &format!("| {what} | {value} | {source} | {} |\n", input.how);
+    }
+    text += "\n## What came out\n\n| figure | verdict | not as in the paper |\n|---|---|---|\n";
+    for row in rows(figures) {
+        text += &format!("| {} | {} | {} |\n", row.name, row.verdict.name(), row.off);
+    }
+    text += "\n## What each run shows\n\n";
+    for figure in figures {
+        text += &format!("- {}: {}\n", figure.name, figure.note);
+    }
+    text
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whether a figure came out as in its paper.
+
+use crate::figure::{Compared, Figure};
+use serde::Serialize;
+
+/// What a number of ours has to be beside the paper's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Band {
+    /// It is shown and not judged.
+    #[default]
+    Shown,
+    /// It is the paper's within this factor.
+    Times(f64),
+    /// It differs from the paper's by at most this.
+    Within(f64),
+    /// It is at most the paper's.
+    AtMost,
+    /// It is at least the paper's.
+    AtLeast,
+}
+
+/// The factor within which throughputs, latencies and gains shall be the paper's.
+pub const TWICE: Band = Band::Times(2.0);
+
+/// The order that things have in the paper, the largest first.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What is compared.
+    pub what: &'static str,
+    /// Names in the paper's order, with our numbers.
+    pub ours: Vec<(String, f64)>,
+}
+
+/// Part by which a number may be below the next one that the paper has below it.
+const TIE: f64 = 0.03;
+
+impl Order {
+    /// Whether ours have the paper's order.
+    pub fn holds(&self) -> bool {
+        let mut pairs = self.ours.windows(2);
+        pairs.all(|pair| pair[0].1 >= pair[1].1 * (1.0 - TIE))
+    }
+}
+
+/// What came of a figure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All that is judged is as in the paper.
+    Reproduced,
+    /// At least half of it is.
+    Partly,
+    /// Less is.
+    Not,
+    /// Nothing of it is judged.
+    Shown,
+}
+
+impl Verdict {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Partly => "partly",
+            Self::Not => "not",
+            Self::Shown => "not judged",
+        }
+    }
+}
+
+/// A verdict, with what is not as in the paper.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Numbers that were judged, and orders.
+    pub judged: usize,
+    /// What is off.
+    pub off: Vec<String>,
+}
+
+/// Judges a figure by its bands and orders.
+pub fn judge(figure: &Figure) -> Judgement {
+    let rows = figure.compared.iter().filter_map(|row| {
+        let holds = row.holds()?;
+        Some((holds, told(row)))
+    });
+    let orders = figure.orders.iter().map(|order| {
+        let ours = order.ours.iter();
+        let ours: Vec<String> = ours.map(|(name, is)| format!("{name} {is:.2}")).collect();
+        let told = format!("order of {}: {}", order.what, ours.join(", "));
+        (order.holds(), told)
+    });
+    let all: Vec<(bool, String)> = rows.chain(orders).collect();
+    let judged = all.len();
+    let off: Vec<String> = all
+        .into_iter()
+        .filter(|(holds, _)| !holds)
+        .map(|(_, told)| told)
+        .collect();
+    let verdict = match (judged, off.len()) {
+        (0, _) => Verdict::Shown,
+        (_, 0) => Verdict::Reproduced,
+        (all, off) if 2 * off <= all => Verdict::Partly,
+        _ => Verdict::Not,
+    };
+    Judgement {
+        verdict,
+        judged,
+        off,
+    }
+}
+
+fn told(row: &Compared) -> String {
+    let number = crate::figure::report::number;
+    let paper = row.paper.map_or("–".into(), number);
+    let ours = number(row.ours);
+    format!("{}: {ours} {} (paper {paper})", row.what, row.unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(paper: f64, ours: f64, band: Band) -> Compared {
+        Compared::new("x", "MiB", paper, ours).within(band)
+    }
+
+    fn figure(compared: Vec<Compared>, ours: &[f64]) -> Figure {
+        let ours = ours.iter().map(|is| ("a".to_string(), *is)).collect();
+        Figure {
+            name: "DoubleDecker, figure 3",
+            title: "",
+            parts: Vec::new(),
+            compared,
+            orders: vec![Order { what: "x", ours }],
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn bands_have_two_ends() {
+        let holds = |paper, ours, band| row(paper, ours, band).holds();
+        assert_eq!(holds(6.6, 3.4, TWICE), Some(true));
+        assert_eq!(holds(6.6, 13.1, TWICE), Some(true));
+        assert_eq!(holds(6.6, 3.2, TWICE), Some(false));
+        assert_eq!(holds(6.6, 13.3, TWICE), Some(false));
+        assert_eq!(holds(0.6, 0.609, Band::Within(0.01)), Some(true));
+        assert_eq!(holds(0.6, 0.58, Band::Within(0.01)), Some(false));
+        assert_eq!(holds(400.0, 400.0, Band::AtMost), Some(true));
+        assert_eq!(holds(400.0, 401.0, Band::AtMost), Some(false));
+        assert_eq!(holds(400.0, 401.0, Band::AtLeast), Some(true));
+        assert_eq!(holds(400.0, 399.0, Band::AtLeast), Some(false));
+        assert_eq!(holds(400.0, 1.0, Band::Shown), None);
+        // Nothing to compare with is not met.
+        let none = Compared::new("x", "MiB", None, 1.0).within(TWICE);
+        assert_eq!(none.holds(), Some(false));
+        assert_eq!(holds(1.0, f64::NAN, TWICE), Some(false));
+    }
+
+    #[test]
+    fn what_is_off_decides() {
+        let good = || row(1.0, 1.0, TWICE);
+        let bad = || row(1.0, 3.0, TWICE);
+        let verdict = |figure: &Figure| judge(figure).verdict;
+        let reproduced = figure(vec![good()], &[2.0, 1.0]);
+        assert_eq!(verdict(&reproduced), Verdict::Reproduced);
+        let partly = figure(vec![good(), bad()], &[2.0, 1.0]);
+        assert_eq!(verdict(&partly), Verdict::Partly);
+        assert_eq!(judge(&partly).off, ["x: 3.00 MiB (paper 1.00)"]);
+        let not = figure(vec![bad()], &[1.0, 2.0]);
+        assert_eq!(verdict(&not), Verdict::Not);
+        assert_eq!(judge(&not).off[1], "order of x: a 1.00, a 2.00");
+        let mut shown = figure(vec![row(1.0, 3.0, Band::Shown)], &[]);
+        shown.orders.clear();
+        assert_eq!(verdict(&shown), Verdict::Shown);
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How long KVM keeps a vCPU for a hypercall, with the memory of its VM in place and in swap.
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Machine, Target};
+
+use super::{LARGE, Site};
+use crate::{
+    ddctl,
+    exits::{Exits, Seen},
+};
+
+/// The cgroup of the VMM.
+pub(super) const VMM: &str = "vmm";
+/// Swap of the host, in its own memory.
+const SWAP_MIB: u64 = 512;
+/// How much of its memory the VMM is asked for: as much as it has.
+const OUT_MIB: u64 = 512;
+/// The longest exit there may be, in million instructions: a put of 128 pages copies 512 KiB.
+const MOST_MS: f64 = 3.0;
+
+/// Pages leave and come back, first with the VM's memory in place.
+pub(super) fn exits(host: &Machine, site: &Site<'_>) -> Result<[Target; 2]> {
+    let resident = around(host, site, "in place", || Ok(()))?;
+    host.shell(format!(
+        "modprobe zram num_devices=1; echo {SWAP_MIB}M > /sys/block/zram0/disksize; \
+         mkswap /dev/zram0; swapon /dev/zram0"
+    ))?;
+    let swapped = around(host, site, "in swap", || push_out(host));
+    host.shell("swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset")?;
+    let longest = |what: &str, seen: Seen| {
+        Target::at_most(
+            format!("latency: million instructions of the longest hypercall, memory {what}"),
+            MOST_MS,
+            seen.longest_us as f64 / 1e3,
+            "",
+        )
+    };
+    Ok([longest("in place", resident), longest("in swap", swapped?)])
+}
+
+/// Has the guest's pages of a file leave and come back once, after `before`.
+fn around(
+    host: &Machine,
+    site: &Site<'_>,
+    what: &str,
+    before: impl FnOnce() -> Result<()>,
+) -> Result<Seen> {
+    site.grow()?;
+    before()?;
+    let vms = ddctl::vms(host)?;
+    let stats = vms.first().context("the guest is registered")?.stats;
+    let watch = Exits::watch(host)?;
+    site.run(&format!("{} || true", site.reclaim()))?;
+    site.run("ddhelper huge /mnt/large")?;
+    let seen = watch.end()?;
+    let vms = ddctl::vms(host)?;
+    let counted = vms.first().context("the guest is registered")?.stats - stats;
+    eprintln!("    memory {what}: {seen:?}, {counted:?}");
+    ensure!(seen.count > 0, "no hypercall was seen");
+    ensure!(
+        what == "in place" || counted.put_refused_absent > 0,
+        "all pages were in memory: {counted:?}"
+    );
+    Ok(seen)
+}
+
+/// Sends a part of the VM's memory to swap.
+fn push_out(host: &Machine) -> Result<()> {
+    let cgroup = format!("/sys/fs/cgroup/{VMM}");
+    // The kernel gives what it can; how much that is, is looked at below.
+    host.shell(format!(
+        "echo {OUT_MIB}M > {cgroup}/memory.reclaim 2> /dev/null || true"
+    ))?;
+    let bytes: u64 = host
+        .read_text(&format!("{cgroup}/memory.swap.current"))?
+        .trim()
+        .parse()?;
+    ensure!(bytes > LARGE, "only {bytes} bytes are in swap");
+    Ok(())
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is broken, by which name, and how who notices says so.
+
+use ddlab::Scenario;
+
+use crate::{
+    apart, bad_input, bounds, calls, coherence, deaths, faults, latency, lifecycle, policies,
+    reboot, scarce, shares, shrinker, small_files, stream, torture, tracing,
+};
+
+/// What is broken (`shim/mutation.h`), and who may notice, the quickest first.
+pub(super) struct Mutation {
+    pub(super) name: &'static str,
+    pub(super) scenarios: &'static [Scenario],
+    /// One of these is in what a scenario fails with that noticed this and nothing else.
+    pub(super) reasons: &'static [&'static str],
+}
+
+const fn mutation(
+    name: &'static str,
+    scenarios: &'static [Scenario],
+    reasons: &'static [&'static str],
+) -> Mutation {
+    Mutation {
+        name,
+        scenarios,
+        reasons,
+    }
+}
+
+/// Scenarios that compare all they read.
+const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
+
+/// How they say that something was not right.
+const WRONG: &[&str] = &["coherence: wrong", "torture: wrong"];
+
+pub(super) const ALL: &[Mutation] = &[
+    // In the guest.
+    mutation("direct-write-unseen", CONTENT, WRONG),
+    mutation("truncate-unseen", CONTENT, WRONG),
+    mutation("dirty-unseen", CONTENT, WRONG),
+    mutation("unmount-unseen", CONTENT, WRONG),
+    mutation("inode-reused", CONTENT, WRONG),
+    mutation("puts-what-is-not-valid", CONTENT, WRONG),
+    mutation("puts-beside-direct-io", CONTENT, WRONG),
+    mutation("direct-write-begins-unseen", CONTENT, WRONG),
+    mutation("direct-io-looked-at-once", CONTENT, WRONG),
+    mutation("swap-unseen", CONTENT, WRONG),
+    mutation("attach-unsettled", CONTENT, WRONG),
+    mutation("put-overtakes", CONTENT, WRONG),
+    mutation("tail-not-zeroed", CONTENT, WRONG),
+    mutation("miss-taken-for-hit", CONTENT, WRONG),
+    mutation("empty-unseen", CONTENT, WRONG),
+    mutation("host-trusted", CONTENT, WRONG),
+    mutation("dax-unseen", &[coherence::COHERENCE], WRONG),
+    mutation("swapfile-unseen", &[coherence::COHERENCE], WRONG),
+    mutation(
+        "cold-read-asks",
+        &[stream::STREAM],
+        &["gets while a file is read for the first time"],
+    ),
+    mutation(
+        "put-unconfirmed",
+        &[apart::APART],
+        &["weight 0", "that were refused and are asked for"],
+    ),
+    mutation("put-sleeps", &[stream::STREAM], &["kernel complaints"]),
+    mutation(
+        "inode-forgotten",
+        &[small_files::SMALL_FILES],
+        &["small files: pages"],
+    ),
+    mutation(
+        "hooks-without-host",
+        &[apart::APART],
+        &["hooked without a host", "reads were seen without a host"],
+    ),
+    mutation(
+        "hibernates-full",
+        &[lifecycle::LIFECYCLE],
+        &["it slept with a session"],
+    ),
+    mutation("calls-unbounded", &[latency::LATENCY], &["latency:"]),
+    mutation("flushes-at-once", &[latency::LATENCY], &["latency:"]),
+    mutation(
+        "floor-empty",
+        &[faults::FAULTS],
+        &["pages come from the host"],
+    ),
+    mutation("invalidates-at-once", &[latency::LATENCY], &["latency:"]),
+    mutation(
+        "attaches-at-every-look",
+        &[bounds::BOUNDS],
+        &["it was said", "calls in seconds after"],
+    ),
+    mutation(
+        "reaps-with-host-only",
+        &[bounds::BOUNDS],
+        &["containers without a cgroup are gone"],
+    ),
+    mutation(
+        "departures-kept",
+        &[bounds::BOUNDS],
+        &["pages that find no place"],
+    ),
+    mutation(
+        "unmounted-kept",
+        &[bounds::BOUNDS],
+        &["filesystems that are gone are forgotten"],
+    ),
+    mutation("worker-unpaced", &[bounds::BOUNDS], &["signs of life"]),
+    mutation(
+        "dirty-seen-twice",
+        &[bounds::BOUNDS],
+        &["looks into the map"],
+    ),
+    mutation(
+        "sequential-undone",
+        &[bounds::BOUNDS],
+        &["requests of a sequential cold read"],
+    ),
+    mutation("tables-forgotten", &[bounds::BOUNDS], &["names looked up"]),
+    mutation(
+        "detach-ignored",
+        &[bounds::BOUNDS],
+        &["the module went away", "unloading ends or does not"],
+    ),
+    mutation(
+        "hooks-one-by-one",
+        &[tracing::TRACING],
+        &["pages came from the host", "wrong bytes"],
+    ),
+    // In the host.
+    mutation(
+        "rollback-unseen",
+        &[bad_input::BAD_INPUT, lifecycle::LIFECYCLE],
+        &["let_in", "the guest noticed", "wrong reads"],
+    ),
+    mutation("any-session", &[bad_input::BAD_INPUT], &["let_in"]),
+    mutation(
+        "writes-what-is-tracked",
+        &[reboot::REBOOT],
+        &["whose memory is being migrated"],
+    ),
+    mutation("get-leaves-pages", &[stream::STREAM], &["pages, but"]),
+    mutation(
+        "wrong-owner",
+        &[stream::STREAM],
+        &["are the reader's", "pages, but"],
+    ),
+    mutation("vms-mixed", &[apart::APART], &["wrong content"]),
+    mutation(
+        "weights-fixed",
+        &[shares::SHARES],
+        &["are entitled to something else"],
+    ),
+    mutation(
+        "weights-ignored",
+        &[shares::SHARES],
+        &["are entitled to something else"],
+    ),
+    mutation(
+        "evicts-without-need",
+        &[stream::STREAM],
+        &["pass from the host"],
+    ),
+    mutation("evictions-untold", &[policies::POLICIES], &["ask in vain"]),
+    mutation(
+        "user-mode-let-in",
+        &[bad_input::BAD_INPUT],
+        &["returned", "refused_user"],
+    ),
+    mutation(
+        "shrinker-deaf",
+        &[shrinker::SHRINKER],
+        &["nothing more can be taken", "shrinker:", "counters.shrunk"],
+    ),
+    mutation(
+        "shrinker-shy",
+        &[scarce::SCARCE],
+        &["scarce:", "equal VMs kept unequal"],
+    ),
+    mutation(
+        "shrinks-in-order",
+        &[scarce::SCARCE],
+        &["scarce:", "equal VMs kept unequal"],
+    ),
+    mutation(
+        "capacity-alone",
+        &[scarce::SCARCE],
+        &["scarce:", "equal VMs kept unequal"],
+    ),
+    mutation(
+        "puts-drain-host",
+        &[scarce::SCARCE],
+        &["scarce:", "equal VMs kept unequal"],
+    ),
+    mutation(
+        "puts-not-recycled",
+        &[scarce::SCARCE],
+        &["scarce:", "equal VMs kept unequal"],
+    ),
+    mutation(
+        "dead-vm-kept",
+        &[deaths::DEATHS],
+        &["went", "is forgotten", "left:", "deaths:"],
+    ),
+    mutation(
+        "waits-for-memory",
+        &[calls::CALLS],
+        &["frames that never come", "frames in swap", "wait for ever"],
+    ),
+    mutation(
+        "straggler-ends-session",
+        &[calls::CALLS],
+        &["calls of sessions that are over"],
+    ),
+    mutation(
+        "vms-without-limit",
+        &[calls::CALLS],
+        &["VMs may register", "many VMs"],
+    ),
+    mutation("nobody-charged", &[calls::CALLS], &["is charged"]),
+];

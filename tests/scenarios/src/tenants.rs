@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A busy and hostile Debian: owners change the limits that policyd set, a user with a delegated
+//! subtree does whatever users can do, commands leave processes behind. Limits end as their owners
+//! set them, the controlled container keeps its share, and policyd stays small.
+
+mod account;
+mod owner;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+
+use crate::{
+    ddctl,
+    service::{self, UNIT_NAME, journal},
+    stage::{Stage, attach},
+};
+use account::Account;
+use owner::Owners;
+
+/// Everything at once.
+pub(crate) const TENANTS: Scenario = Scenario {
+    name: "tenants",
+    about: "beside owners and a hostile user policyd keeps shares, undoes what it set, stays small",
+    quick: false,
+    run,
+};
+
+const CAPACITY_MIB: u64 = 96;
+/// What policyd takes a limit to, and what that is in `memory.max`.
+const CEILING: &str = "memory_ceiling = \"64M\"\n";
+const CEILING_BYTES: &str = "67108864";
+/// Part of the VM's share that the controlled container is entitled to, in percent.
+const FLOOR: f64 = 40.0;
+/// Pools of the file that are always there.
+const POOLS: [&str; 6] = ["default", "figures", "gold", "one", "three", "two"];
+/// How the pools begin that the user may have, and how many there are at the most.
+const USERS: &str = "user ";
+const MOST_USERS: usize = 4;
+/// How long policyd's use of the processor is measured.
+const WINDOW: Duration = Duration::from_secs(40);
+/// Rounds of changes while the storm goes on.
+const ROUNDS: u32 = 3;
+
+/// policyd's file; `limit` is what is said of containers whose memory is managed.
+fn file(limit: &str) -> String {
+    let unit = |name: &str| {
+        format!(
+            "[[container]]\nname = \"{name}\"\nunit = \"{name}\"\nmanage_memory = true\n{limit}\n"
+        )
+    };
+    let command = |name: &str, program: &str| {
+        format!(
+            "[[container]]\nname = \"{name}\"\nunit = \"{name}\"\n[container.target]\n\
+             throughput = 1\nsource = {{ command = [\"/usr/local/bin/{program}\"], \
+             every_s = 2, timeout_s = 20 }}\n\n"
+        )
+    };
+    format!(
+        "interval_s = 1\ndefault_pool_weight = 5\n\n\
+         [[container]]\nname = \"gold\"\npodman = \"gold\"\nclass = \"gold\"\n\
+         cache_floor = \"{FLOOR}%\"\nmanage_memory = true\n{limit}\n\
+         {}{}{}{}{}\
+         [[container]]\nname = \"{USERS}{{}}\"\nuser_unit = \"1000/web*\"\nclass = \"bronze\"\n\
+         most_cgroups = {MOST_USERS}\n",
+        unit("one"),
+        unit("two"),
+        unit("three"),
+        command("figures", "escape"),
+        command("greedy", "hog"),
+    )
+}
+
+/// Says a figure, and leaves processes behind that left its group and its parent.
+const ESCAPE: &str = "#!/bin/sh\n\
+    setsid sh -c 'sleep 77777 & exec sleep 77777' > /dev/null 2>&1 &\n\
+    echo 5\n";
+/// Takes more memory than a command may have, then says a figure.
+const HOG: &str = "#!/bin/sh\nhead -c 120M /dev/zero | tail -c 120M > /dev/null\necho 5\n";
+/// What the user does in a subtree that was delegated as systemd delegates it to users' managers.
+const STORM: &str = include_str!("tenants/storm.sh");
+const STORM_UNIT: &str = "[Service]\nSlice=user-1000.slice\nUser=1000\nDelegate=yes\n\
+    ExecStart=/bin/sh /run/storm.sh\n";
+/// The user's unit: its cgroup is where a user's manager has its own.
+const STORM_NAME: &str = "user@1000.service";
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    // Commands and hogs that took too much.
+    context.allow_console(r"\b(head|tail|sh|sleep) invoked oom-killer");
+    let stage = Stage {
+        lab: context.debian_lab()?,
+    };
+    stage.load_host(CAPACITY_MIB)?;
+    let names = ["figures", "gold", "greedy", "one", "three", "two"];
+    let files = names.map(|name| FileSpec::new(name, 12 << 20, 1));
+    let data = stage.disk("data", files.into())?;
+    let images = stage.blank_disk("images", 512)?;
+    let config = GuestConfig::new("debian")
+        .debian()
+        .memory_mib(1024)
+        .disk(&data, Throttle::NONE)
+        .disk(&images, Throttle::NONE);
+    let guest = stage.lab.start_guest(&config)?;
+    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
+    service::booted(&guest)?;
+    for (name, text) in [("escape", ESCAPE), ("hog", HOG)] {
+        guest.write_file(&format!("/usr/local/bin/{name}"), text)?;
+    }
+    guest.shell("chmod 755 /usr/local/bin/*")?;
+    service::install(&guest, &file(CEILING))?;
+    attach(&guest)?;
+    start(&guest, &images)?;
+    let said = |error: anyhow::Error| error.context(journal(&guest));
+    let result = stormy(context, &guest).map_err(said)?;
+    Ok(result)
+}
+
+/// All that happens once containers run.
+fn stormy(context: &Context, guest: &Guest) -> Result<Vec<Target>> {
+    let owners = Owners::new(guest)?;
+    pools(guest, "at first")?;
+    owners.limited("at first")?;
+
+    let quiet = account::over(guest, WINDOW, || Ok(()))?;
+    guest.shell(format!("echo {} > /run/storm/begin", owners.podman_id()))?;
+    wait::until("the user's storm has begun", || {
+        Ok((account::storms(guest)? > 2).then_some(()))
+    })?;
+    let mut least = f64::MAX;
+    let storms = account::storms(guest)?;
+    let storm = account::over(guest, WINDOW, || {
+        least = least.min(share(guest)?);
+        Ok(())
+    })?;
+    let storms = account::storms(guest)? - storms;
+    for round in 0..ROUNDS {
+        owners.round(round)?;
+        least = least.min(share(guest)?);
+    }
+    confined(guest)?;
+    let memory = account::peak_mib(guest)?;
+    let before = service::main_pid(guest)?;
+    service::crash(guest)?;
+    owners.limited("after a crash")?;
+    ensure!(service::main_pid(guest)? != before);
+    owners.last_words()?;
+    least = least.min(share(guest)?);
+    guest.exec_ok(["systemctl", "stop", UNIT_NAME])?;
+    owners.have_what_they_set("after the daemon's end")?;
+    let sleepers = guest.shell("pgrep -c -f '[s]leep 77777' || true")?;
+    ensure!(
+        sleepers.trim() == "0",
+        "{sleepers} processes are left of commands"
+    );
+    printable(guest)?;
+
+    context.say(format!(
+        "quiet {quiet:?}, storm of {storms} rounds {storm:?}"
+    ));
+    Ok(vec![
+        Target::at_least(
+            "tenants: least share of the container with a floor, in a storm",
+            FLOOR - 0.5,
+            least,
+            "%",
+        ),
+        Target::at_most(
+            "tenants: processor that policyd takes in a storm, beyond what it takes else",
+            1.0,
+            storm.processor - quiet.processor,
+            "%",
+        ),
+        Target::at_most(
+            "tenants: policyd's memory, at the most",
+            20.0,
+            memory,
+            "MiB",
+        ),
+        Target::at_most(
+            "tenants: lines in the journal in a storm",
+            Account::LINES,
+            storm.lines,
+            "",
+        ),
+    ])
+}
+
+/// Starts the controlled containers, each of which reads its file again and again, and the user,
+/// who waits for a word.
+fn start(guest: &Guest, images: &Disk) -> Result<()> {
+    let read = |path: &str| format!("while :; do cat {path} > /dev/null; sleep 1; done");
+    for (name, limit) in [
+        ("figures", ""),
+        ("greedy", ""),
+        ("one", ""),
+        ("two", ""),
+        ("three", "-pMemoryMax=40M"),
+    ] {
+        let words = ["systemd-run", "--slice=shop.slice"];
+        let script = read(&format!("/srv/{name}"));
+        let unit = format!("--unit={name}");
+        let words = words.into_iter().chain([unit.as_str()]);
+        let words = words.chain(Some(limit).filter(|limit| !limit.is_empty()));
+        let words = words.chain(["sh", "-c", script.as_str()]);
+        guest.exec_ok(words.map(str::to_owned))?;
+    }
+    guest.exec_ok(["mkfs.ext4", "-q", &images.path_in_guest()])?;
+    let store = "/var/lib/containers";
+    guest.mount(&images.path_in_guest(), store, "ext4", "noatime")?;
+    guest.shell(
+        "mkdir -p /run/rootfs/bin && cd /run/rootfs && mkdir dev proc sys && \
+         cp /bin/busybox bin/ && for name in sh cat sleep; do ln -s busybox bin/$name; done && \
+         cp /srv/gold data && tar -c . | podman import --quiet - store && rm -r /run/rootfs && \
+         sync && echo 3 > /proc/sys/vm/drop_caches",
+    )?;
+    service::detached(
+        guest,
+        &format!(
+            "podman run --detach --name old --network none --memory 100m store /bin/sh -c '{}'",
+            read("/data")
+        ),
+    )?;
+    guest.write_file("/run/storm.sh", STORM)?;
+    guest.write_file(&format!("/etc/systemd/system/{STORM_NAME}"), STORM_UNIT)?;
+    guest.shell(
+        "echo tenant:x:1000:1000::/:/bin/sh >> /etc/passwd && echo tenant:x:1000: >> /etc/group && \
+         mkdir /run/storm && chown 1000:1000 /run/storm && systemctl daemon-reload",
+    )?;
+    guest.exec_ok(["systemctl", "start", STORM_NAME])?;
+    // Its name is known while it runs.
+    guest.exec_ok(["podman", "rename", "old", "gold"])?;
+    Ok(())
+}
+
+/// Waits until there are the pools of the file, and at the most so many of the user.
+fn pools(guest: &Guest, when: &str) -> Result<()> {
+    let mut seen = Vec::new();
+    wait::until(&format!("pools are right {when}"), || {
+        seen = ddctl::containers(guest)?;
+        let all = POOLS.iter().chain(&["greedy"]);
+        let mut found = all.map(|name| seen.iter().any(|one| one.name == **name));
+        Ok(found.all(|is| is).then_some(()))
+    })
+    .with_context(|| format!("{seen:#?}"))
+}
+
+/// The part of all weights that the controlled container has, in percent. Nobody has a pool who
+/// is none of the file's.
+fn share(guest: &Guest) -> Result<f64> {
+    let pools = ddctl::containers(guest)?;
+    let known = |name: &str| POOLS.contains(&name) || name == "greedy" || name.starts_with(USERS);
+    for (at, one) in pools.iter().enumerate() {
+        let twice = pools[..at].iter().any(|other| other.name == one.name);
+        ensure!(
+            known(&one.name) && !twice,
+            "a pool of an impostor: {one:#?}"
+        );
+    }
+    let sum: u32 = pools.iter().map(|one| one.weight).sum();
+    let gold = ddctl::container(&pools, "gold")?;
+    let share = f64::from(gold.weight) * 100.0 / f64::from(sum);
+    // The pool of a cgroup that went is there until the module looks for such, which is soon.
+    wait::until("the user has no more pools than the file allows", || {
+        let pools = ddctl::containers(guest)?;
+        let users = pools.iter().filter(|one| one.name.starts_with(USERS));
+        Ok((users.count() <= MOST_USERS).then_some(()))
+    })?;
+    Ok(share)
+}
+
+/// What commands left behind is in their cgroups, and there are few of these; the daemon outlived
+/// what took too much memory.
+fn confined(guest: &Guest) -> Result<()> {
+    const BASE: &str = "/sys/fs/cgroup/system.slice/doubledecker-policyd.service";
+    let escaped = guest.shell(
+        "for one in $(pgrep -f '[s]leep 77777'); do cat /proc/$one/cgroup 2> /dev/null; done | \
+         grep -v /command- || true",
+    )?;
+    ensure!(escaped.is_empty(), "processes escaped: {escaped}");
+    let leaves = guest.shell(format!("ls -d {BASE}/command-* 2> /dev/null | wc -l"))?;
+    ensure!(
+        leaves.trim().parse::<u32>()? <= 8,
+        "{leaves} cgroups of commands"
+    );
+    let events = guest.read_text(&format!("{BASE}/memory.events"))?;
+    let killed = events
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "));
+    ensure!(
+        killed.is_some_and(|killed| killed != "0"),
+        "no command was killed: {events}"
+    );
+    ensure!(
+        !journal(guest).contains("process groups"),
+        "commands had no cgroups"
+    );
+    Ok(())
+}
+
+/// No name that the user chose steers a terminal.
+fn printable(guest: &Guest) -> Result<()> {
+    for text in [journal(guest), ddctl::run(guest, "container list")?] {
+        let hidden = |letter: &char| letter.is_control() && !"\n\t".contains(*letter);
+        let found = text.chars().find(hidden);
+        ensure!(found.is_none(), "{found:?} in {text:?}");
+        ensure!(
+            !text.contains('\u{202e}'),
+            "the direction of writing is turned in {text}"
+        );
+    }
+    Ok(())
+}

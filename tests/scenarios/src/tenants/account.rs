@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What policyd costs.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use ddlab::{Guest, wait};
+
+use crate::service::{journal, main_pid};
+
+/// What policyd took in a window of the guest's time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// Percent of a processor.
+    pub(super) processor: f64,
+    /// Lines of the journal.
+    pub(super) lines: f64,
+}
+
+impl Account {
+    /// Lines of a window at the most: a burst, and two a second.
+    pub(super) const LINES: f64 = 700.0;
+}
+
+/// Accounts for a window, in which `look` is done again and again.
+pub(super) fn over(
+    guest: &Guest,
+    window: Duration,
+    mut look: impl FnMut() -> Result<()>,
+) -> Result<Account> {
+    let lines = || journal(guest).lines().count();
+    let (begin, ticks, before) = (uptime(guest)?, ticks(guest)?, lines());
+    wait::until("the window is over", || {
+        look()?;
+        let passed = uptime(guest)? - begin;
+        Ok((passed >= window.as_secs_f64()).then_some(()))
+    })?;
+    let taken = self::ticks(guest)? - ticks;
+    let passed = uptime(guest)? - begin;
+    Ok(Account {
+        // A tick is a hundredth of a second.
+        processor: taken / passed,
+        lines: (lines() - before) as f64,
+    })
+}
+
+/// MiB that the daemon had at the most.
+pub(super) fn peak_mib(guest: &Guest) -> Result<f64> {
+    let status = guest.read_text(&format!("/proc/{}/status", main_pid(guest)?))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    Ok(kib.context("there is no VmHWM")?.parse::<f64>()? / 1024.0)
+}
+
+/// Rounds of the user's storm so far, each of which makes and removes 200 cgroups.
+pub(super) fn storms(guest: &Guest) -> Result<u32> {
+    let text = guest.shell("cat /run/storm/round 2> /dev/null || echo 0")?;
+    // The file is empty while it is written.
+    Ok(text.trim().parse().unwrap_or(0))
+}
+
+/// Processor time of the daemon so far, in ticks.
+fn ticks(guest: &Guest) -> Result<f64> {
+    let stat = guest.read_text(&format!("/proc/{}/stat", main_pid(guest)?))?;
+    // Its name, in parentheses, may have spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let number = |at: usize| -> Result<f64> {
+        let field = fields.get(at).context("the line is too short")?;
+        Ok(field.parse()?)
+    };
+    // Fields 14 and 15 of all, of which two are before the parenthesis.
+    Ok(number(11)? + number(12)?)
+}
+
+fn uptime(guest: &Guest) -> Result<f64> {
+    let text = guest.read_text("/proc/uptime")?;
+    let first = text.split_whitespace().next();
+    Ok(first.context("there is no uptime")?.parse()?)
+}

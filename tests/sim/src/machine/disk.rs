@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The host's disk, and the journals of the file systems on it.
+
+use crate::page::Page;
+use crate::parameters::{QUEUE_LIMIT, SEEK, TRANSFER, WRITE_MERGE};
+
+/// One disk for all VMs. It serves requests in the order in which they came, for
+/// a VM's requests reach the host's scheduler as those of one process; but reads before writes that
+/// nothing waits for, as Linux' deadline scheduler does it.
+#[derive(Debug)]
+pub(super) struct Disk {
+    /// When all reads and commits will be done.
+    reads: u64,
+    /// When all writes will be done.
+    writes: u64,
+    /// The unit after the last one read, and its VM.
+    head: Option<(usize, Page)>,
+    /// The journal of each VM's file system.
+    journals: Vec<Journal>,
+    /// Where the last writes ended, and which of these is replaced next.
+    tails: [Option<(usize, Page)>; STREAMS],
+    next: usize,
+}
+
+/// Writes whose ends are known, for what follows them.
+const STREAMS: usize = 64;
+
+/// Transactions of a journal are committed one after the other (jbd2).
+#[derive(Clone, Copy, Debug, Default)]
+struct Journal {
+    began: u64,
+    ends: u64,
+}
+
+/// What became of a request to commit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Commit {
+    /// It will be done then.
+    Done(u64),
+    /// A transaction is being committed until then; the next one cannot begin earlier.
+    After(u64),
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            reads: 0,
+            writes: 0,
+            head: None,
+            tails: [None; STREAMS],
+            next: 0,
+            journals: Vec::new(),
+        }
+    }
+}
+
+impl Disk {
+    /// Reads a unit; a run of units seeks once.
+    pub(super) fn read(&mut self, now: u64, vm: usize, page: Page) -> u64 {
+        let seek = match self.head.replace((vm, page.next())) {
+            Some(head) if head == (vm, page) => 0,
+            _ => SEEK,
+        };
+        self.serve(now, seek + TRANSFER)
+    }
+
+    /// Writes units from a page on, some time later; returns when the writer may go on. What
+    /// follows one of the last writes, as in a log, is merged with it.
+    pub(super) fn write(&mut self, now: u64, vm: usize, page: Page, units: u64) -> u64 {
+        self.head = None;
+        let tail = self.tails.iter().position(|tail| *tail == Some((vm, page)));
+        let seek = match tail {
+            Some(_) => 0,
+            None => SEEK / WRITE_MERGE,
+        };
+        let at = tail.unwrap_or(self.next);
+        self.tails[at] = Some((vm, page.after(units)));
+        if tail.is_none() {
+            self.next = (at + 1) % STREAMS;
+        }
+        let done = self.serve_later(now, seek + units * TRANSFER);
+        done.saturating_sub(QUEUE_LIMIT).max(now)
+    }
+
+    /// Commits what has changed in a VM's file system. Requests that come while a transaction is
+    /// committed share the next one.
+    pub(super) fn commit(&mut self, now: u64, vm: usize) -> Commit {
+        let Journal { began, ends } = self.journal(vm);
+        if began == now && ends > now {
+            return Commit::Done(ends);
+        }
+        if ends > now {
+            return Commit::After(ends);
+        }
+        self.head = None;
+        // What was written so far comes first (`data=ordered`), then the journal's blocks, and, once
+        // they are on the disk, the record of the commit.
+        let ends = self.serve(now, 2 * (SEEK + TRANSFER)).max(self.writes);
+        self.journals[vm] = Journal { began: now, ends };
+        Commit::Done(ends)
+    }
+
+    /// Returns when the directories and inodes of a VM's file system may be changed: those that
+    /// are being committed are locked until then.
+    pub(super) fn unlocked(&mut self, now: u64, vm: usize) -> u64 {
+        self.journal(vm).ends.max(now)
+    }
+
+    fn journal(&mut self, vm: usize) -> Journal {
+        if self.journals.len() <= vm {
+            self.journals.resize(vm + 1, Journal::default());
+        }
+        self.journals[vm]
+    }
+
+    /// Queues a read or a commit, and returns when it is done: two turns of three are theirs.
+    fn serve(&mut self, now: u64, time: u64) -> u64 {
+        let time = match self.writes > now {
+            true => time * 3 / 2,
+            false => time,
+        };
+        self.reads = self.reads.max(now) + time;
+        self.reads
+    }
+
+    /// Queues a write, and returns when it is done: one turn of three is theirs.
+    fn serve_later(&mut self, now: u64, time: u64) -> u64 {
+        let time = match self.reads > now {
+            true => time * 3,
+            false => time,
+        };
+        self.writes = self.writes.max(now) + time;
+        self.writes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_seek_once_and_all_wait_in_one_queue() {
+        let mut disk = Disk::default();
+        let page = Page::new(1, 5);
+        assert_eq!(disk.read(0, 0, page), SEEK + TRANSFER);
+        assert_eq!(disk.read(0, 0, page.next()), SEEK + 2 * TRANSFER);
+        // The same page of another VM is elsewhere.
+        assert_eq!(disk.read(0, 1, page.next()), 2 * SEEK + 3 * TRANSFER);
+    }
+
+    #[test]
+    fn writers_wait_for_a_long_queue_and_logs_are_merged() {
+        let mut disk = Disk::default();
+        let [log, other] = [1, 2].map(|file| Page::new(file, 0));
+        assert_eq!(disk.write(0, 0, log, 1), 0);
+        let queued = disk.writes;
+        assert_eq!(queued, SEEK / WRITE_MERGE + TRANSFER);
+        disk.write(0, 0, other, 1);
+        disk.write(0, 0, log.next(), 1);
+        assert_eq!(disk.writes, 2 * queued + TRANSFER);
+        assert!(disk.write(0, 0, other, 2 * QUEUE_LIMIT / TRANSFER) >= QUEUE_LIMIT);
+        // Reads do not wait for all that: two turns of three are theirs.
+        assert_eq!(disk.read(0, 0, log), (SEEK + TRANSFER) * 3 / 2);
+    }
+
+    #[test]
+    fn requests_during_a_commit_share_the_next_one() {
+        let mut disk = Disk::default();
+        let Commit::Done(first) = disk.commit(1, 0) else {
+            panic!("nothing is being committed");
+        };
+        assert_eq!(disk.commit(1, 0), Commit::Done(first));
+        assert_eq!(disk.commit(2, 0), Commit::After(first));
+        assert_eq!((disk.unlocked(2, 0), disk.unlocked(2, 1)), (first, 2));
+        let Commit::Done(second) = disk.commit(first, 0) else {
+            panic!("the first commit has ended");
+        };
+        assert_eq!(disk.commit(first, 0), Commit::Done(second));
+        assert!(second > first);
+        // The file system of another VM has its own journal.
+        assert!(matches!(disk.commit(first, 1), Commit::Done(_)));
+    }
+}

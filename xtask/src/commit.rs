@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which state of the tree a result is of.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::workspace;
+
+/// The commit that is checked out; `-dirty` is added if files differ from it.
+pub(crate) fn name() -> Result<String> {
+    let commit = printed("git", &["rev-parse", "--short", "HEAD"])?;
+    let changes = printed("git", &["status", "--porcelain", "--untracked-files=no"])?;
+    Ok(match changes.is_empty() {
+        true => commit,
+        false => commit + "-dirty",
+    })
+}
+
+/// How many commits lead here, a merge with all it brings being one.
+pub(crate) fn count() -> Result<usize> {
+    let count = printed("git", &["rev-list", "--count", "--first-parent", "HEAD"])?;
+    Ok(count.parse()?)
+}
+
+/// Today, UTC, `YYYY-MM-DD`.
+pub(crate) fn today() -> Result<String> {
+    printed("date", &["-u", "+%F"])
+}
+
+/// What a command prints, without the line's end.
+fn printed(program: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    let output = command
+        .args(arguments)
+        .current_dir(workspace::top())
+        .output()?;
+    ensure!(output.status.success(), "{command:?}: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
