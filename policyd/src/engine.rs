@@ -55,6 +55,7 @@ pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
+use ddnl::Pool;
 use knobs::{Knobs, Round};
 use names::{Names, News};
 use plan::Plan;
@@ -460,8 +461,17 @@ impl Engine {
 
     /// Finds out which containers there are.
     fn aim_all(&mut self) {
-        let (targets, crowded) =
-            targets::of(&self.config, &self.cgroups, &self.names, &self.targets);
+        let pools = match &self.module {
+            Module::Present { view, .. } => view.of(&self.cgroups),
+            Module::Absent { .. } => BTreeMap::new(),
+        };
+        let (targets, crowded) = targets::of(
+            &self.config,
+            &self.cgroups,
+            &self.names,
+            |cgroup| pools.contains_key(cgroup),
+            &self.targets,
+        );
         self.unfit |= targets != self.targets;
         self.targets = targets;
         self.crowded.retain(|at| crowded.contains(at));
@@ -561,26 +571,7 @@ impl Engine {
             Outcome::Connected(Err(failure)) | Outcome::Listed(Err(failure)) => {
                 self.no_module(now, &failure);
             }
-            Outcome::Listed(Ok(pools)) => {
-                // The list of a module that was unloaded since says nothing.
-                if let Module::Present {
-                    view,
-                    listed,
-                    next_list,
-                } = &mut self.module
-                {
-                    *listed = now;
-                    if view.replace(pools) {
-                        info!("the guest module is there");
-                        let present = view.of(&self.cgroups);
-                        let default = view.default_pool();
-                        self.controller
-                            .adopt(&self.config, &self.targets, &present, default);
-                    }
-                    *next_list = now.saturating_add(self.config.interval);
-                    self.trouble = None;
-                }
-            }
+            Outcome::Listed(Ok(pools)) => self.listed(now, pools),
             Outcome::Changed { action, result } => self.changed(now, action, result),
             Outcome::Identified(answers) => {
                 let cgroups: Vec<String> = answers.keys().cloned().collect();
@@ -593,6 +584,33 @@ impl Engine {
             }
             Outcome::Measured(sample) => self.measured(now, &sample),
             Outcome::Begun => {}
+        }
+    }
+
+    fn listed(&mut self, now: Time, pools: Vec<Pool>) {
+        // The list of a module that was unloaded since says nothing.
+        let Module::Present {
+            view,
+            listed,
+            next_list,
+        } = &mut self.module
+        else {
+            return;
+        };
+        *listed = now;
+        *next_list = now.saturating_add(self.config.interval);
+        self.trouble = None;
+        if !view.replace(pools) {
+            return;
+        }
+        info!("the guest module is there");
+        // Of too many cgroups those are containers that a daemon before this one enrolled.
+        self.aim_all();
+        if let Module::Present { view, .. } = &self.module {
+            let present = view.of(&self.cgroups);
+            let default = view.default_pool();
+            self.controller
+                .adopt(&self.config, &self.targets, &present, default);
         }
     }
 

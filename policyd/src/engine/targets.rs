@@ -39,19 +39,20 @@ pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target
 }
 
 /// All cgroups that are containers, and the containers of the file that more cgroups match than
-/// they may be. Those that were containers `before` stay.
+/// they may be. Those that have a pool stay, for a daemon that was killed may have enrolled them;
+/// then those stay that were containers `before`.
 pub(super) fn of(
     config: &Config,
     cgroups: &Cgroups,
     names: &Names,
+    has_pool: impl Fn(&str) -> bool,
     before: &BTreeMap<String, Target>,
 ) -> (BTreeMap<String, Target>, BTreeSet<usize>) {
     let (mut targets, mut crowded) = (BTreeMap::new(), BTreeSet::new());
     let mut counts = vec![0; config.containers.len()];
-    let (old, new): (Vec<_>, Vec<_>) = cgroups
-        .keys()
-        .partition(|cgroup| before.contains_key(cgroup.as_str()));
-    for cgroup in old.into_iter().chain(new) {
+    let mut ordered: Vec<&String> = cgroups.keys().collect();
+    ordered.sort_by_key(|cgroup| (!has_pool(cgroup), !before.contains_key(cgroup.as_str())));
+    for cgroup in ordered {
         let Some(target) = one(config, cgroup, names) else {
             continue;
         };

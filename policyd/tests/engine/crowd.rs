@@ -5,7 +5,7 @@
 use crate::world::World;
 use policyd::{
     discovery::{Identity, Runtime},
-    engine::{Action, Event, Failure, Outcome, Time},
+    engine::{Action, Engine, Event, Failure, Outcome, Time},
 };
 
 const SECOND: Time = Time::from_secs(1);
@@ -59,6 +59,29 @@ fn the_part_of_a_glob_can_be_chosen() {
     }
     world.pass(100 * SECOND);
     assert_eq!(world.enrolled().len(), 3);
+}
+
+/// A daemon that was killed removed no pools: the next one takes these over, or there would be more
+/// pools than the file allows.
+#[test]
+fn those_that_a_killed_daemon_enrolled_stay() {
+    let file = "[[container]]\nname = \"{}\"\ncgroup = \"/jobs/*\"\nmost_cgroups = 3\n";
+    let mut world = World::new(file);
+    for at in 5..8 {
+        world.make(&format!("/jobs/{at}"), true);
+    }
+    world.pass(100 * SECOND);
+    let before = enrolled(&world);
+    assert_eq!(before, ["/jobs/5", "/jobs/6", "/jobs/7"]);
+    for at in [1, 9] {
+        world.make(&format!("/jobs/{at}"), true);
+    }
+    world.engine = Engine::new(crate::world::parse(file));
+    world.pass(100 * SECOND);
+    assert_eq!(enrolled(&world), before);
+    world.remove("/jobs/6", true, false);
+    world.pass(3 * SECOND);
+    assert_eq!(enrolled(&world), ["/jobs/1", "/jobs/5", "/jobs/7"]);
 }
 
 #[test]

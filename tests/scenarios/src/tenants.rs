@@ -55,7 +55,7 @@ fn file(limit: &str) -> String {
         format!(
             "[[container]]\nname = \"{name}\"\nunit = \"{name}\"\n[container.target]\n\
              throughput = 1\nsource = {{ command = [\"/usr/local/bin/{program}\"], \
-             every_s = 2, timeout_s = 20 }}\n\n"
+             every_s = 2, timeout_s = 60 }}\n\n"
         )
     };
     format!(
