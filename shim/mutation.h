@@ -11,7 +11,7 @@
 #include <linux/types.h>
 
 #ifdef DD_MUTATIONS
-/* Whether the module was loaded with mutation=NAME; any context. */
+/* Whether the module was loaded with mutation=NAME or mutation=NAME,NAME; any context. */
 bool dd_mutated(const char *name);
 #else
 #define dd_mutated(name) false

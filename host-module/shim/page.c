@@ -101,7 +101,7 @@ size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 	for_each_online_node(nid)
 		if (nid != near)
 			got = dd_node_alloc(nid, pages, got, count);
-	if (dd_mutated("puts-drain-host") || dd_mutated("capacity-alone"))
+	if (dd_mutated("capacity-alone"))
 		below_floor = true;
 	if (below_floor)
 		got = dd_floor_alloc(pages, got, count);

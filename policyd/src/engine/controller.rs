@@ -549,7 +549,7 @@ mod tests {
         let config = Config::parse(text).unwrap();
         let cgroups = Cgroups::from([("/a".into(), 1)]);
         let none = BTreeMap::new();
-        let (targets, _) = targets::of(&config, &cgroups, &Names::default(), &none);
+        let (targets, _) = targets::of(&config, &cgroups, &Names::default(), |_| false, &none);
         let mut sample = Sample::default();
         sample.containers.insert("/a".into(), Reading::default());
         let mut pool = GuestState::default().pools.remove(0);

@@ -149,25 +149,32 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
     returned(unsafe { syscall(SYS_io_setup, DEPTH as c_long, &raw mut context) })?;
     // SAFETY: the kernel reads as many pointers and what they point to, all of which lives on.
     let submitted = returned(unsafe { syscall(SYS_io_submit, context, count, pointers.as_ptr()) });
-    let wanted = *submitted.as_ref().unwrap_or(&0);
-    let ended = through(|| {
-        let no_limit = std::ptr::null::<libc::timespec>();
-        // SAFETY: the kernel writes as many events as were submitted, at most `DEPTH`.
-        returned(unsafe {
-            syscall(
-                SYS_io_getevents,
-                context,
-                wanted,
-                wanted,
-                events.as_mut_ptr(),
-                no_limit,
-            )
-        })
-    });
+    let wanted = usize::try_from(*submitted.as_ref().unwrap_or(&0)).unwrap_or(0);
+    let mut ended = 0;
+    let mut collected = Ok(());
+    // A signal ends the call early with the events that there are.
+    while ended < wanted && collected.is_ok() {
+        let room = &mut events[ended..wanted];
+        let got = through(|| {
+            let no_limit = std::ptr::null::<libc::timespec>();
+            // SAFETY: the kernel writes at most as many events as there is room for.
+            returned(unsafe {
+                syscall(
+                    SYS_io_getevents,
+                    context,
+                    room.len() as c_long,
+                    room.len() as c_long,
+                    room.as_mut_ptr(),
+                    no_limit,
+                )
+            })
+        });
+        collected = got.map(|got| ended += got as usize);
+    }
     // SAFETY: the context is not used any more. The call waits for what is under way.
     returned(unsafe { syscall(SYS_io_destroy, context) })?;
     submitted?;
-    let ended = usize::try_from(ended?).map_err(io::Error::other)?;
+    collected?;
     for event in &events[..ended] {
         judge(event.result, event.data)?;
     }

@@ -56,6 +56,9 @@ pub(crate) struct TortureArguments {
     /// The files are on an overlay: an open file may be another one after a write
     #[arg(long)]
     overlay: bool,
+    /// The filesystem has checksums of metadata
+    #[arg(long)]
+    metadata_csum: bool,
     /// Try operations that only some filesystems offer, too
     #[arg(long)]
     special: bool,

@@ -6,7 +6,7 @@ use std::{
     fmt, fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::{Duration, Instant},
 };
 
@@ -308,8 +308,8 @@ impl Lab {
         vitals.set_patience(BOOT_PATIENCE);
         host.ping().context(Silent)?;
         vitals.set_patience(Patience::default());
-        host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel; test -c /dev/kvm")
-            .context("L1 has no KVM")?;
+        // Kernels with PREEMPT_RT refuse to run guests on emulated processors.
+        host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel 2>/dev/null || true")?;
         Ok(Self {
             free_slots: match beside {
                 Some(other) => Arc::clone(&other.free_slots),
@@ -332,24 +332,19 @@ impl Lab {
 
     /// Has its machines load modules that break an invariant from now on, or
     /// those that keep all.
-    pub fn mutate(&self, mutation: Option<&'static str>) {
-        *self
-            .host
-            .link()
-            .mutation
-            .lock()
-            .expect("no panic holds this lock") = mutation;
+    pub fn mutate(&self, mutations: impl IntoIterator<Item = &'static str>) {
+        *self.mutations_lock() = mutations.into_iter().collect();
     }
 
     /// What the modules break that its machines load, if they do.
     #[must_use]
-    pub fn mutation(&self) -> Option<&'static str> {
-        *self
-            .host
-            .link()
-            .mutation
-            .lock()
-            .expect("no panic holds this lock")
+    pub fn mutations(&self) -> Vec<&'static str> {
+        self.mutations_lock().clone()
+    }
+
+    fn mutations_lock(&self) -> MutexGuard<'_, Vec<&'static str>> {
+        let link = self.host.link();
+        link.mutations.lock().expect("no panic holds this lock")
     }
 
     /// How it was configured.
@@ -446,6 +441,9 @@ impl Lab {
         let artifacts = &self.config.artifacts;
         let mut config = config.clone().kernel_arg(artifacts.kernel_args);
         config.memory_mib += artifacts.more_memory_mib;
+        self.host
+            .shell("test -c /dev/kvm")
+            .context("L1 has no KVM")?;
         Guest::start(self.host.link(), &self.host, &config)
             .with_context(|| format!("guest {} did not come up", config.name))
     }

@@ -41,7 +41,7 @@ pub(crate) struct Link {
     next: AtomicU64,
     pub(crate) vitals: Arc<Vitals>,
     /// What our modules break on purpose.
-    pub(crate) mutation: Mutex<Option<&'static str>>,
+    pub(crate) mutations: Mutex<Vec<&'static str>>,
 }
 
 impl Link {
@@ -62,7 +62,7 @@ impl Link {
             pending,
             next: AtomicU64::new(1),
             vitals,
-            mutation: Mutex::default(),
+            mutations: Mutex::default(),
         })
     }
 

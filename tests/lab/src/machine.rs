@@ -290,11 +290,19 @@ impl Machine {
     ///
     /// When the kernel refuses it.
     pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
-        let mutation = *self.link.mutation.lock().expect("no panic holds this lock");
-        let dir = mutation.map_or("modules", |_| MUTABLE_MODULES);
+        let mutations = self
+            .link
+            .mutations
+            .lock()
+            .expect("no panic holds this lock");
+        let (dir, named) = match mutations.is_empty() {
+            true => ("modules", None),
+            false => (MUTABLE_MODULES, Some(mutations.join(","))),
+        };
+        drop(mutations);
         let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/{dir}/{name}.ko")];
         argv.extend(parameters.iter().map(|&parameter| parameter.to_owned()));
-        argv.extend(mutation.map(|name| format!("mutation={name}")));
+        argv.extend(named.map(|names| format!("mutation={names}")));
         self.exec_ok(argv).map(drop)
     }
 

@@ -32,6 +32,9 @@ const CAPACITY_MIB: u64 = 256;
 const LEN: u64 = 16 << 20;
 /// Bytes of a file with more chunks than the smallest map has room for in a shard.
 const LONG: u64 = 128 << 20;
+/// Tasks that reclaim at a time: some for each of the module's 64 places, of which a task looks at
+/// 8.
+const TASKS: u32 = 256;
 /// The cgroup whose pages leave.
 const READER: &str = "reader";
 const LIMIT: &str = "24M";
@@ -101,6 +104,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     };
     let full = skipped()?;
     ensure!(full.put_skipped_lane > 0, "all found a place: {full:?}");
+    take_all_places(guest)?;
     stage.host().unload_module(HOST)?;
     stage::alone(guest)?;
     stage.load_host(CAPACITY_MIB)?;
@@ -108,7 +112,6 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     // With room for all, so that nothing but a few folios is reclaimed.
     let limit = format!("/sys/fs/cgroup/{READER}/memory.max");
     guest.write_file(&limit, "max")?;
-    // The same tasks, as far as their addresses are the same, find places with room again.
     let before = ddctl::counters(guest)?;
     guest.run_ok(&Command::shell(format!("head -c 1M {DATA}/cold > /dev/null")).cgroup(READER))?;
     guest.shell(format!(
@@ -125,6 +128,21 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     ))
 }
 
+/// Has more tasks reclaim than there are places, all of which are alive until the last one has: a
+/// later task finds no place if one of these keeps its own.
+fn take_all_places(guest: &Guest) -> Result<()> {
+    let task = format!(
+        "echo 64K > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null; \
+         echo >> /run/reclaimed; exec sleep infinity"
+    );
+    guest
+        .shell(format!(
+            "tasks=; for n in $(seq {TASKS}); do sh -c '{task}' & tasks=\"$tasks $!\"; done; \
+         until [ \"$(wc -l < /run/reclaimed)\" -eq {TASKS} ]; do sleep 0.2; done; kill $tasks"
+        ))
+        .map(drop)
+}
+
 /// A module that cannot be detached from the kernel, because ftrace fails, does not go away.
 fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     reload(stage, guest, "detach-fails")?;
@@ -139,12 +157,12 @@ fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// Loads the guest module again, with a fault of its surroundings, unless the scenario itself is to
-/// be tried.
+/// Loads the guest module again, with a fault of its surroundings beside what it is to break when
+/// the scenario itself is tried.
 fn reload(stage: &Stage<'_>, guest: &Guest, fault: &'static str) -> Result<()> {
     guest.unload_module(GUEST)?;
-    let outer = stage.lab.mutation();
-    stage.lab.mutate(outer.or(Some(fault)));
+    let outer = stage.lab.mutations();
+    stage.lab.mutate(outer.iter().copied().chain([fault]));
     let loaded = guest.load_module(GUEST, &[]);
     stage.lab.mutate(outer);
     loaded?;

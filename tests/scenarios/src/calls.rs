@@ -30,7 +30,7 @@ const PROMPT: Duration = Duration::from_secs(10);
 /// VMs that register, and how many may.
 const CROWD: u32 = 240;
 const LIMIT: u32 = 200;
-/// Swap of the host, below memory.
+/// Swap of the host, in MiB.
 const SWAP_MIB: u64 = 64;
 /// Least kernel memory of a session, in bytes: its table of pools and its queue of notices.
 const SESSION: u64 = 64 << 10;
@@ -44,7 +44,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let sessions = sessions(host).context("calls of sessions that are over");
     let orphan = orphan(host).context("a VM whose VMM is gone");
     let device = device(host).context("frames of a device");
-    let swapped = swapped(host).context("frames in swap");
+    let swapped = swapped(&stage).context("frames in swap");
     let absent = absent(&stage).context("frames that never come");
     if host.has_module(HOST)? {
         host.unload_module(HOST)?;
@@ -157,15 +157,8 @@ fn device(host: &Machine) -> Result<()> {
 }
 
 /// Pages that are in swap are refused, and come back from there only for their guest.
-fn swapped(host: &Machine) -> Result<Target> {
-    let swap = format!(
-        "modprobe zram num_devices=1; echo {SWAP_MIB}M > /sys/block/zram0/disksize; \
-         mkswap /dev/zram0; swapon /dev/zram0"
-    );
-    host.shell(swap)?;
-    let said = mini_once(host, "swapped");
-    host.shell("swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset")?;
-    let said = said?;
+fn swapped(stage: &Stage<'_>) -> Result<Target> {
+    let said = stage.with_swap(SWAP_MIB, || mini_once(stage.host(), "swapped"))?;
     eprintln!("    swapped: {said}");
     ensure!(said["resident"]["done"] == true, "{said}");
     ensure!(

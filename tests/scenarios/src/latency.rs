@@ -98,7 +98,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let ([leave_alone, back_alone, cut_alone], [leave, back, cut]) = (alone?, module?);
     let (put, got) = (leave.counted, back.counted);
     let all = pages(LARGE) * u64::from(ROUNDS);
-    let [resident, swapped] = swap::exits(stage.host(), &site)?;
+    let [resident, swapped] = swap::exits(stage, &site)?;
     books::balance(stage.host())?;
     Ok(vec![
         resident,

@@ -70,6 +70,17 @@ impl<'a> Stage<'a> {
         disks.map(|name| self.blank_disk(name, size_mib)).collect()
     }
 
+    /// Has the host swap to a disk meanwhile.
+    pub(crate) fn with_swap<T>(&self, mib: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let disk = self.blank_disk("swap", mib)?;
+        let device = disk.path_in_host();
+        self.host()
+            .shell(format!("mkswap {device}; swapon {device}"))?;
+        let result = work();
+        self.host().exec_ok(["swapoff", device.as_str()])?;
+        result
+    }
+
     /// Starts a guest and attaches it to the host.
     pub(crate) fn guest(&self, config: &GuestConfig) -> Result<Guest> {
         let guest = self.lab.start_guest(config)?;

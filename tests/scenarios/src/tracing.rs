@@ -171,10 +171,14 @@ struct Site<'a> {
 impl Site<'_> {
     /// What is read through the cache is right, and comes from the host.
     fn works(&self) -> Result<()> {
-        let before = ddctl::counters(self.guest)?.get_hits;
+        let before = ddctl::counters(self.guest)?;
         self.is_right()?;
-        let hits = ddctl::counters(self.guest)?.get_hits - before;
-        ensure!(hits >= SOME_HITS, "{hits} pages came from the host");
+        let counted = ddctl::counters(self.guest)? - before;
+        let hits = counted.get_hits;
+        ensure!(
+            hits >= SOME_HITS,
+            "{hits} pages came from the host: {counted:?}"
+        );
         Ok(())
     }
 

@@ -9,11 +9,12 @@ use super::{LARGE, Site};
 use crate::{
     ddctl,
     exits::{Exits, Seen},
+    stage::Stage,
 };
 
 /// The cgroup of the VMM.
 pub(super) const VMM: &str = "vmm";
-/// Swap of the host, in its own memory.
+/// Swap of the host, in MiB.
 const SWAP_MIB: u64 = 512;
 /// How much of its memory the VMM is asked for: as much as it has.
 const OUT_MIB: u64 = 512;
@@ -21,14 +22,12 @@ const OUT_MIB: u64 = 512;
 const MOST_MS: f64 = 3.0;
 
 /// Pages leave and come back, first with the VM's memory in place.
-pub(super) fn exits(host: &Machine, site: &Site<'_>) -> Result<[Target; 2]> {
+pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
+    let host = stage.host();
     let resident = around(host, site, "in place", || Ok(()))?;
-    host.shell(format!(
-        "modprobe zram num_devices=1; echo {SWAP_MIB}M > /sys/block/zram0/disksize; \
-         mkswap /dev/zram0; swapon /dev/zram0"
-    ))?;
-    let swapped = around(host, site, "in swap", || push_out(host));
-    host.shell("swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset")?;
+    let swapped = stage.with_swap(SWAP_MIB, || {
+        around(host, site, "in swap", || push_out(host))
+    })?;
     let longest = |what: &str, seen: Seen| {
         Target::at_most(
             format!("latency: million instructions of the longest hypercall, memory {what}"),
@@ -37,7 +36,7 @@ pub(super) fn exits(host: &Machine, site: &Site<'_>) -> Result<[Target; 2]> {
             "",
         )
     };
-    Ok([longest("in place", resident), longest("in swap", swapped?)])
+    Ok([longest("in place", resident), longest("in swap", swapped)])
 }
 
 /// Has the guest's pages of a file leave and come back once, after `before`.

@@ -192,11 +192,6 @@ pub(super) const ALL: &[Mutation] = &[
         &["scarce:", "equal VMs kept unequal"],
     ),
     mutation(
-        "puts-drain-host",
-        &[scarce::SCARCE],
-        &["scarce:", "equal VMs kept unequal"],
-    ),
-    mutation(
         "puts-not-recycled",
         &[scarce::SCARCE],
         &["scarce:", "equal VMs kept unequal"],

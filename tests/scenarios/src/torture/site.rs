@@ -41,10 +41,10 @@ const ON_EXT4: &[Kind] = &[
     Kind::Loop,
     Kind::Journal,
     Kind::Verity,
-    Kind::Boot,
     Kind::MoveExtents,
 ];
-/// Without checksums of metadata, files can be given generations.
+/// Without checksums of metadata, files can be given generations, and be swapped with the boot
+/// loader's inode.
 const ON_OLD_EXT4: &[Kind] = &[
     Kind::Uncached,
     Kind::Loop,
@@ -144,8 +144,7 @@ const SITES: [Site; 6] = [
     ),
 ];
 
-/// All of them without operations that the kernel itself does not always survive: ext4 found an
-/// extent block with a wrong checksum after two minutes (`EXT4_IOC_SWAP_BOOT` is the suspect).
+/// All of them without operations that the kernel itself does not always survive.
 pub(super) const COMMON: [Site; 6] = [
     SITES[0].common(),
     SITES[1].common(),
@@ -305,7 +304,8 @@ impl Site {
             Above::Nothing | Above::Loop => "",
         };
         let special = match self.offers {
-            Some(_) => "--special",
+            Some(offers) if offers.contains(&Kind::Boot) => "--special",
+            Some(_) => "--special --metadata-csum",
             None => "",
         };
         format!(
