@@ -51,7 +51,7 @@ pub(super) fn of(
     let (mut targets, mut crowded) = (BTreeMap::new(), BTreeSet::new());
     let mut counts = vec![0; config.containers.len()];
     let mut ordered: Vec<&String> = cgroups.keys().collect();
-    ordered.sort_by_key(|cgroup| (!has_pool(cgroup), !before.contains_key(cgroup.as_str())));
+    ordered.sort_by_cached_key(|cgroup| (!has_pool(cgroup), !before.contains_key(cgroup.as_str())));
     for cgroup in ordered {
         let Some(target) = one(config, cgroup, names) else {
             continue;
