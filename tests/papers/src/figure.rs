@@ -15,6 +15,7 @@ pub mod record;
 pub mod report;
 pub mod unicache;
 
+use crate::goal::MEMORY_TIER;
 use crate::verdict::{Band, Order};
 
 /// A figure or a table of a paper.
@@ -161,25 +162,13 @@ pub fn group(name: &str) -> Vec<Figure> {
 /// Runs all experiments, on as many threads as there are processors.
 pub fn all() -> Vec<Figure> {
     let mut all = ddsim::parallel::map(&GROUPS, |(_, run)| run()).concat();
-    all.sort_by_key(|figure| ORDER.iter().position(|name| *name == figure.name));
+    let order = MEMORY_TIER.iter().chain(&BESIDE);
+    all.sort_by_key(|figure| order.clone().position(|name| *name == figure.name));
     all
 }
 
-/// The order of the page.
-const ORDER: [&str; 16] = [
-    "DoubleDecker, figure 3",
-    "DoubleDecker, figure 4",
-    "DoubleDecker, figure 5",
-    "DoubleDecker, table 1",
-    "DoubleDecker, figure 9",
-    "DoubleDecker, figure 10",
-    "DoubleDecker, table 2",
-    "DoubleDecker, figure 11",
-    "DoubleDecker, figure 12",
-    "DoubleDecker, table 4",
-    "Thesis, figure 5.7",
-    "DoubleDecker, figure 13",
-    "DoubleDecker, figure 14",
+/// What the page has after the figures of the memory tier.
+const BESIDE: [&str; 3] = [
     "UniCache, figure 6",
     "UniCache, figure 7",
     "UniCache, table I",

@@ -6,7 +6,8 @@ use crate::figure::Figure;
 use crate::verdict::{Band, Verdict, judge};
 use ddsim::goal::Goal;
 
-/// The papers' figures and tables of the memory tier, without those that only describe a setup.
+/// The papers' figures and tables of the memory tier in the order of the page, without those that
+/// only describe a setup.
 pub const MEMORY_TIER: [&str; 13] = [
     "DoubleDecker, figure 3",
     "DoubleDecker, figure 4",
