@@ -6,7 +6,7 @@ use std::{
     fmt, fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
@@ -333,18 +333,13 @@ impl Lab {
     /// Has its machines load modules that break an invariant from now on, or
     /// those that keep all.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = &'static str>) {
-        *self.mutations_lock() = mutations.into_iter().collect();
+        self.host.link().mutate(mutations.into_iter().collect());
     }
 
     /// What the modules break that its machines load, if they do.
     #[must_use]
     pub fn mutations(&self) -> Vec<&'static str> {
-        self.mutations_lock().clone()
-    }
-
-    fn mutations_lock(&self) -> MutexGuard<'_, Vec<&'static str>> {
-        let link = self.host.link();
-        link.mutations.lock().expect("no panic holds this lock")
+        self.host.link().mutations()
     }
 
     /// How it was configured.

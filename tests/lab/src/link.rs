@@ -41,7 +41,7 @@ pub(crate) struct Link {
     next: AtomicU64,
     pub(crate) vitals: Arc<Vitals>,
     /// What our modules break on purpose.
-    pub(crate) mutations: Mutex<Vec<&'static str>>,
+    mutations: Mutex<Vec<&'static str>>,
 }
 
 impl Link {
@@ -64,6 +64,17 @@ impl Link {
             vitals,
             mutations: Mutex::default(),
         })
+    }
+
+    /// Has modules that are loaded from now on break these rules.
+    pub(crate) fn mutate(&self, mutations: Vec<&'static str>) {
+        *self.mutations.lock().expect("no panic holds this lock") = mutations;
+    }
+
+    /// What modules break that are loaded now.
+    pub(crate) fn mutations(&self) -> Vec<&'static str> {
+        let mutations = self.mutations.lock();
+        mutations.expect("no panic holds this lock").clone()
     }
 
     /// Sends a request and waits for its answer, as long as `target` lives and

@@ -290,19 +290,17 @@ impl Machine {
     ///
     /// When the kernel refuses it.
     pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
-        let mutations = self
-            .link
-            .mutations
-            .lock()
-            .expect("no panic holds this lock");
-        let (dir, named) = match mutations.is_empty() {
-            true => ("modules", None),
-            false => (MUTABLE_MODULES, Some(mutations.join(","))),
+        let mutations = self.link.mutations();
+        let (dir, broken) = match mutations.as_slice() {
+            [] => ("modules", None),
+            names => (
+                MUTABLE_MODULES,
+                Some(format!("mutation={}", names.join(","))),
+            ),
         };
-        drop(mutations);
         let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/{dir}/{name}.ko")];
         argv.extend(parameters.iter().map(|&parameter| parameter.to_owned()));
-        argv.extend(named.map(|names| format!("mutation={names}")));
+        argv.extend(broken);
         self.exec_ok(argv).map(drop)
     }
 
