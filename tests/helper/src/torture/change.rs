@@ -48,16 +48,19 @@ impl Worker<'_> {
             // It can be deleted, renamed and forgotten; most are deleted, or all files end so.
             kind = self.dice.within(60, 79).max(66);
         }
-        let done = match kind {
-            0..40 => self.write(&path, &mut model),
-            40..48 => self.truncate(&path, &mut model),
-            48..66 => self.allocate(&path, &mut model),
-            66..69 => self.replace(&path, &mut model),
-            69..72 => relink(&path),
-            72..76 => forget(&path),
-            _ => File::open(&path).and_then(|file| file.sync_all()),
+        let (what, done) = match kind {
+            0..40 => ("write", self.write(&path, &mut model)),
+            40..48 => ("truncate", self.truncate(&path, &mut model)),
+            48..66 => ("fallocate", self.allocate(&path, &mut model)),
+            66..69 => ("replace", self.replace(&path, &mut model)),
+            69..72 => ("relink", relink(&path)),
+            72..76 => ("forget", forget(&path)),
+            _ => {
+                let done = File::open(&path).and_then(|file| file.sync_all());
+                ("sync", done)
+            }
         };
-        self.count(done, "change", &path)
+        self.count(done, what, &path)
     }
 
     /// A file that is not this one.
@@ -99,14 +102,18 @@ impl Worker<'_> {
             // It gets its name when its content is there.
             let dir = path.parent().context("a file is in a directory")?;
             let flags = OFlags::TMPFILE | OFlags::WRONLY;
-            let file = File::from(openat(CWD, dir, flags, Mode::from_raw_mode(0o644))?);
-            file.write_all_at(self.invent(model, 0, len), 0)?;
+            let file = openat(CWD, dir, flags, Mode::from_raw_mode(0o644));
+            let file = File::from(file.context("cannot open a file without a name")?);
+            file.write_all_at(self.invent(model, 0, len), 0)
+                .context("cannot write a file without a name")?;
             let number = std::os::fd::AsRawFd::as_raw_fd(&file);
             let this = format!("/proc/self/fd/{number}");
-            linkat(CWD, this, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+            linkat(CWD, this, CWD, path, AtFlags::SYMLINK_FOLLOW)
+                .context("cannot give a file its name")?;
         } else {
-            let file = File::create_new(path)?;
-            file.write_all_at(self.invent(model, 0, len), 0)?;
+            let file = File::create_new(path).context("cannot create a file")?;
+            file.write_all_at(self.invent(model, 0, len), 0)
+                .context("cannot write a new file")?;
         }
         self.tally.changes += 1;
         Ok(())

@@ -43,11 +43,13 @@ impl Worker<'_> {
     pub(super) fn special(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let kind = self.deck.draw(&mut self.dice);
         let done = if kind.takes_two() {
-            self.between(kind, file, models)?
+            self.between(kind, file, models)
+                .with_context(|| format!("before {kind:?} of {file}"))?
         } else {
             let path = self.path(file);
             let mut model = models[file].own()?;
-            match self.stock(&path, &mut model)? {
+            let stocked = self.stock(&path, &mut model);
+            match stocked.with_context(|| format!("before {kind:?} of {file}"))? {
                 true => self.alone(kind, &path, &mut model),
                 false => Ok(false),
             }
@@ -124,7 +126,9 @@ impl Worker<'_> {
         let end = model.len();
         if end < STOCK {
             let bytes = self.invent(model, end, STOCK - end);
-            writer(path, OFlags::empty())?.write_all_at(bytes, end as u64)?;
+            writer(path, OFlags::empty())
+                .and_then(|file| file.write_all_at(bytes, end as u64))
+                .with_context(|| format!("cannot extend {}", path.display()))?;
         }
         Ok(true)
     }

@@ -90,12 +90,16 @@ impl<'a> Worker<'a> {
         // Below the number of models.
         let file = self.dice.below(models.len() as u64) as usize;
         match self.dice.below(100) {
-            0..60 => self.look(file, &models[file]),
+            0..60 => self
+                .look(file, &models[file])
+                .with_context(|| format!("cannot look at {file}")),
             60..65 => {
                 self.noise(file);
                 Ok(())
             }
-            _ => self.change(file, models),
+            _ => self
+                .change(file, models)
+                .with_context(|| format!("cannot change {file}")),
         }
     }
 
