@@ -27,9 +27,12 @@ pub(crate) struct Args {
     /// Run the quick subset
     #[arg(long)]
     quick: bool,
-    /// Run the scenarios that run by name only, too, and write docs/scenarios.json (hours)
+    /// Run the scenarios that run by name only, too (hours); implies --record
     #[arg(long, conflicts_with_all = ["quick", "scenarios"])]
     all: bool,
+    /// Add what came of each scenario to docs/results/scenarios.json, with the commit and the date
+    #[arg(long)]
+    record: bool,
     /// Run so many of them, too, in their short form; others after each commit
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["all", "quick", "scenarios"])]
     rotate: Option<usize>,
@@ -122,6 +125,9 @@ struct Outcome {
     seconds: f64,
     targets: Vec<Target>,
     tests: Vec<Test>,
+    /// Scenarios that ran, for the record.
+    #[serde(skip)]
+    runs: Vec<record::Run>,
 }
 
 impl Outcome {
@@ -206,7 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     outcome.close(start);
-    if args.all {
+    if (args.all || args.record) && !outcome.runs.is_empty() {
         record::write(&outcome)?;
     }
     finish(args, &outcome)

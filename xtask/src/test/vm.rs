@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use ddlab::{Accel, Context, Scenario, Target, Verdict, selftest};
 use rustix::system::sysinfo;
 
-use super::{Args, Layer, Listed, Outcome, Test};
+use super::{Args, Layer, Listed, Outcome, Test, record::Run};
 use crate::{
     cache, commit,
     image::{self, Content, Extras},
@@ -192,13 +192,22 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
         retries as f64,
         "",
     ));
-    for (scenario, verdict) in scenarios.iter().zip(verdicts.into_values()) {
+    for (Selected { scenario, quick }, verdict) in selected.iter().zip(verdicts.into_values()) {
+        let seconds = verdict.took.as_secs_f64();
+        let error = verdict.error.as_ref().map(|error| format!("{error:#}"));
         outcome.tests.push(Test {
             layer: Layer::Vm.name(),
             name: scenario.name.to_owned(),
-            passed: verdict.error.is_none(),
-            seconds: Some(verdict.took.as_secs_f64()),
-            error: verdict.error.as_ref().map(|error| format!("{error:#}")),
+            passed: error.is_none(),
+            seconds: Some(seconds),
+            error: error.clone(),
+        });
+        outcome.runs.push(Run {
+            name: scenario.name,
+            quick: *quick,
+            seconds,
+            error,
+            targets: verdict.targets.clone(),
         });
         outcome.targets.extend(verdict.targets);
     }
