@@ -69,7 +69,8 @@ impl Tier {
         if mutated(c"capacity-alone") {
             return capacity;
         }
-        self.limit.of(capacity)
+        // A floor that was raised since the limit fell counts at once.
+        self.limit.of(capacity).max(self.floor().min(capacity))
     }
 
     /// Whether the host cannot spare the whole capacity.

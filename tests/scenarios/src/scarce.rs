@@ -36,6 +36,10 @@ const RESCUE: u64 = 1 << 16;
 /// What the others stream, and how often while one is idle.
 const STREAM: u64 = 96 << 20;
 const PASSES: u64 = 4;
+/// How much more than it holds the tier is promised while the host is short, and two batches of
+/// evictions, by which it may fall behind at any time.
+const PROMISED: u64 = 16 << 20;
+const BATCHES: u64 = 4 << 20;
 /// Parts of what the tier held that the hog takes: without puts, before two VMs put, and while they
 /// do.
 const PARTS: [f64; 3] = [0.2, 0.3, 0.4];
@@ -94,6 +98,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     // Evictions all the time, and the kernel asks.
     press.until_gone(PARTS[2])?;
+    fills_to_its_floor(host)?;
     for mut stream in streams {
         stream.kill(9)?;
         stream.wait()?;
@@ -157,6 +162,24 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "%",
         ),
     ])
+}
+
+/// The floor is raised above what the tier holds. Puts fill it although the host is short: below
+/// the floor the tier may have memory reclaimed.
+fn fills_to_its_floor(host: &Machine) -> Result<()> {
+    let before = ddctl::host(host)?;
+    let floor = before.used_pages + pages(PROMISED);
+    ensure!(
+        before.limit_pages < floor,
+        "the host can spare what the tier is to be promised: {before:?}"
+    );
+    let set = |pages: u64| ddctl::run(host, &format!("set-capacity --floor {}K", pages * 4));
+    set(floor)?;
+    wait::until("the tier fills up to its floor", || {
+        let used = ddctl::host(host)?.used_pages;
+        Ok((used >= floor - pages(BATCHES)).then_some(()))
+    })?;
+    set(before.floor_pages).map(drop)
 }
 
 /// Has the kernel kill a task for memory; before it does, the tier gives more than the shrinker

@@ -5,8 +5,8 @@
 use ddlab::Scenario;
 
 use crate::{
-    apart, bad_input, bounds, calls, coherence, deaths, faults, latency, lifecycle, policies,
-    reboot, scarce, shares, shrinker, small_files, stream, torture, tracing,
+    apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, policies, reboot,
+    scarce, shares, shrinker, small_files, stream, torture, tracing,
 };
 
 /// What is broken (`shim/mutation.h`), and who may notice, the quickest first.
@@ -85,8 +85,8 @@ pub(super) const ALL: &[Mutation] = &[
     mutation("flushes-at-once", &[latency::LATENCY], &["latency:"]),
     mutation(
         "floor-empty",
-        &[faults::FAULTS],
-        &["pages come from the host"],
+        &[scarce::SCARCE],
+        &["the tier fills up to its floor"],
     ),
     mutation("invalidates-at-once", &[latency::LATENCY], &["latency:"]),
     mutation(
