@@ -8,6 +8,7 @@ mod licence;
 mod link;
 mod name;
 mod size;
+mod title;
 
 use std::{fs, path::Path, process::Command};
 
@@ -51,6 +52,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         licence::check(&sources),
         dependency::check(&sources),
         link::check(&sources, top),
+        title::check(&sources, top)?,
     ]
     .concat();
     eprintln!("{}", size::report(&sources));
