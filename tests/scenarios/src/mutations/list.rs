@@ -83,11 +83,6 @@ pub(super) const ALL: &[Mutation] = &[
     ),
     mutation("calls-unbounded", &[latency::LATENCY], &["latency:"]),
     mutation("flushes-at-once", &[latency::LATENCY], &["latency:"]),
-    mutation(
-        "floor-empty",
-        &[scarce::SCARCE],
-        &["the tier fills up to its floor"],
-    ),
     mutation("invalidates-at-once", &[latency::LATENCY], &["latency:"]),
     mutation(
         "attaches-at-every-look",
