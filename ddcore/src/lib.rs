@@ -12,6 +12,7 @@ pub mod account;
 pub mod clock;
 pub mod curve;
 pub mod gate;
+pub mod host;
 pub mod limit;
 pub mod link;
 pub mod number;

@@ -4,7 +4,10 @@
 //!
 //! The kernel has a memory model of its own, and so has a model checker: the users of
 //! [`account`](crate::account), [`clock`](crate::clock), [`limit`](crate::limit) and
-//! [`link`](crate::link) bring the numbers.
+//! [`link`](crate::link) bring the numbers. With the feature `heap` there are those of the language.
+
+#[cfg(any(test, feature = "heap"))]
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// A number that many processors read and change at a time.
 pub trait Number {
@@ -29,34 +32,37 @@ pub trait Number {
     fn subtract(&self, amount: u64);
 }
 
+/// Outside of kernels. [`Number::swap`] and [`Number::replace`] are read-modify-writes, so that
+/// acquire and release order all that the trait promises.
+#[cfg(any(test, feature = "heap"))]
+impl Number for core::sync::atomic::AtomicU64 {
+    fn new(value: u64) -> Self {
+        Self::new(value)
+    }
+
+    fn load(&self) -> u64 {
+        self.load(Acquire)
+    }
+
+    fn swap(&self, value: u64) -> u64 {
+        self.swap(value, AcqRel)
+    }
+
+    fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
+        self.compare_exchange(from, to, AcqRel, Acquire).map(|_| ())
+    }
+
+    fn add(&self, amount: u64) {
+        self.fetch_add(amount, Relaxed);
+    }
+
+    fn subtract(&self, amount: u64) {
+        self.fetch_sub(amount, Relaxed);
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::Number;
-    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
     /// For tests of one thread.
-    #[derive(Debug)]
-    pub(crate) struct Plain(AtomicU64);
-
-    impl Number for Plain {
-        fn new(value: u64) -> Self {
-            Self(AtomicU64::new(value))
-        }
-        fn load(&self) -> u64 {
-            self.0.load(SeqCst)
-        }
-        fn swap(&self, value: u64) -> u64 {
-            self.0.swap(value, SeqCst)
-        }
-        fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
-            let replaced = self.0.compare_exchange(from, to, SeqCst, SeqCst);
-            replaced.map(|_| ())
-        }
-        fn add(&self, amount: u64) {
-            self.0.fetch_add(amount, SeqCst);
-        }
-        fn subtract(&self, amount: u64) {
-            self.0.fetch_sub(amount, SeqCst);
-        }
-    }
+    pub(crate) type Plain = core::sync::atomic::AtomicU64;
 }

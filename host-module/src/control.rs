@@ -6,11 +6,14 @@ use crate::ffi;
 use crate::genl::{control, Args, Control, Message};
 use crate::host::Host;
 use crate::session::Session;
-use crate::tier::MAX_BATCH;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode};
 use ddabi::pool::MAX_WEIGHT;
 use ddabi::ABI_VERSION;
+use ddcore::host::evict::{evict_all, evict_pool};
+use ddcore::host::room::enforce_limit;
+use ddcore::host::tier::MAX_BATCH;
+use ddcore::host::Host as _;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::IntoBytes;
@@ -48,13 +51,13 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     let tier = &host.tier;
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
     reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
-    tier.recover();
+    host.recover();
     reply.put_u64(Attribute::Capacity, tier.capacity())?;
     reply.put_u64(Attribute::Limit, tier.limit())?;
     reply.put_u64(Attribute::Used, tier.used())?;
     reply.put_u64(Attribute::Floor, tier.floor())?;
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
-    reply.put_u32(Attribute::Batch, tier.batch())?;
+    reply.put_u32(Attribute::Batch, tier.batch() as u32)?;
     reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
     reply.put_bytes(Attribute::Counters, tier.totals.snapshot().as_bytes())
 }
@@ -107,7 +110,7 @@ fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (vm, session) = find_vm(host, vm, reply)?;
     vm.set_weight(weight);
     if weight == 0 {
-        session.evict_all();
+        evict_all(&*session);
     }
     Ok(())
 }
@@ -145,7 +148,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
-    host.enforce_capacity();
+    enforce_limit(host);
     Ok(())
 }
 
@@ -155,19 +158,19 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
             let mut from = 0;
             while let Some(view) = host.vm_from(from) {
                 if let Some(session) = view.vm.session() {
-                    session.evict_all();
+                    evict_all(&*session);
                 }
                 from = view.vm.number + 1;
             }
         }
         (None, Some(_)) => return Err(reply.explain(c"pool-id needs vm-id", EINVAL)),
-        (Some(vm), None) => find_vm(host, vm, reply)?.1.evict_all(),
+        (Some(vm), None) => evict_all(&*find_vm(host, vm, reply)?.1),
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;
             if session.pool(pool).is_none() {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
-            session.evict_pool(pool);
+            evict_pool(&*session, pool);
         }
     }
     Ok(())

@@ -6,7 +6,8 @@
 use crate::answer::NoticeRoom;
 use crate::charge::charged;
 use crate::memory::quietly;
-use crate::page::Hands;
+use crate::page::Page;
+use ddcore::host::carried::Carried;
 use ddcore::request::MAX_BODY;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
@@ -15,10 +16,10 @@ use kernel::sync::{new_spinlock, SpinLock};
 /// Most desks that a VM keeps.
 const KEPT: usize = 32;
 
-/// The memory of a call. Between two calls the hands are empty; the rest is stale.
+/// The memory of a call. Between two calls nothing is carried; the rest is stale.
 pub(crate) struct Desk {
     pub(crate) body: Body,
-    pub(crate) hands: Hands,
+    pub(crate) carried: Carried<Page>,
     pub(crate) notices: NoticeRoom,
 }
 
@@ -26,7 +27,8 @@ pub(crate) struct Desk {
 #[repr(align(8))]
 pub(crate) struct Body(pub(crate) [u8; MAX_BODY]);
 
-// SAFETY: Bytes, integers, and hands that may be zero.
+// SAFETY: Bytes and integers, an empty batch among them, and optional pages: `Option<Page>` is
+// `None` if all is zero, for a page's number is not.
 unsafe impl Zeroable for Desk {}
 
 /// The desks of a VM that are free.

@@ -10,10 +10,11 @@ use crate::mutation::mutated;
 use crate::operation::Caller;
 use crate::session::Session;
 use crate::vm::Vm;
+use core::mem::offset_of;
 use ddabi::answer::HelloAnswer;
-use ddabi::hypercall::{Outcome, Status};
+use ddabi::hypercall::{Operation, Outcome, Status};
 use ddabi::pool::MAX_POOLS;
-use ddabi::request::{RequestHeader, BODY};
+use ddabi::request::{RequestHeader, Run, BODY};
 use ddabi::PAGE_SIZE;
 use ddcore::gate::Refused;
 use ddcore::request::{Header, Request};
@@ -60,6 +61,11 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
     Desks::work(vm.map(Vm::desks), |desk| {
         let body = &mut desk.body.0[..header.body_len()];
         read(host, guest, call.gpa + BODY as u64, body)?;
+        if header.operation == Operation::Put && mutated(c"wrong-owner") {
+            for run in body.chunks_exact_mut(size_of::<Run>()) {
+                run[offset_of!(Run, pool)..][..size_of::<u32>()].fill(0);
+            }
+        }
         serve(host, guest, vm, call.gpa, start, &header, desk)
     })
     .unwrap_or(Err(Status::NoMemory))
@@ -102,7 +108,7 @@ fn serve(
         session: &session,
         start,
     };
-    caller.serve(&request, answer, &mut desk.hands, &mut desk.notices)
+    caller.serve(&request, answer, &mut desk.carried, &mut desk.notices)
 }
 
 fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {

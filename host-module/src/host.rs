@@ -40,7 +40,7 @@ impl Host {
             // What comes from now on is younger than all there is.
             let roster = self.vms.lock();
             for session in (0..roster.vms().len()).filter_map(|at| roster.session(at)) {
-                self.tier.clock.raise(&session.clock);
+                self.tier.follow(&session.clock);
             }
         }
         self.tier.set_mode(mode);

@@ -4,10 +4,11 @@
 //! between VMs and inside each VM between its containers.
 //!
 //! A call comes in through [`dispatch`]; its words are checked by `ddcore::request`; its [`vm`],
-//! found in the [`registry`], lets it in. [`operation`] carries it out, with [`put`], [`get`] and
-//! [`flush`], on a [`session`], which is an index in [`shard`]s and a number of [`pool`]s. [`tier`]
-//! says whether there is room and [`evict`] makes it. [`control`] is netlink, [`ffi`] and `shim/`
-//! are everything C.
+//! found in the [`registry`], lets it in. [`operation`] carries it out on a [`session`], which is
+//! an index in [`shard`]s and a number of [`pool`]s. What is done with its pages, and who gives if
+//! there is no room for them, is decided by the engine, `ddcore::host`; this module has the locks
+//! and the memory: the session, the [`registry`], and the memory [`tier`] with its [`page`]s and
+//! [`stock`]. [`control`] is netlink, [`ffi`] and `shim/` are everything C.
 //!
 //! Lock order, outermost first:
 //!
@@ -32,25 +33,20 @@ mod control;
 mod counters;
 mod desk;
 mod dispatch;
-mod evict;
 mod ffi;
-mod flush;
 #[path = "../../shim/genl.rs"]
 mod genl;
 mod get;
 mod host;
-mod lists;
 #[path = "../../shim/memory.rs"]
 mod memory;
 #[path = "../../shim/mutation.rs"]
 mod mutation;
-mod notice;
 #[path = "../../shim/number.rs"]
 mod number;
 mod operation;
 mod page;
 mod pool;
-mod pressure;
 mod put;
 mod registry;
 mod session;

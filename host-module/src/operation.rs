@@ -7,44 +7,30 @@
 
 use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
-use crate::flush::Effort;
+use crate::get::Frames;
 use crate::host::Host;
 use crate::mutation::mutated;
-use crate::page::Hands;
+use crate::page::Page;
 use crate::pool::Pool;
+use crate::put::Putter;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
-use ddabi::request::{Run, MAX_RUNS};
+use ddabi::request::MAX_RUNS;
+use ddcore::host::carried::Carried;
+use ddcore::host::flush::{flush, Effort};
+use ddcore::host::get::take;
+use ddcore::host::pressure::pressure;
+use ddcore::host::put::{keep, store};
+use ddcore::host::room::{evict_batch, retire};
+use ddcore::host::run::discard;
+use ddcore::host::walk::migrate;
+use ddcore::host::Session as _;
 use ddcore::request::{Name, Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
-
-/// What can be done with the frames of a run of a get.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Frames {
-    /// They can be written.
-    Ready,
-    /// They must not be written, for KVM tracks who does.
-    Tracked,
-    /// Some are not in the host's memory, or are no memory.
-    Absent,
-}
-
-impl Frames {
-    fn of(guest: &Guest<'_>, run: &Run) -> Self {
-        let pages = u64::from(run.pages);
-        if !guest.is_writable(run.gfn, pages) {
-            Self::Tracked
-        } else if guest.is_present(run.gfn, pages) {
-            Self::Ready
-        } else {
-            Self::Absent
-        }
-    }
-}
 
 /// Whom a call comes from, and since when.
 pub(crate) struct Caller<'a> {
@@ -61,7 +47,7 @@ impl Caller<'_> {
         &self,
         request: &Request<'_>,
         answer: Option<Answer>,
-        hands: &mut Hands,
+        carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Result<Outcome, Status> {
         match request {
@@ -70,9 +56,9 @@ impl Caller<'_> {
                 self.vm.end(self.session);
                 Ok(Outcome::bare(Status::Ok))
             }
-            Request::Put(runs) => Ok(self.put(runs, answer, hands, notices)),
-            Request::Get(runs) => Ok(self.get(runs, answer, hands, notices)),
-            Request::Flush(ranges) => Ok(self.flush(ranges, answer, hands, notices)),
+            Request::Put(runs) => Ok(self.put(runs, answer, carried, notices)),
+            Request::Get(runs) => Ok(self.get(runs, answer, carried, notices)),
+            Request::Flush(ranges) => Ok(self.flush(ranges, answer, carried, notices)),
             Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
             Request::PoolSet(pool, settings) => {
                 self.session.set_pool(*pool, *settings)?;
@@ -89,14 +75,19 @@ impl Caller<'_> {
         &self,
         runs: &Runs<'_>,
         mut answer: Option<Answer>,
-        hands: &mut Hands,
+        carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        let pages = self.store(runs, hands, |stored| {
-            if let Some(answer) = &mut answer {
-                answer.add(stored);
-            }
-        });
+        if mutated(c"evicts-without-need") {
+            evict_batch(self.host, &mut self.host.vms.lock(), None);
+        }
+        let mut putter = Putter {
+            guest: self.guest,
+            session: self.session,
+            answer: &mut answer,
+        };
+        let caller = (self.host, self.session, self.vm.weight() > 0);
+        let pages = store(caller, runs, carried, &mut putter);
         if let Some(pool) = self.first_pool(runs) {
             pool.put_batches.add(1);
             pool.put_latency.record(self.start);
@@ -110,7 +101,7 @@ impl Caller<'_> {
         &self,
         runs: &Runs<'_>,
         mut answer: Option<Answer>,
-        hands: &mut Hands,
+        carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
         let mut pages = 0;
@@ -124,12 +115,12 @@ impl Caller<'_> {
         }
         let wanted = runs.placed().zip(frames);
         let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
-        let found = self.session.take(wanted, hands);
+        let found = take(self.session, wanted, carried);
         let mut total = 0;
         for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
             let given =
-                frames == Frames::Ready && self.session.give(self.guest, (&run, place), hands);
+                frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
             if given {
                 pages += u64::from(run.pages);
             }
@@ -139,16 +130,16 @@ impl Caller<'_> {
             }
             if frames == Frames::Absent {
                 // The guest's map no longer knows what is held of it.
-                self.session.discard(&run, &mut hands.batch);
+                discard(self.session, &mut carried.batch, &run);
             }
             if let Some(answer) = &mut answer {
                 answer.add(given);
             }
         }
         if mutated(c"get-leaves-pages") {
-            self.keep(runs, hands, found);
+            self.keep(runs, carried, found);
         }
-        self.host.retire(&mut hands.pages[..total]);
+        retire(self.host, &mut carried.pages[..total]);
         self.session.went(found);
         if tracked {
             self.host.tier.totals.dirty_tracked.add(1);
@@ -166,13 +157,17 @@ impl Caller<'_> {
         &self,
         ranges: &Ranges<'_>,
         mut answer: Option<Answer>,
-        hands: &mut Hands,
+        carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        let mut effort = Effort::new(answer.is_some());
+        // Without an answer the guest could not ask for the rest.
+        let mut effort = match answer.is_some() && !mutated(c"flushes-at-once") {
+            true => Effort::BOUNDED,
+            false => Effort::UNBOUNDED,
+        };
         let mut pages = 0;
         for range in ranges.iter() {
-            let flushed = self.session.flush(&range, &mut hands.batch, &mut effort);
+            let flushed = flush(self.session, &range, &mut carried.batch, &mut effort);
             pages += flushed.pages;
             if let Some(answer) = &mut answer {
                 answer.add(flushed.done);
@@ -218,7 +213,7 @@ impl Caller<'_> {
     #[inline(never)]
     fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
         self.session.pool(pool).ok_or(Status::NoPool)?;
-        let moved = self.session.migrate(file, pool);
+        let moved = migrate(self.session, file, pool);
         Ok(Outcome {
             pages: moved.min(u64::from(u32::MAX)) as u32,
             ..Outcome::bare(Status::Ok)
@@ -249,8 +244,17 @@ impl Caller<'_> {
         // In turn: requests have many pools, answers room for one.
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
-            let (session, start) = (self.session, self.start);
-            answer.set_pressure(session.pressure(self.host, self.vm, &run, pages, start));
+            let now = self.session.nanoseconds(self.start);
+            let caller = (self.host, self.session, self.vm.number);
+            answer.set_pressure(pressure(caller, &run, pages, now));
+        }
+    }
+
+    /// Puts what a get took back into the index: what `mutated("get-leaves-pages")` does.
+    fn keep(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, found: usize) {
+        if self.host.tier.reserve(found as u64) {
+            let stamp = self.session.stamp(found as u64);
+            keep(self.session, runs.placed(), carried, stamp);
         }
     }
 

@@ -4,10 +4,8 @@
 
 use crate::ffi::{self, Fault, Guest};
 use core::num::NonZeroU64;
-use ddabi::request::MAX_PAGES;
 use ddabi::PAGE_SIZE;
-use ddcore::store::{Batch, Removed, MAX_HANDLE};
-use kernel::prelude::*;
+use ddcore::store::{Removed, MAX_HANDLE};
 
 /// A page of host memory.
 ///
@@ -37,16 +35,6 @@ impl Page {
             }
         }
         total
-    }
-
-    /// What the index knows the page by.
-    pub(crate) fn handle(&self) -> u64 {
-        self.0.get()
-    }
-
-    /// Leaves the page to the index, which keeps nothing but its handle.
-    pub(crate) fn keep(self) {
-        core::mem::forget(self);
     }
 
     /// Takes a page back from the index that has let it go.
@@ -82,6 +70,16 @@ impl Page {
     }
 }
 
+impl ddcore::host::carried::Page for Page {
+    fn handle(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
 impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
@@ -90,59 +88,5 @@ impl Drop for Page {
 }
 
 const PAGE_SHIFT: u32 = PAGE_SIZE.ilog2();
-
-/// The pages of a call, on their way in or out, by their place in it.
-pub(crate) struct Hands {
-    pub(crate) pages: [Option<Page>; MAX_PAGES as usize],
-    /// What the index is to know the pages of a put by.
-    pub(crate) handles: [u64; MAX_PAGES as usize],
-    /// Where they belong in the index.
-    pub(crate) batch: Batch,
-    /// The lists that the pages of a get were on.
-    pub(crate) owners: [u16; MAX_PAGES as usize],
-}
-
-// SAFETY: All zeroes are empty hands: `Option<Page>` is `None`, for a page's number is not zero;
-// an empty batch and the rest are integers.
-unsafe impl Zeroable for Hands {}
-
-/// Pages on their way out: they are freed when this is dropped, after the lock is gone.
-pub(crate) struct Bin {
-    pages: [Option<Page>; Self::SIZE],
-    count: usize,
-}
-
-impl Bin {
-    /// How many removals a step under a lock may do.
-    pub(crate) const SIZE: usize = 64;
-
-    pub(crate) fn new() -> Self {
-        Self {
-            pages: [const { None }; Self::SIZE],
-            count: 0,
-        }
-    }
-
-    /// Adds the page of an entry that left the index.
-    pub(crate) fn add(&mut self, removed: Removed) {
-        // A full bin frees the page at once, which is correct but slow under a lock.
-        if let Some(place) = self.pages.get_mut(self.count) {
-            *place = Page::from_removed(removed);
-        } else {
-            drop(Page::from_removed(removed));
-        }
-        self.count += 1;
-    }
-
-    /// The pages it has.
-    pub(crate) fn pages(&mut self) -> &mut [Option<Page>] {
-        &mut self.pages
-    }
-
-    /// Pages added.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-}
 
 const _: () = assert!(MAX_HANDLE >= (1 << 52 >> PAGE_SHIFT) - 1);

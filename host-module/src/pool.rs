@@ -5,27 +5,16 @@
 
 use crate::counters::{Counter, Latency};
 use crate::mutation::mutated;
-use crate::pressure::Gauge;
+use crate::number::Number;
 use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
+use ddcore::host::pressure::Gauge;
+use ddcore::host::put::Refusal;
 use ddcore::policy::Policy;
 use ddcore::request::{Name, Settings};
 use ddcore::store::List;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, SpinLock};
-
-/// Why a run was not stored.
-#[derive(Clone, Copy)]
-pub(crate) enum Refusal {
-    /// Weight zero or no store.
-    Off,
-    /// No memory, or no room could be made.
-    Memory,
-    /// The guest has no memory there that could be read.
-    Fault,
-    /// The guest's frame was not in the host's memory.
-    Absent,
-}
 
 /// One pool of a session. The place of a destroyed pool is used again by a later one.
 #[pin_data]
@@ -35,7 +24,7 @@ pub(crate) struct Pool {
     store: Atomic<u32>,
     policy: Atomic<u32>,
     /// What its guest is told about it.
-    pub(crate) gauge: Gauge,
+    pub(crate) gauge: Gauge<Number>,
     #[pin]
     name: SpinLock<Name>,
     refused_off: Counter,

@@ -8,7 +8,8 @@ use crate::mutation::mutated;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::MAX_POOLS;
-use ddcore::partition::{entitle, Entity};
+use ddcore::host::room::{entitle, Parts, Roster as _};
+use ddcore::partition::Entity;
 use ddcore::roll::next;
 use kernel::prelude::*;
 use kernel::sync::lock::{mutex::MutexBackend, Guard};
@@ -50,8 +51,8 @@ impl Registry {
         &self.table
     }
 
-    /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a task
-    /// that does, because memory reclaim takes this lock.
+    /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a
+    /// task that does, because memory reclaim takes this lock.
     pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
         self.roster.lock()
     }
@@ -111,15 +112,15 @@ const LEAST_VMS: usize = 16;
 struct Room {
     vms: KVec<Arc<Vm>>,
     entities: KVec<Entity>,
-    scratch: KVec<Entity>,
+    pools: KVec<Entity>,
 }
 
 impl Room {
     fn new(vms: usize) -> Result<Self> {
         Ok(Self {
             vms: KVec::with_capacity(vms, quietly())?,
-            entities: KVec::with_capacity(vms, quietly())?,
-            scratch: KVec::with_capacity(MAX_POOLS as usize, quietly())?,
+            entities: KVec::from_elem(Entity::default(), vms, quietly())?,
+            pools: KVec::from_elem(Entity::default(), MAX_POOLS as usize, quietly())?,
         })
     }
 }
@@ -127,8 +128,23 @@ impl Room {
 /// The list of VMs, and memory allocated beforehand for computing entitlements.
 pub(crate) struct Roster {
     vms: KVec<Arc<Vm>>,
+    /// One for each VM there is room for.
     entities: KVec<Entity>,
-    scratch: KVec<Entity>,
+    pools: KVec<Entity>,
+}
+
+impl ddcore::host::room::Roster for Roster {
+    type Vm = Vm;
+    type Ref = Arc<Vm>;
+
+    fn parts(&mut self) -> Parts<'_, Arc<Vm>> {
+        let count = self.vms.len().min(self.entities.len());
+        Parts {
+            vms: &self.vms,
+            entities: &mut self.entities[..count],
+            pools: &mut self.pools,
+        }
+    }
 }
 
 impl Roster {
@@ -136,7 +152,7 @@ impl Roster {
         Self {
             vms: KVec::new(),
             entities: KVec::new(),
-            scratch: KVec::new(),
+            pools: KVec::new(),
         }
     }
 
@@ -149,7 +165,7 @@ impl Roster {
                 let _ = self.vms.push_within_capacity(vm);
             }
             core::mem::swap(&mut self.entities, &mut room.entities);
-            core::mem::swap(&mut self.scratch, &mut room.scratch);
+            core::mem::swap(&mut self.pools, &mut room.pools);
         }
         // The list is ordered by number, and numbers begin again some day.
         let place = self.vms.partition_point(|other| other.number < vm.number);
@@ -172,34 +188,10 @@ impl Roster {
         self.vms.get(at)?.session()
     }
 
-    /// Divides `pages` among the VMs; see [`Self::entities`].
-    pub(crate) fn entitle(&mut self, pages: u64) {
-        self.entities.clear();
-        for vm in &self.vms {
-            let session = vm.session();
-            let entity = Entity {
-                weight: if session.is_some() { vm.share() } else { 0 },
-                entitlement: 0,
-                used: session.map_or(0, |session| session.used()),
-            };
-            // Reserved in `add`.
-            let _ = self.entities.push_within_capacity(entity);
-        }
-        entitle(&mut self.entities, pages);
-    }
-
-    /// The VMs as [`Self::entitle`] saw them, in the order of the list.
-    pub(crate) fn entities(&self) -> &[Entity] {
-        &self.entities
-    }
-
-    /// The VMs, what [`Self::entitle`] saw of them, and room for the pools of one.
-    pub(crate) fn parts(&mut self) -> (&[Arc<Vm>], &mut [Entity], &mut KVec<Entity>) {
-        (&self.vms, &mut self.entities, &mut self.scratch)
-    }
-
-    /// Room for the pools of a VM.
-    pub(crate) fn scratch(&mut self) -> &mut KVec<Entity> {
-        &mut self.scratch
+    /// Divides `pages` among the VMs. Returns what each of them has and is entitled to, in the
+    /// order of the list.
+    pub(crate) fn entitle(&mut self, pages: u64) -> &[Entity] {
+        entitle(self, pages);
+        self.parts().entities
     }
 }

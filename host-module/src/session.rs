@@ -5,30 +5,33 @@
 //! When a guest registers again, its session is replaced as a whole. A call that was under way in
 //! the old one ends there: what it stores goes with the session.
 
-use crate::lists;
 mod pools;
 
 use crate::charge::charged;
-use crate::flush::Rest;
-use crate::notice::Notices;
+use crate::mutation::mutated;
 use crate::number::Number;
-use crate::page::Bin;
+use crate::page::Page;
 use crate::pool::Pool;
-use crate::pressure::Reading;
 use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use crate::tier::Tier;
-use ddabi::genl::Mode;
-use ddabi::key::PageKey;
+use ddabi::answer::Eviction;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
-use ddabi::request::{Run, CLASSES};
-use ddcore::account::Account;
 use ddcore::clock::Clock;
-use ddcore::partition::Entity;
+use ddcore::host::flush::Rest;
+use ddcore::host::notice::Notices;
+use ddcore::host::pressure::Gauge;
+use ddcore::host::session::Ledger;
+use ddcore::host::walk::drain;
+use ddcore::policy::Order;
 use ddcore::request::{Name, Settings};
-use ddcore::store::{Batch, Cursor, Group, Hasher, List, Reason, Store, Walk};
+use ddcore::store::{Hasher, Removed, Store};
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
+use kernel::time::{Instant, Monotonic};
+
+/// Notices kept for a VM.
+const NOTICES: usize = 2048;
 
 /// One registration of a guest.
 #[pin_data(PinnedDrop)]
@@ -42,19 +45,16 @@ pub(crate) struct Session {
     pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
     /// Places below this number may be taken.
     pool_count: Atomic<u32>,
-    /// Pages in all shards.
-    used: Account<Number>,
     /// What its pages are stamped by.
     pub(crate) clock: Clock<Number>,
-    /// The shard the next eviction begins with.
-    pub(crate) rotor: Atomic<u32>,
-    /// When pools were last looked at for their guest.
-    pub(crate) reading: Reading,
+    /// When it began.
+    born: Instant<Monotonic>,
+    ledger: Ledger<Number>,
     #[pin]
-    pub(crate) notices: SpinLock<Notices>,
+    pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
     /// What the last flush left to the next one.
     #[pin]
-    pub(crate) unflushed: SpinLock<Option<Rest>>,
+    unflushed: SpinLock<Option<Rest>>,
     /// Pools come and go one at a time.
     #[pin]
     control: Mutex<()>,
@@ -69,7 +69,8 @@ impl Session {
         for _ in 0..MAX_POOLS {
             pools.push(SetOnce::new(), charged())?;
         }
-        let notices = Notices::new()?;
+        let notices = KVVec::from_elem(Eviction::default(), NOTICES, charged())?;
+        let notices = Notices::new(notices);
         let session = Arc::pin_init(
             pin_init!(Self {
                 id: crate::ffi::random(),
@@ -78,10 +79,9 @@ impl Session {
                 shards,
                 pools,
                 pool_count: Atomic::new(0),
-                used: Account::new(),
                 clock: Clock::new(),
-                rotor: Atomic::new(0),
-                reading: Reading::new(),
+                born: Instant::now(),
+                ledger: Ledger::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
                 unflushed <- new_spinlock!(None, "Session::unflushed"),
                 control <- new_mutex!((), "Session::control"),
@@ -92,166 +92,111 @@ impl Session {
         Ok(session)
     }
 
-    /// Pages held.
-    pub(crate) fn used(&self) -> u64 {
-        self.used.pages()
+    /// Returns the nanoseconds from its beginning to a time.
+    pub(crate) fn nanoseconds(&self, to: Instant<Monotonic>) -> u64 {
+        (to - self.born).as_nanos().max(0) as u64
+    }
+}
+
+impl ddcore::host::Session for Session {
+    type Storage = Memory;
+    type Number = Number;
+    type Page = Page;
+
+    const SHARD_BITS: u32 = SHARD_BITS;
+
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+        self.shards[shard].with(&self.tier, work)
     }
 
-    /// Returns the stamp of pages that come now.
-    pub(crate) fn stamp(&self, pages: u64) -> u64 {
-        match self.tier.mode() {
-            Mode::Weighted => self.clock.advance(pages),
-            Mode::GlobalFifo => self.clock.advance_with(&self.tier.clock, pages),
-        }
-    }
-
-    /// Books pages that were stored; their room was reserved before.
-    pub(crate) fn came(&self, pages: usize, locked: &mut Store<Memory>) {
-        self.used.came(pages as u64, locked);
-    }
-
-    /// Books pages that were removed.
-    pub(crate) fn went(&self, pages: usize) {
-        if pages > 0 {
-            self.used.went(pages as u64);
-            self.tier.release(pages as u64);
-        }
-    }
-
-    /// Sorts the pages of runs by shard, a batch at a time, and works on the parts of each shard.
-    /// With each run comes the place of its first page. The batch is empty, before and after; it is
-    /// too large for the stack.
-    pub(crate) fn by_shard(
+    fn with_room<R>(
         &self,
-        batch: &mut Batch,
-        runs: impl Iterator<Item = (Run, usize)>,
-        mut work: impl FnMut(&Shard, &Group<'_>),
-    ) {
-        let mut work = |batch: &mut Batch| {
-            batch.by_shard(SHARD_BITS, |shard, group| work(&self.shards[shard], &group));
-        };
-        for (run, place) in runs {
-            let pages = run.pages as usize;
-            let mut done = 0;
-            loop {
-                let first = PageKey {
-                    file: run.file,
-                    index: run.index + done as u64,
-                };
-                let at = (place + done, lists::list(run.pool, run.class));
-                done += batch.add(&self.hasher, &first, pages - done, at);
-                if done == pages {
-                    break;
-                }
-                work(batch);
-            }
-        }
-        work(batch);
+        shard: usize,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Memory>) -> R,
+    ) -> Option<R> {
+        self.shards[shard].with_room(&self.tier, parts, work).ok()
     }
 
-    /// Weight and use of each place, for those who divide. An ended pool has no weight, but may
-    /// have pages of calls that were under way.
-    pub(crate) fn entities(&self, entities: &mut KVec<Entity>) {
-        entities.clear();
-        for number in 0..self.pool_count() {
-            let weight = self.pool(number).map_or(0, Pool::share);
-            // The owner of `entities` reserved memory for all pools.
-            let _ = entities.push_within_capacity(Entity {
-                weight,
-                ..Entity::default()
-            });
-        }
-        for shard in self.shards.iter() {
-            shard.with(&self.tier, |store| {
-                use ddcore::store::Storage;
-                let lists = store.storage().lists();
-                for (entity, classes) in entities.iter_mut().zip(lists.chunks(CLASSES)) {
-                    entity.used += classes.iter().map(|list| list.used).sum::<u64>();
-                }
-            });
-        }
+    fn page(&self, removed: Removed) -> Option<Page> {
+        Page::from_removed(removed)
     }
 
-    /// What the shards counted for a pool, all classes together.
-    pub(crate) fn list(&self, pool: u32) -> List {
-        let mut sum = List::default();
-        for shard in self.shards.iter() {
-            shard.with(&self.tier, |store| {
-                use ddcore::store::Storage;
-                for list in lists::lists(pool) {
-                    if let Some(list) = store.storage().lists().get(usize::from(list)) {
-                        sum.merge(list);
-                    }
-                }
-            });
-        }
-        sum
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
     }
 
-    /// Frees all pages.
-    pub(crate) fn drain(&self) {
-        for shard in self.shards.iter() {
-            let mut cursor = Cursor::default();
-            self.walk(shard, |store, bin| {
-                store.sweep(
-                    &mut cursor,
-                    Bin::SIZE as u32,
-                    Reason::Flush,
-                    |_| true,
-                    |page| {
-                        bin.add(page);
-                    },
-                )
-            });
+    fn ledger(&self) -> &Ledger<Number> {
+        &self.ledger
+    }
+
+    fn release(&self, pages: u64) {
+        self.tier.release(pages);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn stamp(&self, pages: u64) -> u64 {
+        self.tier.stamp(&self.clock, pages)
+    }
+
+    fn pool_count(&self) -> u32 {
+        self.pool_count.load(Relaxed)
+    }
+
+    fn is_live(&self, pool: u32) -> bool {
+        self.pool(pool).is_some()
+    }
+
+    fn share(&self, pool: u32) -> u32 {
+        self.pool(pool).map_or(0, Pool::share)
+    }
+
+    fn order(&self, pool: u32) -> Option<Order> {
+        Some(self.place(pool)?.policy().order())
+    }
+
+    fn gauge(&self, pool: u32) -> Option<&Gauge<Number>> {
+        Some(&self.place(pool)?.gauge)
+    }
+
+    fn announce(&self, notices: &[Eviction]) {
+        if mutated(c"evictions-untold") {
+            return;
+        }
+        let lost = self.notices.lock().add_all(notices);
+        if lost > 0 {
+            self.tier.totals.notices_lost.add(lost);
         }
     }
 
-    /// Like [`Self::walk`], but given up when the caller is killed: for what goes with the VM anyway.
-    pub(crate) fn walk_unless_dying(
-        &self,
-        shard: &Shard,
-        mut step: impl FnMut(&mut Store<Memory>, &mut Bin) -> Walk,
-    ) -> u64 {
-        self.walk(shard, |store, bin| {
-            if crate::ffi::is_dying() {
-                Walk::Done
-            } else {
-                step(store, bin)
-            }
-        })
+    fn take_rest(&self) -> Option<Rest> {
+        self.unflushed.lock().take()
     }
 
-    /// Repeats a step on a shard's index until it is done. Each step takes the lock and gets a bin.
-    pub(crate) fn walk(
-        &self,
-        shard: &Shard,
-        mut step: impl FnMut(&mut Store<Memory>, &mut Bin) -> Walk,
-    ) -> u64 {
-        let mut freed = 0;
-        // A walk restarts if the entry at its cursor is removed, which a guest could provoke for
-        // ever. Bound the steps; what remains is evicted later.
-        let limit = 64 + self.used() / 8;
-        for _ in 0..limit {
-            let mut bin = Bin::new();
-            let walk = shard.with(&self.tier, |store| step(store, &mut bin));
-            self.went(bin.count());
-            freed += bin.count() as u64;
-            drop(bin);
-            if walk == Walk::Done {
-                break;
-            }
-            crate::ffi::breathe();
-        }
-        freed
+    fn leave_rest(&self, rest: Rest) {
+        *self.unflushed.lock() = Some(rest);
+    }
+
+    fn breathe(&self) {
+        crate::ffi::breathe();
+    }
+
+    fn is_dying(&self) -> bool {
+        crate::ffi::is_dying()
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for Session {
     fn drop(self: Pin<&mut Self>) {
-        self.drain();
+        drain(&*self);
         for shard in self.shards.iter() {
             shard.dismantle(&self.tier);
         }
     }
 }
+
+const _: () = assert!(SHARDS == <Session as ddcore::host::Session>::SHARDS);

@@ -7,6 +7,7 @@
 
 use crate::host::Host;
 use crate::mutation::mutated;
+use ddcore::host::room;
 
 /// Pages given in a step, between which others may evict.
 const STEP: u64 = 1024;
@@ -19,7 +20,7 @@ const RESCUE_PART: u64 = 8;
 
 /// Pages above the floor.
 pub(crate) fn count(host: &Host) -> u64 {
-    (host.tier.used() + host.stock.len()).saturating_sub(host.tier.floor())
+    room::surplus(host)
 }
 
 /// Gives up to `pages` back; returns how many.
@@ -35,7 +36,7 @@ pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
         true => host.vms.try_lock(),
         false => Some(host.vms.lock()),
     };
-    let freed = roster.map_or(0, |mut roster| host.shrink(&mut roster, pages));
+    let freed = roster.map_or(0, |mut roster| room::give_back(host, &mut roster, pages));
     totals.shrunk.add(freed);
     if freed == 0 && count(host) > 0 {
         totals.shrink_refused.add(1);

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
+use ddcore::host::walk::counted;
 use ddcore::policy::Policy;
 use ddcore::request::Name;
 use kernel::sync::Arc;
@@ -47,18 +48,17 @@ impl Host {
     /// The first registered VM with a number of at least `from`.
     pub(crate) fn vm_from(&self, from: u32) -> Option<VmView> {
         let mut roster = self.vms.lock();
-        roster.entitle(self.tier.limit());
         let (at, session) = (0..roster.vms().len())
             .filter(|at| roster.vms()[*at].number >= from)
             .find_map(|at| Some((at, roster.session(at)?)))?;
         let vm = roster.vms()[at].clone();
-        let entitlement = roster.entities()[at].entitlement;
+        let entitlement = roster.entitle(self.tier.limit())[at].entitlement;
         drop(roster);
         let mut stats = PoolStats::default();
         let mut pools = 0;
         for (number, pool) in session.live_pools() {
             pools += 1;
-            add(&mut stats, &pool.stats(&session.list(number), 0));
+            add(&mut stats, &pool.stats(&counted(&*session, number), 0));
         }
         stats.weight = u64::from(vm.weight());
         stats.entitlement = entitlement;
@@ -103,19 +103,19 @@ impl Host {
 
     /// Statistics of a pool.
     pub(crate) fn pool_stats(&self, vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
-        let counted = session.pool(pool)?;
+        let place = session.pool(pool)?;
         let entitlement = session.entitlement(pool, self.entitlement(vm));
-        Some(counted.stats(&session.list(pool), entitlement))
+        Some(place.stats(&counted(session, pool), entitlement))
     }
 
     /// Returns the pages a VM is entitled to. Guests can ask for this, and evictions wait for the
     /// list of VMs: it is held for a single pass only.
     fn entitlement(&self, vm: &Vm) -> u64 {
         let mut roster = self.vms.lock();
-        roster.entitle(self.tier.limit());
         let mut numbers = roster.vms().iter().map(|other| other.number);
         let at = numbers.position(|number| number == vm.number);
-        at.map_or(0, |at| roster.entities()[at].entitlement)
+        let entities = roster.entitle(self.tier.limit());
+        at.map_or(0, |at| entities[at].entitlement)
     }
 }
 

@@ -35,14 +35,14 @@ impl Stock {
             count: Atomic::new(0),
         })
     }
+}
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> u64 {
+impl ddcore::host::room::Stock<Page> for Stock {
+    fn len(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
-    /// Keeps pages, as many as there is room for; the rest stays where it is.
-    pub(crate) fn add(&self, pages: &mut [Option<Page>]) {
+    fn add(&self, pages: &mut [Option<Page>]) {
         let mut stock = self.pages.lock();
         for place in pages {
             if stock.len() == SIZE {
@@ -56,8 +56,7 @@ impl Stock {
         self.count.store(stock.len() as u64, Relaxed);
     }
 
-    /// Fills places with pages; returns how many.
-    pub(crate) fn take(&self, places: &mut [Option<Page>]) -> usize {
+    fn take(&self, places: &mut [Option<Page>]) -> usize {
         if self.len() == 0 {
             return 0;
         }
@@ -72,8 +71,7 @@ impl Stock {
         taken
     }
 
-    /// Gives up to `pages` back to the kernel; returns how many.
-    pub(crate) fn give_back(&self, pages: u64) -> u64 {
+    fn give_back(&self, pages: u64) -> u64 {
         let mut given = 0;
         while given < pages {
             let mut step = [const { None }; STEP];

@@ -1,153 +1,126 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory tier's books: how many pages there may be, how many its host can spare, and how many
-//! there are.
-//!
-//! Who has to give when it is full is `evict.rs`.
+//! The memory tier: its books, its pages and its time behind the engine's interface
+//! (`ddcore::host::Host`), which a tier on another kind of memory implements as well.
 
-use crate::counters::{Counter, Totals};
+use crate::counters::Totals;
 use crate::ffi;
+use crate::host::Host;
 use crate::mutation::mutated;
 use crate::number::Number;
-use ddabi::genl::Mode;
-use ddcore::account::Account;
-use ddcore::clock::{ticks, Clock};
-use ddcore::limit::{Books, Limit};
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use crate::page::Page;
+use crate::registry::Roster;
+use crate::session::Session;
+use crate::stock::Stock;
+use core::ops::{Deref, DerefMut};
+use ddcore::host::room::{self, Roster as _};
+use ddcore::partition::entitle;
 use kernel::time::{Instant, Monotonic};
 
-/// Pages of an eviction batch until the administrator says otherwise: the paper's 2 MiB.
-const DEFAULT_BATCH: u32 = 512;
-
-/// Largest eviction batch, which bounds how long others wait for it.
-pub(crate) const MAX_BATCH: u32 = 1 << 14;
-
-/// The memory tier.
+/// The books of the memory tier, and what the module counts.
 pub(crate) struct Tier {
-    capacity: Counter,
-    /// What the host can spare.
-    limit: Limit<Number>,
-    /// When the clock of `limit` began.
+    books: ddcore::host::tier::Tier<Number>,
+    /// When the clock of its limit began.
     born: Instant<Monotonic>,
-    floor: Counter,
-    batch: Atomic<u32>,
-    mode: Atomic<u32>,
-    /// Pages reserved; those in the index and those on their way there.
-    used: Account<Number>,
-    /// Of the pages of all VMs, while they stand in one FIFO.
-    pub(crate) clock: Clock<Number>,
-    /// What the module counts.
     pub(crate) totals: Totals,
 }
 
 impl Tier {
     pub(crate) fn new(capacity: u64) -> Self {
-        let tier = Self {
-            capacity: Counter::new(),
-            limit: Limit::new(),
+        Self {
+            books: ddcore::host::tier::Tier::new(capacity),
             born: Instant::now(),
-            floor: Counter::new(),
-            batch: Atomic::new(DEFAULT_BATCH),
-            mode: Atomic::new(Mode::Weighted as u32),
-            used: Account::new(),
-            clock: Clock::new(),
             totals: Totals::new(),
-        };
-        tier.capacity.set(capacity);
-        tier
-    }
-
-    /// What the administrator allows.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity.get()
-    }
-
-    /// Pages there may be now: the capacity, or less while the host is short of memory. This is
-    /// what is divided among the VMs.
-    pub(crate) fn limit(&self) -> u64 {
-        let capacity = self.capacity();
-        if mutated(c"capacity-alone") {
-            return capacity;
         }
-        // A floor that was raised since the limit fell counts at once.
-        self.limit.of(capacity).max(self.floor().min(capacity))
+    }
+}
+
+impl Deref for Tier {
+    type Target = ddcore::host::tier::Tier<Number>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.books
+    }
+}
+
+impl ddcore::host::Host for Host {
+    type Number = Number;
+    type Page = Page;
+    type Stock = Stock;
+    type Session = Session;
+    type Roster = Roster;
+
+    fn tier(&self) -> &ddcore::host::tier::Tier<Number> {
+        &self.tier
     }
 
-    /// Whether the host cannot spare the whole capacity.
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.limit() < self.capacity()
+    fn lock(&self) -> impl DerefMut<Target = Roster> {
+        self.vms.lock()
     }
 
-    /// The host can spare no more than these pages; but the floor remains.
-    pub(crate) fn lower_limit(&self, pages: u64) {
-        self.limit
-            .lower(pages.max(self.floor()), self.milliseconds());
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
+        self.vms.try_lock()
     }
 
-    /// Raises the limit if the host has had memory to spare for a while.
-    pub(crate) fn recover(&self) {
-        let books = Books {
-            capacity: self.capacity(),
-            used: self.used(),
-            batch: u64::from(self.batch()),
-        };
-        self.limit
-            .recover(self.milliseconds(), &books, ffi::spare_pages);
+    fn stock(&self) -> &Stock {
+        &self.stock
+    }
+
+    fn allocate(&self, pages: &mut [Option<Page>], below_floor: bool) -> usize {
+        Page::allocate(pages, below_floor)
+    }
+
+    fn spare(&self) -> u64 {
+        ffi::spare_pages()
     }
 
     fn milliseconds(&self) -> u64 {
-        self.born.elapsed().as_millis().max(0) as u64
+        self.tier.born.elapsed().as_millis().max(0) as u64
     }
 
-    pub(crate) fn set_capacity(&self, pages: u64) {
-        self.capacity.set(pages);
+    fn evicted(&self, pages: u64) {
+        self.tier.totals.eviction_batches.add(1);
+        self.tier.totals.evicted.add(pages);
     }
 
-    pub(crate) fn floor(&self) -> u64 {
-        self.floor.get()
+    fn breathe(&self) {
+        ffi::breathe();
     }
 
-    pub(crate) fn set_floor(&self, pages: u64) {
-        self.floor.set(pages);
+    fn is_dying(&self) -> bool {
+        ffi::is_dying()
     }
 
-    pub(crate) fn batch(&self) -> u32 {
-        self.batch.load(Relaxed)
+    fn fill(&self, pages: &mut [Option<Page>]) -> usize {
+        let got = room::allocate(self, pages);
+        match mutated(c"puts-not-recycled") {
+            true => got,
+            false => got + room::recycle(self, &mut pages[got..]),
+        }
     }
 
-    pub(crate) fn set_batch(&self, pages: u32) {
-        self.batch.store(pages.clamp(1, MAX_BATCH), Relaxed);
+    fn lower_limit(&self, pages: u64) {
+        if !mutated(c"capacity-alone") {
+            self.tier.lower_limit(pages, self.milliseconds());
+        }
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        Mode::from_raw(self.mode.load(Relaxed)).unwrap_or(Mode::Weighted)
-    }
-
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.mode.store(mode as u32, Relaxed);
-    }
-
-    pub(crate) fn used(&self) -> u64 {
-        self.used.pages()
-    }
-
-    /// Whether there are more pages than there may be.
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.used() > self.limit()
-    }
-
-    /// Reserves pages if there is room.
-    pub(crate) fn reserve(&self, pages: u64) -> bool {
-        self.used.reserve(pages, || self.limit())
-    }
-
-    /// Gives back what was reserved, because the pages are gone or were not needed.
-    pub(crate) fn release(&self, pages: u64) {
-        self.used.went(pages);
-    }
-
-    /// Ticks of its clock in which an eviction batch is put.
-    pub(crate) fn batch_ticks(&self) -> u64 {
-        ticks(u64::from(self.batch()))
+    fn entitle(&self, roster: &mut Roster, pages: u64) {
+        room::entitle(roster, self.tier.limit());
+        let entities = roster.parts().entities;
+        if mutated(c"capacity-alone") {
+            // From all by what they hold, whatever their weights.
+            for vm in entities.iter_mut() {
+                vm.weight = vm.used as u32;
+            }
+            let used: u64 = entities.iter().map(|vm| vm.used).sum();
+            entitle(entities, used.saturating_sub(pages));
+        }
+        if mutated(c"shrinks-in-order") {
+            let first = entities.iter().position(|vm| vm.used > 0).unwrap_or(0);
+            for vm in entities.iter_mut().skip(first + 1) {
+                vm.used = 0;
+            }
+        }
     }
 }

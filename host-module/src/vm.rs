@@ -8,9 +8,11 @@ use crate::genl::send_event;
 use crate::memory::quietly;
 use crate::mutation::mutated;
 use crate::session::Session;
+use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddabi::pool::DEFAULT_WEIGHT;
 use ddcore::gate::{Gate, Refused};
+use ddcore::host::walk::drain;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -58,6 +60,25 @@ impl WorkItem for Vm {
     }
 }
 
+impl ddcore::host::room::Vm for Vm {
+    type Session = Session;
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn share(&self) -> u32 {
+        match self.weight() {
+            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
+            weight => weight,
+        }
+    }
+
+    fn session(&self) -> Option<impl Deref<Target = Session>> {
+        self.session()
+    }
+}
+
 impl Vm {
     /// A VM of the calling process, without a session.
     pub(crate) fn new(number: u32, weight: u32) -> Result<Arc<Self>> {
@@ -90,14 +111,6 @@ impl Vm {
 
     pub(crate) fn weight(&self) -> u32 {
         self.weight.load(Relaxed)
-    }
-
-    /// Its weight when pages are divided.
-    pub(crate) fn share(&self) -> u32 {
-        match self.weight() {
-            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
-            weight => weight,
-        }
     }
 
     pub(crate) fn set_weight(&self, weight: u32) {
@@ -145,7 +158,9 @@ impl Vm {
         // Pages are freed without the lock.
         let old = self.gate.lock().begin(session.id, session);
         match old {
-            Some(old) => old.drain(),
+            Some(old) => {
+                drain(&*old);
+            }
             None => self.tell(Event::VmCame),
         }
     }
@@ -169,7 +184,7 @@ impl Vm {
     /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
     /// they leave goes when the last of them drops the session.
     fn ended(&self, session: &Session) {
-        session.drain();
+        drain(session);
         self.tell(Event::VmWent);
     }
 

@@ -4,15 +4,16 @@
 
 use super::Session;
 use crate::charge::charged;
-use crate::lists;
-use crate::page::Bin;
 use crate::pool::Pool;
 use ddabi::hypercall::Status;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::CLASSES;
+use ddcore::host::evict::evict_pool;
+use ddcore::host::list::lists;
+use ddcore::host::walk::empty;
+use ddcore::host::Session as _;
 use ddcore::partition::Shares;
 use ddcore::request::{Name, Settings};
-use ddcore::store::{Reason, Walk};
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Relaxed;
 
@@ -24,24 +25,18 @@ impl Session {
 
     /// The pools there are, by number.
     pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
-        (0..self.pool_count.load(Relaxed)).filter_map(|number| Some((number, self.pool(number)?)))
-    }
-
-    /// Numbers of pools are below this.
-    pub(crate) fn pool_count(&self) -> u32 {
-        self.pool_count.load(Relaxed)
+        (0..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
     }
 
     /// A pool's part of the pages that the VM is entitled to. Pools may change during the call.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
-        let weight = |number| self.pool(number).map_or(0, Pool::share);
-        let total =
-            (0..self.pool_count()).fold(0u32, |sum, number| sum.saturating_add(weight(number)));
+        let weights = (0..self.pool_count()).map(|number| self.share(number));
+        let total = weights.fold(0u32, |sum, weight| sum.saturating_add(weight));
         let mut shares = Shares::new(pages, total);
         for number in 0..pool {
-            shares.take(weight(number));
+            shares.take(self.share(number));
         }
-        shares.take(weight(pool))
+        shares.take(self.share(pool))
     }
 
     /// Creates a pool.
@@ -64,7 +59,7 @@ impl Session {
         let _control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.set(settings);
         if !settings.is_on() {
-            self.evict_pool(number);
+            evict_pool(self, number);
         }
         Ok(())
     }
@@ -73,7 +68,7 @@ impl Session {
     pub(crate) fn destroy_pool(&self, number: u32) -> Result<(), Status> {
         let _control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.end();
-        self.remove_pool_pages(number);
+        empty(self, number);
         Ok(())
     }
 
@@ -98,26 +93,10 @@ impl Session {
 
     /// Makes the place of an ended pool as good as new.
     fn forget_pool(&self, number: u32) -> bool {
-        self.remove_pool_pages(number);
+        empty(self, number);
         self.shards
             .iter()
-            .all(|shard| lists::lists(number).all(|list| shard.reset_list(list)))
-    }
-
-    fn remove_pool_pages(&self, number: u32) {
-        for shard in self.shards.iter() {
-            self.walk(shard, |store, bin| {
-                let mut left = Bin::SIZE as u32;
-                for list in lists::lists(number) {
-                    left -= store.remove_oldest(list, left, Reason::Flush, |page| bin.add(page));
-                }
-                if left > 0 {
-                    Walk::Done
-                } else {
-                    Walk::More
-                }
-            });
-        }
+            .all(|shard| lists(number).all(|list| shard.reset_list(list)))
     }
 
     /// The place with this number, whether or not it has a pool.

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ranges that a guest no longer wants.
+
+use super::bin::Bin;
+use super::run::discard;
+use super::session::Session;
+use super::walk::STEP;
+use crate::request::Range;
+use crate::store::{Batch, Cursor, Reason, Store, Walk};
+use ddabi::key::{FileKey, MAX_INDEX};
+use ddabi::request::{Run, MAX_PAGES};
+
+/// What a call does at most: it removes this number of pages, or looks at as many blocks as takes
+/// that time. The vCPU runs no guest meanwhile, and what waits for it may be urgent.
+const EFFORT: u32 = MAX_PAGES;
+
+/// What looking for a file in a shard costs that has none of its pages, in pages removed.
+const MISS: u32 = 1;
+
+/// How much a call may still do.
+#[derive(Debug)]
+pub struct Effort(u32);
+
+impl Effort {
+    /// Of a call that ends after about a millisecond, and is told how far it came.
+    pub const BOUNDED: Self = Self(EFFORT);
+
+    /// Of a call that cannot be told how far it came: without an answer a guest could not ask for
+    /// the rest.
+    pub const UNBOUNDED: Self = Self(u32::MAX);
+
+    fn is_left(&self) -> bool {
+        self.0 > 0
+    }
+
+    fn spend(&mut self, pages: u32) {
+        self.0 = self.0.saturating_sub(pages);
+    }
+}
+
+/// A range that a call did not finish, and how far it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    range: Range,
+    shard: usize,
+    cursor: Cursor,
+}
+
+/// What a call did with a range.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Flushed {
+    /// Pages that were freed.
+    pub pages: u64,
+    /// The guest need not ask for it again.
+    pub done: bool,
+}
+
+/// Frees pages kept of a range, as far as the effort of the call goes.
+pub fn flush<S: Session>(
+    session: &S,
+    range: &Range,
+    batch: &mut Batch,
+    effort: &mut Effort,
+) -> Flushed {
+    if session.used() == 0 {
+        return Flushed {
+            pages: 0,
+            done: true,
+        };
+    }
+    if !effort.is_left() {
+        return Flushed::default();
+    }
+    match *range {
+        Range::Pages { file, first, last } if last - first < u64::from(MAX_PAGES) => {
+            // Few: each is looked up.
+            let run = Run {
+                file,
+                index: first,
+                pages: (last - first + 1) as u16,
+                ..Run::default()
+            };
+            effort.spend(run.pages.into());
+            Flushed {
+                pages: discard(session, batch, &run) as u64,
+                done: true,
+            }
+        }
+        Range::Pages { file, first, last } => {
+            flush_file(session, range, effort, (&file, (first, last)))
+        }
+        Range::File(file) => flush_file(session, range, effort, (&file, (0, MAX_INDEX))),
+        Range::Filesystem(filesystem) => {
+            flush_where(session, range, effort, |file| file.filesystem == filesystem)
+        }
+        Range::All => flush_where(session, range, effort, |_| true),
+    }
+}
+
+fn flush_file<S: Session>(
+    session: &S,
+    range: &Range,
+    effort: &mut Effort,
+    (file, pages): (&FileKey, (u64, u64)),
+) -> Flushed {
+    flush_shards(session, range, effort, |store, cursor, bin| {
+        let sink = |removed| bin.add(session, removed);
+        store.remove_range(file, pages, cursor, STEP, sink)
+    })
+}
+
+fn flush_where<S: Session>(
+    session: &S,
+    range: &Range,
+    effort: &mut Effort,
+    condemned: impl Fn(&FileKey) -> bool,
+) -> Flushed {
+    flush_shards(session, range, effort, |store, cursor, bin| {
+        let sink = |removed| bin.add(session, removed);
+        store.sweep(cursor, STEP, Reason::Flush, &condemned, sink)
+    })
+}
+
+/// Takes steps on one shard after the other, from where the last call with this range ended. A
+/// caller that is killed ends after the step it is in; what is not flushed goes with the VM.
+fn flush_shards<S: Session>(
+    session: &S,
+    range: &Range,
+    effort: &mut Effort,
+    mut step: impl FnMut(&mut Store<S::Storage>, &mut Cursor, &mut Bin<S::Page>) -> Walk,
+) -> Flushed {
+    let rest = session.take_rest().filter(|rest| rest.range == *range);
+    let (mut shard, mut cursor) =
+        rest.map_or((0, Cursor::default()), |rest| (rest.shard, rest.cursor));
+    let mut pages = 0;
+    while shard < S::SHARDS {
+        if !effort.is_left() {
+            session.leave_rest(Rest {
+                range: *range,
+                shard,
+                cursor,
+            });
+            return Flushed { pages, done: false };
+        }
+        if session.is_dying() {
+            break;
+        }
+        let mut bin = Bin::new();
+        let walk = session.with(shard, |store| step(store, &mut cursor, &mut bin));
+        session.went(bin.count());
+        pages += bin.count() as u64;
+        match walk {
+            Walk::More => effort.spend(STEP),
+            Walk::Done => {
+                effort.spend(MISS.max(bin.count() as u32));
+                (shard, cursor) = (shard + 1, Cursor::default());
+            }
+        }
+        drop(bin);
+        session.breathe();
+    }
+    Flushed { pages, done: true }
+}

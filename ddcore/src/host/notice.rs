@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What was evicted and the guest was not told of yet. Bounded; what finds no room is counted.
+
+use crate::store::Removed;
+use core::ops::DerefMut;
+use ddabi::answer::Eviction;
+use ddabi::key::{FileKey, PageKey};
+
+/// A queue of notices, oldest first, in memory of its owner.
+#[derive(Debug)]
+pub struct Notices<R> {
+    ring: R,
+    first: usize,
+    count: usize,
+    lost: u32,
+}
+
+impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
+    /// An empty queue of as many notices as there are places in `ring`.
+    pub fn new(ring: R) -> Self {
+        Self {
+            ring,
+            first: 0,
+            count: 0,
+            lost: 0,
+        }
+    }
+
+    /// Adds notices. Returns how many found no room.
+    pub fn add_all(&mut self, notices: &[Eviction]) -> u64 {
+        let lost = notices.iter().filter(|notice| !self.add(notice));
+        lost.count() as u64
+    }
+
+    /// Adds a notice, and returns whether it found room.
+    fn add(&mut self, notice: &Eviction) -> bool {
+        if let Some(newest) = self.count.checked_sub(1) {
+            let newest = self.place(newest);
+            let newest = self.ring.get_mut(newest);
+            if newest.is_some_and(|newest| extend(newest, notice)) {
+                return true;
+            }
+        }
+        if self.count == self.ring.len() {
+            self.lost = self.lost.saturating_add(notice.pages);
+            return false;
+        }
+        let place = self.place(self.count);
+        self.ring[place] = *notice;
+        self.count += 1;
+        true
+    }
+
+    /// Takes as many notices as fit. Returns their number, and how many pages were lost since the
+    /// last time.
+    pub fn take(&mut self, to: &mut [Eviction]) -> (usize, u32) {
+        let count = self.count.min(to.len());
+        for place in &mut to[..count] {
+            *place = self.ring[self.first];
+            self.first = self.place(1);
+        }
+        self.count -= count;
+        (count, core::mem::take(&mut self.lost))
+    }
+
+    /// Returns the place of a notice in the ring, by its number in the queue.
+    fn place(&self, number: usize) -> usize {
+        let place = self.first + number;
+        match place.checked_sub(self.ring.len()) {
+            Some(wrapped) => wrapped,
+            None => place,
+        }
+    }
+}
+
+/// Notices of one step under a shard's lock, on their way to the queue.
+pub struct Fresh {
+    notices: [Eviction; Self::SIZE],
+    count: usize,
+}
+
+impl Fresh {
+    /// As many as pages in a step, so that none is lost here.
+    pub const SIZE: usize = 32;
+
+    /// None.
+    #[inline]
+    pub fn new() -> Self {
+        const NONE: Eviction = Eviction {
+            file: FileKey {
+                inode: 0,
+                filesystem: 0,
+                generation: 0,
+            },
+            index: 0,
+            pages: 0,
+            reserved: 0,
+        };
+        Self {
+            notices: [NONE; Self::SIZE],
+            count: 0,
+        }
+    }
+
+    /// Adds a page that was evicted.
+    #[inline]
+    pub fn add(&mut self, removed: &Removed) {
+        let PageKey { file, index } = *removed.key();
+        let notice = Eviction {
+            file,
+            index,
+            pages: 1,
+            reserved: 0,
+        };
+        if let Some(last) = self.count.checked_sub(1) {
+            if extend(&mut self.notices[last], &notice) {
+                return;
+            }
+        }
+        if let Some(place) = self.notices.get_mut(self.count) {
+            *place = notice;
+            self.count += 1;
+        }
+    }
+
+    /// The notices.
+    pub fn as_slice(&self) -> &[Eviction] {
+        &self.notices[..self.count]
+    }
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Makes one notice of two, if the second goes on where the first ends.
+fn extend(first: &mut Eviction, second: &Eviction) -> bool {
+    let adjoins = first.file == second.file && first.index + u64::from(first.pages) == second.index;
+    if adjoins {
+        first.pages = first.pages.saturating_add(second.pages);
+    }
+    adjoins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(index: u64, pages: u32) -> Eviction {
+        Eviction {
+            index,
+            pages,
+            ..Eviction::default()
+        }
+    }
+
+    fn taken(notices: &mut Notices<Vec<Eviction>>, most: usize) -> (Vec<(u64, u32)>, u32) {
+        let mut to = vec![Eviction::default(); most];
+        let (count, lost) = notices.take(&mut to);
+        let told = to[..count].iter();
+        (told.map(|one| (one.index, one.pages)).collect(), lost)
+    }
+
+    #[test]
+    fn neighbours_make_one_notice() {
+        let mut notices = Notices::new(vec![Eviction::default(); 2]);
+        assert_eq!(notices.add_all(&[notice(0, 1), notice(1, 2)]), 0);
+        assert_eq!(taken(&mut notices, 2), (vec![(0, 3)], 0));
+    }
+
+    #[test]
+    fn the_ring_goes_round_and_counts_what_is_lost() {
+        let mut notices = Notices::new(vec![Eviction::default(); 3]);
+        for round in 0..10 {
+            let of = |number: u64| notice(100 * round + 10 * number, 2);
+            assert_eq!(notices.add_all(&[of(0), of(1), of(2), of(3)]), 1);
+            let first = 100 * round;
+            assert_eq!(
+                taken(&mut notices, 2),
+                (vec![(first, 2), (first + 10, 2)], 2)
+            );
+            assert_eq!(taken(&mut notices, 2), (vec![(first + 20, 2)], 0));
+        }
+        assert_eq!(taken(&mut notices, 2), (vec![], 0));
+    }
+}

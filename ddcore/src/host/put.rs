@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages in. Room is reserved and pages are allocated for a call as a whole; data is copied before
+//! a page is in the index, so without any lock.
+
+use super::carried::{Carried, Page};
+use super::room::{make_room, retire, Host};
+use super::run::{discard, insert};
+use super::session::Session;
+use crate::request::Runs;
+use crate::speculation::part;
+use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
+
+/// Why a run was not stored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// Its VM or its pool has weight zero, or its pool has no store.
+    Off,
+    /// There was no memory, or no room could be made.
+    Memory,
+    /// The guest has no memory there that could be read.
+    Fault,
+    /// The guest's frame was not in the host's memory.
+    Absent,
+}
+
+/// What a put needs of its guest.
+pub trait Source<P> {
+    /// Copies the data of a run into pages, of which there are as many.
+    fn copy(&mut self, run: &Run, pages: &mut [Option<P>]) -> Result<(), Refusal>;
+
+    /// Is told what became of each run, in their order.
+    fn settled(&mut self, run: &Run, result: Result<(), Refusal>);
+}
+
+/// Room reserved in the tier; what is not used is given back.
+struct Room<'a, H: Host> {
+    host: &'a H,
+    pages: u64,
+}
+
+impl<'a, H: Host> Room<'a, H> {
+    /// Reserves room for `pages`, or for as many as there can be now, or none.
+    fn reserve(host: &'a H, pages: u64) -> Self {
+        let pages = make_room(host, pages);
+        Self { host, pages }
+    }
+}
+
+impl<H: Host> Drop for Room<'_, H> {
+    fn drop(&mut self) {
+        self.host.tier().release(self.pages);
+    }
+}
+
+/// Stores runs, each as a whole or not at all. An older copy of any of their pages is gone either
+/// way (invariant 3). `vm_is_on` says whether the VM has a weight. Returns the number of pages
+/// stored.
+#[inline(never)]
+pub fn store<H: Host>(
+    (host, session, vm_is_on): (&H, &H::Session, bool),
+    runs: &Runs<'_>,
+    carried: &mut Carried<H::Page>,
+    source: &mut impl Source<H::Page>,
+) -> u64 {
+    let is_welcome = |run: &Run| vm_is_on && session.share(run.pool) > 0;
+    let wanted = runs.iter().filter(is_welcome);
+    let wanted = wanted.map(|run| u64::from(run.pages)).sum();
+    let mut room = Room::reserve(host, wanted);
+    let reserved = room.pages as usize;
+    let got = host.fill(&mut carried.pages[..reserved]);
+    let stamp = session.stamp(wanted);
+    let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
+    let mut next = 0;
+    for (result, run) in results.iter_mut().zip(runs.iter()) {
+        let pages = run.pages as usize;
+        let part = part(next, pages, MAX_PAGES as usize);
+        if !is_welcome(&run) {
+            continue;
+        }
+        *result = if part.end > got {
+            Err(Refusal::Memory)
+        } else {
+            next = part.end;
+            let copied = source.copy(&run, &mut carried.pages[part.clone()]);
+            copied.map(|()| part.start as u16)
+        };
+    }
+    let filled = runs.iter().zip(results);
+    let filled = filled.filter_map(|(run, result)| Some((run, usize::from(result.ok()?))));
+    let stored = keep(session, filled, carried, stamp);
+    room.pages -= stored as u64;
+    for (result, run) in results.into_iter().zip(runs.iter()) {
+        let result = result.and_then(|place| {
+            let place = usize::from(place);
+            let rest = &carried.pages[place..place + run.pages as usize];
+            let is_stored = rest.iter().all(Option::is_none);
+            is_stored.then_some(()).ok_or(Refusal::Memory)
+        });
+        if result.is_err() {
+            discard(session, &mut carried.batch, &run);
+        }
+        source.settled(&run, result);
+    }
+    retire(host, &mut carried.pages[..reserved]);
+    stored as u64
+}
+
+/// Puts those of the carried pages that belong to runs into the index, which need have room
+/// reserved for them. The pages that it keeps are no longer carried. Returns their number.
+#[inline(never)]
+pub fn keep<S: Session>(
+    session: &S,
+    runs: impl Iterator<Item = (Run, usize)>,
+    carried: &mut Carried<S::Page>,
+    stamp: u64,
+) -> usize
+where
+    S::Page: Page,
+{
+    let Carried {
+        pages,
+        handles,
+        batch,
+        ..
+    } = carried;
+    for (handle, page) in handles.iter_mut().zip(pages.iter()) {
+        let Some(page) = page else { break };
+        *handle = page.handle();
+    }
+    insert(session, batch, runs, (&handles[..], stamp), |part| {
+        for page in &mut pages[part.place()..part.place() + part.pages()] {
+            if let Some(page) = page.take() {
+                page.keep();
+            }
+        }
+    })
+}

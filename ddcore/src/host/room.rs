@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making room in a tier: who gives, and how much.
+//!
+//! One eviction runs at a time, by the task that has the roster. A task that waited for it looks
+//! again whether there is room before it evicts more.
+//!
+//! The tier is full when it holds its capacity, or all that the host can spare. In the second case
+//! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
+
+use super::carried::Page;
+use super::evict::{entities, evict, evict_aged, oldest_age, shrink, TURN};
+use super::session::Session;
+use super::tier::Tier;
+use crate::number::Number;
+use crate::partition::{self, collect, collect_in_turns, victim, Entity};
+use core::ops::{Deref, DerefMut};
+use ddabi::genl::Mode;
+
+/// Rounds of eviction for one reservation: others may take the room that was made.
+const ROUNDS: usize = 64;
+
+/// Pages that a VM gives in a turn when memory is asked for.
+const VM_TURN: u64 = 8 * TURN;
+
+/// Pages whose content is gone, and that the next puts fill: memory given back to a host that is
+/// short of it could not be had again.
+pub trait Stock<P> {
+    /// Returns how many there are.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keeps pages, as many as there is room for; the others stay where they are.
+    fn add(&self, pages: &mut [Option<P>]);
+
+    /// Fills places with pages. Returns how many.
+    fn take(&self, places: &mut [Option<P>]) -> usize;
+
+    /// Gives up to `pages` back to the host. Returns how many.
+    fn give_back(&self, pages: u64) -> u64;
+}
+
+/// No stock: pages are freed.
+impl<P> Stock<P> for () {
+    fn len(&self) -> u64 {
+        0
+    }
+
+    fn add(&self, _pages: &mut [Option<P>]) {}
+
+    fn take(&self, _places: &mut [Option<P>]) -> usize {
+        0
+    }
+
+    fn give_back(&self, _pages: u64) -> u64 {
+        0
+    }
+}
+
+/// A VM that has registered.
+pub trait Vm {
+    /// Its registrations.
+    type Session: Session;
+
+    /// Returns its number. No other VM has it.
+    fn number(&self) -> u32;
+
+    /// Returns its weight when pages are divided.
+    fn share(&self) -> u32;
+
+    /// Returns its current session, if it has one.
+    fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
+}
+
+/// The VMs of a host. It is behind a lock of its owner; the task that has it is the only one that
+/// chooses victims.
+pub trait Roster {
+    /// A VM.
+    type Vm: Vm;
+
+    /// How the roster refers to it.
+    type Ref: Deref<Target = Self::Vm>;
+
+    /// The parts of the roster.
+    fn parts(&mut self) -> Parts<'_, Self::Ref>;
+}
+
+/// The VMs, and memory for computing entitlements.
+#[derive(Debug)]
+pub struct Parts<'a, V> {
+    /// The VMs.
+    pub vms: &'a [V],
+    /// One for each VM, in the same order.
+    pub entities: &'a mut [Entity],
+    /// As many as a VM may have pools.
+    pub pools: &'a mut [Entity],
+}
+
+/// A tier with its memory, and the VMs that share it.
+pub trait Host {
+    /// A number that processors share.
+    type Number: Number;
+    /// A page of the tier's memory.
+    type Page: Page;
+    /// Pages for the next puts.
+    type Stock: Stock<Self::Page>;
+    /// A registration of a guest.
+    type Session: Session<Page = Self::Page, Number = Self::Number>;
+    /// The VMs.
+    type Roster: Roster<Vm: Vm<Session = Self::Session>>;
+
+    /// The books of the tier.
+    fn tier(&self) -> &Tier<Self::Number>;
+
+    /// Waits for the roster. Its holder allocates nothing and waits for no lock but those of
+    /// shards and of a stock, because tasks that free memory wait for it.
+    fn lock(&self) -> impl DerefMut<Target = Self::Roster>;
+
+    /// The roster, unless another task has it.
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Self::Roster>>;
+
+    /// The stock.
+    fn stock(&self) -> &Self::Stock;
+
+    /// Fills `pages` with new pages, as far as the host can spare memory or the tier is below its
+    /// floor. Returns their number.
+    fn allocate(&self, pages: &mut [Option<Self::Page>], below_floor: bool) -> usize;
+
+    /// Returns the idle pages of the host, beyond those that it keeps free.
+    fn spare(&self) -> u64;
+
+    /// Returns the time in milliseconds since some beginning.
+    fn milliseconds(&self) -> u64;
+
+    /// A batch was evicted, of so many pages.
+    fn evicted(&self, pages: u64);
+
+    /// Lets the scheduler act, between two steps of a long operation.
+    fn breathe(&self);
+
+    /// Whether the calling task is being killed, so that its long operations are to end early.
+    fn is_dying(&self) -> bool;
+
+    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    fn now(&self) -> u64 {
+        self.tier().now()
+    }
+
+    /// Returns the time in which an eviction batch is put, in the same unit.
+    fn batch_time(&self) -> u64 {
+        self.tier().batch_time()
+    }
+
+    /// Divides the pages there may be among the VMs, before they give `pages` back.
+    fn entitle(&self, roster: &mut Self::Roster, _pages: u64) {
+        entitle(roster, self.tier().limit());
+    }
+
+    /// The host can spare no more than these pages.
+    fn lower_limit(&self, pages: u64) {
+        self.tier().lower_limit(pages, self.milliseconds());
+    }
+
+    /// Raises the limit of the tier if the host has had memory to spare for a while.
+    fn recover(&self) {
+        let now = self.milliseconds();
+        self.tier().recover(now, || self.spare());
+    }
+
+    /// Gets pages for a put that has room reserved for them. Returns how many.
+    fn fill(&self, pages: &mut [Option<Self::Page>]) -> usize {
+        let got = allocate(self, pages);
+        got + recycle(self, &mut pages[got..])
+    }
+}
+
+/// Reserves room in the tier for `pages`, or for as many as there can be, and evicts for it if need
+/// be. Returns how many pages there is room for: all of these, or none.
+pub fn make_room<H: Host>(host: &H, pages: u64) -> u64 {
+    let tier = host.tier();
+    for _ in 0..ROUNDS {
+        if tier.reserve(pages) {
+            return pages;
+        }
+        host.recover();
+        let pages = pages.min(tier.limit());
+        if tier.reserve(pages) {
+            return pages;
+        }
+        let mut roster = host.lock();
+        if tier.reserve(pages) {
+            return pages;
+        }
+        let stock = tier.is_scarce().then_some(host.stock());
+        let evicted = evict_batch(host, &mut *roster, stock);
+        // Reserve while the roster is still locked, or another task could take the room every
+        // time. Do so even if nothing was evicted: the victim may have emptied itself.
+        if tier.reserve(pages) {
+            return pages;
+        }
+        if evicted == 0 {
+            break;
+        }
+    }
+    0
+}
+
+/// Gets pages from the stock and from the host's memory, for a put that has room reserved for
+/// them. Returns how many.
+pub fn allocate<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+    let got = host.stock().take(pages);
+    // The room for these pages is reserved, and so a part of what is used.
+    let below_floor = host.tier().used() <= host.tier().floor();
+    got + host.allocate(&mut pages[got..], below_floor)
+}
+
+/// Gets pages by eviction, because the host has no memory for the caller. The limit falls to what
+/// the tier holds, and what lies idle where the caller may not allocate. Returns how many.
+pub fn recycle<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+    if pages.is_empty() {
+        return 0;
+    }
+    let missing = pages.len() as u64;
+    let mut roster = host.lock();
+    let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
+    host.lower_limit(held + host.spare());
+    let mut got = 0;
+    for _ in 0..ROUNDS {
+        got += host.stock().take(&mut pages[got..]);
+        if got == pages.len() || evict_batch(host, &mut *roster, Some(host.stock())) == 0 {
+            break;
+        }
+    }
+    got
+}
+
+/// Takes pages back whose content is gone. While the host is short the next puts fill them.
+pub fn retire<H: Host>(host: &H, pages: &mut [Option<H::Page>]) {
+    if host.tier().is_scarce() {
+        host.stock().add(pages);
+    }
+    pages.fill_with(|| None);
+}
+
+/// Returns the pages that could be given to a host that is short of memory: those above the floor.
+pub fn surplus<H: Host>(host: &H) -> u64 {
+    (host.tier().used() + host.stock().len()).saturating_sub(host.tier().floor())
+}
+
+/// Gives up to `pages` back to a host that is short of memory, and no longer counts on them.
+/// Returns how many.
+pub fn give_back<H: Host>(host: &H, roster: &mut H::Roster, pages: u64) -> u64 {
+    let tier = host.tier();
+    let pages = pages.min(surplus(host));
+    let stocked = host.stock().give_back(pages);
+    let used = tier.used();
+    let pages = (pages - stocked).min(used.saturating_sub(tier.floor()));
+    host.lower_limit(used - pages);
+    let evicted = match tier.mode() {
+        Mode::Weighted => {
+            host.entitle(roster, pages);
+            take_in_turns(roster, pages)
+        }
+        Mode::GlobalFifo => evict_by_age(host, roster, pages, None),
+    };
+    stocked + evicted
+}
+
+/// Evicts until the tier is within its limit, or the calling task is killed: puts evict what is
+/// left to evict then.
+pub fn enforce_limit<H: Host>(host: &H) {
+    while host.tier().is_overfull() && !host.is_dying() {
+        if evict_batch(host, &mut *host.lock(), None) == 0 {
+            break;
+        }
+        host.breathe();
+    }
+}
+
+/// Divides `pages` among the VMs of a roster.
+pub fn entitle<R: Roster>(roster: &mut R, pages: u64) {
+    let Parts { vms, entities, .. } = roster.parts();
+    for (entity, vm) in entities.iter_mut().zip(vms) {
+        let session = vm.session();
+        *entity = Entity {
+            weight: if session.is_some() { vm.share() } else { 0 },
+            entitlement: 0,
+            used: session.map_or(0, |session| session.used()),
+        };
+    }
+    partition::entitle(entities, pages);
+}
+
+/// Evicts one batch, whose pages go to a stock if one is given. Returns their number.
+pub fn evict_batch<H: Host + ?Sized>(
+    host: &H,
+    roster: &mut H::Roster,
+    stock: Option<&H::Stock>,
+) -> u64 {
+    let batch = host.tier().batch();
+    let evicted = match host.tier().mode() {
+        Mode::Weighted => evict_by_weight(host, roster, batch, stock),
+        Mode::GlobalFifo => evict_by_age(host, roster, batch, stock),
+    };
+    host.evicted(evicted);
+    evicted
+}
+
+/// Algorithm 1 among the VMs, then among the pools of the victim: a guest with its pages in a
+/// thousand pools gives a batch like any other.
+fn evict_by_weight<H: Host + ?Sized>(
+    host: &H,
+    roster: &mut H::Roster,
+    batch: u64,
+    stock: Option<&H::Stock>,
+) -> u64 {
+    entitle(roster, host.tier().limit());
+    let Parts {
+        vms,
+        entities: entitled,
+        pools,
+    } = roster.parts();
+    let Some(at) = victim(entitled, batch) else {
+        return 0;
+    };
+    let vm = entitled[at];
+    let Some(session) = vms.get(at).and_then(|vm| vm.session()) else {
+        return 0;
+    };
+    let pools = entities(&*session, pools);
+    // A VM that uses its peers' spare pages divides these like its own: its pools share what it
+    // holds.
+    partition::entitle(pools, vm.entitlement.max(vm.used));
+    collect(pools, batch, |pool, pages| {
+        evict(&*session, pool as u32, pages, stock)
+    })
+}
+
+/// Takes up to `pages` from the VMs by their entitlements, in turns, for the little that the kernel
+/// asks for at a time: a whole batch of one VM, or of one pool, would be most of what it has if
+/// there are many. Returns their number.
+fn take_in_turns<R: Roster>(roster: &mut R, pages: u64) -> u64 {
+    let Parts {
+        vms,
+        entities,
+        pools,
+    } = roster.parts();
+    collect_in_turns(entities, pages, VM_TURN, |at, pages| {
+        let session = vms.get(at).and_then(|vm| vm.session());
+        session.map_or(0, |session| shrink(&*session, pages, pools))
+    })
+}
+
+/// Evicts the oldest pages of all VMs, to within a batch. Returns their number.
+fn evict_by_age<H: Host + ?Sized>(
+    host: &H,
+    roster: &mut H::Roster,
+    batch: u64,
+    stock: Option<&H::Stock>,
+) -> u64 {
+    let now = host.now();
+    let vms = roster.parts().vms;
+    let sessions = || vms.iter().filter_map(|vm| vm.session());
+    let oldest = sessions().filter_map(|session| oldest_age(&*session, now));
+    let Some(oldest) = oldest.max() else {
+        return 0;
+    };
+    let least = oldest.saturating_sub(host.batch_time());
+    let mut evicted = 0;
+    for session in sessions() {
+        evicted += evict_aged(&*session, (now, least), batch - evicted, stock);
+        if evicted >= batch {
+            break;
+        }
+    }
+    evicted
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs of pages, spread over the shards of an index.
+
+use super::bin::Bin;
+use super::list::list;
+use super::session::Session;
+use crate::store::{Batch, Group, Part, Reason, Removed, Storage};
+use ddabi::key::PageKey;
+use ddabi::request::Run;
+
+/// Sorts the pages of runs by shard, a batch at a time, and works on the parts of each shard.
+///
+/// With each run comes the place of its first page among the caller's pages. The batch is empty
+/// before and after; it is too large for the stack of a kernel.
+pub fn by_shard<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    runs: impl Iterator<Item = (Run, usize)>,
+    mut work: impl FnMut(usize, &Group<'_>),
+) {
+    let mut work = |batch: &mut Batch| {
+        batch.by_shard(S::SHARD_BITS, |shard, group| work(shard, &group));
+    };
+    for (run, place) in runs {
+        let pages = run.pages as usize;
+        let mut done = 0;
+        loop {
+            let first = PageKey {
+                file: run.file,
+                index: run.index + done as u64,
+            };
+            let at = (place + done, list(run.pool, run.class));
+            done += batch.add(session.hasher(), &first, pages - done, at);
+            if done == pages {
+                break;
+            }
+            work(batch);
+        }
+    }
+    work(batch);
+}
+
+/// Puts runs into the index. `handles` has one handle for each page, by place, and `kept` is told
+/// of each part that is kept; without memory for the index some are not. Room in the tier has been
+/// reserved for all pages. Returns the number of pages kept.
+///
+/// Older copies of the pages leave in any case in which there is memory.
+#[inline(never)]
+pub fn insert<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    runs: impl Iterator<Item = (Run, usize)>,
+    (handles, stamp): (&[u64], u64),
+    mut kept: impl FnMut(&Part),
+) -> usize {
+    let mut total = 0;
+    by_shard(session, batch, runs, |shard, group| {
+        let mut bin = Bin::new();
+        let mut stored = 0;
+        let _ = session.with_room(shard, group.len(), |store| {
+            let keep = |part: &Part| {
+                kept(part);
+                stored += part.pages();
+            };
+            let older = |_, removed| bin.add(session, removed);
+            store.insert(group, stamp, handles, older, keep);
+            session.came(stored, store);
+        });
+        total += stored;
+        session.went(bin.count());
+    });
+    total
+}
+
+/// Takes out what is kept of some runs; `found` gets each page with its place. Returns their
+/// number, which the caller must report with [`Session::went`] once the pages are freed.
+#[inline(never)]
+pub fn take<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    runs: impl Iterator<Item = (Run, usize)>,
+    mut found: impl FnMut(usize, Removed),
+) -> usize {
+    let mut count = 0;
+    if session.used() == 0 {
+        return count;
+    }
+    by_shard(session, batch, runs, |shard, group| {
+        session.with(shard, |store| {
+            store.take(group, Reason::Hit, |at, removed| {
+                found(at, removed);
+                count += 1;
+            });
+        });
+    });
+    count
+}
+
+/// Frees what is kept of a run. Returns the number of pages.
+#[inline(never)]
+pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
+    let mut freed = 0;
+    by_shard(
+        session,
+        batch,
+        core::iter::once((*run, 0)),
+        |shard, group| {
+            let mut bin = Bin::new();
+            session.with(shard, |store| {
+                store.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
+            });
+            session.went(bin.count());
+            freed += bin.count();
+        },
+    );
+    freed
+}
+
+/// Corrects the counters of the pages of a run that were taken in vain: those at the places for
+/// which `owner` names the list that they were on.
+pub fn spoil<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    run: (Run, usize),
+    owner: impl Fn(usize) -> Option<u16>,
+) {
+    by_shard(session, batch, core::iter::once(run), |shard, group| {
+        session.with(shard, |store| {
+            let places = |part: &Part| part.place()..part.place() + part.pages();
+            for owner in group.parts().flat_map(places).filter_map(&owner) {
+                let lists = store.storage_mut().lists_mut();
+                if let Some(list) = lists.get_mut(usize::from(owner)) {
+                    list.spoil_hits(1);
+                }
+            }
+        });
+    });
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The books of a tier: how many pages there may be, how many its host can spare, and how many
+//! there are.
+//!
+//! Who has to give when it is full is decided in [`room`](super::room).
+
+use crate::account::Account;
+use crate::clock::{ticks, Clock};
+use crate::limit::{Books, Limit};
+use crate::number::Number;
+use ddabi::genl::Mode;
+
+/// Pages of an eviction batch until the administrator says otherwise: the paper's 2 MiB.
+pub const DEFAULT_BATCH: u32 = 512;
+
+/// Largest eviction batch, which bounds how long others wait for it.
+pub const MAX_BATCH: u32 = 1 << 14;
+
+/// The books of a tier.
+#[derive(Debug)]
+pub struct Tier<N> {
+    capacity: N,
+    /// What the host can spare.
+    limit: Limit<N>,
+    floor: N,
+    batch: N,
+    mode: N,
+    /// Pages reserved: those in the index and those on their way there.
+    used: Account<N>,
+    /// Of the pages of all VMs, while they stand in one FIFO.
+    clock: Clock<N>,
+}
+
+impl<N: Number> Tier<N> {
+    /// An empty tier of `capacity` pages.
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity: N::new(capacity),
+            limit: Limit::new(),
+            floor: N::new(0),
+            batch: N::new(DEFAULT_BATCH.into()),
+            mode: N::new(Mode::Weighted as u64),
+            used: Account::new(),
+            clock: Clock::new(),
+        }
+    }
+
+    /// Returns the pages that the administrator allows.
+    pub fn capacity(&self) -> u64 {
+        self.capacity.load()
+    }
+
+    /// Sets the pages that the administrator allows.
+    pub fn set_capacity(&self, pages: u64) {
+        self.capacity.swap(pages);
+    }
+
+    /// Returns the pages there may be now: the capacity, or less while the host is short of memory.
+    /// This is what is divided among the VMs.
+    pub fn limit(&self) -> u64 {
+        let capacity = self.capacity();
+        // A floor that was raised since the limit fell counts at once.
+        self.limit.of(capacity).max(self.floor().min(capacity))
+    }
+
+    /// Whether the host cannot spare the whole capacity.
+    pub fn is_scarce(&self) -> bool {
+        self.limit() < self.capacity()
+    }
+
+    /// The host can spare no more than these pages, at `now` in milliseconds; but the floor
+    /// remains.
+    pub fn lower_limit(&self, pages: u64, now: u64) {
+        self.limit.lower(pages.max(self.floor()), now);
+    }
+
+    /// Raises the limit if the host has had memory to spare for a while, at `now` in milliseconds.
+    /// `spare` returns the host's idle pages, and is called only if that matters.
+    pub fn recover(&self, now: u64, spare: impl FnOnce() -> u64) {
+        let books = Books {
+            capacity: self.capacity(),
+            used: self.used(),
+            batch: self.batch(),
+        };
+        self.limit.recover(now, &books, spare);
+    }
+
+    /// Returns the pages that are kept however short the host is.
+    pub fn floor(&self) -> u64 {
+        self.floor.load()
+    }
+
+    /// Sets the pages that are kept however short the host is.
+    pub fn set_floor(&self, pages: u64) {
+        self.floor.swap(pages);
+    }
+
+    /// Returns the pages of an eviction batch.
+    pub fn batch(&self) -> u64 {
+        self.batch.load()
+    }
+
+    /// Sets the pages of an eviction batch, at least one and at most [`MAX_BATCH`].
+    pub fn set_batch(&self, pages: u32) {
+        self.batch.swap(pages.clamp(1, MAX_BATCH).into());
+    }
+
+    /// Returns how the tier is shared.
+    pub fn mode(&self) -> Mode {
+        Mode::from_raw(self.mode.load() as u32).unwrap_or(Mode::Weighted)
+    }
+
+    /// Sets how the tier is shared. Before it becomes one FIFO, [`Tier::follow`] is to be called
+    /// with the clock of each session.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.swap(mode as u64);
+    }
+
+    /// Makes what comes from now on younger than all that was put by a session's clock.
+    pub fn follow(&self, session: &Clock<N>) {
+        self.clock.raise(session);
+    }
+
+    /// Returns the stamp of pages that come now into a session with this clock.
+    pub fn stamp(&self, session: &Clock<N>, pages: u64) -> u64 {
+        match self.mode() {
+            Mode::Weighted => session.advance(pages),
+            Mode::GlobalFifo => session.advance_with(&self.clock, pages),
+        }
+    }
+
+    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// Returns the time in which an eviction batch is put.
+    pub fn batch_time(&self) -> u64 {
+        ticks(self.batch())
+    }
+
+    /// Returns the pages reserved: those in the index and those on their way there.
+    pub fn used(&self) -> u64 {
+        self.used.pages()
+    }
+
+    /// Whether there are more pages than there may be.
+    pub fn is_overfull(&self) -> bool {
+        self.used() > self.limit()
+    }
+
+    /// Reserves pages, and returns whether there was room.
+    pub fn reserve(&self, pages: u64) -> bool {
+        self.used.reserve(pages, || self.limit())
+    }
+
+    /// Gives back what was reserved, because the pages are gone or were not needed.
+    pub fn release(&self, pages: u64) {
+        self.used.went(pages);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::tests::Plain;
+
+    #[test]
+    fn a_floor_raised_while_the_host_is_short_counts_at_once() {
+        let tier = Tier::<Plain>::new(1000);
+        tier.lower_limit(100, 0);
+        assert!(tier.is_scarce() && tier.limit() == 100);
+        tier.set_floor(300);
+        assert_eq!(tier.limit(), 300);
+        assert!(tier.reserve(300) && !tier.reserve(1));
+        tier.lower_limit(0, 0);
+        assert_eq!(tier.limit(), 300);
+        tier.set_capacity(200);
+        assert_eq!(tier.limit(), 200);
+    }
+}

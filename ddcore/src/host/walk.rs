@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations on whole shards, in steps: each takes the shard's lock, and between two of them the
+//! scheduler may act.
+
+use super::bin::{self, Bin};
+use super::list::{lists, same_class};
+use super::session::Session;
+use crate::store::{Cursor, List, Reason, Storage, Store, Walk};
+use ddabi::key::FileKey;
+
+/// Most pages removed, or moved, in one step under a shard's lock.
+pub(super) const STEP: u32 = bin::SIZE as u32;
+
+/// Repeats a step on a shard's index until it is done. Returns the number of pages that it put into
+/// its bin.
+fn walk<S: Session>(
+    session: &S,
+    shard: usize,
+    mut step: impl FnMut(&mut Store<S::Storage>, &mut Bin<S::Page>) -> Walk,
+) -> u64 {
+    let mut freed = 0;
+    // A walk restarts if the entry at its cursor is removed, which a guest could provoke for
+    // ever. Bound the steps; what remains is evicted later.
+    let limit = 64 + session.used() / 8;
+    for _ in 0..limit {
+        let mut bin = Bin::new();
+        let walk = session.with(shard, |store| step(store, &mut bin));
+        session.went(bin.count());
+        freed += bin.count() as u64;
+        drop(bin);
+        if walk == Walk::Done {
+            break;
+        }
+        session.breathe();
+    }
+    freed
+}
+
+/// Frees all pages of a session. Returns their number.
+pub fn drain<S: Session>(session: &S) -> u64 {
+    let drain = |shard| {
+        let mut cursor = Cursor::default();
+        walk(session, shard, |store, bin| {
+            let reason = Reason::Flush;
+            let sink = |removed| bin.add(session, removed);
+            store.sweep(&mut cursor, STEP, reason, |_| true, sink)
+        })
+    };
+    (0..S::SHARDS).map(drain).sum()
+}
+
+/// Frees all pages of a pool, for one that ends. Returns their number.
+pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
+    let empty = |shard| {
+        walk(session, shard, |store, bin| {
+            let mut left = STEP;
+            for list in lists(pool) {
+                let sink = |removed| bin.add(session, removed);
+                left -= store.remove_oldest(list, left, Reason::Flush, sink);
+            }
+            match left {
+                0 => Walk::More,
+                _ => Walk::Done,
+            }
+        })
+    };
+    (0..S::SHARDS).map(empty).sum()
+}
+
+/// Moves a file's pages to a pool, where they keep their class; ends early if the caller is killed,
+/// for its pages go with the VM. Returns their number.
+pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
+    let mut moved = 0;
+    let now = session.now();
+    let to = |list| same_class(list, pool);
+    for shard in 0..S::SHARDS {
+        let mut cursor = Cursor::default();
+        walk(session, shard, |store, _| {
+            if session.is_dying() {
+                return Walk::Done;
+            }
+            store.migrate(file, (to, now), &mut cursor, STEP, |_, pages| {
+                moved += u64::from(pages);
+            })
+        });
+    }
+    moved
+}
+
+/// Returns what the shards counted for a pool, all classes together.
+pub fn counted<S: Session>(session: &S, pool: u32) -> List {
+    let mut sum = List::default();
+    for shard in 0..S::SHARDS {
+        session.with(shard, |store| {
+            for list in lists(pool) {
+                if let Some(list) = store.storage().lists().get(usize::from(list)) {
+                    sum.merge(list);
+                }
+            }
+        });
+    }
+    sum
+}
