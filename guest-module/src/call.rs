@@ -2,7 +2,8 @@
 
 //! Making a hypercall: a request block per CPU, filled and sent with preemption off.
 
-use crate::ffi::{self, PreemptionOff};
+use crate::ffi::cpu::{self, PreemptionOff};
+use crate::ffi::machine;
 use crate::memory::quietly;
 use crate::mutation::mutated;
 use core::cell::UnsafeCell;
@@ -103,7 +104,7 @@ impl Caller {
     /// Begins a call on this CPU. Preemption is off until the value is dropped; interrupts are as
     /// they were. `None` in interrupts, which never call: what they interrupt may be a call.
     pub(crate) fn begin(&self) -> Option<Call<'_>> {
-        if !ffi::in_task() {
+        if !cpu::in_task() {
             return None;
         }
         let off = PreemptionOff::new();
@@ -194,7 +195,7 @@ impl Call<'_> {
             block.answer[..RESULTS].fill(0);
             // SAFETY: By the type invariant the block is ours; callers name only frames that
             // belong to the folios they hold.
-            let raw = unsafe { ffi::hypercall(NUMBER, self.block.cast()) };
+            let raw = unsafe { machine::hypercall(NUMBER, self.block.cast()) };
             let Some(outcome) = Outcome::from_raw(raw as u64) else {
                 return Err(Failure::NoHost);
             };

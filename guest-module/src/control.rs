@@ -3,7 +3,7 @@
 //! Generic netlink commands; `docs/netlink/dd_guest.yaml` is the specification.
 
 use crate::entry::guest;
-use crate::ffi;
+use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
 use crate::guest::Guest;
 use crate::judge::Judge;
@@ -219,7 +219,7 @@ fn migrate(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
     let Some(descriptor) = args.file_fd() else {
         return Err(reply.explain(c"file-fd is missing", EINVAL));
     };
-    let view = ffi::file_view(descriptor)?;
+    let view = file_view(descriptor)?;
     let Some(filesystem) = guest.filesystems.find(view.superblock()) else {
         return Err(reply.explain(c"files of this filesystem are not cached", EINVAL));
     };

@@ -2,7 +2,7 @@
 
 //! Folios between removal and freeing in a reclaiming task (`docs/decisions/0002`).
 
-use crate::ffi;
+use crate::ffi::cpu;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use ddabi::key::FileKey;
@@ -125,7 +125,7 @@ impl Departures {
 
     /// Notes a folio that the running task removed; `false` if there is no place.
     pub(crate) fn note(&self, departure: Departure) -> bool {
-        let task = ffi::current_task();
+        let task = cpu::current_task();
         let place = self.place_of(task).or_else(|| {
             self.probe(task).find(|place| {
                 let free = place.task.cmpxchg(0, task, Acquire).is_ok();
@@ -146,10 +146,10 @@ impl Departures {
         put: impl FnOnce(Leaving<'_>),
     ) {
         // An interrupt handler that frees folios does not free those of the task it interrupted.
-        if self.taken.load(Relaxed) == 0 || !ffi::in_task() {
+        if self.taken.load(Relaxed) == 0 || !cpu::in_task() {
             return;
         }
-        let Some(place) = self.place_of(ffi::current_task()) else {
+        let Some(place) = self.place_of(cpu::current_task()) else {
             return;
         };
         let count = place

@@ -3,12 +3,13 @@
 //! Where C calls us: the hooks and the worker.
 
 use crate::control::GuestControl;
-use crate::ffi::{
-    batch_folios, Delay, Folio, Mapping, Published, RawBatch, RawFile, RawFolio, RawMapping,
-    RawSuperblock, RawWindow, Window,
-};
+use crate::ffi::folio::{batch_folios, Folio, RawBatch, RawFolio};
+use crate::ffi::mapping::{Mapping, RawMapping, RawSuperblock};
+use crate::ffi::published::Published;
+use crate::ffi::readahead::{read_original, RawFile, RawWindow, Window};
+use crate::ffi::worker::Delay;
 use crate::guest::Guest;
-use crate::{ffi, link, put, read};
+use crate::{link, put, read};
 use ddabi::key::FileKey;
 use kernel::ffi::c_int;
 
@@ -105,7 +106,7 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
         }
     }
     // SAFETY: The arguments of the diverted call, untouched.
-    unsafe { ffi::read_original(file, folio) }
+    unsafe { read_original(file, folio) }
 }
 
 /// The worker's job; milliseconds until it runs again.

@@ -3,7 +3,7 @@
 //! Copies the host holds in vain. Telling it frees its memory earlier and is never needed for
 //! correctness, so what does not fit is forgotten (invariant 2).
 
-use crate::ffi::Worker;
+use crate::ffi::worker::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use ddabi::key::FileKey;

@@ -5,7 +5,8 @@
 use crate::call::{Call, Caller, Failure};
 use crate::counters::{count, Counters};
 use crate::departures::Departures;
-use crate::ffi::{self, Worker};
+use crate::ffi::worker::Worker;
+use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
 use crate::flushes::Flushes;
 use crate::judges::Judges;
@@ -56,7 +57,7 @@ impl Guest {
     /// remember; 0 for the defaults.
     pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
         let bytes = match map_bytes {
-            0 => (ffi::memory_bytes() / MAP_PART).max(MAP_FLOOR),
+            0 => (machine::memory_bytes() / MAP_PART).max(MAP_FLOOR),
             bytes => bytes,
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
@@ -139,7 +140,7 @@ impl Guest {
 
     /// As [`Guest::content_changed`], of ranges that may be large. Sleeps.
     pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
-        self.changed(file, first, last, ffi::breathe);
+        self.changed(file, first, last, cpu::breathe);
     }
 
     fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {

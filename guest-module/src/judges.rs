@@ -3,7 +3,7 @@
 //! The judges of all pools, each in a seat. A seat stays where it is until the module goes, so that
 //! hooks need nothing but its number: a judge whose pool is gone is not asked.
 
-use crate::ffi;
+use crate::ffi::machine;
 use crate::judge::{Budget, Judge};
 use crate::memory::quietly;
 use ddabi::answer::PoolPressure;
@@ -32,7 +32,7 @@ impl Judges {
     /// Seats that are empty, but for the default pool's. `bytes` bounds what all pools together
     /// remember, 0 for the default.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
-        let memory = ffi::memory_bytes();
+        let memory = machine::memory_bytes();
         let most = match bytes {
             0 => (memory / MEMORY_PART).max(MEMORY_FLOOR),
             bytes => bytes,

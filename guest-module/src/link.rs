@@ -8,7 +8,8 @@
 use crate::call::Failure;
 use crate::counters::count;
 use crate::departures::Departure;
-use crate::ffi::{self, Delay};
+use crate::ffi::worker::{Delay, Worker};
+use crate::ffi::{cpu, hooks};
 use crate::genl::send_event;
 use crate::guest::Guest;
 use crate::mutation::mutated;
@@ -193,7 +194,7 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
             return Err(failure);
         }
         guest.link.hooked.store(true, Relaxed);
-        if ffi::settle().is_err() {
+        if hooks::settle().is_err() {
             goodbye(guest, answer.session);
             kernel::pr_warn_once!("files take long to change: nothing is cached until they have\n");
             return Err(Failure::NoHost);
@@ -219,7 +220,7 @@ fn begin(guest: &Guest) -> Result<(), Failure> {
 /// is minutes away, and users are told once.
 fn attach(guest: &Guest) -> Result<(), Failure> {
     let link = &guest.link;
-    let Err(failure) = ffi::install_hooks() else {
+    let Err(failure) = hooks::install() else {
         link.failed.store(0, Relaxed);
         link.told.store(0, Relaxed);
         return Ok(());
@@ -294,7 +295,7 @@ fn alone(guest: &Guest, was: u32, failure: Failure) {
 
 fn unhook(guest: &Guest) {
     if guest.link.hooked.xchg(false, Full) {
-        ffi::remove_hooks();
+        hooks::remove();
         // The hooks that would see the noted folios freed are gone: their puts are over.
         if !mutated(c"departures-kept") {
             let dropped = |departure: &Departure| put::settle(guest, departure, false);
@@ -327,7 +328,7 @@ fn keep(guest: &Guest) {
         if !flush(guest) {
             break;
         }
-        ffi::breathe();
+        cpu::breathe();
     }
     let outdated = guest.map.forget_outdated();
     count!(guest, invalidated, outdated);
@@ -398,13 +399,13 @@ pub(crate) fn pause(guest: &Guest, pause: bool) {
         goodbye(guest, session);
     }
     // The worker clears the map, or registers again.
-    ffi::Worker::kick();
+    Worker::kick();
 }
 
 /// Drops everything the host holds for us, by beginning a new session.
 pub(crate) fn drop_all(guest: &Guest) {
     if let Some(session) = guest.link.session() {
         guest.link.lose(session);
-        ffi::Worker::kick();
+        Worker::kick();
     }
 }

@@ -67,7 +67,7 @@ const VERSION: &str = "0.1.0";
 
 /// The module, in the order things are undone.
 struct Module {
-    worker: Option<ffi::Worker>,
+    worker: Option<ffi::worker::Worker>,
     family: Option<genl::Family>,
     guest: Pin<KBox<Guest>>,
 }
@@ -80,7 +80,7 @@ impl kernel::Module for Module {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);
         }
-        let (kvm, confidential) = ffi::machine();
+        let (kvm, confidential) = ffi::machine::machine();
         if confidential {
             pr_err!("the memory of a confidential guest must not go to the host: refused\n");
             return Err(EPERM);
@@ -100,7 +100,7 @@ impl kernel::Module for Module {
             guest,
         };
         module.family = Some(genl::Family::register()?);
-        module.worker = Some(ffi::Worker::start());
+        module.worker = Some(ffi::worker::Worker::start());
         Ok(module)
     }
 }

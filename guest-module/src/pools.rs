@@ -6,7 +6,8 @@
 //! else to the VM's default pool.
 
 use crate::call::Failure;
-use crate::ffi::{Cgroup, Folio};
+use crate::ffi::cgroup::Cgroup;
+use crate::ffi::folio::Folio;
 use crate::genl::send_event;
 use crate::guest::Guest;
 use crate::judges::DEFAULT_SEAT;

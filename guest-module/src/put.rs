@@ -8,7 +8,9 @@
 use crate::call::{most_pages, parts};
 use crate::counters::count;
 use crate::departures::Departure;
-use crate::ffi::{mapping_flag, Folio, FolioView, InterruptsOff, MappingView};
+use crate::ffi::cpu::InterruptsOff;
+use crate::ffi::folio::{Folio, FolioView};
+use crate::ffi::mapping::{mapping_flag, MappingView};
 use crate::guest::Guest;
 use crate::mutation::mutated;
 use ddabi::hypercall::Operation;

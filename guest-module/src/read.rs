@@ -7,7 +7,9 @@
 
 use crate::call::{most_pages, parts};
 use crate::counters::count;
-use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
+use crate::ffi::folio::Folio;
+use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
+use crate::ffi::readahead::Window;
 use crate::guest::Guest;
 use crate::mutation::mutated;
 use crate::pools::Route;
