@@ -2,14 +2,14 @@
 
 //! Generic netlink commands; `docs/netlink/dd_guest.yaml` is the specification.
 
-use crate::entry::guest;
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
 use crate::guest::Guest;
-use crate::judge::Judge;
-use crate::link;
+use crate::hooks::entry::guest;
+use crate::host::link;
 use crate::memory::quietly;
-use crate::pools::{self, Name, Settings, NO_HOST};
+use crate::pools::judge::Judge;
+use crate::pools::pool::{self, Name, Settings, NO_HOST};
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
@@ -71,7 +71,7 @@ impl Control for GuestControl {
             message.put_bytes(Attribute::Admission, judge.counters().as_bytes())?;
             put_curve(judge, message)?;
         }
-        if let Some(stats) = host.and_then(|host| pools::stats(guest, host)) {
+        if let Some(stats) = host.and_then(|host| pool::stats(guest, host)) {
             message.put_bytes(Attribute::Stats, stats.as_bytes())?;
         }
         *cursor = u64::from(id) + 1;
@@ -233,5 +233,5 @@ fn migrate(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
         pool,
         reserved: 0,
     };
-    pools::command(guest, session, Operation::Migrate, &body, |_| ()).map_err(pools::to_error)
+    pool::command(guest, session, Operation::Migrate, &body, |_| ()).map_err(pool::to_error)
 }

@@ -2,18 +2,18 @@
 
 //! The module's state, and what its parts do together.
 
-use crate::call::{Call, Caller, Failure};
 use crate::counters::{count, Counters};
-use crate::departures::Departures;
 use crate::ffi::worker::Worker;
 use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
-use crate::flushes::Flushes;
-use crate::judges::Judges;
-use crate::link::Link;
+use crate::hooks::departures::Departures;
+use crate::host::call::{Call, Caller, Failure};
+use crate::host::flushes::Flushes;
+use crate::host::link::Link;
 use crate::map::Map;
 use crate::memory::quietly;
 use crate::mutation::mutated;
+use crate::pools::judges::Judges;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
 use ddabi::hypercall::{Operation, Outcome, Status};

@@ -3,31 +3,25 @@
 //! The guest half of DoubleDecker: clean file pages that reclaim drops go to the host, and come
 //! back when they are read again.
 //!
-//! - [`entry`]: where the kernel calls us; [`put`], [`read`]: pages out and in;
-//! - [`map`]: what the host may hold; [`departures`]: pages between removal and freeing;
-//! - [`filesystems`], [`pools`]: whose pages they are; [`flushes`]: what the host holds in vain;
-//! - [`judge`], [`judges`]: what of it is worth a put;
-//! - [`link`]: the session with the host; [`call`]: how a hypercall is made;
+//! - [`hooks`]: where the kernel calls us; pages out and in;
+//! - [`host`]: the session, hypercalls, the background job;
+//! - [`pools`]: whose pages they are, and what of them is worth a put;
+//! - [`filesystems`]: files they are of; [`map`]: what the host may hold;
 //! - [`control`]: netlink; [`ffi`] and `shim/`: everything C.
 //!
 //! Locks and contexts: `docs/locking.md`.
 
 #![crate_name = "doubledecker_guest"]
 
-mod call;
 mod control;
 mod counters;
-mod departures;
-mod entry;
 mod ffi;
 mod filesystems;
-mod flushes;
 #[path = "../../shim/genl.rs"]
 mod genl;
 mod guest;
-mod judge;
-mod judges;
-mod link;
+mod hooks;
+mod host;
 mod lock;
 mod map;
 #[path = "../../shim/memory.rs"]
@@ -37,10 +31,10 @@ mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;
-mod put;
-mod read;
 
 use crate::guest::Guest;
+use crate::hooks::entry;
+use crate::host::link;
 use core::borrow::Borrow;
 use kernel::prelude::*;
 

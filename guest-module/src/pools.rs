@@ -5,153 +5,29 @@
 //! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup it is charged to,
 //! else to the VM's default pool.
 
-use crate::call::Failure;
+pub(crate) mod judge;
+pub(crate) mod judges;
+pub(crate) mod pool;
+pub(crate) mod routes;
+
 use crate::ffi::cgroup::Cgroup;
 use crate::ffi::folio::Folio;
-use crate::genl::send_event;
 use crate::guest::Guest;
-use crate::judges::DEFAULT_SEAT;
+use crate::host::call::Failure;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
-use ddabi::answer::PoolAnswer;
-use ddabi::genl::{Attribute, Event};
+use crate::pools::pool::{
+    body, command, default_pool, dismiss, enrol, tell, to_error, Name, Pool, Settings, NO_HOST,
+};
+use crate::pools::routes::{Route, Routes};
+use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
-use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS};
-use ddabi::request::PoolBody;
-use ddabi::NAME_LEN;
-use ddcore::policy::Policy;
+use ddabi::pool::MAX_POOLS;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
-/// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
-pub(crate) const NO_HOST: Error = ENXIO;
-
 /// Cgroup levels that are looked at, from the leaf up.
 const MAX_DEPTH: usize = 24;
-
-/// A container's name.
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    len: usize,
-    bytes: [u8; NAME_LEN],
-}
-
-impl Name {
-    /// A name of at most [`NAME_LEN`] bytes; the rest is cut off.
-    pub(crate) fn new(text: &[u8]) -> Self {
-        let mut bytes = [0; NAME_LEN];
-        let len = text.len().min(NAME_LEN);
-        bytes[..len].copy_from_slice(&text[..len]);
-        Self { len, bytes }
-    }
-
-    /// The bytes in use.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// Weight and store (the paper's W and T), and the policy.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) weight: u32,
-    pub(crate) store: Store,
-    pub(crate) policy: Policy,
-}
-
-impl Settings {
-    /// Those of a pool until it is set.
-    pub(crate) const DEFAULT: Self = Self {
-        weight: DEFAULT_WEIGHT,
-        store: Store::Memory,
-        policy: Policy::DEFAULT,
-    };
-
-    const fn caches(&self) -> bool {
-        self.weight > 0 && !matches!(self.store, Store::None)
-    }
-}
-
-/// An enrolled container, or the default pool.
-pub(crate) struct Pool {
-    /// Our number, as users see it here; stable over sessions. 0 is the default pool.
-    pub(crate) id: u32,
-    /// The host's number in this session, if it has one.
-    pub(crate) host: Option<u32>,
-    /// `None` for the default pool.
-    pub(crate) cgroup: Option<Cgroup>,
-    pub(crate) name: Name,
-    pub(crate) settings: Settings,
-    /// Where its judge sits, see [`crate::judges`].
-    pub(crate) seat: u16,
-}
-
-/// What the hooks need to know of a pool.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    cgroup: u64,
-    pub(crate) host: u32,
-    pub(crate) seat: u16,
-    pub(crate) caches: bool,
-}
-
-/// Routes by cgroup id, and that of everything else. There is room for all there can be: what
-/// was agreed with the host must not fail here for want of memory.
-struct Routes {
-    /// Sorted by cgroup id.
-    enrolled: KVVec<Route>,
-    default: Route,
-    /// Seats by the host's numbers of the pools.
-    seats: KVVec<u16>,
-}
-
-const DEFAULT_ROUTE: Route = Route {
-    cgroup: 0,
-    host: DEFAULT_POOL,
-    seat: DEFAULT_SEAT,
-    caches: true,
-};
-
-impl Routes {
-    fn new() -> Result<Self> {
-        let most = MAX_POOLS as usize;
-        Ok(Self {
-            enrolled: KVVec::with_capacity(most, quietly())?,
-            default: DEFAULT_ROUTE,
-            // Hints about unknown pools go to the default pool, where they do no harm.
-            seats: KVVec::from_elem(DEFAULT_SEAT, most, quietly())?,
-        })
-    }
-
-    /// Leads to these pools, and to no others.
-    fn lead_to(&mut self, pools: &[Pool]) {
-        self.enrolled.clear();
-        self.seats.fill(DEFAULT_SEAT);
-        for pool in pools {
-            let caches = pool.settings.caches();
-            if let Some(place) = pool.host.and_then(|host| self.seats.get_mut(host as usize)) {
-                *place = pool.seat;
-            }
-            match &pool.cgroup {
-                None => self.default.caches = caches,
-                Some(cgroup) => {
-                    // Without a pool at the host its pages are not cached.
-                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
-                    let route = Route {
-                        cgroup: cgroup.id(),
-                        host,
-                        seat: pool.seat,
-                        caches,
-                    };
-                    let enrolled = &mut self.enrolled;
-                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
-                    // There is room for all.
-                    let _ = enrolled.insert_within_capacity(at, route);
-                }
-            }
-        }
-    }
-}
 
 /// The pools, and routes to be filled when these change.
 struct List {
@@ -395,105 +271,4 @@ impl List {
         let mut pools = self.pools.iter_mut();
         pools.find(|pool| pool.id == id).ok_or(ENOENT)
     }
-}
-
-fn default_pool() -> Result<KVec<Pool>> {
-    let pool = Pool {
-        id: 0,
-        host: None,
-        cgroup: None,
-        name: Name::new(b"default"),
-        settings: Settings::DEFAULT,
-        seat: DEFAULT_SEAT,
-    };
-    let mut pools = KVec::new();
-    pools.push(pool, quietly())?;
-    Ok(pools)
-}
-
-fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
-    PoolBody {
-        pool,
-        weight: settings.weight,
-        store: settings.store as u32,
-        policy: settings.policy as u32,
-        reserved: 0,
-        name_len: name.len as u32,
-        name: name.bytes,
-    }
-}
-
-/// Makes the pool known to the host.
-fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
-    pool.host = if pool.cgroup.is_none() {
-        let body = body(DEFAULT_POOL, &pool.name, pool.settings);
-        command(guest, session, Operation::PoolSet, &body, |_| ())?;
-        Some(DEFAULT_POOL)
-    } else {
-        let body = body(0, &pool.name, pool.settings);
-        let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
-            call.body::<PoolAnswer>()
-        })?;
-        Some(answer.ok_or(Failure::NoHost)?.pool)
-    };
-    Ok(())
-}
-
-fn dismiss(guest: &Guest, pool: &Pool) {
-    if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
-        let body = body(host, &pool.name, pool.settings);
-        // A pool the host does not know is as good as destroyed.
-        let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
-    }
-    tell(Event::PoolWent, pool.id, pool.name);
-}
-
-/// Statistics of one of the host's pools; `None` without an answer.
-pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
-    let session = guest.link.session()?;
-    let body = PoolBody {
-        pool: host,
-        weight: 0,
-        store: 0,
-        policy: 0,
-        reserved: 0,
-        name_len: 0,
-        name: [0; NAME_LEN],
-    };
-    command(guest, session, Operation::PoolStats, &body, |call| {
-        call.body::<PoolStats>()
-    })
-    .ok()?
-}
-
-/// One call with one element.
-pub(crate) fn command<R>(
-    guest: &Guest,
-    session: u64,
-    operation: Operation,
-    body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
-    read: impl FnOnce(&crate::call::Call<'_>) -> R,
-) -> Result<R, Failure> {
-    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
-    call.push(body);
-    guest.try_send(&mut call, operation, session)?;
-    Ok(read(&call))
-}
-
-/// What a user is told about a failed call.
-pub(crate) fn to_error(failure: Failure) -> Error {
-    match failure {
-        Failure::NoHost | Failure::Unattached => NO_HOST,
-        Failure::Refused(Status::Limit) => ENOSPC,
-        Failure::Refused(Status::NoMemory) => ENOMEM,
-        Failure::Refused(Status::NoPool) => ENOENT,
-        Failure::Refused(Status::Invalid) => EINVAL,
-        Failure::Refused(Status::Denied) => EACCES,
-        Failure::Refused(_) => EAGAIN,
-    }
-}
-
-fn tell(event: Event, id: u32, name: Name) {
-    let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
-    send_event(&attributes, name.as_bytes());
 }

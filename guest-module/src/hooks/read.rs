@@ -5,14 +5,14 @@
 //! Process context, folios locked. Takes pages out of the host where the map knows them, and
 //! hands everything else to the filesystem in whole contiguous runs.
 
-use crate::call::{most_pages, parts};
 use crate::counters::count;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
 use crate::guest::Guest;
+use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
-use crate::pools::Route;
+use crate::pools::routes::Route;
 use core::iter::once;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;

@@ -9,7 +9,8 @@ use crate::ffi::published::Published;
 use crate::ffi::readahead::{read_original, RawFile, RawWindow, Window};
 use crate::ffi::worker::Delay;
 use crate::guest::Guest;
-use crate::{link, put, read};
+use crate::hooks::{put, read};
+use crate::host::{link, worker};
 use ddabi::key::FileKey;
 use kernel::ffi::c_int;
 
@@ -112,7 +113,7 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
 /// The worker's job; milliseconds until it runs again.
 #[no_mangle]
 extern "C" fn dd_on_tick() -> Delay {
-    guest().map_or(0, link::tick)
+    guest().map_or(0, worker::tick)
 }
 
 /// Hibernation begins or is over.

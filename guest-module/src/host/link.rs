@@ -5,20 +5,20 @@
 //! Only the worker begins and ends sessions. Hooks read the session lock-free; one that ends
 //! while a call is on its way makes that call fail and nothing else.
 
-use crate::call::Failure;
 use crate::counters::count;
-use crate::departures::Departure;
-use crate::ffi::worker::{Delay, Worker};
-use crate::ffi::{cpu, hooks};
+use crate::ffi::hooks;
+use crate::ffi::worker::Worker;
 use crate::genl::send_event;
 use crate::guest::Guest;
+use crate::hooks::departures::Departure;
+use crate::hooks::put;
+use crate::host::call::Failure;
 use crate::mutation::mutated;
 use crate::number::Number;
-use crate::put;
 use ddabi::answer::HelloAnswer;
 use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::{Operation, Status};
-use ddabi::request::{FlushRange, Hello, MAX_RUNS};
+use ddabi::request::Hello;
 use ddabi::PAGE_SIZE;
 use ddcore::link::{Begun, Link as Lifeline};
 use kernel::prelude::*;
@@ -28,29 +28,15 @@ use kernel::sync::atomic::{
 };
 use kernel::time::{Instant, Monotonic};
 
-/// Pause between looks for a host.
-const LOOK_MS: Delay = 2_000;
-/// Pause between housekeeping runs with a host.
-const KEEP_MS: Delay = 500;
-/// Time between signs of life.
-const PING: u64 = 3 * SECOND;
-/// Time after which the past of the curves counts for half.
-const FADE: u64 = 5 * MINUTE;
-/// Least time between two looks for pages of filesystems that are gone: each looks at the whole
-/// map, and takes care of all of them.
-const FORGET: u64 = 10 * SECOND;
 /// Time until a kernel that did not let us attach is tried again; it doubles with each failure.
 const FIRST_RETRY: u64 = MINUTE;
 /// But is not longer than this.
 const LAST_RETRY: u64 = 32 * MINUTE;
 
-/// Flush requests in a round of the worker at most, whatever the host answers.
-const FLUSHES: usize = 4096;
-
 /// In nanoseconds.
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 /// In nanoseconds.
-const MINUTE: u64 = 60 * SECOND;
+pub(crate) const MINUTE: u64 = 60 * SECOND;
 
 /// There is no memory for a session, at the host or here.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
@@ -59,9 +45,9 @@ const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
 #[pin_data]
 pub(crate) struct Link {
     /// The session, and whether hibernation keeps one from beginning.
-    line: Lifeline<Number>,
+    pub(crate) line: Lifeline<Number>,
     /// A [`LinkState`].
-    state: Atomic<u32>,
+    pub(crate) state: Atomic<u32>,
     /// Our number at the host.
     vm: Atomic<u32>,
     /// Hooks are installed. Worker only.
@@ -69,11 +55,11 @@ pub(crate) struct Link {
     /// What times of the worker are counted from.
     born: Instant<Monotonic>,
     /// When there was a sign of life, in nanoseconds, as below. Worker only.
-    pinged: Atomic<u64>,
+    pub(crate) pinged: Atomic<u64>,
     /// When curves faded. Worker only.
-    faded: Atomic<u64>,
+    pub(crate) faded: Atomic<u64>,
     /// When pages of filesystems that are gone were looked for. Worker only.
-    forgot: Atomic<u64>,
+    pub(crate) forgot: Atomic<u64>,
     /// When we could not attach; 0 if we could. Worker only.
     failed: Atomic<u64>,
     /// Time from then to the next try. Worker only.
@@ -127,7 +113,7 @@ impl Link {
 
     /// Whether `every` nanoseconds have passed since the time noted in `last`, which is noted
     /// anew then.
-    fn is_due(&self, last: &Atomic<u64>, every: u64) -> bool {
+    pub(crate) fn is_due(&self, last: &Atomic<u64>, every: u64) -> bool {
         let now = self.now();
         let due = now.saturating_sub(last.load(Relaxed)) >= every;
         if due {
@@ -137,55 +123,15 @@ impl Link {
     }
 
     /// Whether the kernel did not let us attach, too short a time ago to try again.
-    fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         let failed = self.failed.load(Relaxed);
         let passed = self.now().saturating_sub(failed);
         failed != 0 && passed < self.retry.load(Relaxed) && !mutated(c"attaches-at-every-look")
     }
 }
 
-/// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
-/// until the next round.
-pub(crate) fn tick(guest: &Guest) -> Delay {
-    // Containers come and go without a host, too.
-    if guest.link.session().is_some() || !mutated(c"reaps-with-host-only") {
-        guest.pools.reap(guest);
-    }
-    if guest.link.session().is_some() {
-        keep(guest);
-    }
-    if guest.link.session().is_some() {
-        return KEEP_MS;
-    }
-    // Never attached, or just lost: nothing in the map is valid.
-    let was = guest.link.state();
-    if was == LinkState::Attached as u32 {
-        guest.map.clear();
-        guest.flushes.clear();
-    }
-    if guest.link.line.is_paused() || guest.link.waits() {
-        return LOOK_MS;
-    }
-    match begin(guest) {
-        Ok(()) => {
-            let event = if was == LinkState::Attached as u32 {
-                Event::Rollback
-            } else {
-                Event::HostFound
-            };
-            guest.link.state.store(LinkState::Attached as u32, Relaxed);
-            tell(event);
-            KEEP_MS
-        }
-        Err(failure) => {
-            alone(guest, was, failure);
-            LOOK_MS
-        }
-    }
-}
-
 /// Registers with the host and switches caching on.
-fn begin(guest: &Guest) -> Result<(), Failure> {
+pub(crate) fn begin(guest: &Guest) -> Result<(), Failure> {
     guest.caller.restart();
     let answer = hello(guest)?;
     if !guest.link.hooked.load(Relaxed) {
@@ -269,7 +215,7 @@ fn goodbye(guest: &Guest, session: u64) {
 }
 
 /// There is no host for us: no hooks, no costs.
-fn alone(guest: &Guest, was: u32, failure: Failure) {
+pub(crate) fn alone(guest: &Guest, was: u32, failure: Failure) {
     if !mutated(c"hooks-without-host") {
         unhook(guest);
     }
@@ -307,76 +253,8 @@ fn unhook(guest: &Guest) {
     }
 }
 
-fn tell(event: Event) {
+pub(crate) fn tell(event: Event) {
     send_event(&[(Attribute::Event, event as u32)], &[]);
-}
-
-/// Housekeeping with a host.
-fn keep(guest: &Guest) {
-    let link = &guest.link;
-    if let Some(session) = guest.link.session() {
-        guest.pools.enrol_rest(guest, session);
-    }
-    let made = guest
-        .map
-        .make_room(|file, first, last| guest.flushes.pages(file, first, last));
-    if made.is_err() {
-        // Puts that need room are refused until memory was found in a later round.
-        kernel::pr_warn_once!("no memory for the presence map\n");
-    }
-    for _ in 0..FLUSHES {
-        if !flush(guest) {
-            break;
-        }
-        cpu::breathe();
-    }
-    let outdated = guest.map.forget_outdated();
-    count!(guest, invalidated, outdated);
-    let forgets = link.is_due(&link.forgot, FORGET) && !mutated(c"unmounted-kept");
-    if forgets && guest.filesystems.take_gone() > 0 {
-        let is_gone = |number| guest.filesystems.is_gone(number);
-        let cleared = guest.map.forget_filesystems(is_gone);
-        count!(guest, invalidated, cleared);
-    }
-    if link.is_due(&link.faded, FADE) {
-        guest.judges.fade();
-    }
-    if link.is_due(&link.pinged, PING) || mutated(c"worker-unpaced") {
-        if let (Some(session), Some(mut call)) = (link.session(), guest.caller.begin()) {
-            guest.send(&mut call, Operation::Ping, session);
-        }
-    }
-}
-
-/// Sends one request of flushes; returns whether there may be more.
-fn flush(guest: &Guest) -> bool {
-    if mutated(c"host-trusted") {
-        guest.flushes.clear();
-    }
-    let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
-    let Some(session) = guest.link.session() else {
-        return false;
-    };
-    let count = guest.flushes.take(&mut ranges);
-    if count == 0 {
-        return false;
-    }
-    let Some(mut call) = guest.caller.begin() else {
-        return false;
-    };
-    for range in &ranges[..count] {
-        call.push(range);
-    }
-    count!(guest, flush_calls);
-    if guest.send(&mut call, Operation::Flush, session).is_none() {
-        return false;
-    }
-    if !call.is_unfinished() {
-        return count == ranges.len();
-    }
-    let left = (0..count).rev().filter(|n| !call.succeeded(*n));
-    guest.flushes.put_back(left.map(|n| ranges[n]));
-    true
 }
 
 /// The module goes: gives everything back.

@@ -4,8 +4,8 @@
 //! hooks need nothing but its number: a judge whose pool is gone is not asked.
 
 use crate::ffi::machine;
-use crate::judge::{Budget, Judge};
 use crate::memory::quietly;
+use crate::pools::judge::{Budget, Judge};
 use ddabi::answer::PoolPressure;
 use ddabi::key::FileKey;
 use ddabi::pool::MAX_POOLS;

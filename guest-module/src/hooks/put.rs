@@ -5,13 +5,13 @@
 //! Folios are removed with interrupts off and `i_pages` locked, and freed inside reclaim: nothing
 //! here sleeps or allocates.
 
-use crate::call::{most_pages, parts};
 use crate::counters::count;
-use crate::departures::Departure;
 use crate::ffi::cpu::InterruptsOff;
 use crate::ffi::folio::{Folio, FolioView};
 use crate::ffi::mapping::{mapping_flag, MappingView};
 use crate::guest::Guest;
+use crate::hooks::departures::Departure;
+use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
 use ddabi::hypercall::Operation;
 use ddabi::request::Run;
@@ -173,7 +173,7 @@ impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
 /// Puts departures, in calls of at most [`call::MOST_PAGES`] pages. Between two of them interrupts
 /// and other tasks may run, unless the caller keeps them out.
 ///
-/// [`call::MOST_PAGES`]: crate::call::MOST_PAGES
+/// [`call::MOST_PAGES`]: crate::host::call::MOST_PAGES
 fn put(guest: &Guest, departure: impl Fn(usize) -> Option<Departure> + Copy) {
     let _off = mutated(c"calls-unbounded").then(InterruptsOff::new);
     let mut rest = Parts {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A container and its pool at the host.
+
+use crate::ffi::cgroup::Cgroup;
+use crate::genl::send_event;
+use crate::guest::Guest;
+use crate::host::call::{Call, Failure};
+use crate::memory::quietly;
+use crate::pools::judges::DEFAULT_SEAT;
+use ddabi::answer::PoolAnswer;
+use ddabi::genl::{Attribute, Event};
+use ddabi::hypercall::{Operation, Status};
+use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT};
+use ddabi::request::PoolBody;
+use ddabi::NAME_LEN;
+use ddcore::policy::Policy;
+use kernel::prelude::*;
+
+/// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
+pub(crate) const NO_HOST: Error = ENXIO;
+
+/// A container's name.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    pub(crate) len: usize,
+    pub(crate) bytes: [u8; NAME_LEN],
+}
+
+impl Name {
+    /// A name of at most [`NAME_LEN`] bytes; the rest is cut off.
+    pub(crate) fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; NAME_LEN];
+        let len = text.len().min(NAME_LEN);
+        bytes[..len].copy_from_slice(&text[..len]);
+        Self { len, bytes }
+    }
+
+    /// The bytes in use.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Weight and store (the paper's W and T), and the policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) weight: u32,
+    pub(crate) store: Store,
+    pub(crate) policy: Policy,
+}
+
+impl Settings {
+    /// Those of a pool until it is set.
+    pub(crate) const DEFAULT: Self = Self {
+        weight: DEFAULT_WEIGHT,
+        store: Store::Memory,
+        policy: Policy::DEFAULT,
+    };
+
+    pub(crate) const fn caches(&self) -> bool {
+        self.weight > 0 && !matches!(self.store, Store::None)
+    }
+}
+
+/// An enrolled container, or the default pool.
+pub(crate) struct Pool {
+    /// Our number, as users see it here; stable over sessions. 0 is the default pool.
+    pub(crate) id: u32,
+    /// The host's number in this session, if it has one.
+    pub(crate) host: Option<u32>,
+    /// `None` for the default pool.
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) name: Name,
+    pub(crate) settings: Settings,
+    /// Where its judge sits, see [`crate::judges`].
+    pub(crate) seat: u16,
+}
+
+pub(crate) fn default_pool() -> Result<KVec<Pool>> {
+    let pool = Pool {
+        id: 0,
+        host: None,
+        cgroup: None,
+        name: Name::new(b"default"),
+        settings: Settings::DEFAULT,
+        seat: DEFAULT_SEAT,
+    };
+    let mut pools = KVec::new();
+    pools.push(pool, quietly())?;
+    Ok(pools)
+}
+
+pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
+    PoolBody {
+        pool,
+        weight: settings.weight,
+        store: settings.store as u32,
+        policy: settings.policy as u32,
+        reserved: 0,
+        name_len: name.len as u32,
+        name: name.bytes,
+    }
+}
+
+/// Makes the pool known to the host.
+pub(crate) fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
+    pool.host = if pool.cgroup.is_none() {
+        let body = body(DEFAULT_POOL, &pool.name, pool.settings);
+        command(guest, session, Operation::PoolSet, &body, |_| ())?;
+        Some(DEFAULT_POOL)
+    } else {
+        let body = body(0, &pool.name, pool.settings);
+        let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
+            call.body::<PoolAnswer>()
+        })?;
+        Some(answer.ok_or(Failure::NoHost)?.pool)
+    };
+    Ok(())
+}
+
+pub(crate) fn dismiss(guest: &Guest, pool: &Pool) {
+    if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+        let body = body(host, &pool.name, pool.settings);
+        // A pool the host does not know is as good as destroyed.
+        let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
+    }
+    tell(Event::PoolWent, pool.id, pool.name);
+}
+
+/// Statistics of one of the host's pools; `None` without an answer.
+pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
+    let session = guest.link.session()?;
+    let body = PoolBody {
+        pool: host,
+        weight: 0,
+        store: 0,
+        policy: 0,
+        reserved: 0,
+        name_len: 0,
+        name: [0; NAME_LEN],
+    };
+    command(guest, session, Operation::PoolStats, &body, |call| {
+        call.body::<PoolStats>()
+    })
+    .ok()?
+}
+
+/// One call with one element.
+pub(crate) fn command<R>(
+    guest: &Guest,
+    session: u64,
+    operation: Operation,
+    body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
+    read: impl FnOnce(&Call<'_>) -> R,
+) -> Result<R, Failure> {
+    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
+    call.push(body);
+    guest.try_send(&mut call, operation, session)?;
+    Ok(read(&call))
+}
+
+/// What a user is told about a failed call.
+pub(crate) fn to_error(failure: Failure) -> Error {
+    match failure {
+        Failure::NoHost | Failure::Unattached => NO_HOST,
+        Failure::Refused(Status::Limit) => ENOSPC,
+        Failure::Refused(Status::NoMemory) => ENOMEM,
+        Failure::Refused(Status::NoPool) => ENOENT,
+        Failure::Refused(Status::Invalid) => EINVAL,
+        Failure::Refused(Status::Denied) => EACCES,
+        Failure::Refused(_) => EAGAIN,
+    }
+}
+
+pub(crate) fn tell(event: Event, id: u32, name: Name) {
+    let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
+    send_event(&attributes, name.as_bytes());
+}
