@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What crosses between this module's C and Rust; mirrored in src/ffi.rs.
+ * What crosses between this module's C and Rust; mirrored in src/ffi/.
  * C is used only for macros and inlines that Rust cannot reach.
  */
 #ifndef DD_GUEST_H
@@ -49,20 +49,23 @@ struct dd_folio {
 	u32 refaulted;		/* part of a working set, says the kernel */
 };
 
-/* page.c */
+/* mapping.c */
 void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view);
-void dd_folio_view(struct folio *folio, struct dd_folio *view);
-struct address_space *dd_folio_mapping(struct folio *folio);
-u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
-void dd_folio_touch(struct folio *folio, u32 pages);
-void dd_folio_zero_tail(struct folio *folio, u32 first);
 bool dd_mapping_learn(struct address_space *mapping);
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping);
 bool dd_mapping_may_become_dax(const struct address_space *mapping);
 bool dd_mapping_in_direct_io(const struct address_space *mapping);
 void dd_mapping_unlearn(void);
+int dd_file_view(u32 fd, struct dd_mapping *view);
 
-/* read.c */
+/* folio.c */
+void dd_folio_view(struct folio *folio, struct dd_folio *view);
+struct address_space *dd_folio_mapping(struct folio *folio);
+u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios);
+void dd_folio_touch(struct folio *folio, u32 pages);
+void dd_folio_zero_tail(struct folio *folio, u32 first);
+
+/* readahead.c */
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages);
 struct address_space *dd_ra_mapping(const struct readahead_control *rac);
 struct folio *dd_ra_folio(const struct readahead_control *rac, u64 index);
@@ -85,16 +88,17 @@ int dd_cgroup_path(struct cgroup *cgroup, char *path, size_t len);
 bool dd_machine_is_kvm_guest(void);
 bool dd_machine_is_confidential(void);
 long dd_hypercall(unsigned long nr, unsigned long address);
+unsigned long dd_physical(const void *address);
+u64 dd_memory_bytes(void);
+
+/* cpu.c */
 unsigned long dd_irq_save(void);
 void dd_irq_restore(unsigned long flags);
 void dd_preemption_off(void);
 void dd_preemption_on(void);
-void dd_breathe(void);
+void dd_cond_resched(void);
 bool dd_in_task(void);
 unsigned long dd_current(void);
-unsigned long dd_physical(const void *address);
-u64 dd_memory_bytes(void);
-int dd_file_view(u32 fd, struct dd_mapping *view);
 
 /* worker.c */
 void dd_worker_start(void);
@@ -121,7 +125,7 @@ void dd_on_shutdown(const struct super_block *sb, bool done);
 bool dd_on_readahead_wanted(void);
 void dd_on_readahead(struct readahead_control *rac);
 int dd_on_read_folio(struct file *file, struct folio *folio);
-unsigned int dd_on_tick(void);
+unsigned int dd_on_worker_run(void);
 void dd_on_pause(bool pause);
 
 #endif

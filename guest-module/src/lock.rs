@@ -4,7 +4,7 @@
 //!
 //! Our locks are taken under `i_pages`, which interrupts take too; see `docs/locking.md`.
 
-use crate::ffi::InterruptsOff;
+use crate::ffi::cpu::InterruptsOff;
 use kernel::prelude::*;
 use kernel::sync::{LockClassKey, SpinLock};
 

@@ -3,31 +3,24 @@
 //! The guest half of DoubleDecker: clean file pages that reclaim drops go to the host, and come
 //! back when they are read again.
 //!
-//! - [`entry`]: where the kernel calls us; [`put`], [`read`]: pages out and in;
-//! - [`map`]: what the host may hold; [`departures`]: pages between removal and freeing;
-//! - [`filesystems`], [`pools`]: whose pages they are; [`flushes`]: what the host holds in vain;
-//! - [`judge`], [`judges`]: what of it is worth a put;
-//! - [`link`]: the session with the host; [`call`]: how a hypercall is made;
+//! - [`hooks`]: where the kernel calls us; pages out and in;
+//! - [`host`]: the session, hypercalls, the background job;
+//! - [`pools`]: whose pages they are, and what of them is worth a put;
+//! - [`filesystems`]: files they are of; [`map`]: what the host may hold;
 //! - [`control`]: netlink; [`ffi`] and `shim/`: everything C.
 //!
 //! Locks and contexts: `docs/locking.md`.
 
 #![crate_name = "doubledecker_guest"]
 
-mod call;
 mod control;
 mod counters;
-mod departures;
-mod entry;
 mod ffi;
 mod filesystems;
-mod flushes;
 #[path = "../../shim/genl.rs"]
 mod genl;
-mod guest;
-mod judge;
-mod judges;
-mod link;
+mod hooks;
+mod host;
 mod lock;
 mod map;
 #[path = "../../shim/memory.rs"]
@@ -37,10 +30,12 @@ mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;
-mod put;
-mod read;
+mod state;
 
-use crate::guest::Guest;
+use crate::ffi::machine;
+use crate::ffi::worker::Worker;
+use crate::host::session;
+use crate::state::{State, STATE};
 use core::borrow::Borrow;
 use kernel::prelude::*;
 
@@ -67,9 +62,9 @@ const VERSION: &str = "0.1.0";
 
 /// The module, in the order things are undone.
 struct Module {
-    worker: Option<ffi::Worker>,
+    worker: Option<Worker>,
     family: Option<genl::Family>,
-    guest: Pin<KBox<Guest>>,
+    state: Pin<KBox<State>>,
 }
 
 impl kernel::Module for Module {
@@ -80,27 +75,26 @@ impl kernel::Module for Module {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);
         }
-        let (kvm, confidential) = ffi::machine();
-        if confidential {
+        if machine::is_confidential() {
             pr_err!("the memory of a confidential guest must not go to the host: refused\n");
             return Err(EPERM);
         }
-        if !kvm {
-            pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
+        if !machine::is_kvm_guest() {
+            pr_err!("this machine is no KVM state: load doubledecker_host on hosts\n");
             return Err(ENODEV);
         }
-        let map = number(module_parameters::map_mib.value());
-        let history = number(module_parameters::history_kib.value());
-        let guest = Guest::new(map << 20, history << 10)?;
+        let map = parameter(module_parameters::map_mib.value());
+        let history = parameter(module_parameters::history_kib.value());
+        let state = State::new(map << 20, history << 10)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
-        unsafe { entry::GUEST.publish(&guest) };
+        unsafe { STATE.publish(&state) };
         let mut module = Self {
             worker: None,
             family: None,
-            guest,
+            state,
         };
         module.family = Some(genl::Family::register()?);
-        module.worker = Some(ffi::Worker::start());
+        module.worker = Some(Worker::start());
         Ok(module)
     }
 }
@@ -110,12 +104,12 @@ impl Drop for Module {
         // The worker sends events, for which the family must be there.
         self.worker = None;
         self.family = None;
-        link::leave(&self.guest);
-        entry::GUEST.withdraw();
+        session::shut_down(&self.state);
+        STATE.withdraw();
     }
 }
 
 /// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
-fn number(value: impl Borrow<u64>) -> u64 {
+fn parameter(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

@@ -2,7 +2,7 @@
 
 //! The presence map: [`ddcore::presence`] in shards, with locks and memory.
 
-use crate::ffi;
+use crate::ffi::{cpu, machine};
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use crate::mutation::mutated;
@@ -190,7 +190,7 @@ impl Map {
                 if done.done {
                     break;
                 }
-                ffi::breathe();
+                cpu::cond_resched();
             }
         }
         cleared
@@ -263,5 +263,5 @@ impl Map {
 
 /// A seed that those who name files cannot know.
 fn seed() -> Seed {
-    Seed::new([ffi::random(), ffi::random()])
+    Seed::new([machine::random(), machine::random()])
 }

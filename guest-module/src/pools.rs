@@ -5,152 +5,32 @@
 //! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup it is charged to,
 //! else to the VM's default pool.
 
-use crate::call::Failure;
-use crate::ffi::{Cgroup, Folio};
-use crate::genl::send_event;
-use crate::guest::Guest;
-use crate::judges::DEFAULT_SEAT;
+pub(crate) mod admission;
+pub(crate) mod admissions;
+pub(crate) mod pool;
+pub(crate) mod routes;
+
+use crate::ffi::cgroup::Cgroup;
+use crate::ffi::folio::Folio;
+use crate::host::call::Failure;
+use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
-use ddabi::answer::PoolAnswer;
-use ddabi::genl::{Attribute, Event};
+use crate::pools::admissions::Admissions;
+use crate::pools::pool::{
+    body, create_at_host, default_pool, destroy_at_host, send_pool_event, to_error, Pool, NO_HOST,
+};
+use crate::pools::routes::{Route, Routes};
+use ddabi::answer::PoolPressure;
+use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
-use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS};
-use ddabi::request::PoolBody;
-use ddabi::NAME_LEN;
-use ddcore::policy::Policy;
+use ddabi::pool::MAX_POOLS;
+use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
-/// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
-pub(crate) const NO_HOST: Error = ENXIO;
-
 /// Cgroup levels that are looked at, from the leaf up.
 const MAX_DEPTH: usize = 24;
-
-/// A container's name.
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    len: usize,
-    bytes: [u8; NAME_LEN],
-}
-
-impl Name {
-    /// A name of at most [`NAME_LEN`] bytes; the rest is cut off.
-    pub(crate) fn new(text: &[u8]) -> Self {
-        let mut bytes = [0; NAME_LEN];
-        let len = text.len().min(NAME_LEN);
-        bytes[..len].copy_from_slice(&text[..len]);
-        Self { len, bytes }
-    }
-
-    /// The bytes in use.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// Weight and store (the paper's W and T), and the policy.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) weight: u32,
-    pub(crate) store: Store,
-    pub(crate) policy: Policy,
-}
-
-impl Settings {
-    /// Those of a pool until it is set.
-    pub(crate) const DEFAULT: Self = Self {
-        weight: DEFAULT_WEIGHT,
-        store: Store::Memory,
-        policy: Policy::DEFAULT,
-    };
-
-    const fn caches(&self) -> bool {
-        self.weight > 0 && !matches!(self.store, Store::None)
-    }
-}
-
-/// An enrolled container, or the default pool.
-pub(crate) struct Pool {
-    /// Our number, as users see it here; stable over sessions. 0 is the default pool.
-    pub(crate) id: u32,
-    /// The host's number in this session, if it has one.
-    pub(crate) host: Option<u32>,
-    /// `None` for the default pool.
-    pub(crate) cgroup: Option<Cgroup>,
-    pub(crate) name: Name,
-    pub(crate) settings: Settings,
-    /// Where its judge sits, see [`crate::judges`].
-    pub(crate) seat: u16,
-}
-
-/// What the hooks need to know of a pool.
-#[derive(Clone, Copy)]
-pub(crate) struct Route {
-    cgroup: u64,
-    pub(crate) host: u32,
-    pub(crate) seat: u16,
-    pub(crate) caches: bool,
-}
-
-/// Routes by cgroup id, and that of everything else. There is room for all there can be: what
-/// was agreed with the host must not fail here for want of memory.
-struct Routes {
-    /// Sorted by cgroup id.
-    enrolled: KVVec<Route>,
-    default: Route,
-    /// Seats by the host's numbers of the pools.
-    seats: KVVec<u16>,
-}
-
-const DEFAULT_ROUTE: Route = Route {
-    cgroup: 0,
-    host: DEFAULT_POOL,
-    seat: DEFAULT_SEAT,
-    caches: true,
-};
-
-impl Routes {
-    fn new() -> Result<Self> {
-        let most = MAX_POOLS as usize;
-        Ok(Self {
-            enrolled: KVVec::with_capacity(most, quietly())?,
-            default: DEFAULT_ROUTE,
-            // Hints about unknown pools go to the default pool, where they do no harm.
-            seats: KVVec::from_elem(DEFAULT_SEAT, most, quietly())?,
-        })
-    }
-
-    /// Leads to these pools, and to no others.
-    fn lead_to(&mut self, pools: &[Pool]) {
-        self.enrolled.clear();
-        self.seats.fill(DEFAULT_SEAT);
-        for pool in pools {
-            let caches = pool.settings.caches();
-            if let Some(place) = pool.host.and_then(|host| self.seats.get_mut(host as usize)) {
-                *place = pool.seat;
-            }
-            match &pool.cgroup {
-                None => self.default.caches = caches,
-                Some(cgroup) => {
-                    // Without a pool at the host its pages are not cached.
-                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
-                    let route = Route {
-                        cgroup: cgroup.id(),
-                        host,
-                        seat: pool.seat,
-                        caches,
-                    };
-                    let enrolled = &mut self.enrolled;
-                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
-                    // There is room for all.
-                    let _ = enrolled.insert_within_capacity(at, route);
-                }
-            }
-        }
-    }
-}
 
 /// The pools, and routes to be filled when these change.
 struct List {
@@ -167,11 +47,13 @@ pub(crate) struct Pools {
     list: Mutex<List>,
     #[pin]
     routes: IrqLock<Routes>,
+    /// What of each pool is worth a put.
+    pub(crate) admissions: Admissions,
 }
 
 impl Pools {
     /// The default pool alone.
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+    pub(crate) fn new(admissions: Admissions) -> impl PinInit<Self, Error> {
         let list = || -> Result<List> {
             Ok(List {
                 pools: default_pool()?,
@@ -181,6 +63,7 @@ impl Pools {
         try_pin_init!(Self {
             list <- new_mutex!(list()?, "Pools::list"),
             routes <- new_irq_lock!(Routes::new()?, "Pools::routes"),
+            admissions,
         })
     }
 
@@ -203,24 +86,28 @@ impl Pools {
     }
 
     /// The pool of a folio that leaves; `None` if it does not cache. Any context.
-    pub(crate) fn of(&self, folio: &Folio<'_>) -> Option<Route> {
+    pub(crate) fn put_route(&self, folio: &Folio<'_>) -> Option<Route> {
         Some(self.route(folio)).filter(|route| route.caches)
     }
 
     /// The pool of the reader of a folio. Any context.
-    pub(crate) fn reader(&self, folio: &Folio<'_>) -> Route {
+    pub(crate) fn read_route(&self, folio: &Folio<'_>) -> Route {
         self.route(folio)
     }
 
-    /// The seat of the pool with this number at the host. Any context.
-    pub(crate) fn seat_of(&self, host: u32) -> Option<u16> {
-        self.routes
-            .with(|routes| routes.seats.get(host as usize).copied())
+    /// Takes in what the host tells of a pool. Any context.
+    pub(crate) fn note_pressure(&self, pressure: &PoolPressure) {
+        let slot = self
+            .routes
+            .with(|routes| routes.slots.get(pressure.pool as usize).copied());
+        if let Some(slot) = slot {
+            self.admissions.note_pressure(slot, pressure);
+        }
     }
 
     /// Rebuilds the routes. To be called after each change.
-    fn reroute(&self, list: &mut List) {
-        list.spare.lead_to(&list.pools);
+    fn update_routes(&self, list: &mut List) {
+        list.spare.rebuild(&list.pools);
         self.routes
             .with(|current| core::mem::swap(current, &mut list.spare));
     }
@@ -228,7 +115,7 @@ impl Pools {
     /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
     pub(crate) fn add(
         &self,
-        guest: &Guest,
+        channel: &Channel,
         path: &CStr,
         name: Name,
         settings: Settings,
@@ -252,51 +139,58 @@ impl Pools {
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
-        // There are as many seats as pools.
-        let is_free = |seat: &u16| list.pools.iter().all(|pool| pool.seat != *seat);
-        let seat = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
+        // There are as many slots as pools.
+        let is_free = |slot: &u16| list.pools.iter().all(|pool| pool.slot != *slot);
+        let slot = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
             id,
             host: None,
             cgroup: Some(cgroup),
             name,
             settings,
-            seat,
+            slot,
         };
         // Allocate before telling the host, so that failing here needs no rollback.
         list.pools.reserve(1, quietly())?;
-        guest.judges.open(seat, settings.policy)?;
-        if let Some(session) = guest.link.session() {
-            if let Err(failure) = enrol(guest, session, &mut pool) {
-                guest.judges.close(seat);
+        self.admissions.open(slot, settings.policy)?;
+        if let Some(session) = channel.session() {
+            if let Err(failure) = create_at_host(channel, session, &mut pool) {
+                self.admissions.close(slot);
                 return Err(to_error(failure));
             }
         }
         let _ = list.pools.push_within_capacity(pool);
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
         drop(list);
-        tell(Event::PoolCame, id, name);
+        send_pool_event(Event::PoolCame, id, name);
         Ok(id)
     }
 
     /// Sets weight, store and policy of a pool.
-    pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
+    pub(crate) fn set(
+        &self,
+        channel: &Channel,
+        id: u32,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
         let mut settings = pool.settings;
         change(&mut settings);
-        if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+        if let (Some(session), Some(host)) = (channel.session(), pool.host) {
             let body = body(host, &pool.name, settings);
-            command(guest, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
+            channel
+                .command(session, Operation::PoolSet, &body, |_| ())
+                .map_err(to_error)?;
         }
         pool.settings = settings;
-        guest.judges.set_policy(pool.seat, settings.policy);
-        self.reroute(&mut list);
+        self.admissions.set_policy(pool.slot, settings.policy);
+        self.update_routes(&mut list);
         Ok(())
     }
 
     /// Removes a container; its pages are freed. The default pool stays.
-    pub(crate) fn remove(&self, guest: &Guest, id: u32) -> Result {
+    pub(crate) fn remove(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pools = &mut list.pools;
         let at = pools.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
@@ -304,68 +198,70 @@ impl Pools {
             return Err(EINVAL);
         }
         let pool = pools.remove(at).map_err(|_| ENOENT)?;
-        self.reroute(&mut list);
-        guest.judges.close(pool.seat);
+        self.update_routes(&mut list);
+        self.admissions.close(pool.slot);
         drop(list);
-        dismiss(guest, &pool);
+        destroy_at_host(channel, &pool);
         Ok(())
     }
 
     /// Frees all pages of a container by giving it a new pool at the host.
-    pub(crate) fn renew(&self, guest: &Guest, id: u32) -> Result {
+    pub(crate) fn renew(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
-        let session = guest.link.session().ok_or(NO_HOST)?;
+        let session = channel.session().ok_or(NO_HOST)?;
         if pool.cgroup.is_none() {
             return Err(EINVAL);
         }
         if let Some(host) = pool.host {
             let old = body(host, &pool.name, pool.settings);
-            command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
+            channel
+                .command(session, Operation::PoolDestroy, &old, |_| ())
+                .map_err(to_error)?;
             pool.host = None;
         }
         // If there is none now, the worker goes on trying.
-        let enrolled = enrol(guest, session, pool).map_err(to_error);
-        self.reroute(&mut list);
+        let enrolled = create_at_host(channel, session, pool).map_err(to_error);
+        self.update_routes(&mut list);
         enrolled
     }
 
     /// Removes the containers whose cgroup is gone. Worker.
-    pub(crate) fn reap(&self, guest: &Guest) {
+    pub(crate) fn remove_dead(&self, channel: &Channel) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
             let list = self.list.lock();
             let found = list.pools.iter().find(|pool| dead(pool));
             let found = found.map(|pool| pool.id);
             drop(list);
-            if found.is_none_or(|id| self.remove(guest, id).is_err()) {
+            if found.is_none_or(|id| self.remove(channel, id).is_err()) {
                 return;
             }
         }
     }
 
     /// Creates all pools in a new session.
-    pub(crate) fn enrol_all(&self, guest: &Guest, session: u64) {
+    pub(crate) fn enrol_all(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         for pool in list.pools.iter_mut() {
             pool.host = None;
-            match enrol(guest, session, pool) {
+            match create_at_host(channel, session, pool) {
                 Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
                 Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
             }
         }
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
     }
 
     /// Creates the pools that the host had no memory for. Worker.
-    pub(crate) fn enrol_rest(&self, guest: &Guest, session: u64) {
+    pub(crate) fn enrol_rest(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         let mut enrolled = false;
         for pool in list.pools.iter_mut().filter(|pool| pool.host.is_none()) {
-            enrolled |= enrol(guest, session, pool).is_ok();
+            enrolled |= create_at_host(channel, session, pool).is_ok();
         }
         if enrolled {
-            self.reroute(&mut list);
+            self.update_routes(&mut list);
         }
     }
 
@@ -394,105 +290,4 @@ impl List {
         let mut pools = self.pools.iter_mut();
         pools.find(|pool| pool.id == id).ok_or(ENOENT)
     }
-}
-
-fn default_pool() -> Result<KVec<Pool>> {
-    let pool = Pool {
-        id: 0,
-        host: None,
-        cgroup: None,
-        name: Name::new(b"default"),
-        settings: Settings::DEFAULT,
-        seat: DEFAULT_SEAT,
-    };
-    let mut pools = KVec::new();
-    pools.push(pool, quietly())?;
-    Ok(pools)
-}
-
-fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
-    PoolBody {
-        pool,
-        weight: settings.weight,
-        store: settings.store as u32,
-        policy: settings.policy as u32,
-        reserved: 0,
-        name_len: name.len as u32,
-        name: name.bytes,
-    }
-}
-
-/// Makes the pool known to the host.
-fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
-    pool.host = if pool.cgroup.is_none() {
-        let body = body(DEFAULT_POOL, &pool.name, pool.settings);
-        command(guest, session, Operation::PoolSet, &body, |_| ())?;
-        Some(DEFAULT_POOL)
-    } else {
-        let body = body(0, &pool.name, pool.settings);
-        let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
-            call.body::<PoolAnswer>()
-        })?;
-        Some(answer.ok_or(Failure::NoHost)?.pool)
-    };
-    Ok(())
-}
-
-fn dismiss(guest: &Guest, pool: &Pool) {
-    if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
-        let body = body(host, &pool.name, pool.settings);
-        // A pool the host does not know is as good as destroyed.
-        let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
-    }
-    tell(Event::PoolWent, pool.id, pool.name);
-}
-
-/// Statistics of one of the host's pools; `None` without an answer.
-pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
-    let session = guest.link.session()?;
-    let body = PoolBody {
-        pool: host,
-        weight: 0,
-        store: 0,
-        policy: 0,
-        reserved: 0,
-        name_len: 0,
-        name: [0; NAME_LEN],
-    };
-    command(guest, session, Operation::PoolStats, &body, |call| {
-        call.body::<PoolStats>()
-    })
-    .ok()?
-}
-
-/// One call with one element.
-pub(crate) fn command<R>(
-    guest: &Guest,
-    session: u64,
-    operation: Operation,
-    body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
-    read: impl FnOnce(&crate::call::Call<'_>) -> R,
-) -> Result<R, Failure> {
-    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
-    call.push(body);
-    guest.try_send(&mut call, operation, session)?;
-    Ok(read(&call))
-}
-
-/// What a user is told about a failed call.
-pub(crate) fn to_error(failure: Failure) -> Error {
-    match failure {
-        Failure::NoHost | Failure::Unattached => NO_HOST,
-        Failure::Refused(Status::Limit) => ENOSPC,
-        Failure::Refused(Status::NoMemory) => ENOMEM,
-        Failure::Refused(Status::NoPool) => ENOENT,
-        Failure::Refused(Status::Invalid) => EINVAL,
-        Failure::Refused(Status::Denied) => EACCES,
-        Failure::Refused(_) => EAGAIN,
-    }
-}
-
-fn tell(event: Event, id: u32, name: Name) {
-    let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
-    send_event(&attributes, name.as_bytes());
 }

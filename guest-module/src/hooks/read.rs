@@ -5,12 +5,14 @@
 //! Process context, folios locked. Takes pages out of the host where the map knows them, and
 //! hands everything else to the filesystem in whole contiguous runs.
 
-use crate::call::{most_pages, parts};
 use crate::counters::count;
-use crate::ffi::{mapping_flag, Folio, Mapping, MappingView, Window};
-use crate::guest::Guest;
+use crate::ffi::folio::Folio;
+use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
+use crate::ffi::readahead::Window;
+use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
-use crate::pools::Route;
+use crate::pools::routes::Route;
+use crate::state::State;
 use core::iter::once;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
@@ -20,7 +22,7 @@ use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
 /// Folios of a window that are looked at together: one call's worth.
-const TOGETHER: usize = 64;
+const MAX_FOLIOS: usize = 64;
 /// Pages of the windows a stream from the host gets: fewer exits a page.
 const WIDE_WINDOW: u32 = 256;
 /// Pages that must follow in the host before a window is widened.
@@ -68,8 +70,8 @@ struct Source {
 }
 
 /// Whether and under which key the host may be asked for a mapping's pages.
-fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
-    guest.link.session()?;
+fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
+    state.channel.session()?;
     if !mapping.learn() {
         return None;
     }
@@ -78,7 +80,7 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
         return None;
     }
     let cacheable = || !mapping.may_become_dax();
-    let filesystem = guest
+    let filesystem = state
         .filesystems
         .find_or_add(inode.superblock(), cacheable)?;
     Some(Source {
@@ -88,8 +90,8 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
 }
 
 /// In place of the filesystem's `readahead`.
-pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
-    let source = window.mapping().and_then(|mapping| source(guest, &mapping));
+pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
+    let source = window.mapping().and_then(|mapping| source(state, &mapping));
     let (start, pages) = window.rest();
     let Some(source) = source else {
         window.read(start, pages);
@@ -103,8 +105,8 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
         if left == 0 {
             break;
         }
-        let mut plan = [Planned::default(); TOGETHER];
-        let count = look(guest, &source, window, (index, left), &mut plan, &mut route);
+        let mut plan = [Planned::default(); MAX_FOLIOS];
+        let count = plan_window(state, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
             // Cannot happen: a window is full of folios. The filesystem knows best.
             window.read(index, left);
@@ -112,14 +114,14 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
             return;
         };
         if plan.iter().any(|planned| planned.ask) {
-            fetch(guest, source.file, plan);
+            fetch(state, source.file, plan);
         }
-        learn(guest, &source.file, plan, route);
+        record_reads(state, &source.file, plan, route);
         all_hit &= plan.iter().all(|planned| planned.hit);
-        fill(window, plan);
+        finish_reads(window, plan);
     }
     let next = start + u64::from(pages);
-    let follow = all_hit && guest.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
+    let follow = all_hit && state.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
     if follow {
         window.widen(WIDE_WINDOW);
     } else if !all_hit {
@@ -128,8 +130,8 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
 }
 
 /// Plans the next folios of a window, claiming those that the host may hold.
-fn look(
-    guest: &Guest,
+fn plan_window(
+    state: &State,
     source: &Source,
     window: &Window<'_>,
     (index, left): (u64, u32),
@@ -150,8 +152,8 @@ fn look(
             break;
         };
         // All folios of a window are charged to the reader.
-        let route = *route.get_or_insert_with(|| guest.pools.reader(&folio));
-        *place = consider(guest, source, &folio, route.host);
+        let route = *route.get_or_insert_with(|| state.pools.read_route(&folio));
+        *place = plan_folio(state, source, &folio, route.host);
         if place.ask {
             asked += pages;
         }
@@ -162,7 +164,7 @@ fn look(
 }
 
 /// Plans one folio.
-fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
+fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
         .inode
@@ -176,7 +178,7 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         inside,
         ..Planned::default()
     };
-    match guest.map.claim(&source.file, view.index, inside) {
+    match state.map.claim(&source.file, view.index, inside) {
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
             planned.pool = pool;
@@ -184,15 +186,15 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
                 folio.zero_tail(inside);
             }
         }
-        Claim::Ask => in_vain(guest, source.file, &planned),
+        Claim::Ask => flush_unneeded(state, source.file, &planned),
         Claim::Miss { .. } if asks_for_all() && view.is_fresh() && inside > 0 => {
             planned.ask = inside <= MAX_PAGES;
             planned.pool = pool;
         }
         Claim::Miss { present } => {
-            count!(guest, read_absent, planned.inside);
+            count!(state, read_absent, planned.inside);
             if present > 0 {
-                in_vain(guest, source.file, &planned);
+                flush_unneeded(state, source.file, &planned);
             }
         }
     }
@@ -209,27 +211,27 @@ fn asks_for_all() -> bool {
 }
 
 /// The host may hold pages of the folio that no read will ask for any more.
-fn in_vain(guest: &Guest, file: FileKey, planned: &Planned) {
+fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;
-        guest.flushes.pages(file, planned.index, last);
+        state.flushes.push_pages(file, planned.index, last);
     }
 }
 
 /// Asks the host for all claimed folios of the plan, and marks the hits. The plan is one call's
 /// worth, or a single folio that is larger, of which all parts must be there.
-fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
-    let Some(session) = guest.link.session() else {
+fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
+    let Some(session) = state.channel.session() else {
         return;
     };
     let claimed = || plan.iter().filter(|planned| planned.ask);
     let asked: u32 = claimed().map(|planned| planned.inside).sum();
-    count!(guest, get_asked, asked);
+    count!(state, get_asked, asked);
     let hits = if asked <= most_pages() {
-        get(guest, session, claimed().map(|planned| planned.run(file)))
+        get(state, session, claimed().map(|planned| planned.run(file)))
     } else {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
-        let hit = all.all(|part| get(guest, session, once(part)) == Some(1));
+        let hit = all.all(|part| get(state, session, once(part)) == Some(1));
         hit.then_some(1)
     };
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
@@ -237,19 +239,19 @@ fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
         if hits.is_none() {
             // A host without memory for the call still has the pages, and so has one that was not
             // asked for the last parts of a folio.
-            in_vain(guest, file, planned);
+            flush_unneeded(state, file, planned);
         }
     }
     let hit = plan.iter().filter(|planned| planned.hit);
     let pages: u32 = hit.map(|planned| planned.inside).sum();
-    count!(guest, get_hits, pages);
-    count!(guest, get_misses, asked - pages);
+    count!(state, get_hits, pages);
+    count!(state, get_misses, asked - pages);
 }
 
-/// Makes one call for runs, at most [`TOGETHER`] of them: which of them the host had. `None` if it
+/// Makes one call for runs, at most [`MAX_FOLIOS`] of them: which of them the host had. `None` if it
 /// did not answer.
-fn get(guest: &Guest, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
-    let mut call = guest.caller.begin()?;
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
+    let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut count = 0;
     for run in runs {
@@ -257,31 +259,31 @@ fn get(guest: &Guest, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
         call.push(&run);
         count += 1;
     }
-    count!(guest, get_calls);
-    let answer = guest.send(&mut call, Operation::Get, session).map(|_| {
+    count!(state, get_calls);
+    let answer = state.send(&mut call, Operation::Get, session).map(|_| {
         let hit = |n: &usize| call.succeeded(*n) || mutated(c"miss-taken-for-hit");
         (0..count).filter(hit).fold(0, |hits, n| hits | 1 << n)
     });
     drop(call);
-    guest.counters.got(start);
+    state.counters().got(start);
     answer
 }
 
 /// Tells the reader's pool what was read, whether or not the host had it.
-fn learn(guest: &Guest, file: &FileKey, plan: &[Planned], route: Option<Route>) {
-    let judge = route
+fn record_reads(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
+    let admission = route
         .filter(|route| route.caches)
-        .and_then(|route| guest.judges.get(route.seat));
-    if let Some(judge) = judge {
+        .and_then(|route| state.pools.admissions.get(route.slot));
+    if let Some(admission) = admission {
         let runs = plan
             .iter()
             .map(|planned| (planned.index, planned.inside, planned.hit));
-        judge.missed(file, runs);
+        admission.record_reads(file, runs);
     }
 }
 
 /// Ends the read of the hits and lets the filesystem read the runs between them.
-fn fill(window: &mut Window<'_>, plan: &[Planned]) {
+fn finish_reads(window: &mut Window<'_>, plan: &[Planned]) {
     let mut rest = plan;
     while let Some(first) = rest.first() {
         let same = rest
@@ -303,16 +305,16 @@ fn fill(window: &mut Window<'_>, plan: &[Planned]) {
 }
 
 /// In place of the filesystem's `read_folio`; whether the folio was filled (and unlocked).
-pub(crate) fn read_folio(guest: &Guest, folio: Folio<'_>) -> bool {
-    let Some(source) = folio.mapping().and_then(|mapping| source(guest, &mapping)) else {
+pub(crate) fn read_folio(state: &State, folio: Folio<'_>) -> bool {
+    let Some(source) = folio.mapping().and_then(|mapping| source(state, &mapping)) else {
         return false;
     };
-    let route = guest.pools.reader(&folio);
-    let mut plan = [consider(guest, &source, &folio, route.host)];
+    let route = state.pools.read_route(&folio);
+    let mut plan = [plan_folio(state, &source, &folio, route.host)];
     if plan[0].ask {
-        fetch(guest, source.file, &mut plan);
+        fetch(state, source.file, &mut plan);
     }
-    learn(guest, &source.file, &plan, Some(route));
+    record_reads(state, &source.file, &plan, Some(route));
     if plan[0].hit {
         folio.end_read();
     }

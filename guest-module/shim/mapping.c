@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Folios, mappings and inodes, as Rust needs to see them. */
+/* Mappings and inodes, as Rust needs to see them. */
 
 #include <linux/blkdev.h>
 #include <linux/delay.h>
-#include <linux/folio_batch.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
-#include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/quotaops.h>
 #include "guest.h"
@@ -178,51 +177,13 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 		mdelay(3);
 }
 
-void dd_folio_view(struct folio *folio, struct dd_folio *view)
+/* The file behind the caller's descriptor. */
+int dd_file_view(u32 fd, struct dd_mapping *view)
 {
-	bool quiet = !folio_test_dirty(folio) && !folio_test_writeback(folio) &&
-		     !folio_test_private(folio) && !folio_test_private_2(folio) &&
-		     !folio_contain_hwpoisoned_page(folio);
+	CLASS(fd, file)(fd);
 
-	view->index = folio->index;
-	view->pfn = folio_pfn(folio);
-	view->pages = folio_nr_pages(folio);
-	view->fresh = quiet && !folio_test_uptodate(folio) && folio_test_locked(folio);
-	view->valid = quiet && folio_test_uptodate(folio);
-	view->frozen = folio_ref_count(folio) == 0;
-	view->refaulted = folio_test_workingset(folio);
-}
-
-struct address_space *dd_folio_mapping(struct folio *folio)
-{
-	return folio->mapping;
-}
-
-u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folios)
-{
-	*folios = batch->folios;
-	return batch->nr;
-}
-
-/*
- * Writes to the folio's first pages without changing them. The hypervisor brings
- * in those it has no memory for, as it does for any write of a guest; a host
- * that is asked to fill them does not wait for them. The folio is locked and not
- * up to date, so that nothing else writes to it.
- */
-void dd_folio_touch(struct folio *folio, u32 pages)
-{
-	u32 n;
-
-	for (n = 0; n < pages; n++) {
-		unsigned long *word = page_address(folio_page(folio, n));
-
-		WRITE_ONCE(*word, READ_ONCE(*word));
-	}
-}
-
-/* Zeroes all pages of the folio from its page `first` on. */
-void dd_folio_zero_tail(struct folio *folio, u32 first)
-{
-	folio_zero_segment(folio, (size_t)first * PAGE_SIZE, folio_size(folio));
+	if (fd_empty(file))
+		return -EBADF;
+	dd_mapping_view(fd_file(file)->f_mapping, view);
+	return 0;
 }

@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The module's state, and what its parts do together.
+//!
+//! The parts know nothing of each other, and nothing of this file: hooks, session, background job
+//! and netlink are built on it.
 
-use crate::call::{Call, Caller, Failure};
 use crate::counters::{count, Counters};
-use crate::departures::Departures;
-use crate::ffi::{self, Worker};
+use crate::ffi::published::Published;
+use crate::ffi::worker::Worker;
+use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
-use crate::flushes::Flushes;
-use crate::judges::Judges;
-use crate::link::Link;
+use crate::hooks::departures::Departures;
+use crate::host::attachment::Attachment;
+use crate::host::call::Call;
+use crate::host::channel::Channel;
+use crate::host::flushes::Flushes;
+use crate::host::schedule::Schedule;
 use crate::map::Map;
 use crate::memory::quietly;
 use crate::mutation::mutated;
+use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
-use ddabi::hypercall::{Operation, Outcome, Status};
+use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;
 use kernel::prelude::*;
+
+/// The state, while hooks, worker and netlink family are there.
+pub(crate) static STATE: Published<State> = Published::new();
+
+/// The state, for callbacks.
+pub(crate) fn state() -> Option<&'static State> {
+    STATE.get()
+}
 
 /// Smallest bound of the presence map in bytes.
 const MAP_FLOOR: u64 = 8 << 20;
@@ -26,7 +41,7 @@ const MAP_PART: u64 = 64;
 
 /// Everything.
 #[pin_data]
-pub(crate) struct Guest {
+pub(crate) struct State {
     /// What the host may hold.
     pub(crate) map: Map,
     /// Numbers of mounted filesystems.
@@ -35,100 +50,65 @@ pub(crate) struct Guest {
     /// Enrolled containers.
     #[pin]
     pub(crate) pools: Pools,
-    /// What is worth a put.
-    pub(crate) judges: Judges,
     /// Folios between removal and freeing.
     pub(crate) departures: Departures,
     /// What the host holds in vain.
     #[pin]
     pub(crate) flushes: Flushes,
-    /// Request blocks.
-    pub(crate) caller: Caller,
-    /// Whether there is a host.
-    #[pin]
-    pub(crate) link: Link,
-    /// What happened.
-    pub(crate) counters: Counters,
+    /// Calls to the host.
+    pub(crate) channel: Channel,
+    /// Whether hooks are attached.
+    pub(crate) attachment: Attachment,
+    /// When the background job did what.
+    pub(crate) schedule: Schedule,
 }
 
-impl Guest {
+impl State {
     /// The state without a host. `map_bytes` bounds the presence map, `history_bytes` what pools
     /// remember; 0 for the defaults.
     pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
         let bytes = match map_bytes {
-            0 => (ffi::memory_bytes() / MAP_PART).max(MAP_FLOOR),
+            0 => (machine::memory_bytes() / MAP_PART).max(MAP_FLOOR),
             bytes => bytes,
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
-        let (caller, judges) = (Caller::new()?, Judges::new(history_bytes)?);
-        let counters = Counters::new()?;
+        let (channel, admissions) = (Channel::new()?, Admissions::new(history_bytes)?);
         KBox::pin_init(
             try_pin_init!(Self {
                 map,
                 filesystems <- Filesystems::new(),
-                pools <- Pools::new(),
-                judges,
+                pools <- Pools::new(admissions),
                 departures,
                 flushes <- flushes,
-                caller,
-                link <- Link::new(),
-                counters,
+                channel,
+                attachment: Attachment::new(),
+                schedule: Schedule::new(),
             }),
             quietly(),
         )
     }
 
-    /// Sends a call; `None` if it brought nothing, after which the link may be lost. Eviction
-    /// notices that come back are applied.
+    /// Sends a put, a get, a flush or a ping; `None` if it brought nothing, after which the link may
+    /// be lost. Applies the eviction notices that come back, and what the answer says of a pool.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,
         operation: Operation,
         session: u64,
     ) -> Option<Outcome> {
-        self.try_send(call, operation, session).ok()
+        let outcome = self.channel.send(call, operation, session).ok()?;
+        for eviction in call.evictions() {
+            count!(self, evicted, self.map.notice(&eviction));
+        }
+        if let Some(pressure) = call.pressure() {
+            self.pools.note_pressure(&pressure);
+        }
+        Some(outcome)
     }
 
-    /// As [`Guest::send`], with the reason.
-    pub(crate) fn try_send(
-        &self,
-        call: &mut Call<'_>,
-        operation: Operation,
-        session: u64,
-    ) -> Result<Outcome, Failure> {
-        count!(self, calls);
-        let sent = call.send(operation, session, || {
-            count!(self, calls);
-            count!(self, retries);
-        });
-        match sent {
-            Ok(outcome) => {
-                if carries_evictions(operation) {
-                    for eviction in call.evictions() {
-                        count!(self, evicted, self.map.notice(&eviction));
-                    }
-                    if let Some(said) = call.pressure() {
-                        if let Some(seat) = self.pools.seat_of(said.pool) {
-                            self.judges.hear(seat, &said);
-                        }
-                    }
-                }
-                Ok(outcome)
-            }
-            Err(failure) => {
-                if failure == Failure::Refused(Status::Stale) {
-                    count!(self, stale);
-                }
-                let ends = matches!(
-                    failure,
-                    Failure::NoHost | Failure::Refused(Status::Stale | Status::Denied)
-                );
-                if ends && self.link.lose(session) {
-                    Worker::kick();
-                }
-                Err(failure)
-            }
-        }
+    /// What the module counts.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.channel.counters()
     }
 
     /// The content of pages `first..=last` changes, or they leave another way than by a put. Any
@@ -137,9 +117,9 @@ impl Guest {
         self.changed(file, first, last, || ());
     }
 
-    /// As [`Guest::content_changed`], of ranges that may be large. Sleeps.
+    /// As [`State::content_changed`], of ranges that may be large. Sleeps.
     pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
-        self.changed(file, first, last, ffi::breathe);
+        self.changed(file, first, last, cpu::cond_resched);
     }
 
     fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {
@@ -147,7 +127,7 @@ impl Guest {
         let cleared = self.map.invalidate(file, first, last, pause);
         if cleared > 0 {
             count!(self, invalidated, cleared);
-            self.flushes.pages(*file, first, last);
+            self.flushes.push_pages(*file, first, last);
         }
     }
 
@@ -161,7 +141,7 @@ impl Guest {
             return;
         }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
-            self.flushes.filesystem(number);
+            self.flushes.push_filesystem(number);
         }
         if done {
             self.filesystems.end_unmount(superblock);
@@ -169,7 +149,7 @@ impl Guest {
     }
 
     /// A put found no room in the map.
-    pub(crate) fn map_is_full(&self) {
+    pub(crate) fn request_map_room(&self) {
         Worker::hurry();
     }
 
@@ -181,14 +161,7 @@ impl Guest {
             map_files: map.files.into(),
             map_pages: map.present,
             map_bytes: bytes,
-            ..self.counters.snapshot()
+            ..self.counters().snapshot()
         }
     }
-}
-
-const fn carries_evictions(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Put | Operation::Get | Operation::Flush | Operation::Ping
-    )
 }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The CPU the task runs on: interrupts, preemption, the running task. */
+
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include "guest.h"
+
+unsigned long dd_irq_save(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+
+void dd_irq_restore(unsigned long flags)
+{
+	local_irq_restore(flags);
+}
+
+void dd_preemption_off(void)
+{
+	preempt_disable();
+}
+
+void dd_preemption_on(void)
+{
+	preempt_enable();
+}
+
+void dd_cond_resched(void)
+{
+	cond_resched();
+}
+
+bool dd_in_task(void)
+{
+	return in_task();
+}
+
+unsigned long dd_current(void)
+{
+	return (unsigned long)current;
+}

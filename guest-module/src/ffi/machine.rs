@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The machine: the hypervisor and memory (`shim/machine.c`).
+
+use kernel::ffi::{c_long, c_ulong};
+
+extern "C" {
+    fn dd_machine_is_kvm_guest() -> bool;
+    fn dd_machine_is_confidential() -> bool;
+    fn dd_hypercall(nr: c_ulong, address: c_ulong) -> c_long;
+    fn dd_physical(address: *const u8) -> c_ulong;
+    fn dd_memory_bytes() -> u64;
+}
+
+/// A random number.
+pub(crate) fn random() -> u64 {
+    // SAFETY: May be called from anywhere.
+    unsafe { kernel::bindings::get_random_u64() }
+}
+
+/// Makes a hypercall with a request in the block at `block`.
+///
+/// # Safety
+///
+/// `block` must be a request page followed by an answer page, physically contiguous, that
+/// no other task uses during the call; frames named in the request must be ours to give.
+pub(crate) unsafe fn hypercall(number: u64, block: *const u8) -> i64 {
+    // SAFETY: By the function's contract; the address is in the kernel's direct mapping.
+    unsafe { dd_hypercall(number as c_ulong, dd_physical(block)) as i64 }
+}
+
+/// Whether we run under KVM.
+pub(crate) fn is_kvm_guest() -> bool {
+    // SAFETY: Reads feature bits.
+    unsafe { dd_machine_is_kvm_guest() }
+}
+
+/// Whether the host may not see our memory.
+pub(crate) fn is_confidential() -> bool {
+    // SAFETY: Reads feature bits.
+    unsafe { dd_machine_is_confidential() }
+}
+
+/// Bytes of memory of this machine.
+pub(crate) fn memory_bytes() -> u64 {
+    // SAFETY: Reads statistics.
+    unsafe { dd_memory_bytes() }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The background job: looks for a host, and keeps house while there is one.
+
+use crate::counters::count;
+use crate::ffi::cpu;
+use crate::ffi::worker::Delay;
+use crate::host::schedule::{MINUTE, SECOND};
+use crate::host::session::{register, send_link_event, without_host};
+use crate::mutation::mutated;
+use crate::state::State;
+use ddabi::genl::{Event, LinkState};
+use ddabi::hypercall::Operation;
+use ddabi::request::{FlushRange, MAX_RUNS};
+use kernel::prelude::*;
+
+/// Pause between looks for a host.
+const SEARCH_MS: Delay = 2_000;
+/// Pause between housekeeping runs with a host.
+const HOUSEKEEPING_MS: Delay = 500;
+/// Time between signs of life.
+const PING_INTERVAL: u64 = 3 * SECOND;
+/// Time after which the past of the curves counts for half.
+const FADE_INTERVAL: u64 = 5 * MINUTE;
+/// Least time between two looks for pages of filesystems that are gone: each looks at the whole
+/// map, and takes care of all of them.
+const FORGET_INTERVAL: u64 = 10 * SECOND;
+/// Flush requests in a round of the worker at most, whatever the host answers.
+const MAX_FLUSH_CALLS: usize = 4096;
+
+/// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
+/// until the next round.
+pub(crate) fn run(state: &State) -> Delay {
+    // Containers come and go without a host, too.
+    if state.channel.session().is_some() || !mutated(c"reaps-with-host-only") {
+        state.pools.remove_dead(&state.channel);
+    }
+    if state.channel.session().is_some() {
+        keep_house(state);
+    }
+    if state.channel.session().is_some() {
+        return HOUSEKEEPING_MS;
+    }
+    // Never attached, or just lost: nothing in the map is valid.
+    let was = state.channel.state();
+    if was == LinkState::Attached as u32 {
+        state.map.clear();
+        state.flushes.clear();
+    }
+    if state.channel.link().is_paused() || state.attachment.waits(state.schedule.now()) {
+        return SEARCH_MS;
+    }
+    match register(state) {
+        Ok(()) => {
+            let event = if was == LinkState::Attached as u32 {
+                Event::Rollback
+            } else {
+                Event::HostFound
+            };
+            state.channel.set_state(LinkState::Attached);
+            send_link_event(event);
+            HOUSEKEEPING_MS
+        }
+        Err(failure) => {
+            without_host(state, was, failure);
+            SEARCH_MS
+        }
+    }
+}
+
+/// Housekeeping with a host.
+fn keep_house(state: &State) {
+    let (channel, schedule) = (&state.channel, &state.schedule);
+    if let Some(session) = state.channel.session() {
+        state.pools.enrol_rest(channel, session);
+    }
+    let made = state
+        .map
+        .make_room(|file, first, last| state.flushes.push_pages(file, first, last));
+    if made.is_err() {
+        // Puts that need room are refused until memory was found in a later round.
+        kernel::pr_warn_once!("no memory for the presence map\n");
+    }
+    for _ in 0..MAX_FLUSH_CALLS {
+        if !send_flushes(state) {
+            break;
+        }
+        cpu::cond_resched();
+    }
+    let outdated = state.map.forget_outdated();
+    count!(state, invalidated, outdated);
+    let forgets =
+        schedule.is_due(&schedule.last_forget, FORGET_INTERVAL) && !mutated(c"unmounted-kept");
+    if forgets && state.filesystems.take_gone() > 0 {
+        let is_gone = |number| state.filesystems.is_gone(number);
+        let cleared = state.map.forget_filesystems(is_gone);
+        count!(state, invalidated, cleared);
+    }
+    if schedule.is_due(&schedule.last_fade, FADE_INTERVAL) {
+        state.pools.admissions.fade();
+    }
+    if schedule.is_due(&schedule.last_ping, PING_INTERVAL) || mutated(c"worker-unpaced") {
+        if let (Some(session), Some(mut call)) = (channel.session(), channel.begin()) {
+            state.send(&mut call, Operation::Ping, session);
+        }
+    }
+}
+
+/// Sends one request of flushes; returns whether there may be more.
+fn send_flushes(state: &State) -> bool {
+    if mutated(c"host-trusted") {
+        state.flushes.clear();
+    }
+    let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
+    let Some(session) = state.channel.session() else {
+        return false;
+    };
+    let count = state.flushes.take(&mut ranges);
+    if count == 0 {
+        return false;
+    }
+    let Some(mut call) = state.channel.begin() else {
+        return false;
+    };
+    for range in &ranges[..count] {
+        call.push(range);
+    }
+    count!(state, flush_calls);
+    if state.send(&mut call, Operation::Flush, session).is_none() {
+        return false;
+    }
+    if !call.is_unfinished() {
+        return count == ranges.len();
+    }
+    let left = (0..count).rev().filter(|n| !call.succeeded(*n));
+    state.flushes.put_back(left.map(|n| ranges[n]));
+    true
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From a cgroup to its pool at the host, for hooks.
+
+use crate::memory::quietly;
+use crate::pools::admissions::DEFAULT_SLOT;
+use crate::pools::pool::Pool;
+use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use kernel::prelude::*;
+
+/// What the hooks need to know of a pool.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) cgroup: u64,
+    pub(crate) host: u32,
+    pub(crate) slot: u16,
+    pub(crate) caches: bool,
+}
+
+/// Routes by cgroup id, and that of everything else. There is room for all there can be: what
+/// was agreed with the host must not fail here for want of memory.
+pub(crate) struct Routes {
+    /// Sorted by cgroup id.
+    pub(crate) enrolled: KVVec<Route>,
+    pub(crate) default: Route,
+    /// Seats by the host's numbers of the pools.
+    pub(crate) slots: KVVec<u16>,
+}
+
+const DEFAULT_ROUTE: Route = Route {
+    cgroup: 0,
+    host: DEFAULT_POOL,
+    slot: DEFAULT_SLOT,
+    caches: true,
+};
+
+impl Routes {
+    pub(crate) fn new() -> Result<Self> {
+        let most = MAX_POOLS as usize;
+        Ok(Self {
+            enrolled: KVVec::with_capacity(most, quietly())?,
+            default: DEFAULT_ROUTE,
+            // Hints about unknown pools go to the default pool, where they do no harm.
+            slots: KVVec::from_elem(DEFAULT_SLOT, most, quietly())?,
+        })
+    }
+
+    /// Leads to these pools, and to no others.
+    pub(crate) fn rebuild(&mut self, pools: &[Pool]) {
+        self.enrolled.clear();
+        self.slots.fill(DEFAULT_SLOT);
+        for pool in pools {
+            let caches = pool.settings.is_on();
+            if let Some(place) = pool.host.and_then(|host| self.slots.get_mut(host as usize)) {
+                *place = pool.slot;
+            }
+            match &pool.cgroup {
+                None => self.default.caches = caches,
+                Some(cgroup) => {
+                    // Without a pool at the host its pages are not cached.
+                    let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
+                    let route = Route {
+                        cgroup: cgroup.id(),
+                        host,
+                        slot: pool.slot,
+                        caches,
+                    };
+                    let enrolled = &mut self.enrolled;
+                    let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
+                    // There is room for all.
+                    let _ = enrolled.insert_within_capacity(at, route);
+                }
+            }
+        }
+    }
+}
