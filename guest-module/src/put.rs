@@ -13,7 +13,7 @@ use crate::guest::Guest;
 use crate::mutation::mutated;
 use ddabi::hypercall::Operation;
 use ddabi::request::Run;
-use ddcore::policy::{Refusal, Verdict};
+use ddcore::policy::{Class, Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
@@ -49,6 +49,8 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         .offered(route.seat, &file, run, view.is_refaulted());
     let class = match verdict {
         Verdict::Put(class) => class,
+        Verdict::Refuse(Refusal::Policy) if mutated(c"admission-ignored") => Class::LOWEST,
+        Verdict::Refuse(Refusal::Throttle) if mutated(c"throttle-ignored") => Class::LOWEST,
         Verdict::Refuse(why) => {
             match why {
                 Refusal::Policy => count!(guest, put_skipped_policy, pages),

@@ -42,6 +42,9 @@ impl Host {
         if mutated(c"evicts-without-need") {
             self.evict_batch(&mut self.vms.lock(), None);
         }
+        if mutated(c"spare-unlent") {
+            self.take_back();
+        }
         for _ in 0..ROUNDS {
             if self.tier.reserve(pages) {
                 return pages;
@@ -67,6 +70,16 @@ impl Host {
             }
         }
         0
+    }
+
+    /// Evicts from a VM that has more than it is entitled to: a test has nothing lent.
+    fn take_back(&self) {
+        let mut roster = self.vms.lock();
+        roster.entitle(self.tier.limit());
+        let exceeds = |vm: &Entity| vm.used > vm.entitlement;
+        if roster.entities().iter().any(exceeds) {
+            self.evict_batch(&mut roster, None);
+        }
     }
 
     /// Gets pages for a put that has room reserved for them; returns how many.
@@ -123,6 +136,9 @@ impl Host {
 
     /// Evicts until the tier is within its capacity.
     pub(crate) fn enforce_capacity(&self) {
+        if mutated(c"capacity-unenforced") {
+            return;
+        }
         // An administrator who is killed waits no longer; puts evict what is left to evict.
         while self.tier.is_overfull() && !crate::ffi::is_dying() {
             if self.evict_batch(&mut self.vms.lock(), None) == 0 {

@@ -99,6 +99,9 @@ impl Tier {
     }
 
     pub(crate) fn set_capacity(&self, pages: u64) {
+        if mutated(c"capacity-fixed") {
+            return;
+        }
         self.capacity.set(pages);
     }
 
@@ -115,6 +118,9 @@ impl Tier {
     }
 
     pub(crate) fn set_batch(&self, pages: u32) {
+        if mutated(c"batch-fixed") {
+            return;
+        }
         self.batch.store(pages.clamp(1, MAX_BATCH), Relaxed);
     }
 
