@@ -240,3 +240,39 @@ fn message_of(attributes: &[u8]) -> Option<String> {
     let attributes = Attributes::parse(attributes).ok()?;
     attributes.find(NLMSGERR_ATTR_MSG).map(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An announcement of a family, as the kernel makes it.
+    fn announcement(kind: u16, command: u8, family: &str) -> Vec<u8> {
+        let attributes = Attributes::new().raw_string(CTRL_ATTR_FAMILY_NAME, family);
+        let mut payload = vec![command, 2, 0, 0];
+        let mut bytes = vec![0; attributes.buffer_len()];
+        attributes.emit(&mut bytes);
+        payload.extend(bytes);
+        let length = u32::try_from(HEADER + payload.len()).unwrap();
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend(kind.to_ne_bytes());
+        message.extend([0; 10]);
+        message.extend(payload);
+        message.resize(message.len().next_multiple_of(4), 0);
+        message
+    }
+
+    #[test]
+    fn modules_come_and_go() {
+        let (own, other) = (Side::Host.family(), Side::Guest.family());
+        let datagram = [
+            announcement(GENL_ID_CTRL, CTRL_CMD_NEWFAMILY, own),
+            announcement(GENL_ID_CTRL, CTRL_CMD_NEWFAMILY, other),
+            // Another family's message that happens to look alike.
+            announcement(GENL_ID_CTRL + 9, CTRL_CMD_NEWFAMILY, own),
+            announcement(GENL_ID_CTRL, CTRL_CMD_DELFAMILY, own),
+            announcement(GENL_ID_CTRL, 200, own),
+        ];
+        let seen = registrations(Side::Host, &datagram.concat()).unwrap();
+        assert_eq!(seen, [true, false]);
+    }
+}

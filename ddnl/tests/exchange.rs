@@ -352,6 +352,60 @@ fn bad_requests_are_never_sent() {
     assert!(call::host::set_weight(1, 10_001).is_err());
 }
 
+/// The bounds themselves are allowed.
+#[test]
+fn the_largest_that_may_be_asked_for_is_sent() {
+    let pool = NewPool {
+        cgroup: format!("/{}", "c".repeat(4094)),
+        name: "n".repeat(64),
+        weight: 10_000,
+        store: ddabi::pool::Store::Memory,
+        policy: None,
+    };
+    assert!(call::guest::add_pool(&pool).is_ok());
+    let longer = NewPool {
+        cgroup: format!("/{}", "c".repeat(4095)),
+        ..pool
+    };
+    assert!(call::guest::add_pool(&longer).is_err());
+}
+
+#[test]
+fn an_overrun_is_told() {
+    const OVERRUN: u16 = 4;
+    let overrun = message(OVERRUN, 0, SEQUENCE, &[]);
+    let error = answer(&call::host::vms(), &[overrun]).unwrap_err();
+    assert!(matches!(error, Error::Overrun), "{error}");
+}
+
+/// An echo of the whole request may hold what looks like an explanation.
+#[test]
+fn words_of_the_request_are_not_the_kernels() {
+    let request = reply(0, &Attributes::new().raw_string(1, "mine"));
+    let mut payload = (-22i32).to_ne_bytes().to_vec();
+    payload.extend(&request);
+    payload.extend(emitted(&Attributes::new().raw_string(1, "theirs")));
+    let refusal = message(ERROR, WITH_WORDS, SEQUENCE, &payload);
+    let error = answer(&call::host::status(), &[refusal]).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("theirs") && !text.contains("mine"), "{text}");
+}
+
+/// The same words as the command line takes.
+#[test]
+fn numbers_have_words() {
+    use ddabi::{genl::Mode, pool::Store};
+    use ddnl::reply::{mode_word, store_word};
+    assert_eq!(
+        [Mode::Weighted, Mode::GlobalFifo].map(mode_word),
+        ["weighted", "fifo"]
+    );
+    assert_eq!(
+        [Store::None, Store::Memory].map(store_word),
+        ["none", "mem"]
+    );
+}
+
 #[test]
 fn events_are_read_and_foreign_ones_skipped() {
     let event = Attributes::new()

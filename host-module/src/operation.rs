@@ -81,6 +81,9 @@ impl Caller<'_> {
         if mutated(c"evicts-without-need") {
             evict_batch(self.host, &mut self.host.vms.lock(), None);
         }
+        if mutated(c"spare-unlent") {
+            take_back(self.host);
+        }
         let mut putter = Putter {
             guest: self.guest,
             session: self.session,
@@ -267,5 +270,14 @@ impl Caller<'_> {
             answered: sent,
             pages: pages.min(u64::from(u32::MAX)) as u32,
         }
+    }
+}
+
+/// Evicts from a VM that has more than it is entitled to: a test has nothing lent.
+fn take_back(host: &Host) {
+    let mut roster = host.vms.lock();
+    let entities = roster.entitle(host.tier.limit());
+    if entities.iter().any(|vm| vm.used > vm.entitlement) {
+        evict_batch(host, &mut *roster, None);
     }
 }

@@ -2,9 +2,8 @@
 
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
-//! One file per verb (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `test`, `vm`); the
-//! others are what verbs work on.
-
+//! One file per verb (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `matrix`, `mutants`,
+//! `test`, `vm`); the others are what verbs work on.
 // Verbs.
 mod bench;
 mod build;
@@ -13,6 +12,7 @@ mod figures;
 mod kernel;
 mod lint;
 mod matrix;
+mod mutants;
 mod test;
 mod vm;
 
@@ -59,6 +59,7 @@ enum Verb {
     Kernel(kernel::Args),
     Lint(lint::Args),
     Matrix(matrix::Args),
+    Mutants(mutants::Args),
     Test(test::Args),
     Vm(vm::Args),
 }
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Matrix(args) => matrix::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
     };

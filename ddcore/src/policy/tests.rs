@@ -4,6 +4,7 @@ use super::order::Queue;
 use super::shadow::{Cell, Way};
 use super::sketch::{Sketch, MOST};
 use super::*;
+use crate::store::{Batch, Hasher, Heap, Store, BLOCK_PAGES};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -239,6 +240,50 @@ fn the_price_of_puts_does_not_grow() {
             assert_eq!(shadow.way(), Way::Equal, "{tick}");
         }
     }
+}
+
+/// A store in which each of these lists got a page at each of these times.
+fn store_of(pages: &[(u16, u64)]) -> Store<Heap> {
+    let hasher = Hasher::new(1);
+    let mut store = Store::new(Heap::with_lists(2 * CLASSES), hasher);
+    store.supply(64);
+    for (place, (list, stamp)) in (0..).zip(pages) {
+        let mut batch = Batch::new();
+        let key = PageKey {
+            index: place * BLOCK_PAGES as u64,
+            ..PageKey::default()
+        };
+        batch.add(&hasher, &key, 1, (0, *list));
+        batch.by_shard(0, |_, group| {
+            store.insert(&group, *stamp, &[place], |_, _| (), |_| ());
+        });
+    }
+    store
+}
+
+/// What the host knows of a pool is read from its lists, and from no other pool's.
+#[test]
+fn the_class_that_gives_is_found_in_the_store() {
+    const FIRST: u16 = CLASSES as u16;
+    let victim =
+        |order: Order, first, pages: &[(u16, u64)]| order.victim_in(&store_of(pages), first, 100);
+    let weighted = [(FIRST, 90), (FIRST + 1, 20)];
+    assert_eq!(victim(Order::Aged, FIRST, &weighted), Some(1));
+    assert_eq!(victim(Order::Aged, 0, &weighted), None);
+    // The newest page of a class decides whether it is left over.
+    let left_over = [(FIRST, 95), (FIRST + 3, 36)];
+    assert_eq!(victim(Order::Aged, FIRST, &left_over), Some(3));
+    let renewed = [(FIRST, 95), (FIRST + 3, 36), (FIRST + 3, 97)];
+    assert_eq!(victim(Order::Aged, FIRST, &renewed), Some(0));
+    assert_eq!(victim(Order::Small, FIRST, &[(FIRST + 2, 5)]), Some(2));
+}
+
+#[test]
+fn the_history_of_a_pool_has_a_size() {
+    assert_eq!(
+        pool(Policy::Fifo).bytes(),
+        size_of::<Pool>() + 1024 * size_of::<u64>()
+    );
 }
 
 #[test]

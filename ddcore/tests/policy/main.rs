@@ -49,10 +49,18 @@ fn name(index: u64) -> Name {
     })
 }
 
-/// Runs both and says how often the way to admit changed; pages are taken modulo `pages`, so that
-/// they come again.
-fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step]) -> u32 {
-    let mut changes = 0;
+/// What a run of both came to.
+#[derive(Default)]
+struct Reached {
+    /// How often the way to admit changed.
+    changes: u32,
+    /// How far puts were throttled at most.
+    level: u32,
+}
+
+/// Runs both; pages are taken modulo `pages`, so that they come again.
+fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step]) -> Reached {
+    let mut reached = Reached::default();
     let mut ours = Admission::new(policy, vec![0u64; words], vec![Cell::default(); cells]);
     let mut model = Model::new(policy, words, cells);
     let mut pressure = Pressure {
@@ -85,9 +93,21 @@ fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step])
         }
         assert_eq!(ours.way(), model.way());
         assert_eq!(ours.throttle().level(), model.level());
-        changes += u32::from(ours.way() != before);
+        reached.changes += u32::from(ours.way() != before);
+        reached.level = reached.level.max(ours.throttle().level());
     }
-    changes
+    reached
+}
+
+/// Turns of a stream that never comes again, of which so many of 64 reads are hits.
+fn stream(turns: u64, hits: u64) -> Vec<Step> {
+    let turn = |turn: u64| {
+        [
+            Step::Missed(turn * 64, 64, turn % 64 < hits),
+            Step::Offered(turn * 64, 64, false),
+        ]
+    };
+    (0..turns).flat_map(turn).collect()
 }
 
 proptest! {
@@ -101,6 +121,28 @@ proptest! {
     ) {
         agree(policy, words, cells, pages, &steps);
     }
+
+    /// Random steps alone seldom make as many puts as a throttle wants to see.
+    #[test]
+    fn agrees_with_the_model_after_a_long_stream(
+        policy in prop::sample::select(&Policy::ALL[..]),
+        turns in 16u64..120,
+        hits in 0u64..8,
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        let mut all = stream(turns, hits);
+        all.extend(steps);
+        agree(policy, 64, 300, 100_000, &all);
+    }
+}
+
+/// Long enough for all levels, and for the way back.
+#[test]
+fn agrees_with_the_model_while_it_throttles() {
+    let mut steps = stream(400, 0);
+    steps.extend(stream(400, 64));
+    assert_eq!(agree(Policy::S3, 64, 0, 100_000, &steps).level, 5);
+    assert_eq!(agree(Policy::Fifo, 64, 0, 100_000, &steps).level, 0);
 }
 
 /// Long enough for the small caches to choose and to change their minds.
@@ -117,7 +159,7 @@ fn agrees_with_the_model_over_loops_and_windows() {
         steps.push(Step::Offered(first, 16, turn % 2 == 0));
     }
     for policy in Policy::ALL {
-        let changes = agree(policy, 64, 300, 100_000, &steps);
+        let changes = agree(policy, 64, 300, 100_000, &steps).changes;
         assert!(policy != Policy::Adaptive || changes >= 2, "{changes}");
     }
 }

@@ -15,7 +15,7 @@ use crate::mutation::mutated;
 use crate::state::State;
 use ddabi::hypercall::Operation;
 use ddabi::request::Run;
-use ddcore::policy::{Refusal, Verdict};
+use ddcore::policy::{Class, Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
@@ -52,6 +52,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         .decide(route.slot, &file, run, view.is_refaulted());
     let class = match verdict {
         Verdict::Put(class) => class,
+        Verdict::Refuse(Refusal::Policy) if mutated(c"admission-ignored") => Class::LOWEST,
+        Verdict::Refuse(Refusal::Throttle) if mutated(c"throttle-ignored") => Class::LOWEST,
         Verdict::Refuse(why) => {
             match why {
                 Refusal::Policy => count!(state, put_skipped_policy, pages),

@@ -42,10 +42,12 @@ pub(crate) fn parts(run: Run) -> impl Iterator<Item = Run> {
         })
 }
 
-/// [`MOST_PAGES`], unless a test wants calls without that bound.
+/// [`MOST_PAGES`], unless a test wants calls without that bound, or with a much lower one.
 pub(crate) fn most_pages() -> u32 {
     if mutated(c"calls-unbounded") {
         MAX_PAGES
+    } else if mutated(c"calls-small") {
+        MOST_PAGES / 8
     } else {
         MOST_PAGES
     }

@@ -5,7 +5,8 @@
 //!
 //! A partition that the host alone decides ("Morai++" in the paper) can give file pages to this
 //! or that container, however well it is searched for; what Redis and MariaDB lack is memory of
-//! the guest. policyd moves both.
+//! the guest. policyd moves both, and so do limits set by hand. All are measured alike, by
+//! clients that ask as soon as they are answered.
 
 mod outcome;
 mod service;
@@ -14,9 +15,9 @@ mod stand;
 use anyhow::Result;
 use ddlab::{Context, Scenario, Target};
 
-use outcome::{Configuration, Outcome};
+use outcome::{Configuration, Outcome, Who};
 use service::SERVICES;
-use stand::Stand;
+use stand::{Limits, Stand};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "table-4",
@@ -27,22 +28,34 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// Parts of the tier for nginx and SQLite, in percent.
 const PARTITIONS: [(u32, u32); 3] = [(25, 75), (50, 50), (75, 25)];
+/// What is divided before that, by whom.
+const DIVISIONS: [(Who, Limits, &str); 3] = [
+    (Who::Host, Limits::None, "host alone, no limits"),
+    (Who::Host, Limits::Equal, "host alone, equal limits"),
+    (Who::Hand, Limits::ByHand, "limits by hand"),
+];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
     let mut stand = Stand::start(context.debian_lab()?)?;
     let most = stand.most()?;
-    say(&format!("on fast disks: {most:.1?} answers a second"));
-    let targets: Vec<f64> = most.iter().map(|rate| rate * outcome::PART).collect();
+    say(&format!("on fast disks: {most:.1?}"));
+    let targets = stand::targets(&most);
     let mut configurations = Vec::new();
-    for (web, store) in PARTITIONS {
-        let figures = stand.host_only(web, store)?;
-        let name = format!("host alone, {web}:{store}");
-        say(&format!("{name}: {figures:.1?}"));
-        configurations.push(Configuration::new(name, figures));
+    for (who, limits, words) in DIVISIONS {
+        for (web, store) in PARTITIONS {
+            let figures = stand.partition((web, store), limits)?;
+            let name = format!("{words}, {web}:{store}");
+            say(&format!("{name}: {figures:.1?}"));
+            configurations.push(Configuration::new(who, name, figures));
+        }
     }
     let (met, explained, figures) = stand.promised(&targets)?;
-    configurations.push(Configuration::new("policyd".to_owned(), figures));
+    configurations.push(Configuration::new(
+        Who::Policyd,
+        "policyd".to_owned(),
+        figures,
+    ));
     let outcome = Outcome {
         limit_mib: stand.limit_mib(),
         services: SERVICES.iter().map(|service| service.about).collect(),

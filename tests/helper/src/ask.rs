@@ -33,6 +33,9 @@ pub(crate) struct AskArguments {
     /// Questions a second
     #[arg(long)]
     rate: f64,
+    /// While this file exists there is no pace: the next question follows the last answer
+    #[arg(long)]
+    unpaced_while: Option<PathBuf>,
     /// The numbers that are asked for, with equal chances, are below this one
     #[arg(long)]
     of: u64,
@@ -69,7 +72,10 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
     let mut pace = Pace::new(start, Duration::ZERO, every);
     let mut dice = Dice::new(arguments.of);
     loop {
-        thread::sleep(pace.next(Instant::now()));
+        let unpaced = arguments.unpaced_while.as_ref();
+        if !unpaced.is_some_and(|file| file.exists()) {
+            thread::sleep(pace.next(Instant::now()));
+        }
         let number = dice.below(arguments.of).to_string();
         let question = arguments.question.replace("{}", &number);
         let expected = arguments.answer.replace("{}", &number);

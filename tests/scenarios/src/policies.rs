@@ -67,6 +67,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let meter = Meter::new(&guest, &disk)?;
     let mut targets = loops(&guest, &meter)?;
     targets.extend(scans(&guest, &meter)?);
+    targets.push(throttled(&guest, &meter)?);
     ddctl::run(&guest, &format!("container remove {READER}"))?;
     change_under_load(&guest)?;
     books::balance(stage.host())?;
@@ -199,6 +200,20 @@ fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         ensure!(refused > 0, "{policy} refused nothing: {counted:?}");
     }
     Ok(targets)
+}
+
+/// Puts of what is never read again become few, whatever the policy lets in: `s3` lets in all, but
+/// of this one scan more than its share was put in vain twice over before the middle.
+fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
+    choose(guest, "s3")?;
+    let all = ROUNDS * SCAN;
+    let counted = meter.measure(|| read(guest, "scan", 0, all))?.counters;
+    Ok(Target::at_least(
+        "policies: pages of a scan that are not put, for puts had no hits",
+        10.0,
+        percent(counted.put_skipped_throttle, pages(all)),
+        "%",
+    ))
 }
 
 /// Every policy takes over from every other while pages move.

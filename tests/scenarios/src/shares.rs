@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Weights: which VM and container gets how much of a tier that all want more of, and how
-//! soon after a weight changed.
+//! soon after a weight changed. Capacity, batch and mode change under the same load.
 
 mod curve;
+mod settings;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -52,7 +53,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
     let stage = Stage::set(context, CAPACITY_MIB)?;
     // A batch of the default size is a large part of a tier this small.
-    ddctl::run(stage.host(), "set-capacity --batch 128K")?;
+    let batch = settings::BATCH_PAGES * 4;
+    ddctl::run(stage.host(), &format!("set-capacity --batch {batch}K"))?;
 
     let left = guest(&stage, "left", &["a", "b"])?;
     ddctl::run(&left, "container set-weight default 0")?;
@@ -85,6 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ddctl::run(stage.host(), "set-weight left 30")?;
         ddctl::run(stage.host(), "set-weight right 70").map(drop)
     })?);
+    targets.extend(settings::change(stage.host(), vms)?);
     drop((_a, _b, _c));
     books::balance(stage.host())?;
     Ok(targets)

@@ -11,8 +11,9 @@ pub(super) struct Service {
     pub(super) name: &'static str,
     /// What it is and holds.
     pub(super) about: &'static str,
-    /// Questions a second: together a part of what an emulated machine can answer.
-    rate: u32,
+    /// Questions a second that clients ask while policyd finds its way: together a part of what an
+    /// emulated machine can answer.
+    pub(super) rate: u32,
     /// Numbers to ask for.
     of: u64,
     question: &'static str,
@@ -25,6 +26,8 @@ pub(super) struct Service {
     start: fn(&Guest) -> Result<Option<Running>>,
 }
 
+/// While this file exists, clients ask as soon as they are answered.
+pub(super) const UNPACED: &str = "/run/unpaced";
 /// Files of the web server: names and bytes.
 pub(super) const PAGES: u64 = 1024;
 pub(super) const PAGE_LEN: u64 = 64 << 10;
@@ -102,8 +105,8 @@ impl Service {
             ..
         } = self;
         let line = format!(
-            "exec ddhelper ask --rate {rate} --of {of} --question '{question}' \
-             --answer '{answer}' --metrics {} {client}",
+            "exec ddhelper ask --rate {rate} --unpaced-while {UNPACED} --of {of} \
+             --question '{question}' --answer '{answer}' --metrics {} {client}",
             self.metrics()
         );
         guest.spawn(&Command::shell(line).cgroup("clients"))

@@ -12,8 +12,8 @@ use ddlab::{
 use serde::Deserialize;
 
 use super::{
-    outcome::Figure,
-    service::{PAGE_LEN, PAGES, SERVICES},
+    outcome::{Figure, PART},
+    service::{PAGE_LEN, PAGES, SERVICES, UNPACED},
 };
 use crate::{ddctl, site};
 
@@ -28,9 +28,13 @@ const DISK: Throttle = Throttle {
     iops: Some(4),
     bytes_per_s: None,
 };
-/// How long figures get to become those of a configuration, and are measured.
+/// How long figures get to become those of a configuration, and how often and how long they are
+/// measured: the same for all.
 const SETTLE: Duration = Duration::from_secs(10);
+const WINDOWS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(20);
+/// What one that reads files is left at least when limits are set by hand.
+const LEAST_MIB: u64 = 16;
 
 const FILE: &str = "/run/policyd.toml";
 /// Seconds between two decisions.
@@ -49,6 +53,19 @@ pub(super) struct Stand<'a> {
     services: Vec<Running>,
     /// MiB that a container gets if all get the same.
     limit_mib: u64,
+    /// MiB that each service held, in memory and in swap, when nothing was limited.
+    holds_mib: Vec<u64>,
+}
+
+/// Limits of guest memory.
+#[derive(Clone, Copy)]
+pub(super) enum Limits {
+    /// The same for all.
+    Equal,
+    /// None: the guest's kernel divides its memory.
+    None,
+    /// Redis and MariaDB, which live from memory, have what they hold; the others share the rest.
+    ByHand,
 }
 
 impl<'a> Stand<'a> {
@@ -109,6 +126,7 @@ impl<'a> Stand<'a> {
                 .map(|(_, disk, limit)| (disk, limit))
                 .collect(),
             services: Vec::new(),
+            holds_mib: Vec::new(),
         };
         stand.serve()?;
         Ok(stand)
@@ -151,34 +169,55 @@ impl<'a> Stand<'a> {
 
     /// Answers a second with disks that cost next to nothing: the most that this machine gives
     /// to all at once.
-    pub(super) fn most(&mut self) -> Result<Vec<f64>> {
-        self.warm()?;
-        thread::sleep(SETTLE);
-        self.rates()
+    pub(super) fn most(&mut self) -> Result<Vec<Figure>> {
+        let figures = self.figures(false)?;
+        self.holds_mib = SERVICES
+            .iter()
+            .map(|service| self.holds_mib(service.name))
+            .collect::<Result<_>>()?;
+        Ok(figures)
     }
 
-    /// Figures of equal limits and a partition that the host alone decides: the parts of the
-    /// services that read files.
-    pub(super) fn host_only(&mut self, web: u32, store: u32) -> Result<Vec<Figure>> {
+    /// What a container holds, in memory and in swap.
+    fn holds_mib(&self, name: &str) -> Result<u64> {
+        let of = |file: &str| -> Result<u64> {
+            let path = format!("/sys/fs/cgroup/{name}/{file}.current");
+            Ok(self.guest.read_text(&path)?.trim().parse()?)
+        };
+        Ok((of("memory")? + of("memory.swap")?) >> 20)
+    }
+
+    /// Figures of a partition of the tier that stays as it is: the parts of the services that read
+    /// files.
+    pub(super) fn partition(
+        &mut self,
+        (web, store): (u32, u32),
+        limits: Limits,
+    ) -> Result<Vec<Figure>> {
         self.throttle(false)?;
         for (name, weight) in [("web", web), ("store", store)] {
             ddctl::run(&self.guest, &["set-weight", name, &weight.to_string()])?;
         }
-        let limit = format!("{}M", self.limit_mib);
-        self.limit(&limit)?;
-        self.figures()
+        let limits = match limits {
+            Limits::Equal => [self.limit_mib; SERVICES.len()].map(Some),
+            Limits::None => [None; SERVICES.len()],
+            Limits::ByHand => by_hand(&self.holds_mib, self.limit_mib * SERVICES.len() as u64),
+        };
+        self.limit(&limits)?;
+        self.figures(true)
     }
 
     /// Figures of what policyd makes of these targets, and whether it found all met.
     pub(super) fn promised(&mut self, targets: &[f64]) -> Result<(bool, String, Vec<Figure>)> {
         self.throttle(false)?;
-        self.limit("max")?;
+        self.limit(&[None; SERVICES.len()])?;
         self.guest.write_file(FILE, policy(targets))?;
         let mut policyd = self
             .guest
             .spawn(&Command::new(["policyd", "run", "--config", FILE]))?;
+        self.pace(true)?;
         let met = self.becomes_met()?;
-        let figures = self.measured()?;
+        let figures = self.figures(true)?;
         let explained = self.guest.exec_ok(["policyd", "explain"])?;
         let ended = policyd.poll()?;
         ensure!(ended.is_none(), "policyd ended: {}", policyd.output()?);
@@ -200,12 +239,22 @@ impl<'a> Stand<'a> {
         Ok(false)
     }
 
-    /// Gives all containers a limit: one that slows down and never kills.
-    fn limit(&self, limit: &str) -> Result<()> {
-        for service in &SERVICES {
-            self.guest.cgroup(service.name, &[("memory.high", limit)])?;
+    /// Gives each container a limit in MiB, or none: one that slows down and never kills.
+    fn limit(&self, limits: &[Option<u64>]) -> Result<()> {
+        for (service, limit) in SERVICES.iter().zip(limits) {
+            let limit = limit.map_or("max".to_owned(), |mib| format!("{mib}M"));
+            self.guest
+                .cgroup(service.name, &[("memory.high", limit.as_str())])?;
         }
         Ok(())
+    }
+
+    /// Whether clients ask at their pace, or as soon as they are answered.
+    fn pace(&self, paced: bool) -> Result<()> {
+        match paced {
+            true => self.guest.exec_ok(["rm", "-f", UNPACED]).map(drop),
+            false => self.guest.write_file(UNPACED, ""),
+        }
     }
 
     /// Slows the disks down, or lets them go.
@@ -227,33 +276,36 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// What comes of a configuration on slow disks.
-    fn figures(&mut self) -> Result<Vec<Figure>> {
+    /// What comes of a configuration, on slow disks or fast ones. Every one is measured like this:
+    /// all that is held is touched on fast disks; then clients ask as fast as they are answered,
+    /// and a fixed time later the windows begin.
+    fn figures(&mut self, slow: bool) -> Result<Vec<Figure>> {
+        self.throttle(false)?;
         self.warm()?;
-        self.throttle(true)?;
+        self.throttle(slow)?;
+        self.pace(false)?;
         thread::sleep(SETTLE);
-        self.measured()
-    }
-
-    fn measured(&mut self) -> Result<Vec<Figure>> {
-        let rates = self.rates()?;
+        let windows = (0..WINDOWS).map(|_| self.rates());
+        let windows = windows.collect::<Result<Vec<_>>>()?;
         let stats = ddctl::stats(self.lab.host())?;
         let vm = stats.vms.first().context("the host has no VM")?;
-        let figure = |(service, rate): (&super::service::Service, f64)| {
+        let figure = |(at, service): (usize, &super::service::Service)| {
             let name = service.name;
+            let rates: Vec<f64> = windows.iter().map(|window| window[at]).collect();
             let pool = vm.containers.iter().find(|pool| pool.name == name);
             let pool = pool.with_context(|| format!("the host has no container {name}"))?;
             let path = format!("/sys/fs/cgroup/{name}/memory.current");
             let bytes: f64 = self.guest.read_text(&path)?.parse()?;
             Ok(Figure {
                 service: name,
-                answers_per_s: rate,
+                answers_per_s: median(&rates),
+                worst_per_s: rates.into_iter().fold(f64::INFINITY, f64::min),
                 memory_mib: bytes / f64::from(1 << 20),
                 cache_mib: pool.used_pages as f64 / 256.0,
                 weight: pool.weight,
             })
         };
-        SERVICES.iter().zip(rates).map(figure).collect()
+        SERVICES.iter().enumerate().map(figure).collect()
     }
 
     /// Answers a second of all services, over a window.
@@ -331,6 +383,39 @@ fn limit_mib(guest: &Guest) -> Result<u64> {
     Ok((kib >> 10).saturating_sub(RESERVE_MIB) / SERVICES.len() as u64)
 }
 
+/// What each service is promised: a part of what its clients ask for while policyd finds its way,
+/// or of what it answers on fast disks if that is less.
+pub(super) fn targets(most: &[Figure]) -> Vec<f64> {
+    let rates = SERVICES.iter().map(|service| f64::from(service.rate));
+    let most = most.iter().map(|figure| figure.answers_per_s);
+    rates
+        .zip(most)
+        .map(|(rate, most)| rate.min(most) * PART)
+        .collect()
+}
+
+/// Limits in MiB that give Redis and MariaDB what they hold, and a tenth more, and the others equal
+/// parts of the rest.
+fn by_hand(holds_mib: &[u64], all_mib: u64) -> [Option<u64>; SERVICES.len()] {
+    let lives_from_memory = |at: usize| at < 2;
+    let wanted = |at: usize| holds_mib.get(at).map_or(0, |mib| mib * 11 / 10);
+    let memory: u64 = (0..SERVICES.len())
+        .filter(|at| lives_from_memory(*at))
+        .map(wanted)
+        .sum();
+    let rest = all_mib.saturating_sub(memory) / 2;
+    std::array::from_fn(|at| match lives_from_memory(at) {
+        true => Some(wanted(at)),
+        false => Some(rest.max(LEAST_MIB)),
+    })
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// policyd's file.
 fn policy(targets: &[f64]) -> String {
     let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
@@ -354,6 +439,18 @@ mod tests {
         let count = Count::read("asked_seconds 1.250\nanswers_total 7\n").unwrap();
         assert_eq!((count.seconds, count.answers), (1.25, 7));
         assert!(Count::read("answers_total 7\n").is_err());
+    }
+
+    #[test]
+    fn limits_by_hand_leave_memory_to_those_that_live_from_it() {
+        let limits = by_hand(&[100, 80, 70, 120], 270);
+        assert_eq!(limits, [Some(110), Some(88), Some(36), Some(36)]);
+        assert_eq!(by_hand(&[200, 100, 9, 9], 270)[2], Some(LEAST_MIB));
+    }
+
+    #[test]
+    fn one_window_decides_nothing() {
+        assert_eq!(median(&[9.0, 1.0, 5.0]), 5.0);
     }
 
     #[test]

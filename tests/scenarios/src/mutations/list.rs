@@ -82,6 +82,21 @@ pub(super) const ALL: &[Mutation] = &[
         &["it slept with a session"],
     ),
     mutation("calls-unbounded", &[latency::LATENCY], &["latency:"]),
+    mutation(
+        "calls-small",
+        &[stream::STREAM],
+        &["pages for each exit of a sequential"],
+    ),
+    mutation(
+        "admission-ignored",
+        &[policies::POLICIES],
+        &["reads of a loop from the host", "refused nothing"],
+    ),
+    mutation(
+        "throttle-ignored",
+        &[policies::POLICIES],
+        &["for puts had no hits"],
+    ),
     mutation("flushes-at-once", &[latency::LATENCY], &["latency:"]),
     mutation("invalidates-at-once", &[latency::LATENCY], &["latency:"]),
     mutation(
@@ -154,6 +169,35 @@ pub(super) const ALL: &[Mutation] = &[
         "weights-ignored",
         &[shares::SHARES],
         &["are entitled to something else"],
+    ),
+    mutation(
+        "spare-unlent",
+        &[shares::SHARES],
+        &["the tier is full", "of all that an idle one leaves"],
+    ),
+    mutation(
+        "capacity-fixed",
+        &[shares::SHARES],
+        &["are left of a capacity", "of half the capacity"],
+    ),
+    mutation(
+        "capacity-unenforced",
+        &[shares::SHARES],
+        &["are left of a capacity"],
+    ),
+    mutation(
+        "batch-fixed",
+        &[shares::SHARES],
+        &[
+            "pages evicted at a time",
+            "off their entitlement",
+            "have their shares",
+        ],
+    ),
+    mutation(
+        "mode-fixed",
+        &[shares::SHARES],
+        &["one FIFO for all forgets the weights"],
     ),
     mutation(
         "evicts-without-need",

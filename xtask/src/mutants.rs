@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `mutants`: small faults that cargo-mutants makes, and which of them no test notices.
+
+mod record;
+
+use std::{
+    env,
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::{commit, workspace};
+use record::{Outcomes, Records};
+
+/// Where the results are kept, below the workspace.
+const RESULTS: &str = "docs/results/mutants.json";
+
+/// Exit codes of cargo-mutants: all were caught, some were missed, some took too long.
+const ENDED: [i32; 3] = [0, 2, 3];
+
+/// Make small faults, one at a time, and list those that no test notices
+///
+/// Needs cargo-mutants (`cargo install cargo-mutants --locked`). Each fault is compiled and tested
+/// by itself, which takes many hours for all: name a package, files or a shard. The results of
+/// what was run are merged into docs/results/mutants.json; the exit code is 0 if each fault that
+/// was not noticed is argued there.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Package whose code is changed (may be given more than once); all four when not given
+    #[arg(long = "package", short)]
+    packages: Vec<String>,
+    /// Only files that match this pattern (may be given more than once)
+    #[arg(long = "file", short)]
+    files: Vec<String>,
+    /// Only part K of N, from 0
+    #[arg(long, value_name = "K/N")]
+    shard: Option<String>,
+    /// Take over the results of an earlier run of cargo-mutants in this directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["packages", "files"])]
+    merge: Option<PathBuf>,
+}
+
+/// A package whose tests are asked for power.
+struct Examined {
+    name: &'static str,
+    /// Files to change when none are named.
+    files: &'static str,
+    /// Which tests there are: those of the package itself.
+    tests: &'static [&'static str],
+}
+
+const EXAMINED: [Examined; 4] = [
+    Examined {
+        name: "ddcore",
+        files: "ddcore/src/**",
+        tests: &[],
+    },
+    Examined {
+        name: "ddnl",
+        files: "ddnl/src/**",
+        tests: &["--all-features"],
+    },
+    Examined {
+        name: "ddctl",
+        files: "ddctl/src/**",
+        tests: &[],
+    },
+    Examined {
+        name: "policyd",
+        // The rest of the daemon is what it does to a machine.
+        files: "policyd/src/engine/**",
+        tests: &["--lib", "--test", "engine"],
+    },
+];
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let path = workspace::top().join(RESULTS);
+    let mut records = Records::read(&path)?;
+    let mut unnoticed = Vec::new();
+    let mut take = |out: &Path| -> Result<()> {
+        let outcomes: Outcomes = serde_json::from_reader(open(&out.join("outcomes.json"))?)?;
+        let shard = args.shard.as_deref();
+        unnoticed.extend(records.merge(&outcomes, shard, &commit::name()?, &commit::today()?));
+        // After each package: the next one takes long, and may be interrupted.
+        ddlab::report::write_json(&path, &records)
+    };
+    match &args.merge {
+        Some(out) => take(out)?,
+        None => {
+            for package in examined(&args.packages)? {
+                take(&make(package, args)?)?;
+            }
+        }
+    }
+    print!("{}", records.summary());
+    for mutant in &unnoticed {
+        println!("not noticed, not argued: {mutant}");
+    }
+    Ok(match unnoticed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
+    let find = |name: &String| {
+        let found = EXAMINED.iter().find(|one| one.name == name);
+        let all = EXAMINED.map(|one| one.name).join(", ");
+        found.with_context(|| format!("there is no {name} here; choose of {all}"))
+    };
+    match names {
+        [] => Ok(EXAMINED.iter().collect()),
+        names => names.iter().map(find).collect(),
+    }
+}
+
+/// Runs cargo-mutants. Returns the directory with its results.
+fn make(package: &Examined, args: &Args) -> Result<PathBuf> {
+    let dir = workspace::target().join("mutants").join(package.name);
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(workspace::top())
+        .args(["mutants", "--jobs", "1", "--test-tool", "cargo"])
+        .args(["--minimum-test-timeout", "60"])
+        .args(["--package", package.name, "--output"])
+        .arg(&dir);
+    let files = args.files.iter().map(String::as_str);
+    let default = args.files.is_empty().then_some(package.files);
+    for file in files.chain(default) {
+        command.args(["--file", file]);
+    }
+    if let Some(shard) = &args.shard {
+        command.args(["--shard", shard]);
+    }
+    // Debug information takes a third of the time to compile, and is of no use here.
+    let plain = format!("--config=profile.test.package.{}.debug=0", package.name);
+    command.arg("--cargo-arg").arg(plain);
+    command.arg("--").args(package.tests);
+    let status = command.status().context("cannot run cargo")?;
+    match status.code() {
+        Some(code) if ENDED.contains(&code) => Ok(dir.join("mutants.out")),
+        Some(101) => bail!("is cargo-mutants installed? `cargo install cargo-mutants --locked`"),
+        _ => bail!("cargo mutants ended without a result ({status}); see above"),
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    ensure!(path.exists(), "{} is missing", path.display());
+    File::open(path).with_context(|| format!("cannot read {}", path.display()))
+}

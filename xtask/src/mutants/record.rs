@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is kept of runs of cargo-mutants.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+/// All results, and the faults that no test can notice.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Records {
+    /// One for each file, or for each part of a file that was tried by itself.
+    files: Vec<Record>,
+    /// Faults that change nothing that is promised, with the reason.
+    argued: Vec<Argued>,
+}
+
+/// What came of the faults in a file.
+#[derive(Debug, Deserialize, Serialize)]
+struct Record {
+    package: String,
+    file: String,
+    /// Which part of the mutants of a selection of files, if not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shard: Option<String>,
+    commit: String,
+    /// Day of the run, UTC, `YYYY-MM-DD`.
+    date: String,
+    mutants: usize,
+    caught: usize,
+    /// Tests that did not end: noticed as well.
+    timeouts: usize,
+    /// What does not compile.
+    unviable: usize,
+    /// What no test noticed, argued or not.
+    survivors: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Argued {
+    mutant: String,
+    argument: String,
+}
+
+/// What is read of cargo-mutants' `outcomes.json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Outcomes {
+    outcomes: Vec<Outcome>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    scenario: Scenario,
+    summary: Summary,
+}
+
+#[derive(Debug, Deserialize)]
+enum Scenario {
+    Baseline,
+    Mutant(Mutant),
+}
+
+#[derive(Debug, Deserialize)]
+struct Mutant {
+    name: String,
+    package: String,
+    file: String,
+}
+
+#[derive(Debug, Deserialize)]
+enum Summary {
+    CaughtMutant,
+    MissedMutant,
+    Timeout,
+    Unviable,
+    /// Of the tree as it is.
+    Success,
+    Failure,
+}
+
+impl Mutant {
+    /// Its name without line and column, which change with the code above.
+    fn name(&self) -> String {
+        let place = self.name.split(": ").next().unwrap_or_default();
+        self.name.replacen(place, &self.file, 1)
+    }
+}
+
+impl Records {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        match fs::read(path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .with_context(|| format!("{} is damaged; restore it from git", path.display())),
+            Err(_) => Ok(Self::default()),
+        }
+    }
+
+    /// Takes over what a run found. What is known of the same files gives way, unless it is of
+    /// another part of them. Returns the faults that were neither noticed nor are argued.
+    pub(super) fn merge(
+        &mut self,
+        outcomes: &Outcomes,
+        shard: Option<&str>,
+        commit: &str,
+        date: &str,
+    ) -> Vec<String> {
+        let mut newer: BTreeMap<&str, Record> = BTreeMap::new();
+        for outcome in &outcomes.outcomes {
+            let Scenario::Mutant(mutant) = &outcome.scenario else {
+                continue;
+            };
+            let record = newer.entry(&mutant.file).or_insert_with(|| Record {
+                package: mutant.package.clone(),
+                file: mutant.file.clone(),
+                shard: shard.map(str::to_owned),
+                commit: commit.to_owned(),
+                date: date.to_owned(),
+                mutants: 0,
+                caught: 0,
+                timeouts: 0,
+                unviable: 0,
+                survivors: Vec::new(),
+            });
+            record.mutants += 1;
+            match outcome.summary {
+                Summary::CaughtMutant => record.caught += 1,
+                Summary::Timeout => record.timeouts += 1,
+                Summary::Unviable => record.unviable += 1,
+                Summary::MissedMutant | Summary::Success | Summary::Failure => {
+                    record.survivors.push(mutant.name());
+                }
+            }
+        }
+        let survivors = newer.values().flat_map(|record| &record.survivors);
+        let unknown = survivors.filter(|mutant| self.argument(mutant).is_none());
+        let unnoticed = unknown.cloned().collect();
+        for record in newer.into_values() {
+            let whole = record.shard.is_none();
+            self.files.retain(|old| {
+                old.file != record.file
+                    || (!whole && old.shard.is_some() && old.shard != record.shard)
+            });
+            self.files.push(record);
+        }
+        let key = |one: &Record| (one.package.clone(), one.file.clone(), one.shard.clone());
+        self.files.sort_by_key(key);
+        unnoticed
+    }
+
+    fn argument(&self, mutant: &str) -> Option<&str> {
+        let known = self.argued.iter().find(|one| one.mutant == mutant);
+        known.map(|one| one.argument.as_str())
+    }
+
+    /// A line for each package.
+    pub(super) fn summary(&self) -> String {
+        let mut packages: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+        for one in &self.files {
+            let sums = packages.entry(&one.package).or_default();
+            let argued = one.survivors.iter();
+            let argued = argued.filter(|mutant| self.argument(mutant).is_some());
+            let counts = [
+                one.mutants,
+                one.caught + one.timeouts,
+                one.unviable,
+                one.survivors.len(),
+                argued.count(),
+            ];
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        }
+        let mut text = String::new();
+        for (package, [mutants, noticed, unviable, survivors, argued]) in packages {
+            let _ = writeln!(
+                text,
+                "{package}: {mutants} tried, {noticed} noticed, {unviable} do not compile, \
+                 {survivors} not noticed ({argued} argued)"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "ddnl/src/call.rs";
+
+    fn outcomes(mutants: &[(&str, &str)]) -> Outcomes {
+        let one = |(name, summary): &(&str, &str)| {
+            serde_json::json!({
+                "scenario": { "Mutant": {
+                    "name": format!("{FILE}:7:5: {name}"), "package": "ddnl", "file": FILE,
+                } },
+                "summary": summary,
+            })
+        };
+        let baseline = serde_json::json!({ "scenario": "Baseline", "summary": "Success" });
+        let all: Vec<_> = mutants.iter().map(one).chain([baseline]).collect();
+        serde_json::from_value(serde_json::json!({ "outcomes": all })).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_noticed_must_be_argued() {
+        let mut records = Records::default();
+        let found = outcomes(&[
+            ("replace a", "CaughtMutant"),
+            ("replace b", "MissedMutant"),
+            ("replace c", "Unviable"),
+            ("replace d", "Timeout"),
+        ]);
+        let name = format!("{FILE}: replace b");
+        assert_eq!(
+            records.merge(&found, None, "abc", "2026-11-24"),
+            [name.clone()]
+        );
+        records.argued.push(Argued {
+            mutant: name,
+            argument: "it is the same".to_owned(),
+        });
+        assert!(records.merge(&found, None, "abc", "2026-11-24").is_empty());
+        assert_eq!(
+            records.summary(),
+            "ddnl: 4 tried, 2 noticed, 1 do not compile, 1 not noticed (1 argued)\n"
+        );
+    }
+
+    #[test]
+    fn parts_of_a_file_stay_beside_each_other() {
+        let mut records = Records::default();
+        let found = outcomes(&[("replace a", "CaughtMutant")]);
+        for shard in [Some("0/2"), Some("1/2"), Some("0/2")] {
+            records.merge(&found, shard, "abc", "2026-11-24");
+        }
+        assert_eq!(records.files.len(), 2);
+        records.merge(&found, None, "abc", "2026-11-24");
+        assert_eq!(records.files.len(), 1);
+    }
+}
