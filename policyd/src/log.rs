@@ -3,11 +3,14 @@
 //! What the daemon says, to its standard error.
 //!
 //! Users make containers come and go as fast as they like, and each is worth a line. Lines have a
-//! bound, so that they neither fill the journal nor push others' lines out of it.
+//! bound, so that they neither fill the journal nor push others' lines out of it. Users choose the
+//! names in them too: letters that steer a terminal or hide others are shown by their numbers,
+//! wherever in a line they are.
 
 use crate::pace::Pace;
+use ddnl::printable;
 use std::{
-    io::{self, IsTerminal, Stderr, Write, stderr},
+    io::{self, Stderr, Write, stderr},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -28,7 +31,8 @@ pub fn begin(level: &str) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Paced::new())
-        .with_ansi(stderr().is_terminal())
+        // Colours are letters that steer a terminal.
+        .with_ansi(false)
         // The journal has the time.
         .without_time()
         .with_target(false)
@@ -69,10 +73,10 @@ impl Paced {
 }
 
 impl<'a> MakeWriter<'a> for Paced {
-    type Writer = OptionalWriter<Stderr>;
+    type Writer = OptionalWriter<Plain<Stderr>>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        OptionalWriter::some(stderr())
+        OptionalWriter::some(Plain(stderr()))
     }
 
     fn make_writer_for(&'a self, line: &Metadata<'_>) -> Self::Writer {
@@ -86,15 +90,42 @@ impl<'a> MakeWriter<'a> for Paced {
                         " INFO {left_out} lines were left out: too many at once"
                     );
                 }
-                OptionalWriter::some(stderr())
+                OptionalWriter::some(Plain(stderr()))
             }
         }
+    }
+}
+
+/// Writes lines, each of them whole, with the numbers of hidden letters in their place.
+#[derive(Debug)]
+struct Plain<W>(W);
+
+impl<W: Write> Write for Plain<W> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(lines);
+        let shown: Vec<_> = text.split('\n').map(printable).collect();
+        self.0.write_all(shown.join("\n").as_bytes())?;
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_do_not_steer_terminals() {
+        let mut plain = Plain(Vec::new());
+        let line = " INFO limit cgroup=/web\u{1b}]0;x\u{7}\u{9b}\u{202e}\u{3164}\r\n  more\n";
+        plain.write_all(line.as_bytes()).unwrap();
+        let shown =
+            " INFO limit cgroup=/web\\u{1b}]0;x\\u{7}\\u{9b}\\u{202e}\\u{3164}\\u{d}\n  more\n";
+        assert_eq!(String::from_utf8(plain.0).unwrap(), shown);
+    }
 
     #[test]
     fn a_flood_is_cut_and_counted() {

@@ -6,6 +6,7 @@ mod binary;
 mod command;
 mod config;
 mod discovery;
+mod limited;
 mod name;
 mod runtime;
 mod source;
