@@ -61,6 +61,10 @@ extern "C" {
 }
 
 /// A folio that the running hook was given: locked, or without references.
+///
+/// # Invariants
+///
+/// The pointer is a folio that is not freed while the value lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Folio<'a>(NonNull<RawFolio>, PhantomData<&'a RawFolio>);
 
@@ -123,6 +127,10 @@ impl Folio<'_> {
 }
 
 /// Returns the folios of a batch that is about to be freed.
+///
+/// # Safety
+///
+/// `batch` must be live for the lifetime of the result, with folios that only the caller can free.
 pub(crate) unsafe fn batch_folios<'a>(batch: *const RawBatch) -> impl Iterator<Item = Folio<'a>> {
     let mut folios = core::ptr::null();
     // SAFETY: By the function's contract.

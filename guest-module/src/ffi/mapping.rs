@@ -81,6 +81,10 @@ extern "C" {
 }
 
 /// A mapping that the running hook works on.
+///
+/// # Invariants
+///
+/// The pointer is a live mapping with a live inode while the value lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping<'a>(NonNull<RawMapping>, PhantomData<&'a RawMapping>);
 

@@ -51,7 +51,12 @@ extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64
     }
 }
 
-/// Returns the module's state and the key of a mapping whose pages may be at the host.
+/// Returns the module's state and the key of a mapping whose pages may be at the host; `None` for
+/// other mappings.
+///
+/// # Safety
+///
+/// `mapping` must be null or live.
 unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static State, FileKey)> {
     let state = state()?;
     // SAFETY: By the function's contract.

@@ -142,6 +142,10 @@ fn version() -> u16 {
 }
 
 /// A call under construction, or its answer.
+///
+/// # Invariants
+///
+/// `block` is the block of this CPU, and no other task uses it.
 pub(crate) struct Call<'a> {
     buffers: &'a CallBuffers,
     block: *mut Block,
