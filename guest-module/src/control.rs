@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Generic netlink commands; `docs/netlink/dd_guest.yaml` is the specification.
+//! Commands of the generic netlink family; `docs/netlink/dd_guest.yaml` specifies them.
 
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
@@ -20,10 +20,10 @@ use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
-/// Longest cgroup path that is shown.
+/// Longest cgroup path that is shown, in bytes.
 const PATH_LEN: usize = 512;
 
-/// The handlers.
+/// The handlers of the family.
 struct GuestControl;
 
 crate::genl::control!(GuestControl);
@@ -47,7 +47,7 @@ impl Control for GuestControl {
         if command != GuestCommand::PoolList as u8 {
             return Err(EINVAL);
         }
-        // The cursor is the number after the last pool shown.
+        // The cursor is the number of the last pool shown plus one, and 0 at first.
         let after = cursor.checked_sub(1).map(|id| id as u32);
         let mut path = [0; PATH_LEN];
         let shown = state
@@ -97,7 +97,7 @@ fn status(state: &State, reply: &mut Message) -> Result {
     reply.put_bytes(Attribute::Counters, state.snapshot().as_bytes())
 }
 
-/// What a request sets of a pool.
+/// The settings of a pool that a request changes.
 struct Change {
     weight: Option<u32>,
     store: Option<Store>,
@@ -112,24 +112,24 @@ impl Change {
     }
 }
 
-/// Weight, store and policy of a request, checked.
+/// Returns the weight, store and policy of a request, after checking them.
 fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     let weight = args.weight();
     if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
-        return Err(reply.explain(c"weight must be 0 to 10000", ERANGE));
+        return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let store = match args.store() {
         None => None,
         Some(raw) => match Store::from_raw(raw) {
             Some(store) => Some(store),
-            None => return Err(reply.explain(c"unknown store", EINVAL)),
+            None => return Err(reply.explain(c"this store is unknown", EINVAL)),
         },
     };
     let policy = match args.policy() {
         None => None,
         Some(raw) => match Policy::from_raw(raw) {
             Some(policy) => Some(policy),
-            None => return Err(reply.explain(c"unknown policy", EINVAL)),
+            None => return Err(reply.explain(c"this policy is unknown", EINVAL)),
         },
     };
     Ok(Change {
@@ -142,7 +142,7 @@ fn change(args: &Args, reply: &mut Message) -> Result<Change> {
 fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
     let change = change(args, reply)?;
     let Some(path) = args.cgroup_path() else {
-        return Err(reply.explain(c"cgroup-path is missing", EINVAL));
+        return Err(reply.explain(c"the attribute cgroup-path is missing", EINVAL));
     };
     let last = path
         .to_bytes()
@@ -159,7 +159,7 @@ fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
             let why = match error {
                 e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
                 e if e == EEXIST => c"this cgroup is enrolled already",
-                e if e == ENOSPC => c"too many containers",
+                e if e == ENOSPC => c"too many containers: remove one first",
                 _ => c"the host did not create the pool",
             };
             reply.explain(why, error)
@@ -169,7 +169,7 @@ fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
 
 fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
     args.pool_id()
-        .ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
+        .ok_or_else(|| reply.explain(c"the attribute pool-id is missing", EINVAL))
 }
 
 fn pool_set(state: &State, args: &Args, reply: &mut Message) -> Result {
@@ -186,7 +186,7 @@ fn pool_remove(state: &State, args: &Args, reply: &mut Message) -> Result {
     state.pools.remove(&state.channel, id).map_err(|error| {
         if error == EINVAL {
             return reply.explain(
-                c"the default pool cannot be removed, set its weight to 0",
+                c"the default pool cannot be removed: set its weight to 0 instead",
                 error,
             );
         }
@@ -201,7 +201,8 @@ fn unknown_pool(error: Error, reply: &mut Message) -> Error {
     error
 }
 
-/// Everything is dropped by a new session; a pool by destroying and creating it again.
+/// Drops pages at the host: those of the VM by ending the session, those of a pool by destroying it
+/// and creating it again.
 fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
     match args.pool_id() {
         None => {
@@ -218,7 +219,7 @@ fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
 fn migrate(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
     let Some(descriptor) = args.file_fd() else {
-        return Err(reply.explain(c"file-fd is missing", EINVAL));
+        return Err(reply.explain(c"the attribute file-fd is missing", EINVAL));
     };
     let view = file_view(descriptor)?;
     let Some(filesystem) = state.filesystems.find(view.superblock()) else {

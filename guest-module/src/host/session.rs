@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The session with the host: found, lost, found again.
+//! How the session with the host begins and ends. All functions run in process context.
 
 use crate::counters::count;
 use crate::ffi::hooks;
@@ -16,10 +16,11 @@ use ddabi::hypercall::Status;
 use ddcore::link::Begun;
 use kernel::prelude::*;
 
-/// There is no memory for a session, at the host or here.
+/// The host, or this module, has no memory for a session. This is temporary and no refusal.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
 
-/// Registers with the host and switches caching on.
+/// Registers with the host, attaches the hooks, creates the pools and switches caching on. Worker
+/// only.
 pub(crate) fn register(state: &State) -> Result<(), Failure> {
     let channel = &state.channel;
     let answer = channel.hello()?;
@@ -31,14 +32,17 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
         state.attachment.set_attached();
         if hooks::settle().is_err() {
             channel.goodbye(answer.session);
-            kernel::pr_warn_once!("files take long to change: nothing is cached until they have\n");
+            kernel::pr_warn_once!(
+                "a change of a file that began before the module was loaded takes long: nothing is \
+                 cached until it has ended\n"
+            );
             return Err(Failure::NoHost);
         }
     }
     count!(state, sessions);
     channel.set_vm(answer.vm);
     state.pools.enrol_all(channel, answer.session);
-    // From here on hooks put and get.
+    // From here on hooks put and get pages.
     match channel.link().begin(answer.session) {
         Begun::Lasts => {}
         Begun::Refused => {
@@ -47,12 +51,12 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
         }
         Begun::Ended => return Err(Failure::NoHost),
     }
-    pr_info!("registered with the host as vm {}\n", answer.vm);
+    pr_info!("registered with the host as VM {}\n", answer.vm);
     Ok(())
 }
 
-/// Attaches to the kernel. Trying it patches code on all CPUs, so that the next try after a failure
-/// is minutes away, and users are told once.
+/// Attaches the hooks. An attempt patches code on all CPUs, so that a failed one is repeated only
+/// after minutes, and reported once for each error.
 fn attach(state: &State) -> Result<(), Failure> {
     let Err(failure) = hooks::install() else {
         state.attachment.succeeded();
@@ -63,8 +67,8 @@ fn attach(state: &State) -> Result<(), Failure> {
     }
     if state.attachment.failed(state.schedule.now(), failure.error) {
         pr_err!(
-            "cannot attach to {}: {} ({:?}): nothing is cached; tried again after a minute, then \
-             less often\n",
+            "cannot attach to {}: {} ({:?}): nothing is cached; the module tries again after a \
+             minute, then less often\n",
             failure.function,
             failure.why,
             failure.error
@@ -73,12 +77,13 @@ fn attach(state: &State) -> Result<(), Failure> {
     Err(Failure::Unattached)
 }
 
-/// There is no host for us: no hooks, no costs.
+/// Puts the module into the state without a host: hooks are detached, so that the VM pays nothing
+/// for the module. `was` is the [`LinkState`] before. Worker only.
 pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     if !mutated(c"hooks-without-host") {
         detach(state);
     }
-    // Who is short of memory may have some at the next try.
+    // Running out of memory is temporary and no refusal: the worker tries again.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let now = if refused {
         LinkState::Refused
@@ -87,36 +92,40 @@ pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     };
     state.channel.set_state(now);
     if was == LinkState::Attached as u32 {
-        pr_info!("lost the host, nothing is cached until it comes back\n");
+        pr_info!("the host does not answer any more: nothing is cached until it does\n");
         send_link_event(Event::HostLost);
     }
     if refused && failure != Failure::Unattached && was != LinkState::Refused as u32 {
         pr_warn!(
-            "the host refuses us ({:?}): compare the versions of both modules\n",
+            "the host refuses this VM ({:?}): compare the versions of both modules\n",
             failure
         );
     }
 }
 
+/// Detaches the hooks, if they are attached, and empties what needs them.
 fn detach(state: &State) {
     if state.attachment.take_attached() {
         hooks::remove();
-        // The hooks that would see the noted folios freed are gone: their puts are over.
+        // The hooks that would see these folios freed are detached, so that their puts are not
+        // made.
         if !mutated(c"departures-kept") {
             let dropped = |departure: &Departure| put::finish(state, departure, false);
             state.departures.clear(dropped);
         }
-        // Puts that were on their way have ended, and unmounts are not seen any more.
+        // No put is under way any more, and unmounts are not seen any more: both tables are
+        // emptied.
         state.map.clear();
         state.filesystems.clear();
     }
 }
 
+/// Tells listeners on the netlink family about the session.
 pub(crate) fn send_link_event(event: Event) {
     send_event(&[(Attribute::Event, event as u32)], &[]);
 }
 
-/// The module goes: gives everything back.
+/// Ends the session and detaches the hooks, because the module is being unloaded.
 pub(crate) fn shut_down(state: &State) {
     let session = state.channel.link().end();
     detach(state);
@@ -125,7 +134,8 @@ pub(crate) fn shut_down(state: &State) {
     }
 }
 
-/// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
+/// Ends the session because hibernation or a reboot begins (invariant 13), or allows sessions
+/// again.
 pub(crate) fn set_paused(state: &State, pause: bool) {
     if mutated(c"hibernates-full") {
         return;
@@ -135,6 +145,6 @@ pub(crate) fn set_paused(state: &State, pause: bool) {
     } else if let Some(session) = state.channel.link().pause() {
         state.channel.goodbye(session);
     }
-    // The worker clears the map, or registers again.
+    // The worker clears the map of the ended session, or begins a new one.
     Worker::kick();
 }
