@@ -109,35 +109,33 @@ fn present(vms: &[NamedVm]) -> String {
     )
 }
 
-/// The pool with this name or number; `default` is the VM's default pool.
+/// The pool with this number, name or cgroup; `default` is the VM's default pool. Neither a number nor
+/// `default` is a name: users who choose names of containers would get what is meant for others.
 pub(crate) fn find_pool<'a>(pools: &'a [Pool], wanted: &str) -> Result<&'a Pool> {
     let number: Option<u32> = wanted.parse().ok();
-    let named: Vec<&Pool> = pools.iter().filter(|pool| pool.name == wanted).collect();
-    match named.as_slice() {
-        [pool] => return Ok(pool),
-        [] => {}
-        several => {
-            return Err(Error::new(
-                Kind::NotFound,
-                format!("`{wanted}` is the name of {} containers", several.len()),
-            )
-            .hint(format!(
-                "name it by number: {}",
-                list(several.iter().map(|pool| pool.id.to_string()))
-            )));
-        }
+    let is_wanted = |pool: &&Pool| match number {
+        Some(number) => pool.id == number,
+        None if wanted == "default" => pool.id == DEFAULT_POOL,
+        None => pool.name == wanted || pool.cgroup.as_deref() == Some(wanted),
+    };
+    let found: Vec<&Pool> = pools.iter().filter(is_wanted).collect();
+    match found.as_slice() {
+        [pool] => Ok(pool),
+        [] => Err(
+            Error::new(Kind::NotFound, format!("no container `{wanted}`")).hint(match pools {
+                [] => "no container is enrolled".into(),
+                _ => format!("there are {}", list(pools.iter().map(pool_label))),
+            }),
+        ),
+        several => Err(Error::new(
+            Kind::NotFound,
+            format!("`{wanted}` is the name of {} containers", several.len()),
+        )
+        .hint(format!(
+            "name it by number: {}",
+            list(several.iter().map(|pool| pool.id.to_string()))
+        ))),
     }
-    let found = pools.iter().find(|pool| {
-        Some(pool.id) == number
-            || pool.cgroup.as_deref() == Some(wanted)
-            || (wanted == "default" && pool.id == DEFAULT_POOL)
-    });
-    found.ok_or_else(|| {
-        Error::new(Kind::NotFound, format!("no container `{wanted}`")).hint(match pools {
-            [] => "no container is enrolled".into(),
-            _ => format!("there are {}", list(pools.iter().map(pool_label))),
-        })
-    })
 }
 
 /// What to call a pool: its name, else its number.

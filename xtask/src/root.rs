@@ -81,6 +81,7 @@ pub(crate) const DEBIAN: &[&str] = &[
     "conmon",
     "crun",
     "dbus",
+    "dbus-user-session",
     "mariadb-server",
     "netavark",
     "nginx-light",

@@ -84,6 +84,31 @@ fn both_at_once() {
     assert!(status["host"].is_object() && status["guest"].is_object());
 }
 
+/// A user's container is called like the number of another one, or like the default pool.
+#[test]
+fn a_number_is_no_name() {
+    for (name, wanted, code) in [
+        ("1", "1", 0),
+        ("9", "9", 5),
+        ("default", "default", 0),
+        (
+            "/system.slice/nginx.service",
+            "/system.slice/nginx.service",
+            5,
+        ),
+    ] {
+        let world = World::guest();
+        let before = world.guest.with(|state| {
+            state.pools[2].name = name.into();
+            state.pools[2].weight
+        });
+        let outcome = world.outcome(&format!("container set-weight {wanted} 777"));
+        assert_eq!(outcome.code, code, "{name}: {}{}", outcome.out, outcome.err);
+        let after = world.guest.with(|state| state.pools[2].weight);
+        assert_eq!(after, before, "{name}");
+    }
+}
+
 /// Names that would steer a terminal, or look like others.
 #[test]
 fn names_are_shown_as_they_are_spelt() {

@@ -115,8 +115,10 @@ impl GuestState {
         if self.pools.len() >= MAX_POOLS as usize {
             return Err(refused(28, "too many pools"));
         }
-        let id = self.next_pool;
-        self.next_pool += 1;
+        // Tests put pools there by themselves.
+        let last = self.pools.iter().map(|pool| pool.id).max();
+        let id = self.next_pool.max(last.map_or(0, |last| last + 1));
+        self.next_pool = id + 1;
         self.pools.push(Pool {
             vm: None,
             id,

@@ -180,6 +180,8 @@ fn the_unit_is_sound() {
         "ExecReload=",
         // A command of the file that takes too much is not the daemon's end.
         "OOMPolicy=continue",
+        // Nor is one that forks: it has a cgroup beside that of the daemon, with limits.
+        "Delegate=memory pids\nDelegateSubgroup=daemon",
     ] {
         assert!(text.contains(line), "{line}");
     }

@@ -40,6 +40,7 @@ mod policy;
 mod reboot;
 mod reclaim;
 mod refused;
+mod rootless;
 mod scarce;
 mod selftests;
 mod service;
@@ -97,6 +98,7 @@ pub fn by_name() -> &'static [Scenario] {
         sla::SLA,
         systemd::SYSTEMD,
         tenants::TENANTS,
+        rootless::ROOTLESS,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
         tools::TOOLS,

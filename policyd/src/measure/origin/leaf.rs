@@ -94,19 +94,7 @@ impl Leaves {
                 Err(error) => return Err(error).context("cannot make a cgroup for a command"),
             }
         };
-        for (file, reserve) in RESERVES {
-            let path = leaf.directory.join(file);
-            let most = fs::read_to_string(self.base.join(file)).ok();
-            let most: Option<u64> = most.and_then(|text| text.trim().parse().ok());
-            if let Some(most) = most.filter(|_| path.exists()) {
-                let part = most.saturating_sub(reserve) / PARTS;
-                fs::write(&path, part.to_string()).context(file)?;
-            }
-        }
-        let together = leaf.directory.join("memory.oom.group");
-        if together.exists() {
-            fs::write(together, "1")?;
-        }
+        leaf.bound()?;
         Ok(leaf)
     }
 
@@ -121,6 +109,28 @@ impl Leaves {
 }
 
 impl Leaf {
+    /// Gives it its part of what the service has.
+    fn bound(&self) -> Result<()> {
+        for (file, reserve) in RESERVES {
+            let path = self.directory.join(file);
+            let most = fs::read_to_string(self.leaves.base.join(file)).unwrap_or_default();
+            if let Some(part) = part_of(&most, reserve).filter(|_| path.exists()) {
+                ensure!(
+                    part > 0,
+                    "the service has nothing left for commands: {file} is {}, of which the daemon \
+                     has {reserve}",
+                    most.trim()
+                );
+                fs::write(&path, part.to_string()).context(file)?;
+            }
+        }
+        let together = self.directory.join("memory.oom.group");
+        if together.exists() {
+            fs::write(together, "1")?;
+        }
+        Ok(())
+    }
+
     /// The file that takes processes in.
     pub(super) fn entrance(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
@@ -133,6 +143,12 @@ impl Drop for Leaf {
         self.leaves.left().push(std::mem::take(&mut self.directory));
         self.leaves.sweep();
     }
+}
+
+/// What a command may have of what the service has; `None` if that may have anything.
+fn part_of(most: &str, reserve: u64) -> Option<u64> {
+    let most: u64 = most.trim().parse().ok()?;
+    Some(most.saturating_sub(reserve) / PARTS)
 }
 
 fn is_command(entry: &fs::DirEntry) -> bool {
@@ -163,4 +179,53 @@ fn remove(directory: &Path) -> bool {
         }
     }
     removed(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The daemon keeps what it needs, whatever commands take.
+    #[test]
+    fn commands_share_what_the_daemon_leaves() {
+        let unit = ["402653184\n", "128\n"];
+        let parts: Vec<_> = unit
+            .iter()
+            .zip(RESERVES)
+            .map(|(most, (_, reserve))| part_of(most, reserve))
+            .collect();
+        assert_eq!(parts, [Some(80 << 20), Some(24)]);
+        for (most, reserve, part) in [("max\n", 7, None), ("", 7, None), ("6\n", 7, Some(0))] {
+            assert_eq!(part_of(most, reserve), part, "{most}");
+        }
+    }
+
+    /// An administrator may have given the unit less.
+    #[test]
+    fn a_service_without_room_for_commands_says_so() {
+        let base = tempfile::TempDir::new().unwrap();
+        let write = |name: &str, text: &str| fs::write(base.path().join(name), text).unwrap();
+        write("memory.max", "67108864\n");
+        let leaves = Arc::new(Leaves {
+            base: base.path().into(),
+            next: AtomicU64::new(0),
+            left: Mutex::default(),
+        });
+        // The kernel makes the files of a cgroup with it; here they are in its place.
+        fs::create_dir(base.path().join("command-0")).unwrap();
+        write("command-0/memory.max", "max\n");
+        let leaf = Leaf {
+            leaves: Arc::clone(&leaves),
+            directory: base.path().join("command-0"),
+        };
+        let error = leaf.bound().unwrap_err();
+        assert!(
+            error.to_string().contains("memory.max is 67108864"),
+            "{error}"
+        );
+        write("memory.max", "402653184\n");
+        leaf.bound().unwrap();
+        let limit = fs::read_to_string(leaf.directory.join("memory.max")).unwrap();
+        assert_eq!(limit, (80 << 20).to_string());
+    }
 }
