@@ -270,7 +270,7 @@ mod tests {
         ]);
         let name = format!("{FILE}: replace b");
         let run = Run::default();
-        assert_eq!(records.merge(&found, &run), [name.clone()]);
+        assert_eq!(records.merge(&found, &run), std::slice::from_ref(&name));
         records.argued.push(Argued {
             mutant: name,
             argument: "it is the same".to_owned(),
