@@ -385,10 +385,16 @@ fn words_of_the_request_are_not_the_kernels() {
     let mut payload = (-22i32).to_ne_bytes().to_vec();
     payload.extend(&request);
     payload.extend(emitted(&Attributes::new().raw_string(1, "theirs")));
-    let refusal = message(ERROR, WITH_WORDS, SEQUENCE, &payload);
-    let error = answer(&call::host::status(), &[refusal]).unwrap_err();
-    let text = error.to_string();
+    let told = |flags| {
+        let refusal = message(ERROR, flags, SEQUENCE, &payload);
+        let error = answer(&call::host::status(), &[refusal]).unwrap_err();
+        error.to_string()
+    };
+    let text = told(WITH_WORDS);
     assert!(text.contains("theirs") && !text.contains("mine"), "{text}");
+    // Without the flag what follows means something else.
+    let text = told(0);
+    assert!(!text.contains("theirs") && !text.contains("mine"), "{text}");
 }
 
 /// The same words as the command line takes.

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{commit, workspace};
-use record::{Outcomes, Records};
+use record::{Outcomes, Records, Run};
 
 /// Where the results are kept, below the workspace.
 const RESULTS: &str = "docs/results/mutants.json";
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Only part K of N, from 0
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
+    /// Only those that were not noticed before, and are not argued
+    #[arg(long, conflicts_with = "shard")]
+    again: bool,
     /// Take over the results of an earlier run of cargo-mutants in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["packages", "files"])]
     merge: Option<PathBuf>,
@@ -73,18 +76,26 @@ const EXAMINED: [Examined; 4] = [
         name: "policyd",
         // The rest of the daemon is what it does to a machine.
         files: "policyd/src/engine/**",
-        tests: &["--lib", "--test", "engine"],
+        tests: &["--lib", "--test=engine"],
     },
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let path = workspace::top().join(RESULTS);
+    let known = Records::read(&path)?;
     let mut records = Records::read(&path)?;
     let mut unnoticed = Vec::new();
     let mut take = |out: &Path| -> Result<()> {
         let outcomes: Outcomes = serde_json::from_reader(open(&out.join("outcomes.json"))?)?;
-        let shard = args.shard.as_deref();
-        unnoticed.extend(records.merge(&outcomes, shard, &commit::name()?, &commit::today()?));
+        let run = Run {
+            shard: args.shard.clone(),
+            commit: commit::name()?,
+            date: commit::today()?,
+        };
+        unnoticed.extend(match args.again {
+            true => records.retried(&outcomes, &run),
+            false => records.merge(&outcomes, &run),
+        });
         // After each package: the next one takes long, and may be interrupted.
         ddlab::report::write_json(&path, &records)
     };
@@ -92,7 +103,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(out) => take(out)?,
         None => {
             for package in examined(&args.packages)? {
-                take(&make(package, args)?)?;
+                let only = args.again.then(|| known.unnoticed(package.name));
+                if only.as_ref().is_none_or(|only| !only.is_empty()) {
+                    take(&make(package, args, &only.unwrap_or_default())?)?;
+                }
             }
         }
     }
@@ -118,8 +132,9 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
     }
 }
 
-/// Runs cargo-mutants. Returns the directory with its results.
-fn make(package: &Examined, args: &Args) -> Result<PathBuf> {
+/// Runs cargo-mutants, for some mutants alone if their patterns are given. Returns the directory
+/// with its results.
+fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
     let dir = workspace::target().join("mutants").join(package.name);
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -133,13 +148,19 @@ fn make(package: &Examined, args: &Args) -> Result<PathBuf> {
     for file in files.chain(default) {
         command.args(["--file", file]);
     }
+    for pattern in only {
+        command.args(["--re", pattern]);
+    }
     if let Some(shard) = &args.shard {
-        command.args(["--shard", shard]);
+        // Each part has some of every file.
+        command.args(["--sharding", "round-robin", "--shard", shard]);
     }
     // Debug information takes a third of the time to compile, and is of no use here.
     let plain = format!("--config=profile.test.package.{}.debug=0", package.name);
     command.arg("--cargo-arg").arg(plain);
-    command.arg("--").args(package.tests);
+    for test in package.tests {
+        command.arg(format!("--cargo-arg={test}"));
+    }
     let status = command.status().context("cannot run cargo")?;
     match status.code() {
         Some(code) if ENDED.contains(&code) => Ok(dir.join("mutants.out")),

@@ -43,6 +43,15 @@ struct Argued {
     argument: String,
 }
 
+/// Which part of which tree was tried when.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) shard: Option<String>,
+    pub(super) commit: String,
+    /// Day, UTC, `YYYY-MM-DD`.
+    pub(super) date: String,
+}
+
 /// What is read of cargo-mutants' `outcomes.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcomes {
@@ -68,7 +77,7 @@ struct Mutant {
     file: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 enum Summary {
     CaughtMutant,
     MissedMutant,
@@ -87,6 +96,19 @@ impl Mutant {
     }
 }
 
+impl Record {
+    fn count(&mut self, summary: Summary, name: String) {
+        match summary {
+            Summary::CaughtMutant => self.caught += 1,
+            Summary::Timeout => self.timeouts += 1,
+            Summary::Unviable => self.unviable += 1,
+            Summary::MissedMutant | Summary::Success | Summary::Failure => {
+                self.survivors.push(name);
+            }
+        }
+    }
+}
+
 impl Records {
     pub(super) fn read(path: &Path) -> Result<Self> {
         match fs::read(path) {
@@ -98,13 +120,7 @@ impl Records {
 
     /// Takes over what a run found. What is known of the same files gives way, unless it is of
     /// another part of them. Returns the faults that were neither noticed nor are argued.
-    pub(super) fn merge(
-        &mut self,
-        outcomes: &Outcomes,
-        shard: Option<&str>,
-        commit: &str,
-        date: &str,
-    ) -> Vec<String> {
+    pub(super) fn merge(&mut self, outcomes: &Outcomes, run: &Run) -> Vec<String> {
         let mut newer: BTreeMap<&str, Record> = BTreeMap::new();
         for outcome in &outcomes.outcomes {
             let Scenario::Mutant(mutant) = &outcome.scenario else {
@@ -113,9 +129,9 @@ impl Records {
             let record = newer.entry(&mutant.file).or_insert_with(|| Record {
                 package: mutant.package.clone(),
                 file: mutant.file.clone(),
-                shard: shard.map(str::to_owned),
-                commit: commit.to_owned(),
-                date: date.to_owned(),
+                shard: run.shard.clone(),
+                commit: run.commit.clone(),
+                date: run.date.clone(),
                 mutants: 0,
                 caught: 0,
                 timeouts: 0,
@@ -123,14 +139,7 @@ impl Records {
                 survivors: Vec::new(),
             });
             record.mutants += 1;
-            match outcome.summary {
-                Summary::CaughtMutant => record.caught += 1,
-                Summary::Timeout => record.timeouts += 1,
-                Summary::Unviable => record.unviable += 1,
-                Summary::MissedMutant | Summary::Success | Summary::Failure => {
-                    record.survivors.push(mutant.name());
-                }
-            }
+            record.count(outcome.summary, mutant.name());
         }
         let survivors = newer.values().flat_map(|record| &record.survivors);
         let unknown = survivors.filter(|mutant| self.argument(mutant).is_none());
@@ -146,6 +155,53 @@ impl Records {
         let key = |one: &Record| (one.package.clone(), one.file.clone(), one.shard.clone());
         self.files.sort_by_key(key);
         unnoticed
+    }
+
+    /// Takes over what a run of known survivors found. Returns those that survive again, and are
+    /// not argued.
+    pub(super) fn retried(&mut self, outcomes: &Outcomes, run: &Run) -> Vec<String> {
+        let mut results: BTreeMap<String, Vec<Summary>> = BTreeMap::new();
+        for outcome in &outcomes.outcomes {
+            if let Scenario::Mutant(mutant) = &outcome.scenario {
+                results
+                    .entry(mutant.name())
+                    .or_default()
+                    .push(outcome.summary);
+            }
+        }
+        // Two of a name are told apart by their lines only: the one that is missed comes first.
+        for summaries in results.values_mut() {
+            summaries.sort_by_key(|summary| *summary == Summary::MissedMutant);
+        }
+        for record in &mut self.files {
+            for name in std::mem::take(&mut record.survivors) {
+                match results.get_mut(&name).and_then(Vec::pop) {
+                    Some(summary) => {
+                        record.count(summary, name);
+                        record.commit.clone_from(&run.commit);
+                        record.date.clone_from(&run.date);
+                    }
+                    None => record.survivors.push(name),
+                }
+            }
+        }
+        let survivors = self.files.iter().flat_map(|record| &record.survivors);
+        let unnoticed = survivors.filter(|mutant| self.argument(mutant).is_none());
+        unnoticed.cloned().collect()
+    }
+
+    /// Patterns of the survivors of a package that are not argued.
+    pub(super) fn unnoticed(&self, package: &str) -> Vec<String> {
+        let of = |record: &&Record| record.package == package;
+        let files = self.files.iter().filter(of);
+        let survivors = files.flat_map(|record| &record.survivors);
+        let unknown = survivors.filter(|mutant| self.argument(mutant).is_none());
+        let pattern = |mutant: &String| {
+            let (file, what) = mutant.split_once(": ").unwrap_or(("", mutant));
+            let [file, what] = [file, what].map(regex::escape);
+            format!("^{file}:\\d+:\\d+: {what}$")
+        };
+        unknown.map(pattern).collect()
     }
 
     fn argument(&self, mutant: &str) -> Option<&str> {
@@ -213,15 +269,13 @@ mod tests {
             ("replace d", "Timeout"),
         ]);
         let name = format!("{FILE}: replace b");
-        assert_eq!(
-            records.merge(&found, None, "abc", "2026-11-24"),
-            [name.clone()]
-        );
+        let run = Run::default();
+        assert_eq!(records.merge(&found, &run), std::slice::from_ref(&name));
         records.argued.push(Argued {
             mutant: name,
             argument: "it is the same".to_owned(),
         });
-        assert!(records.merge(&found, None, "abc", "2026-11-24").is_empty());
+        assert!(records.merge(&found, &run).is_empty());
         assert_eq!(
             records.summary(),
             "ddnl: 4 tried, 2 noticed, 1 do not compile, 1 not noticed (1 argued)\n"
@@ -232,11 +286,36 @@ mod tests {
     fn parts_of_a_file_stay_beside_each_other() {
         let mut records = Records::default();
         let found = outcomes(&[("replace a", "CaughtMutant")]);
-        for shard in [Some("0/2"), Some("1/2"), Some("0/2")] {
-            records.merge(&found, shard, "abc", "2026-11-24");
+        let part = |shard: Option<&str>| Run {
+            shard: shard.map(str::to_owned),
+            ..Run::default()
+        };
+        for shard in ["0/2", "1/2", "0/2"] {
+            records.merge(&found, &part(Some(shard)));
         }
         assert_eq!(records.files.len(), 2);
-        records.merge(&found, None, "abc", "2026-11-24");
+        records.merge(&found, &part(None));
         assert_eq!(records.files.len(), 1);
+    }
+
+    #[test]
+    fn survivors_are_tried_again_alone() {
+        let mut records = Records::default();
+        let missed = [
+            ("replace a", "MissedMutant"),
+            ("replace (b)", "MissedMutant"),
+            ("replace (b)", "CaughtMutant"),
+        ];
+        records.merge(&outcomes(&missed), &Run::default());
+        let patterns = records.unnoticed("ddnl");
+        assert_eq!(patterns[1], r"^ddnl/src/call\.rs:\d+:\d+: replace \(b\)$");
+        let again = outcomes(&[
+            ("replace a", "CaughtMutant"),
+            ("replace (b)", "MissedMutant"),
+            ("replace (b)", "CaughtMutant"),
+        ]);
+        let left = records.retried(&again, &Run::default());
+        assert_eq!(left, [format!("{FILE}: replace (b)")]);
+        assert_eq!((records.files[0].caught, records.files[0].mutants), (2, 3));
     }
 }
