@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     Model,
-    change::{forget, writer},
+    change::{forget, sync, writer},
     model::{Alone, two},
     special::{Done, without_journal},
     worker::Worker,
@@ -162,7 +162,7 @@ impl Pair<'_, '_> {
             // a filesystem that had shut down; why was not found out.
             file.set_len(0)?;
             file.write_all_at(model.content().unwrap_or_default(), 0)?;
-            file.sync_all()?;
+            sync(file)?;
         }
         self.paths.into_iter().try_for_each(give_away)?;
         let [one, other] = &self.files;
