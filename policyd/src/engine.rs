@@ -391,7 +391,11 @@ impl Engine {
         self.managed.retain(|cgroup, _| {
             let (is_wanted, has_pool) = (wanted.at(cgroup).is_some(), pools.at(cgroup).is_some());
             // Of few cgroups the pool is that of one that died.
-            let mut lingers = || paths.get_or_insert_with(|| view.paths()).contains(&**cgroup);
+            let mut lingers = || {
+                paths
+                    .get_or_insert_with(|| view.paths())
+                    .contains(&**cgroup)
+            };
             is_wanted || has_pool || lingers()
         });
         let (mut wanted, mut managed) = (Cursor::new(&self.targets), Cursor::new(&self.managed));
