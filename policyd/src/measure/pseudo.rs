@@ -4,8 +4,8 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads such files, thousands in a look. They say that they are empty, so that one who asks for
-/// their length first reads them in small pieces.
+/// Reads such files, thousands in a look. They say that they are empty, so that a reader that goes by
+/// their length reads them in small pieces.
 #[derive(Debug)]
 pub(super) struct Pseudo(Vec<u8>);
 
