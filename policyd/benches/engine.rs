@@ -23,12 +23,13 @@ fn main() {
 const COUNTS: [usize; 3] = [20, 200, 1000];
 
 const FILE: &str = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\nclass = \"silver\"\n\
-                    target = { hit_ratio = 0.9, io_pressure = 5 }\n";
+                    most_cgroups = 1023\ntarget = { hit_ratio = 0.9, io_pressure = 5 }\n";
 
 /// A VM whose module does what it is told.
 struct Vm {
     engine: Engine,
     cgroups: Cgroups,
+    /// By their numbers.
     pools: Vec<Pool>,
     now: Time,
     tick: u64,
@@ -54,6 +55,11 @@ impl Vm {
     fn round(&mut self) {
         self.now += Time::from_secs(5);
         self.tick += 1;
+        self.act();
+    }
+
+    /// Everything that there is to do now.
+    fn act(&mut self) {
         while let Some(action) = self.engine.poll_action(self.now) {
             let outcome = self.perform(action);
             self.engine.handle(self.now, Event::Outcome(outcome));
@@ -67,7 +73,7 @@ impl Vm {
             Action::List => return Outcome::Listed(Ok(self.list())),
             Action::Measure(cgroups) => return Outcome::Measured(self.look(cgroups)),
             Action::Add(new) => {
-                let id = self.pools.len() as u32;
+                let id = self.pools.last().map_or(0, |last| last.id + 1);
                 let mut pool = pool(id, &new.name, Some(&new.cgroup));
                 pool.weight = new.weight;
                 pool.cgroup_id = self.cgroups.get(&new.cgroup).copied();
@@ -75,7 +81,9 @@ impl Vm {
                 Some(id)
             }
             Action::Set(id, change) => {
-                if let Some(pool) = self.pools.get_mut(*id as usize) {
+                let place = self.pools.binary_search_by_key(id, |pool| pool.id);
+                if let Ok(place) = place {
+                    let pool = &mut self.pools[place];
                     pool.weight = change.weight.unwrap_or(pool.weight);
                 }
                 None
@@ -159,6 +167,34 @@ fn churn(bencher: Bencher<'_, '_>, count: usize) {
             .retain(|pool| pool.cgroup.as_ref() != Some(&cgroup));
         vm.engine.handle(vm.now, Event::CgroupVanished(cgroup));
         vm.round();
+    });
+}
+
+/// A minute in which 300 others come, one after the other, to go a second later. One percent of a
+/// core is 600 milliseconds.
+#[divan::bench(args = COUNTS, sample_count = 5)]
+fn minute(bencher: Bencher<'_, '_>, count: usize) {
+    let mut vm = Vm::new(count);
+    bencher.bench_local(|| {
+        for at in 0..305 {
+            vm.now += Time::from_millis(200);
+            vm.tick += u64::from(at % 25 == 0);
+            if at < 300 {
+                let cgroup = format!("/c/new-{at}");
+                let number = vm.tick * 1000 + at + 10_000;
+                vm.cgroups.insert(cgroup.clone(), number);
+                vm.engine
+                    .handle(vm.now, Event::CgroupAppeared(cgroup, number));
+            }
+            if let Some(at) = at.checked_sub(5) {
+                let cgroup = format!("/c/new-{at}");
+                vm.cgroups.remove(&cgroup);
+                vm.pools
+                    .retain(|pool| pool.cgroup.as_ref() != Some(&cgroup));
+                vm.engine.handle(vm.now, Event::CgroupVanished(cgroup));
+            }
+            vm.act();
+        }
     });
 }
 

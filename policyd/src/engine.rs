@@ -16,6 +16,7 @@ mod busy;
 mod character;
 mod claim;
 mod controller;
+mod cursor;
 mod curve;
 mod damper;
 mod event;
@@ -55,12 +56,13 @@ pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
+use cursor::Cursor;
 use ddnl::Pool;
 use knobs::{Knobs, Round};
 use names::{Names, News};
 use plan::Plan;
 use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use targets::Target;
 use tracing::{info, warn};
 use view::View;
@@ -68,7 +70,8 @@ use view::View;
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
 
-/// How soon cgroups are looked through, and pools listed, for what comes and goes in a storm.
+/// How soon cgroups are looked through, pools listed and weights decided for what comes and goes in
+/// a storm.
 const STORM: Time = Time::from_secs(1);
 
 /// How often memory is looked at while it is short.
@@ -92,6 +95,8 @@ pub struct Engine {
     controller: Controller,
     /// Containers came or went since weights were decided.
     unfit: bool,
+    /// When weights may be decided again for that.
+    next_fit: Time,
     knobs: Knobs,
     /// When to take the next look, and when to decide by it.
     next_look: Time,
@@ -99,6 +104,8 @@ pub struct Engine {
     /// Cgroups whose pools are ours to change and to remove, and the names we gave these.
     managed: BTreeMap<String, String>,
     retries: Retries,
+    /// Changes of pools that were found to be needed, until anything else happens.
+    changes: VecDeque<Action>,
     next_scan: Time,
     /// Why the module could not be used when it was last tried.
     trouble: Option<String>,
@@ -143,6 +150,7 @@ impl Engine {
             crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
+            next_fit: Time::ZERO,
             knobs: Knobs::default(),
             next_look: Time::ZERO,
             next_round: Time::ZERO,
@@ -151,6 +159,7 @@ impl Engine {
             },
             managed: BTreeMap::new(),
             retries: Retries::default(),
+            changes: VecDeque::new(),
             next_scan: Time::ZERO,
             trouble: None,
             busy: false,
@@ -196,6 +205,9 @@ impl Engine {
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
+        if !leaves_changes(&event) {
+            self.changes.clear();
+        }
         match event {
             // A scan and an announcement may both tell of it.
             Event::CgroupAppeared(cgroup, id) if self.cgroups.get(&cgroup) == Some(&id) => {}
@@ -244,7 +256,8 @@ impl Engine {
             Module::Absent { next_try } => *next_try,
             Module::Present { next_list, .. } => {
                 let retry = self.retries.next().unwrap_or(Time::MAX);
-                retry.min(*next_list)
+                let fit = self.is_unfit().then_some(self.next_fit);
+                retry.min(*next_list).min(fit.unwrap_or(Time::MAX))
             }
         };
         let names = self.names.next().filter(|_| self.config.asks_names());
@@ -321,6 +334,11 @@ impl Engine {
             .filter(|_| self.config.is_controlled())
     }
 
+    /// Whether containers came or went, and weights are to be decided for it: all of them move.
+    fn is_unfit(&self) -> bool {
+        self.unfit && self.config.is_controlled()
+    }
+
     /// Whether looks are taken: something needs figures, or limits are left to undo.
     fn looks(&self) -> bool {
         self.config.measures() || self.knobs.has_limits()
@@ -350,42 +368,61 @@ impl Engine {
         self.next_change(now)
     }
 
-    /// The next change of a pool.
+    /// The next change of a pool. To compare all pools is dear, and one comparison finds many.
     fn next_change(&mut self, now: Time) -> Option<Action> {
-        let controlled = self.config.is_controlled();
-        if controlled && self.unfit {
-            self.controller.fit(&self.config, &self.targets);
-            self.unfit = false;
+        if let Some(next) = self.changes.pop_front() {
+            return Some(next);
         }
         let Module::Present { view, .. } = &self.module else {
             return None;
         };
-        let present = view.of(&self.cgroups);
-        let paths = view.paths();
-        self.managed.retain(|cgroup, _| {
-            let cgroup = cgroup.as_str();
-            self.targets.contains_key(cgroup)
-                || paths.contains(cgroup)
-                || present.contains_key(cgroup)
-        });
-        for (cgroup, pool) in &present {
-            // The pool of a wanted cgroup is ours, even if it was made by hand.
-            if self.targets.contains_key(*cgroup) && !self.managed.contains_key(*cgroup) {
-                self.managed.insert((*cgroup).into(), pool.name.clone());
+        if self.is_unfit() {
+            if now < self.next_fit {
+                return None;
             }
+            self.controller.fit(&self.config, &self.targets);
+            self.unfit = false;
+            self.next_fit = now.saturating_add(STORM);
         }
-        let weight = |cgroup: &str| self.controller.weight(cgroup).filter(|_| controlled);
-        let next = Plan {
+        let controlled = self.config.is_controlled();
+        let present = view.of(&self.cgroups);
+        let (mut wanted, mut pools) = (Cursor::new(&self.targets), Cursor::new(&present));
+        let mut paths = None;
+        self.managed.retain(|cgroup, _| {
+            let (is_wanted, has_pool) = (wanted.at(cgroup).is_some(), pools.at(cgroup).is_some());
+            // Of few cgroups the pool is that of one that died.
+            let mut lingers = || {
+                paths
+                    .get_or_insert_with(|| view.paths())
+                    .contains(&**cgroup)
+            };
+            is_wanted || has_pool || lingers()
+        });
+        let (mut wanted, mut managed) = (Cursor::new(&self.targets), Cursor::new(&self.managed));
+        // The pool of a wanted cgroup is ours, even if it was made by hand.
+        let is_new = |cgroup: &&&str| wanted.at(cgroup).is_some() && managed.at(cgroup).is_none();
+        let ours: Vec<&str> = present.keys().filter(is_new).copied().collect();
+        for cgroup in ours {
+            let name = present[cgroup].name.clone();
+            self.managed.insert(cgroup.into(), name);
+        }
+        let none = BTreeMap::new();
+        let weights = match controlled {
+            true => self.controller.weights(),
+            false => &none,
+        };
+        let plan = Plan {
             now,
             retries: &self.retries,
             managed: &self.managed,
             targets: &self.targets,
-            weight: &weight,
+            weights,
             present: &present,
             default_pool: view.default_pool(),
-            default_weight: weight("").or(self.config.default_pool_weight),
-        }
-        .next();
+            default_weight: weights.get("").copied().or(self.config.default_pool_weight),
+        };
+        self.changes = plan.steps().into();
+        let next = self.changes.pop_front();
         if next.is_none() {
             // What may be tried again and is not tried now is not wanted any more.
             self.retries.forget_due(now);
@@ -690,6 +727,14 @@ impl Engine {
             *next_list = time.min(*next_list);
         }
     }
+}
+
+/// Whether changes of pools that were found to be needed still are, all of them and no others.
+const fn leaves_changes(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Ended(..) | Event::Outcome(Outcome::Begun | Outcome::Changed { result: Ok(_), .. })
+    )
 }
 
 /// Says when it becomes known whether all targets can be met, and when that changes.

@@ -13,6 +13,7 @@ mod figure;
 mod machine;
 mod origin;
 mod poller;
+mod pseudo;
 
 pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
@@ -23,6 +24,7 @@ use crate::{
     engine::{Reading, Sample, ancestors},
 };
 use poller::{Pollers, Question};
+use pseudo::Pseudo;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -33,6 +35,7 @@ use std::{
 pub struct Meter<A: Ask> {
     proc: PathBuf,
     pollers: Pollers<A>,
+    files: Pseudo,
 }
 
 impl<A: Ask> Meter<A> {
@@ -41,6 +44,7 @@ impl<A: Ask> Meter<A> {
         Self {
             proc: proc.into(),
             pollers: Pollers::new(ask),
+            files: Pseudo::new(),
         }
     }
 
@@ -64,23 +68,27 @@ impl<A: Ask> Meter<A> {
         };
         self.pollers
             .follow(interval, subjects.clone().filter_map(source));
+        let files = &mut self.files;
+        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
+        let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
+        let mut low =
+            |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(files, root, cgroup).low?));
+        let lows = around.into_iter().filter_map(&mut low).collect();
+        let machine = machine::read(files, &self.proc);
         let look = |(cgroup, _, container): (&'a str, &'a str, &'a Container)| {
             let mut reading = Reading {
                 application: self.pollers.latest(cgroup),
-                ..cgroup::read(root, cgroup)?
+                ..cgroup::read(files, root, cgroup)?
             };
             if container.manage_memory {
-                reading.limits = cgroup::limits(root, cgroup);
+                reading.limits = cgroup::limits(files, root, cgroup);
             }
             Some((cgroup.to_owned(), reading))
         };
-        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
-        let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
-        let low = |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(root, cgroup).low?));
         Sample {
-            machine: machine::read(&self.proc),
+            machine,
             containers: subjects.filter_map(look).collect(),
-            lows: around.into_iter().filter_map(low).collect(),
+            lows,
         }
     }
 }

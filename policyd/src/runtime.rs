@@ -87,6 +87,9 @@ impl Places {
     }
 }
 
+/// Changes of the tree that are taken in at once, at most: in between, all else has its turn.
+const MOST_CHANGES: usize = 256;
+
 /// The daemon at work.
 pub struct Runtime<M: Module, S: Service> {
     path: PathBuf,
@@ -160,15 +163,19 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let mut alive = self.service.alive_every().map(alive_timer);
         let mut ready = false;
         loop {
-            self.act().await;
-            self.service.status(&service::line(&self.engine.summary()));
+            if self.act().await || !ready {
+                self.service.status(&service::line(&self.engine.summary()));
+            }
             if !ready {
                 self.service.ready();
                 ready = true;
             }
             let event = tokio::select! {
                 () = sleep(self.start, self.engine.poll_timeout()) => None,
-                change = next_change(&mut self.tree) => Some(cgroup_event(change)),
+                change = next_change(&mut self.tree) => {
+                    self.changed(change);
+                    None
+                }
                 change = self.module.changed() => Some(module_event(change)),
                 (job, result) = self.jobs.ended() => Some(Event::Ended(job, result)),
                 stream = self.show.reader() => {
@@ -198,8 +205,18 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.start.elapsed()
     }
 
-    /// Does what there is to do, and publishes what came of it.
-    async fn act(&mut self) {
+    /// Takes in a change of the tree, and others that are known already.
+    fn changed(&mut self, first: tree::Change) {
+        let tree = self.tree.iter_mut();
+        let others = tree.flat_map(|tree| std::iter::from_fn(|| tree.ready()));
+        for change in std::iter::once(first).chain(others).take(MOST_CHANGES) {
+            self.engine
+                .handle(self.start.elapsed(), cgroup_event(change));
+        }
+    }
+
+    /// Does what there is to do, and publishes what came of it. Returns whether there was anything.
+    async fn act(&mut self) -> bool {
         let mut news = false;
         while let Some(action) = self.engine.poll_action(self.now()) {
             let looked = matches!(action, Action::Measure(_));
@@ -214,6 +231,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             // Without targets nothing is measured, and lists and changes are all there is to tell.
             self.show.publish(|| self.engine.report());
         }
+        news
     }
 
     async fn perform(&mut self, action: Action) -> Outcome {

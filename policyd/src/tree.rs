@@ -8,7 +8,7 @@ use crate::{
     engine::Cgroups,
 };
 use ddnl::printable;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask, Watches};
 use std::{
     collections::{HashMap, VecDeque},
@@ -159,6 +159,26 @@ impl Tree {
                 }
                 // The stream of a living descriptor does not end.
                 None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The next change if it is known already, without waiting: what comes together is decided
+    /// about together.
+    pub fn ready(&mut self) -> Option<Change> {
+        loop {
+            if let Some(change) = self.waiting.pop_front() {
+                return Some(change);
+            }
+            match self.ears.as_mut()?.stream.next().now_or_never()?? {
+                Ok(event) => {
+                    self.told = true;
+                    self.take(event);
+                }
+                Err(error) => {
+                    warn!("watching cgroups: {error}");
+                    return Some(Change::Lost);
+                }
             }
         }
     }

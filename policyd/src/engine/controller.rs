@@ -232,6 +232,11 @@ impl Controller {
         self.weights.get(cgroup).copied()
     }
 
+    /// The weights of all containers that are decided here, and of the default pool (an empty path).
+    pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
+        &self.weights
+    }
+
     pub(super) fn member(&self, cgroup: &str) -> Option<&Member> {
         self.members.get(cgroup)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds the next difference between what is and what should be.
+//! Finds the differences between what is and what should be.
 
-use super::{Action, Time, retry::Retries, targets::Target};
+use super::{Action, Time, cursor::Cursor, retry::Retries, targets::Target};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange};
 use std::collections::BTreeMap;
@@ -14,31 +14,51 @@ pub(super) struct Plan<'a> {
     /// Cgroups whose pools are ours, and the names we gave them.
     pub(super) managed: &'a BTreeMap<String, String>,
     pub(super) targets: &'a BTreeMap<String, Target>,
-    /// The weight of a container, if it is not what the file says.
-    pub(super) weight: &'a dyn Fn(&str) -> Option<u32>,
+    /// The weights of containers, where they are not what the file says.
+    pub(super) weights: &'a BTreeMap<String, u32>,
     pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
     pub(super) default_pool: Option<&'a Pool>,
     pub(super) default_weight: Option<u32>,
 }
 
 impl Plan<'_> {
-    /// The next step: pools are removed first, for there is a limit to their number.
-    pub(super) fn next(&self) -> Option<Action> {
-        self.remove()
-            .or_else(|| self.set_default())
-            .or_else(|| self.set())
-            .or_else(|| self.add())
+    /// All steps that can be taken one after the other: pools are removed first, for there is a
+    /// limit to their number. What these make possible (a pool under another name) is found by the
+    /// next comparison.
+    pub(super) fn steps(&self) -> Vec<Action> {
+        let mut steps = self.removals();
+        steps.extend(self.set_default());
+        let (mut pools, mut names) = (Cursor::new(self.present), Cursor::new(self.managed));
+        let mut weights = Cursor::new(self.weights);
+        let mut added = Vec::new();
+        for (cgroup, target) in self.targets {
+            let weight = weights.at(cgroup).copied().unwrap_or(target.weight);
+            let step = match pools.at(cgroup) {
+                // Another pool takes its place.
+                Some(_) if names.at(cgroup).is_some_and(|name| *name != target.name) => None,
+                Some(pool) => set(pool, target, weight).filter(|_| self.may(cgroup)),
+                None => {
+                    added.extend(self.may(cgroup).then(|| add(cgroup, target, weight)));
+                    None
+                }
+            };
+            steps.extend(step);
+        }
+        steps.extend(added);
+        steps
     }
 
-    /// A pool of ours that is not wanted any more, or under another name. The pool of a cgroup
+    /// Pools of ours that are not wanted any more, or under another name. The pool of a cgroup
     /// that died is not present: it is left to the kernel.
-    fn remove(&self) -> Option<Action> {
-        self.managed.iter().find_map(|(cgroup, name)| {
-            let pool = self.present.get(cgroup.as_str())?;
-            let target = self.targets.get(cgroup);
+    fn removals(&self) -> Vec<Action> {
+        let (mut pools, mut targets) = (Cursor::new(self.present), Cursor::new(self.targets));
+        let remove = |(cgroup, name): (&String, &String)| {
+            let pool = pools.at(cgroup)?;
+            let target = targets.at(cgroup);
             let unwanted = target.is_none_or(|target| target.name != *name);
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
-        })
+        };
+        self.managed.iter().filter_map(remove).collect()
     }
 
     fn set_default(&self) -> Option<Action> {
@@ -53,36 +73,27 @@ impl Plan<'_> {
         self.may("").then_some(Action::Set(DEFAULT_POOL, change))
     }
 
-    fn set(&self) -> Option<Action> {
-        self.targets.iter().find_map(|(cgroup, target)| {
-            let pool = self.present.get(cgroup.as_str())?;
-            let weight = (self.weight)(cgroup).unwrap_or(target.weight);
-            let change = PoolChange {
-                weight: Some(weight).filter(|weight| *weight != pool.weight),
-                store: Some(target.store).filter(|store: &Store| *store != pool.store),
-                policy: target.policy.filter(|policy| *policy != pool.policy),
-            };
-            let same = change == PoolChange::default();
-            (!same && self.may(cgroup)).then_some(Action::Set(pool.id, change))
-        })
-    }
-
-    fn add(&self) -> Option<Action> {
-        self.targets.iter().find_map(|(cgroup, target)| {
-            if self.present.contains_key(cgroup.as_str()) || !self.may(cgroup) {
-                return None;
-            }
-            Some(Action::Add(NewPool {
-                cgroup: cgroup.clone(),
-                name: target.name.clone(),
-                weight: (self.weight)(cgroup).unwrap_or(target.weight),
-                store: target.store,
-                policy: target.policy,
-            }))
-        })
-    }
-
     fn may(&self, key: &str) -> bool {
         self.retries.may(self.now, key)
     }
+}
+
+/// What is to be changed of a pool, if anything.
+fn set(pool: &Pool, target: &Target, weight: u32) -> Option<Action> {
+    let change = PoolChange {
+        weight: Some(weight).filter(|weight| *weight != pool.weight),
+        store: Some(target.store).filter(|store: &Store| *store != pool.store),
+        policy: target.policy.filter(|policy| *policy != pool.policy),
+    };
+    (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
+}
+
+fn add(cgroup: &str, target: &Target, weight: u32) -> Action {
+    Action::Add(NewPool {
+        cgroup: cgroup.into(),
+        name: target.name.clone(),
+        weight,
+        store: target.store,
+        policy: target.policy,
+    })
 }

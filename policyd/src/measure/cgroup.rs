@@ -2,41 +2,45 @@
 
 //! The files of a cgroup.
 
+use super::pseudo::Pseudo;
 use crate::engine::{Limits, Reading};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// Reads a cgroup; `None` if it is gone, or has no memory controller.
-pub(super) fn read(root: &Path, cgroup: &str) -> Option<Reading> {
+pub(super) fn read(files: &mut Pseudo, root: &Path, cgroup: &str) -> Option<Reading> {
     let directory = root.join(cgroup.trim_start_matches('/'));
-    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
-    let current = file("memory.current")?.trim().parse().ok()?;
-    let stall = file("memory.pressure").unwrap_or_default();
+    let current = files.read(&directory.join("memory.current"))?;
+    let current = current.trim().parse().ok()?;
+    let stall = files.read(&directory.join("memory.pressure"));
+    let stall = stall.unwrap_or_default();
     let mut reading = Reading {
         current,
-        memory_us: pressure(&stall),
-        full_us: total(&stall, "full "),
-        io_us: file("io.pressure").as_deref().and_then(pressure),
+        memory_us: pressure(stall),
+        full_us: total(stall, "full "),
         ..Reading::default()
     };
+    reading.io_us = files
+        .read(&directory.join("io.pressure"))
+        .and_then(pressure);
     let mut shared = 0;
     let mut lists = Lists::default();
-    let add = |sum: Option<u64>, value| sum.unwrap_or(0).saturating_add(value);
-    for line in file("memory.stat")?.lines() {
+    for line in files.read(&directory.join("memory.stat"))?.lines() {
         let Some((key, value)) = line.split_once(' ') else {
             continue;
         };
-        let Ok(value) = value.trim().parse() else {
-            continue;
+        let counter = match key {
+            "anon" => &mut reading.anon,
+            "file" => &mut reading.file,
+            "shmem" => &mut shared,
+            "active_anon" | "inactive_anon" => lists.anon.get_or_insert(0),
+            "active_file" | "inactive_file" => lists.file.get_or_insert(0),
+            "workingset_refault_anon" => &mut reading.refaults_anon,
+            "workingset_refault_file" => &mut reading.refaults_file,
+            _ => continue,
         };
-        match key {
-            "anon" => reading.anon = value,
-            "file" => reading.file = value,
-            "shmem" => shared = value,
-            "active_anon" | "inactive_anon" => lists.anon = Some(add(lists.anon, value)),
-            "active_file" | "inactive_file" => lists.file = Some(add(lists.file, value)),
-            "workingset_refault_anon" => reading.refaults_anon = value,
-            "workingset_refault_file" => reading.refaults_file = value,
-            _ => {}
+        // Each is there once, but for the lists.
+        if let Ok(value) = value.trim().parse() {
+            *counter = counter.saturating_add(value);
         }
     }
     // Shared memory is counted among files, and is none: databases keep their caches there.
@@ -50,9 +54,9 @@ pub(super) fn read(root: &Path, cgroup: &str) -> Option<Reading> {
 }
 
 /// What the files of a cgroup's limits say.
-pub(super) fn limits(root: &Path, cgroup: &str) -> Limits {
+pub(super) fn limits(files: &mut Pseudo, root: &Path, cgroup: &str) -> Limits {
     let directory = root.join(cgroup.trim_start_matches('/'));
-    let limit = |file: &str| match fs::read_to_string(directory.join(file)).ok()?.trim() {
+    let mut limit = |file: &str| match files.read(&directory.join(file))?.trim() {
         "max" => Some(u64::MAX),
         text => text.parse().ok(),
     };
@@ -94,7 +98,8 @@ mod tests {
         let root = TempDir::new().unwrap();
         let web = root.path().join("web");
         create_dir(&web).unwrap();
-        assert_eq!(read(root.path(), "/web"), None);
+        let files = &mut Pseudo::new();
+        assert_eq!(read(files, root.path(), "/web"), None);
         write(web.join("memory.current"), "4096000\n").unwrap();
         let stat = "anon 1000\nfile 3000\nkernel 5\nshmem 500\nworkingset_refault_anon 7\n\
                     workingset_refault_file 9\nnonsense\nslab x\n";
@@ -102,7 +107,7 @@ mod tests {
         let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\n\
                         full avg10=0.00 avg60=0.00 avg300=0.00 total=99\n";
         write(web.join("memory.pressure"), pressure).unwrap();
-        let reading = read(root.path(), "/web").unwrap();
+        let reading = read(files, root.path(), "/web").unwrap();
         assert_eq!(
             (reading.current, reading.anon, reading.file),
             (4_096_000, 1500, 2500)
@@ -113,7 +118,7 @@ mod tests {
         // A part of both kinds is locked.
         let lists = "inactive_anon 300\nactive_anon 800\nactive_file 600\ninactive_file 900\n";
         write(web.join("memory.stat"), format!("{stat}{lists}")).unwrap();
-        let reading = read(root.path(), "/web").unwrap();
+        let reading = read(files, root.path(), "/web").unwrap();
         assert_eq!((reading.anon, reading.locked), (1500, 400));
         assert_eq!(reading.file, 1500);
     }
@@ -126,7 +131,7 @@ mod tests {
         write(web.join("memory.low"), "4096\n").unwrap();
         write(web.join("memory.high"), "max\n").unwrap();
         write(web.join("memory.max"), "nonsense\n").unwrap();
-        let limits = limits(root.path(), "/web");
+        let limits = limits(&mut Pseudo::new(), root.path(), "/web");
         assert_eq!(
             (limits.low, limits.high, limits.max),
             (Some(4096), Some(u64::MAX), None)

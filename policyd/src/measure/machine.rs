@@ -2,26 +2,29 @@
 
 //! The VM's memory.
 
-use super::cgroup::pressure;
+use super::{cgroup::pressure, pseudo::Pseudo};
 use crate::engine::Machine;
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// Reads `meminfo` and `pressure/memory` below a `/proc`; what is not there is zero or absent.
-pub(super) fn read(proc: &Path) -> Machine {
-    let meminfo = fs::read_to_string(proc.join("meminfo")).unwrap_or_default();
+pub(super) fn read(files: &mut Pseudo, proc: &Path) -> Machine {
+    let meminfo = files.read(&proc.join("meminfo")).unwrap_or_default();
     let bytes = |key: &str| {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
         let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
-    let vmstat = fs::read_to_string(proc.join("vmstat")).ok();
-    let stall = fs::read_to_string(proc.join("pressure/memory")).ok();
+    let [total, available, swap_free] =
+        ["MemTotal:", "MemAvailable:", "SwapFree:"].map(|key| bytes(key).unwrap_or(0));
+    let stall = files.read(&proc.join("pressure/memory"));
+    let memory_us = stall.and_then(pressure);
+    let vmstat = files.read(&proc.join("vmstat"));
     Machine {
-        total: bytes("MemTotal:").unwrap_or(0),
-        available: bytes("MemAvailable:").unwrap_or(0),
-        swap_free: bytes("SwapFree:").unwrap_or(0),
-        memory_us: stall.as_deref().and_then(pressure),
-        reclaims: vmstat.as_deref().and_then(reclaims),
+        total,
+        available,
+        swap_free,
+        memory_us,
+        reclaims: vmstat.and_then(reclaims),
     }
 }
 
@@ -39,12 +42,14 @@ fn reclaims(vmstat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use tempfile::TempDir;
 
     #[test]
     fn the_machine_is_read() {
         let proc = TempDir::new().unwrap();
-        assert_eq!(read(proc.path()), Machine::default());
+        let files = &mut Pseudo::new();
+        assert_eq!(read(files, proc.path()), Machine::default());
         let meminfo = "MemTotal:        8000 kB\nMemFree: 1 kB\nMemAvailable: 4000 kB\n";
         fs::write(proc.path().join("meminfo"), meminfo).unwrap();
         fs::create_dir(proc.path().join("pressure")).unwrap();
@@ -53,7 +58,7 @@ mod tests {
         fs::write(proc.path().join("vmstat"), vmstat).unwrap();
         let stall = "some avg10=1.00 avg60=0 avg300=0 total=55\n";
         fs::write(proc.path().join("pressure/memory"), stall).unwrap();
-        let machine = read(proc.path());
+        let machine = read(files, proc.path());
         assert_eq!((machine.total, machine.available), (8_192_000, 4_096_000));
         assert_eq!((machine.swap_free, machine.memory_us), (0, Some(55)));
         assert_eq!(machine.reclaims, Some(34));

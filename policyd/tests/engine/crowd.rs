@@ -120,6 +120,31 @@ fn a_storm_of_containers_is_listed_for_once_a_second() {
     assert!((1..=4).contains(&lists), "{lists}");
 }
 
+/// Each container that comes or goes moves the weights of all: they are not decided for each.
+#[test]
+fn a_storm_of_containers_moves_weights_once_a_second() {
+    let file =
+        "interval_s = 60\n[[container]]\nname = \"{}\"\ncgroup = \"/c/*\"\nclass = \"gold\"\n";
+    let mut world = World::new(file);
+    world.make("/c/first", true);
+    world.pass(10 * SECOND);
+    world.log.clear();
+    for at in 0..100 {
+        let path = format!("/c/{at}");
+        world.make(&path, true);
+        world.pass(SECOND / 50);
+        if at % 2 == 0 {
+            world.remove(&path, true, false);
+        }
+    }
+    world.pass(2 * SECOND);
+    assert_eq!(world.enrolled().len(), 51);
+    let first = world.guest.with(|state| state.pools[1].id);
+    let moved = |action: &&Action| matches!(action, Action::Set(id, _) if *id == first);
+    let moves = world.log.iter().filter(moved).count();
+    assert!((1..=4).contains(&moves), "{moves}");
+}
+
 /// The module shows no more than 511 bytes of a path.
 #[test]
 fn a_long_path_is_enrolled_once() {
