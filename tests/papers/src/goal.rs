@@ -7,21 +7,21 @@ use crate::verdict::{Band, Verdict, judge};
 use ddsim::goal::Goal;
 
 /// The papers' figures and tables of the memory tier in the order of the page, without those that
-/// only describe a setup.
-pub const MEMORY_TIER: [&str; 13] = [
-    "DoubleDecker, figure 3",
-    "DoubleDecker, figure 4",
-    "DoubleDecker, figure 5",
-    "DoubleDecker, table 1",
-    "DoubleDecker, figure 9",
-    "DoubleDecker, figure 10",
-    "DoubleDecker, table 2",
-    "DoubleDecker, figure 11",
-    "DoubleDecker, figure 12",
-    "DoubleDecker, table 4",
-    "Thesis, figure 5.7",
-    "DoubleDecker, figure 13",
-    "DoubleDecker, figure 14",
+/// only describe a setup, with how many numbers and orders of each are judged.
+pub const MEMORY_TIER: [(&str, usize); 13] = [
+    ("DoubleDecker, figure 3", 2),
+    ("DoubleDecker, figure 4", 4),
+    ("DoubleDecker, figure 5", 8),
+    ("DoubleDecker, table 1", 10),
+    ("DoubleDecker, figure 9", 4),
+    ("DoubleDecker, figure 10", 3),
+    ("DoubleDecker, table 2", 8),
+    ("DoubleDecker, figure 11", 8),
+    ("DoubleDecker, figure 12", 3),
+    ("DoubleDecker, table 4", 13),
+    ("Thesis, figure 5.7", 3),
+    ("DoubleDecker, figure 13", 7),
+    ("DoubleDecker, figure 14", 6),
 ];
 
 /// Part of these that shall be reproduced.
@@ -34,10 +34,15 @@ const PART: f64 = 0.01;
 /// The figures of shares: what is given a share by a weight has it.
 const SHARES: [&str; 2] = ["DoubleDecker, figure 13", "DoubleDecker, figure 14"];
 
-/// What the figures promise. A figure that is absent is not reproduced, and has no share.
+/// What the figures promise. A figure that is absent is not reproduced and has no share, and neither
+/// does one of which less is judged than there was.
 pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
-    let find = |name: &str| figures.iter().find(|figure| figure.name == name);
-    let reproduced = |name: &&&str| {
+    let find = |wanted: &str| {
+        let (_, judged) = MEMORY_TIER.iter().find(|(name, _)| *name == wanted)?;
+        let figure = figures.iter().find(|figure| figure.name == wanted)?;
+        (judge(figure).judged == *judged).then_some(figure)
+    };
+    let reproduced = |(name, _): &&(&str, usize)| {
         let figure = find(name);
         figure.is_some_and(|figure| judge(figure).verdict == Verdict::Reproduced)
     };
@@ -60,32 +65,70 @@ pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
 mod tests {
     use super::*;
     use crate::figure::Compared;
+    use crate::verdict::Order;
 
-    fn share(name: &'static str, ours: f64) -> Figure {
+    /// A figure of which as much is judged as there shall be, and all of it is `ours`.
+    fn share((name, judged): (&'static str, usize), ours: f64) -> Figure {
         Figure {
             name,
             title: "",
             parts: Vec::new(),
-            compared: vec![Compared::new("x", "of the store", 0.6, ours).within(OFF)],
+            compared: vec![Compared::new("x", "of the store", 0.6, ours).within(OFF); judged],
             orders: Vec::new(),
             note: String::new(),
         }
     }
 
+    /// All figures as they shall be.
+    fn all() -> Vec<Figure> {
+        MEMORY_TIER.map(|figure| share(figure, 0.605)).into()
+    }
+
+    fn met(figures: &[Figure]) -> Vec<bool> {
+        of_figures(figures).iter().map(|goal| goal.met).collect()
+    }
+
     #[test]
     fn absent_figures_are_missed() {
-        assert!(of_figures(&[]).iter().all(|goal| !goal.met));
-        let all: Vec<Figure> = MEMORY_TIER.map(|name| share(name, 0.605)).into();
-        assert!(of_figures(&all).iter().all(|goal| goal.met));
+        assert_eq!(met(&[]), [false; 3]);
+        assert_eq!(met(&all()), [true; 3]);
         // Twelve of thirteen are enough, eleven are not.
-        assert!(of_figures(&all[1..])[0].met);
-        assert!(!of_figures(&all[2..])[0].met);
+        assert!(met(&all()[1..])[0]);
+        assert!(!met(&all()[2..])[0]);
+    }
+
+    /// Breaks two figures, for one may be missed.
+    fn broken(how: impl Fn(&mut Figure)) -> bool {
+        let mut figures = all();
+        figures[..2].iter_mut().for_each(how);
+        !met(&figures)[0]
+    }
+
+    #[test]
+    fn what_is_renamed_lost_or_in_another_order_is_missed() {
+        assert!(!broken(|_| {}));
+        assert!(broken(|figure| figure.name = "DoubleDecker, figure 3b"));
+        assert!(broken(|figure| drop(figure.compared.pop())));
+        assert!(broken(|figure| figure.compared[0].band = Band::Shown));
+        assert!(broken(|figure| figure.compared[0].ours = 0.62));
+        let ours = [("Global".to_string(), 1.0), ("DDMem".to_string(), 2.0)];
+        assert!(broken(|figure| {
+            figure.compared.pop();
+            figure.orders = vec![Order {
+                what: "modes",
+                ours: ours.to_vec(),
+            }];
+        }));
     }
 
     #[test]
     fn a_share_off_by_more_than_a_hundredth_is_missed() {
-        let goals = of_figures(&[share(SHARES[0], 0.611), share(SHARES[1], 0.595)]);
-        let met: Vec<bool> = goals.iter().map(|goal| goal.met).collect();
-        assert_eq!(met, [false, false, true]);
+        let [thirteen, fourteen] = [11, 12].map(|at| MEMORY_TIER[at]);
+        let goals = met(&[share(thirteen, 0.611), share(fourteen, 0.595)]);
+        assert_eq!(goals, [false, false, true]);
+        // A row that is missing is not a share that is right.
+        let mut figures = all();
+        figures[11].compared.pop();
+        assert_eq!(met(&figures), [true, false, true]);
     }
 }

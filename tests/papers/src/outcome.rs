@@ -4,7 +4,7 @@
 
 use crate::figure::Figure;
 use crate::inputs::INPUTS;
-use crate::verdict::{Verdict, judge};
+use crate::verdict::{Band, Verdict, judge, told};
 
 /// A line of the table.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Row {
     pub name: &'static str,
     /// What came of it.
     pub verdict: Verdict,
-    /// What is not as in the paper, and how the figure was run.
+    /// What is not as in the paper, or within its band and far from it.
     pub off: String,
 }
 
@@ -24,10 +24,29 @@ pub fn rows(figures: &[Figure]) -> Vec<Row> {
         Row {
             name: figure.name,
             verdict: judgement.verdict,
-            off: judgement.off.join("; "),
+            off: match judgement.off.is_empty() {
+                true => far(figure),
+                false => judgement.off.join("; "),
+            },
         }
     };
     figures.iter().map(row).collect()
+}
+
+/// Factor from which on a number is told although it is within that.
+const FAR: f64 = 1.5;
+
+/// What is within its factor, but not near the paper's.
+fn far(figure: &Figure) -> String {
+    let far = figure.compared.iter().filter(|row| {
+        let by = row.paper.map_or(1.0, |paper| row.ours / paper);
+        matches!(row.band, Band::Times(_)) && by.max(1.0 / by) > FAR
+    });
+    let far: Vec<String> = far.map(told).collect();
+    match far.is_empty() {
+        true => String::new(),
+        false => format!("within a factor of two: {}", far.join("; ")),
+    }
 }
 
 /// What stands before the tables of `docs/papers.md`.
@@ -41,7 +60,7 @@ pub fn document(figures: &[Figure]) -> String {
         let (what, value, source) = (input.what, input.value, input.source.name());
         text += &format!("| {what} | {value} | {source} | {} |\n", input.how);
     }
-    text += "\n## What came out\n\n| figure | verdict | not as in the paper |\n|---|---|---|\n";
+    text += "\n## What came out\n\n| figure | verdict | not as in the paper, or far from it |\n|---|---|---|\n";
     for row in rows(figures) {
         text += &format!("| {} | {} | {} |\n", row.name, row.verdict.name(), row.off);
     }

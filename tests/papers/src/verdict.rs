@@ -113,7 +113,8 @@ pub fn judge(figure: &Figure) -> Judgement {
     }
 }
 
-fn told(row: &Compared) -> String {
+/// A row beside the paper's, for people.
+pub(crate) fn told(row: &Compared) -> String {
     let number = crate::figure::report::number;
     let paper = row.paper.map_or("–".into(), number);
     let ours = number(row.ours);

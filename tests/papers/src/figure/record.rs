@@ -134,6 +134,14 @@ pub(super) struct Rate {
     pub(super) disk: f64,
 }
 
+/// Threads of the four workloads.
+pub(super) const THREADS: [usize; 4] = [WEB_THREADS, PROXY_THREADS, MAIL_THREADS, VIDEO_THREADS];
+
+/// By now all files of the four workloads are made, and the servers run.
+pub(super) const MADE: u64 = 1_100;
+/// Until now the four workloads run: about as long as table 2's evictions take.
+pub(super) const UNTIL: u64 = 2_000;
+
 /// One VM with the paper's four containers.
 pub(super) fn four(
     capacity_mib: u64,
@@ -141,32 +149,24 @@ pub(super) fn four(
     policy: Policy,
     limits: [u64; 4],
     weights: [u32; 4],
+    threads: [usize; 4],
 ) -> Machine {
     let mut machine = Machine::new(capacity_mib, mode);
     let vm = machine.host().add_vm(100);
-    let loads: [(Box<dyn Workload>, usize); 4] = [
-        (
-            Box::new(Webserver::new(WEB_SET_MIB, 1).made_first()),
-            WEB_THREADS,
-        ),
-        (
-            Box::new(Proxy::new(PROXY_SET_MIB, 2).made_first()),
-            PROXY_THREADS,
-        ),
-        (
-            Box::new(Mail::new(MAIL_SET_MIB, 3).made_first()),
-            MAIL_THREADS,
-        ),
-        (Box::new(Video::endless(VIDEO_MIB)), VIDEO_THREADS),
+    let loads: [Box<dyn Workload>; 4] = [
+        Box::new(Webserver::new(WEB_SET_MIB, 1).made_first()),
+        Box::new(Proxy::new(PROXY_SET_MIB, 2).made_first()),
+        Box::new(Mail::new(MAIL_SET_MIB, 3).made_first()),
+        Box::new(Video::endless(VIDEO_MIB)),
     ];
-    for (at, (workload, threads)) in loads.into_iter().enumerate() {
+    for (at, workload) in loads.into_iter().enumerate() {
         machine.add(Container {
             vm,
             limit_mib: limits[at] - if at == 0 { WEB_ANONYMOUS_MIB } else { 0 },
             weight: weights[at],
             policy,
             processors: 2,
-            threads,
+            threads: threads[at],
             start_s: 0,
             workload,
         });
