@@ -29,7 +29,7 @@ void dd_preemption_on(void)
 	preempt_enable();
 }
 
-void dd_breathe(void)
+void dd_cond_resched(void)
 {
 	cond_resched();
 }

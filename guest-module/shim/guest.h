@@ -96,7 +96,7 @@ unsigned long dd_irq_save(void);
 void dd_irq_restore(unsigned long flags);
 void dd_preemption_off(void);
 void dd_preemption_on(void);
-void dd_breathe(void);
+void dd_cond_resched(void);
 bool dd_in_task(void);
 unsigned long dd_current(void);
 

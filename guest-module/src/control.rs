@@ -4,12 +4,12 @@
 
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
-use crate::guest::Guest;
-use crate::hooks::entry::guest;
+use crate::hooks::entry::state;
 use crate::host::link;
 use crate::memory::quietly;
-use crate::pools::judge::Judge;
+use crate::pools::admission::PoolAdmission;
 use crate::pools::pool::{self, Name, Settings, NO_HOST};
+use crate::state::State;
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
@@ -29,27 +29,27 @@ pub(crate) struct GuestControl;
 
 impl Control for GuestControl {
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
-        let guest = guest().ok_or(ENODEV)?;
+        let state = state().ok_or(ENODEV)?;
         match command {
-            c if c == GuestCommand::Status as u8 => status(guest, reply),
-            c if c == GuestCommand::PoolAdd as u8 => pool_add(guest, args, reply),
-            c if c == GuestCommand::PoolSet as u8 => pool_set(guest, args, reply),
-            c if c == GuestCommand::PoolRemove as u8 => pool_remove(guest, args, reply),
-            c if c == GuestCommand::Flush as u8 => flush(guest, args, reply),
-            c if c == GuestCommand::Migrate as u8 => migrate(guest, args, reply),
+            c if c == GuestCommand::Status as u8 => status(state, reply),
+            c if c == GuestCommand::PoolAdd as u8 => pool_add(state, args, reply),
+            c if c == GuestCommand::PoolSet as u8 => pool_set(state, args, reply),
+            c if c == GuestCommand::PoolRemove as u8 => pool_remove(state, args, reply),
+            c if c == GuestCommand::Flush as u8 => flush(state, args, reply),
+            c if c == GuestCommand::Migrate as u8 => migrate(state, args, reply),
             _ => Err(EINVAL),
         }
     }
 
     fn dump(command: u8, _: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
-        let guest = guest().ok_or(ENODEV)?;
+        let state = state().ok_or(ENODEV)?;
         if command != GuestCommand::PoolList as u8 {
             return Err(EINVAL);
         }
         // The cursor is the number after the last pool shown.
         let after = cursor.checked_sub(1).map(|id| id as u32);
         let mut path = [0; PATH_LEN];
-        let shown = guest
+        let shown = state
             .pools
             .next(after, |pool| -> Result<(u32, u16, Option<u32>)> {
                 message.put_u32(Attribute::PoolId, pool.id)?;
@@ -61,17 +61,17 @@ impl Control for GuestControl {
                 message.put_u32(Attribute::Weight, pool.settings.weight)?;
                 message.put_u32(Attribute::Store, pool.settings.store as u32)?;
                 message.put_u32(Attribute::Policy, pool.settings.policy as u32)?;
-                Ok((pool.id, pool.seat, pool.host))
+                Ok((pool.id, pool.slot, pool.host))
             });
         let Some(shown) = shown else {
             return Ok(false);
         };
-        let (id, seat, host) = shown?;
-        if let Some(judge) = guest.judges.get(seat) {
-            message.put_bytes(Attribute::Admission, judge.counters().as_bytes())?;
-            put_curve(judge, message)?;
+        let (id, slot, host) = shown?;
+        if let Some(admission) = state.admissions.get(slot) {
+            message.put_bytes(Attribute::Admission, admission.counters().as_bytes())?;
+            put_curve(admission, message)?;
         }
-        if let Some(stats) = host.and_then(|host| pool::stats(guest, host)) {
+        if let Some(stats) = host.and_then(|host| pool::stats(state, host)) {
             message.put_bytes(Attribute::Stats, stats.as_bytes())?;
         }
         *cursor = u64::from(id) + 1;
@@ -79,21 +79,21 @@ impl Control for GuestControl {
     }
 }
 
-fn put_curve(judge: &Judge, message: &mut Message) -> Result {
+fn put_curve(admission: &PoolAdmission, message: &mut Message) -> Result {
     let mut points = KVec::from_elem(CurvePoint::default(), POINTS, quietly())?;
-    let count = judge.curve(&mut points);
+    let count = admission.curve(&mut points);
     let points = points.get(..count).unwrap_or_default();
     message.put_bytes(Attribute::Curve, points.as_bytes())
 }
 
-fn status(guest: &Guest, reply: &mut Message) -> Result {
+fn status(state: &State, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
     reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
-    reply.put_u32(Attribute::State, guest.link.state())?;
-    reply.put_u32(Attribute::VmId, guest.link.vm())?;
+    reply.put_u32(Attribute::State, state.link.state())?;
+    reply.put_u32(Attribute::VmId, state.link.vm())?;
     reply.put_u64(Attribute::Features, 0)?;
-    reply.put_u32(Attribute::Pools, guest.pools.count())?;
-    reply.put_bytes(Attribute::Counters, guest.snapshot().as_bytes())
+    reply.put_u32(Attribute::Pools, state.pools.count())?;
+    reply.put_bytes(Attribute::Counters, state.snapshot().as_bytes())
 }
 
 /// What a request sets of a pool.
@@ -138,7 +138,7 @@ fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     })
 }
 
-fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
     let change = change(args, reply)?;
     let Some(path) = args.cgroup_path() else {
         return Err(reply.explain(c"cgroup-path is missing", EINVAL));
@@ -151,9 +151,9 @@ fn pool_add(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
     let name = Name::new(args.name().map_or(last, CStr::to_bytes));
     let mut settings = Settings::DEFAULT;
     change.apply(&mut settings);
-    let id = guest
+    let id = state
         .pools
-        .add(guest, path, name, settings)
+        .add(state, path, name, settings)
         .map_err(|error| {
             let why = match error {
                 e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
@@ -171,18 +171,18 @@ fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
         .ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
 }
 
-fn pool_set(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+fn pool_set(state: &State, args: &Args, reply: &mut Message) -> Result {
     let change = change(args, reply)?;
     let id = pool_id(args, reply)?;
-    guest
+    state
         .pools
-        .set(guest, id, |settings| change.apply(settings))
+        .set(state, id, |settings| change.apply(settings))
         .map_err(|error| unknown_pool(error, reply))
 }
 
-fn pool_remove(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+fn pool_remove(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
-    guest.pools.remove(guest, id).map_err(|error| {
+    state.pools.remove(state, id).map_err(|error| {
         if error == EINVAL {
             return reply.explain(
                 c"the default pool cannot be removed, set its weight to 0",
@@ -201,37 +201,37 @@ fn unknown_pool(error: Error, reply: &mut Message) -> Error {
 }
 
 /// Everything is dropped by a new session; a pool by destroying and creating it again.
-fn flush(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
     match args.pool_id() {
         None => {
-            link::drop_all(guest);
+            link::drop_all(state);
             Ok(())
         }
-        Some(id) => guest
+        Some(id) => state
             .pools
-            .renew(guest, id)
+            .renew(state, id)
             .map_err(|error| unknown_pool(error, reply)),
     }
 }
 
-fn migrate(guest: &Guest, args: &Args, reply: &mut Message) -> Result {
+fn migrate(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
     let Some(descriptor) = args.file_fd() else {
         return Err(reply.explain(c"file-fd is missing", EINVAL));
     };
     let view = file_view(descriptor)?;
-    let Some(filesystem) = guest.filesystems.find(view.superblock()) else {
+    let Some(filesystem) = state.filesystems.find(view.superblock()) else {
         return Err(reply.explain(c"files of this filesystem are not cached", EINVAL));
     };
-    let pool = guest
+    let pool = state
         .pools
         .host_of(id)
         .map_err(|error| unknown_pool(error, reply))?;
-    let session = guest.link.session().ok_or(NO_HOST)?;
+    let session = state.link.session().ok_or(NO_HOST)?;
     let body = MigrateBody {
         file: view.key(filesystem),
         pool,
         reserved: 0,
     };
-    pool::command(guest, session, Operation::Migrate, &body, |_| ()).map_err(pool::to_error)
+    pool::command(state, session, Operation::Migrate, &body, |_| ()).map_err(pool::to_error)
 }

@@ -18,16 +18,16 @@ const CELLS: usize = size_of::<GuestCounters>() / size_of::<u64>();
 /// the cells are atomic.
 pub(crate) struct Counters(KVec<KBox<[Atomic<u64>; CELLS]>>);
 
-/// Adds to a field of the counters: `count!(guest, put_stored, pages)`.
+/// Adds to a field of the counters: `count!(state, put_stored, pages)`.
 macro_rules! count {
-    ($guest:expr, $field:ident, $by:expr) => {
-        $guest.counters.add(
+    ($state:expr, $field:ident, $by:expr) => {
+        $state.counters.add(
             core::mem::offset_of!(ddabi::counters::GuestCounters, $field) / size_of::<u64>(),
             u64::from($by),
         )
     };
-    ($guest:expr, $field:ident) => {
-        $crate::counters::count!($guest, $field, 1u32)
+    ($state:expr, $field:ident) => {
+        $crate::counters::count!($state, $field, 1u32)
     };
 }
 pub(crate) use count;

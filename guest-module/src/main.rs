@@ -19,7 +19,6 @@ mod ffi;
 mod filesystems;
 #[path = "../../shim/genl.rs"]
 mod genl;
-mod guest;
 mod hooks;
 mod host;
 mod lock;
@@ -31,10 +30,11 @@ mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;
+mod state;
 
-use crate::guest::Guest;
 use crate::hooks::entry;
 use crate::host::link;
+use crate::state::State;
 use core::borrow::Borrow;
 use kernel::prelude::*;
 
@@ -63,7 +63,7 @@ const VERSION: &str = "0.1.0";
 struct Module {
     worker: Option<ffi::worker::Worker>,
     family: Option<genl::Family>,
-    guest: Pin<KBox<Guest>>,
+    state: Pin<KBox<State>>,
 }
 
 impl kernel::Module for Module {
@@ -85,13 +85,13 @@ impl kernel::Module for Module {
         }
         let map = number(module_parameters::map_mib.value());
         let history = number(module_parameters::history_kib.value());
-        let guest = Guest::new(map << 20, history << 10)?;
+        let state = State::new(map << 20, history << 10)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
-        unsafe { entry::GUEST.publish(&guest) };
+        unsafe { entry::STATE.publish(&state) };
         let mut module = Self {
             worker: None,
             family: None,
-            guest,
+            state,
         };
         module.family = Some(genl::Family::register()?);
         module.worker = Some(ffi::worker::Worker::start());
@@ -104,8 +104,8 @@ impl Drop for Module {
         // The worker sends events, for which the family must be there.
         self.worker = None;
         self.family = None;
-        link::leave(&self.guest);
-        entry::GUEST.withdraw();
+        link::leave(&self.state);
+        entry::STATE.withdraw();
     }
 }
 

@@ -190,7 +190,7 @@ impl Map {
                 if done.done {
                     break;
                 }
-                cpu::breathe();
+                cpu::cond_resched();
             }
         }
         cleared

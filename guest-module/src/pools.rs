@@ -5,14 +5,13 @@
 //! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup it is charged to,
 //! else to the VM's default pool.
 
-pub(crate) mod judge;
-pub(crate) mod judges;
+pub(crate) mod admission;
+pub(crate) mod admissions;
 pub(crate) mod pool;
 pub(crate) mod routes;
 
 use crate::ffi::cgroup::Cgroup;
 use crate::ffi::folio::Folio;
-use crate::guest::Guest;
 use crate::host::call::Failure;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
@@ -20,6 +19,7 @@ use crate::pools::pool::{
     body, command, default_pool, dismiss, enrol, tell, to_error, Name, Pool, Settings, NO_HOST,
 };
 use crate::pools::routes::{Route, Routes};
+use crate::state::State;
 use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
 use ddabi::pool::MAX_POOLS;
@@ -89,10 +89,10 @@ impl Pools {
         self.route(folio)
     }
 
-    /// The seat of the pool with this number at the host. Any context.
-    pub(crate) fn seat_of(&self, host: u32) -> Option<u16> {
+    /// The slot of the pool with this number at the host. Any context.
+    pub(crate) fn slot_of(&self, host: u32) -> Option<u16> {
         self.routes
-            .with(|routes| routes.seats.get(host as usize).copied())
+            .with(|routes| routes.slots.get(host as usize).copied())
     }
 
     /// Rebuilds the routes. To be called after each change.
@@ -105,7 +105,7 @@ impl Pools {
     /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
     pub(crate) fn add(
         &self,
-        guest: &Guest,
+        state: &State,
         path: &CStr,
         name: Name,
         settings: Settings,
@@ -129,23 +129,23 @@ impl Pools {
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
-        // There are as many seats as pools.
-        let is_free = |seat: &u16| list.pools.iter().all(|pool| pool.seat != *seat);
-        let seat = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
+        // There are as many slots as pools.
+        let is_free = |slot: &u16| list.pools.iter().all(|pool| pool.slot != *slot);
+        let slot = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
             id,
             host: None,
             cgroup: Some(cgroup),
             name,
             settings,
-            seat,
+            slot,
         };
         // Allocate before telling the host, so that failing here needs no rollback.
         list.pools.reserve(1, quietly())?;
-        guest.judges.open(seat, settings.policy)?;
-        if let Some(session) = guest.link.session() {
-            if let Err(failure) = enrol(guest, session, &mut pool) {
-                guest.judges.close(seat);
+        state.admissions.open(slot, settings.policy)?;
+        if let Some(session) = state.link.session() {
+            if let Err(failure) = enrol(state, session, &mut pool) {
+                state.admissions.close(slot);
                 return Err(to_error(failure));
             }
         }
@@ -157,23 +157,23 @@ impl Pools {
     }
 
     /// Sets weight, store and policy of a pool.
-    pub(crate) fn set(&self, guest: &Guest, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
+    pub(crate) fn set(&self, state: &State, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
         let mut settings = pool.settings;
         change(&mut settings);
-        if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+        if let (Some(session), Some(host)) = (state.link.session(), pool.host) {
             let body = body(host, &pool.name, settings);
-            command(guest, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
+            command(state, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
         }
         pool.settings = settings;
-        guest.judges.set_policy(pool.seat, settings.policy);
+        state.admissions.set_policy(pool.slot, settings.policy);
         self.reroute(&mut list);
         Ok(())
     }
 
     /// Removes a container; its pages are freed. The default pool stays.
-    pub(crate) fn remove(&self, guest: &Guest, id: u32) -> Result {
+    pub(crate) fn remove(&self, state: &State, id: u32) -> Result {
         let mut list = self.list.lock();
         let pools = &mut list.pools;
         let at = pools.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
@@ -182,51 +182,51 @@ impl Pools {
         }
         let pool = pools.remove(at).map_err(|_| ENOENT)?;
         self.reroute(&mut list);
-        guest.judges.close(pool.seat);
+        state.admissions.close(pool.slot);
         drop(list);
-        dismiss(guest, &pool);
+        dismiss(state, &pool);
         Ok(())
     }
 
     /// Frees all pages of a container by giving it a new pool at the host.
-    pub(crate) fn renew(&self, guest: &Guest, id: u32) -> Result {
+    pub(crate) fn renew(&self, state: &State, id: u32) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
-        let session = guest.link.session().ok_or(NO_HOST)?;
+        let session = state.link.session().ok_or(NO_HOST)?;
         if pool.cgroup.is_none() {
             return Err(EINVAL);
         }
         if let Some(host) = pool.host {
             let old = body(host, &pool.name, pool.settings);
-            command(guest, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
+            command(state, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
             pool.host = None;
         }
         // If there is none now, the worker goes on trying.
-        let enrolled = enrol(guest, session, pool).map_err(to_error);
+        let enrolled = enrol(state, session, pool).map_err(to_error);
         self.reroute(&mut list);
         enrolled
     }
 
     /// Removes the containers whose cgroup is gone. Worker.
-    pub(crate) fn reap(&self, guest: &Guest) {
+    pub(crate) fn reap(&self, state: &State) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
             let list = self.list.lock();
             let found = list.pools.iter().find(|pool| dead(pool));
             let found = found.map(|pool| pool.id);
             drop(list);
-            if found.is_none_or(|id| self.remove(guest, id).is_err()) {
+            if found.is_none_or(|id| self.remove(state, id).is_err()) {
                 return;
             }
         }
     }
 
     /// Creates all pools in a new session.
-    pub(crate) fn enrol_all(&self, guest: &Guest, session: u64) {
+    pub(crate) fn enrol_all(&self, state: &State, session: u64) {
         let mut list = self.list.lock();
         for pool in list.pools.iter_mut() {
             pool.host = None;
-            match enrol(guest, session, pool) {
+            match enrol(state, session, pool) {
                 Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
                 Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
             }
@@ -235,11 +235,11 @@ impl Pools {
     }
 
     /// Creates the pools that the host had no memory for. Worker.
-    pub(crate) fn enrol_rest(&self, guest: &Guest, session: u64) {
+    pub(crate) fn enrol_rest(&self, state: &State, session: u64) {
         let mut list = self.list.lock();
         let mut enrolled = false;
         for pool in list.pools.iter_mut().filter(|pool| pool.host.is_none()) {
-            enrolled |= enrol(guest, session, pool).is_ok();
+            enrolled |= enrol(state, session, pool).is_ok();
         }
         if enrolled {
             self.reroute(&mut list);

@@ -10,7 +10,7 @@ extern "C" {
     fn dd_irq_restore(flags: c_ulong);
     fn dd_preemption_off();
     fn dd_preemption_on();
-    fn dd_breathe();
+    fn dd_cond_resched();
     fn dd_in_task() -> bool;
     fn dd_current() -> c_ulong;
 }
@@ -62,9 +62,9 @@ impl Drop for PreemptionOff {
 
 /// A point where the scheduler may act, between the steps of a long operation. Process context,
 /// no locks.
-pub(crate) fn breathe() {
+pub(crate) fn cond_resched() {
     // SAFETY: By the context that is asked for.
-    unsafe { dd_breathe() };
+    unsafe { dd_cond_resched() };
 }
 
 /// Whether we run on behalf of a task rather than in an interrupt.

@@ -8,18 +8,18 @@ use crate::ffi::mapping::{Mapping, RawMapping, RawSuperblock};
 use crate::ffi::published::Published;
 use crate::ffi::readahead::{read_original, RawFile, RawWindow, Window};
 use crate::ffi::worker::Delay;
-use crate::guest::Guest;
 use crate::hooks::{put, read};
 use crate::host::{link, worker};
+use crate::state::State;
 use ddabi::key::FileKey;
 use kernel::ffi::c_int;
 
 /// The module's state while hooks, worker and netlink family are there.
-pub(crate) static GUEST: Published<Guest> = Published::new();
+pub(crate) static STATE: Published<State> = Published::new();
 
 /// The module's state, for callbacks.
-pub(crate) fn guest() -> Option<&'static Guest> {
-    GUEST.get()
+pub(crate) fn state() -> Option<&'static State> {
+    STATE.get()
 }
 
 crate::genl::control!(GuestControl);
@@ -28,17 +28,17 @@ crate::genl::control!(GuestControl);
 #[no_mangle]
 extern "C" fn dd_on_folio_removed(folio: *mut RawFolio, reclaimed: bool) {
     // SAFETY: The caller holds the folio's lock, or its last references.
-    if let (Some(guest), Some(folio)) = (guest(), unsafe { Folio::from_raw(folio) }) {
-        put::folio_removed(guest, &folio, reclaimed);
+    if let (Some(state), Some(folio)) = (state(), unsafe { Folio::from_raw(folio) }) {
+        put::folio_removed(state, &folio, reclaimed);
     }
 }
 
 /// Folios without references are about to be freed.
 #[no_mangle]
 extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
-    if let Some(guest) = guest() {
+    if let Some(state) = state() {
         // SAFETY: The batch belongs to the running call.
-        put::folios_freed(guest, || unsafe { batch_folios(batch) });
+        put::folios_freed(state, || unsafe { batch_folios(batch) });
     }
 }
 
@@ -46,8 +46,8 @@ extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
 #[no_mangle]
 extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u64) {
     // SAFETY: The hooked function works on the mapping, so that it is live.
-    if let Some((guest, file)) = unsafe { cached(mapping) } {
-        guest.content_changed(&file, first, last);
+    if let Some((state, file)) = unsafe { cached(mapping) } {
+        state.content_changed(&file, first, last);
     }
 }
 
@@ -55,8 +55,8 @@ extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u
 #[no_mangle]
 extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64) {
     // SAFETY: The diverted call works on the mapping, so that it is live.
-    if let Some((guest, file)) = unsafe { cached(mapping) } {
-        guest.range_changed(&file, first, last);
+    if let Some((state, file)) = unsafe { cached(mapping) } {
+        state.range_changed(&file, first, last);
     }
 }
 
@@ -65,35 +65,35 @@ extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64
 /// # Safety
 ///
 /// `mapping` must be null or live.
-unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static Guest, FileKey)> {
-    let guest = guest()?;
+unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static State, FileKey)> {
+    let state = state()?;
     // SAFETY: By the function's contract.
     let mapping = unsafe { Mapping::from_raw(mapping) }?;
     // Most files are of other filesystems, of which nothing else may be looked at.
-    let filesystem = guest.filesystems.find(mapping.superblock())?;
-    Some((guest, mapping.view().key(filesystem)))
+    let filesystem = state.filesystems.find(mapping.superblock())?;
+    Some((state, mapping.view().key(filesystem)))
 }
 
 /// A superblock is being shut down, or just was (`done`).
 #[no_mangle]
 extern "C" fn dd_on_shutdown(superblock: *const RawSuperblock, done: bool) {
-    if let Some(guest) = guest() {
-        guest.unmount(superblock as usize, done);
+    if let Some(state) = state() {
+        state.unmount(superblock as usize, done);
     }
 }
 
 /// Whether reads are to be diverted to us; any context.
 #[no_mangle]
 extern "C" fn dd_on_readahead_wanted() -> bool {
-    guest().is_some_and(|guest| guest.link.session().is_some())
+    state().is_some_and(|state| state.link.session().is_some())
 }
 
 /// In place of a filesystem's `readahead`.
 #[no_mangle]
 extern "C" fn dd_on_readahead(rac: *mut RawWindow) {
     // SAFETY: The window of the diverted call.
-    if let (Some(guest), Some(mut window)) = (guest(), unsafe { Window::from_raw(rac) }) {
-        read::readahead(guest, &mut window);
+    if let (Some(state), Some(mut window)) = (state(), unsafe { Window::from_raw(rac) }) {
+        read::readahead(state, &mut window);
     }
 }
 
@@ -101,8 +101,8 @@ extern "C" fn dd_on_readahead(rac: *mut RawWindow) {
 #[no_mangle]
 extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_int {
     // SAFETY: The caller of `read_folio` holds the folio's lock.
-    if let (Some(guest), Some(locked)) = (guest(), unsafe { Folio::from_raw(folio) }) {
-        if read::read_folio(guest, locked) {
+    if let (Some(state), Some(locked)) = (state(), unsafe { Folio::from_raw(folio) }) {
+        if read::read_folio(state, locked) {
             return 0;
         }
     }
@@ -113,13 +113,13 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
 /// The worker's job; milliseconds until it runs again.
 #[no_mangle]
 extern "C" fn dd_on_tick() -> Delay {
-    guest().map_or(0, worker::tick)
+    state().map_or(0, worker::tick)
 }
 
 /// Hibernation begins or is over.
 #[no_mangle]
 extern "C" fn dd_on_pause(pause: bool) {
-    if let Some(guest) = guest() {
-        link::pause(guest, pause);
+    if let Some(state) = state() {
+        link::pause(state, pause);
     }
 }

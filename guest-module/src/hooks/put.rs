@@ -9,10 +9,10 @@ use crate::counters::count;
 use crate::ffi::cpu::InterruptsOff;
 use crate::ffi::folio::{Folio, FolioView};
 use crate::ffi::mapping::{mapping_flag, MappingView};
-use crate::guest::Guest;
 use crate::hooks::departures::Departure;
 use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
+use crate::state::State;
 use ddabi::hypercall::Operation;
 use ddabi::request::Run;
 use ddcore::policy::{Refusal, Verdict};
@@ -21,11 +21,11 @@ use kernel::time::{Instant, Monotonic};
 
 /// A folio was removed from its mapping. `reclaimed`: by reclaim proper, which frees it with a
 /// batch of the same task.
-pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
+pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     let Some(mapping) = folio.mapping() else {
         return;
     };
-    let Some(filesystem) = guest.filesystems.find(mapping.superblock()) else {
+    let Some(filesystem) = state.filesystems.find(mapping.superblock()) else {
         return;
     };
     let inode = mapping.view();
@@ -33,42 +33,42 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
     let view = folio.view();
     let last = view.index + u64::from(view.pages) - 1;
 
-    let Some(pages) = offered(guest, &inode, &view) else {
-        guest.content_changed(&file, view.index, last);
+    let Some(pages) = offered(state, &inode, &view) else {
+        state.content_changed(&file, view.index, last);
         return;
     };
     if pages < view.pages {
-        guest.content_changed(&file, view.index + u64::from(pages), last);
+        state.content_changed(&file, view.index + u64::from(pages), last);
     }
-    let Some(route) = guest.pools.of(folio) else {
-        count!(guest, put_skipped_off, pages);
-        guest.content_changed(&file, view.index, last);
+    let Some(route) = state.pools.of(folio) else {
+        count!(state, put_skipped_off, pages);
+        state.content_changed(&file, view.index, last);
         return;
     };
     let run = (view.index, pages);
-    let verdict = guest
-        .judges
-        .offered(route.seat, &file, run, view.is_refaulted());
+    let verdict = state
+        .admissions
+        .offered(route.slot, &file, run, view.is_refaulted());
     let class = match verdict {
         Verdict::Put(class) => class,
         Verdict::Refuse(why) => {
             match why {
-                Refusal::Policy => count!(guest, put_skipped_policy, pages),
-                Refusal::Throttle => count!(guest, put_skipped_throttle, pages),
+                Refusal::Policy => count!(state, put_skipped_policy, pages),
+                Refusal::Throttle => count!(state, put_skipped_throttle, pages),
             }
             // As for content that changes: no older copy may be found later.
-            guest.content_changed(&file, view.index, last);
+            state.content_changed(&file, view.index, last);
             return;
         }
     };
-    match guest.map.begin_put(&file, view.index, pages) {
+    match state.map.begin_put(&file, view.index, pages) {
         Ok(()) => {}
         Err(refused) => {
             match refused {
-                Refused::Busy => count!(guest, put_skipped_busy, pages),
+                Refused::Busy => count!(state, put_skipped_busy, pages),
                 Refused::Full => {
-                    count!(guest, put_skipped_map, pages);
-                    guest.map_is_full();
+                    count!(state, put_skipped_map, pages);
+                    state.map_is_full();
                 }
             }
             return;
@@ -93,30 +93,30 @@ pub(crate) fn folio_removed(guest: &Guest, folio: &Folio<'_>, reclaimed: bool) {
         && !mutated(c"puts-beside-direct-io")
         && !mutated(c"direct-io-looked-at-once")
     {
-        count!(guest, put_skipped_io, pages);
-        guest.map.invalidate(&file, view.index, last, || ());
-        settle(guest, &departure, false);
+        count!(state, put_skipped_io, pages);
+        state.map.invalidate(&file, view.index, last, || ());
+        settle(state, &departure, false);
     } else if !reclaimed {
         // Outside shrink_folio_list() the folio is not freed in one of our batches: put it now.
-        put(guest, |number| (number == 0).then_some(departure));
-    } else if !guest.departures.note(departure) {
-        count!(guest, put_skipped_lane, pages);
-        settle(guest, &departure, false);
+        put(state, |number| (number == 0).then_some(departure));
+    } else if !state.departures.note(departure) {
+        count!(state, put_skipped_lane, pages);
+        settle(state, &departure, false);
     }
 }
 
 /// How many pages of the folio, from its first on, may be put; `None` if none may.
-fn offered(guest: &Guest, inode: &MappingView, view: &FolioView) -> Option<u32> {
-    if !view.is_frozen() || inode.any(mapping_flag::EXITING) || guest.link.session().is_none() {
+fn offered(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> {
+    if !view.is_frozen() || inode.any(mapping_flag::EXITING) || state.link.session().is_none() {
         return None;
     }
     if inode.any(mapping_flag::FOREIGN | mapping_flag::SPECIAL) {
-        count!(guest, put_skipped_mapping, view.pages);
+        count!(state, put_skipped_mapping, view.pages);
         return None;
     }
     let direct = inode.any(mapping_flag::DIRECT) && !mutated(c"puts-beside-direct-io");
     if direct || inode.any(mapping_flag::ERROR) {
-        count!(guest, put_skipped_io, view.pages);
+        count!(state, put_skipped_io, view.pages);
         return None;
     }
     let inside = inode
@@ -125,23 +125,23 @@ fn offered(guest: &Guest, inode: &MappingView, view: &FolioView) -> Option<u32> 
         .min(u64::from(view.pages)) as u32;
     let valid = view.is_valid() || mutated(c"puts-what-is-not-valid");
     if !valid || inside == 0 {
-        count!(guest, put_skipped_page, view.pages);
+        count!(state, put_skipped_page, view.pages);
         return None;
     }
     Some(inside)
 }
 
 /// A batch of folios is freed: those that this task removed are put before.
-pub(crate) fn folios_freed<'a, I>(guest: &Guest, folios: impl Fn() -> I)
+pub(crate) fn folios_freed<'a, I>(state: &State, folios: impl Fn() -> I)
 where
     I: Iterator<Item = Folio<'a>>,
 {
     if mutated(c"freed-unseen") || mutated(c"departures-kept") {
         return;
     }
-    guest.departures.leave(
+    state.departures.leave(
         || folios().map(|folio| folio.address()),
-        |leaving| put(guest, |number| leaving.get(number)),
+        |leaving| put(state, |number| leaving.get(number)),
     );
 }
 
@@ -174,7 +174,7 @@ impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
 /// and other tasks may run, unless the caller keeps them out.
 ///
 /// [`call::MOST_PAGES`]: crate::host::call::MOST_PAGES
-fn put(guest: &Guest, departure: impl Fn(usize) -> Option<Departure> + Copy) {
+fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
     let _off = mutated(c"calls-unbounded").then(InterruptsOff::new);
     let mut rest = Parts {
         departure,
@@ -182,17 +182,17 @@ fn put(guest: &Guest, departure: impl Fn(usize) -> Option<Departure> + Copy) {
         done: 0,
     };
     while rest.clone().next().is_some() {
-        let (count, stored) = put_once(guest, rest.clone());
+        let (count, stored) = put_once(state, rest.clone());
         for (n, part) in rest.by_ref().take(count).enumerate() {
-            settle(guest, &part, stored & 1 << n != 0);
+            settle(state, &part, stored & 1 << n != 0);
         }
     }
 }
 
 /// Puts as many of the parts as fit into a call, at least one: how many that were, and which of
 /// them were stored.
-fn put_once(guest: &Guest, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
-    let (session, mut call) = (guest.link.session(), guest.caller.begin());
+fn put_once(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
+    let (session, mut call) = (state.link.session(), state.buffers.begin());
     let (mut count, mut pages) = (0, 0);
     for part in parts {
         let more = u32::from(part.run.pages);
@@ -206,12 +206,12 @@ fn put_once(guest: &Guest, parts: impl Iterator<Item = Departure>) -> (usize, u6
         count += 1;
         pages += more;
     }
-    count!(guest, put_offered, pages);
+    count!(state, put_offered, pages);
     let mut stored = 0;
     if let (Some(session), Some(mut call)) = (session, call) {
         let start = Instant::<Monotonic>::now();
-        count!(guest, put_calls);
-        if let Some(outcome) = guest.send(&mut call, Operation::Put, session) {
+        count!(state, put_calls);
+        if let Some(outcome) = state.send(&mut call, Operation::Put, session) {
             let all = !outcome.answered && outcome.pages == pages;
             for n in 0..count {
                 if all || call.succeeded(n) || mutated(c"put-unconfirmed") {
@@ -219,26 +219,26 @@ fn put_once(guest: &Guest, parts: impl Iterator<Item = Departure>) -> (usize, u6
                 }
             }
         }
-        guest.counters.put(start);
+        state.counters.put(start);
     }
     (count, stored)
 }
 
 /// The put of a departure, or of a part of it, is over.
-pub(crate) fn settle(guest: &Guest, departure: &Departure, stored: bool) {
+pub(crate) fn settle(state: &State, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);
-    let finished = guest.map.finish_put(file, index, pages, stored);
+    let finished = state.map.finish_put(file, index, pages, stored);
     if stored && finished.cancelled > 0 && mutated(c"put-overtakes") {
-        let _ = guest.map.begin_put(file, index, pages);
-        guest.map.finish_put(file, index, pages, true);
+        let _ = state.map.begin_put(file, index, pages);
+        state.map.finish_put(file, index, pages, true);
         return;
     }
-    count!(guest, put_stored, finished.present);
+    count!(state, put_stored, finished.present);
     if !stored {
-        count!(guest, put_refused, pages);
+        count!(state, put_refused, pages);
     } else if finished.cancelled > 0 {
-        guest
+        state
             .flushes
             .pages(*file, index, index + u64::from(pages) - 1);
     }

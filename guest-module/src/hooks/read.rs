@@ -9,10 +9,10 @@ use crate::counters::count;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
-use crate::guest::Guest;
 use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
 use crate::pools::routes::Route;
+use crate::state::State;
 use core::iter::once;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
@@ -70,8 +70,8 @@ struct Source {
 }
 
 /// Whether and under which key the host may be asked for a mapping's pages.
-fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
-    guest.link.session()?;
+fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
+    state.link.session()?;
     if !mapping.learn() {
         return None;
     }
@@ -80,7 +80,7 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
         return None;
     }
     let cacheable = || !mapping.may_become_dax();
-    let filesystem = guest
+    let filesystem = state
         .filesystems
         .find_or_add(inode.superblock(), cacheable)?;
     Some(Source {
@@ -90,8 +90,8 @@ fn source(guest: &Guest, mapping: &Mapping<'_>) -> Option<Source> {
 }
 
 /// In place of the filesystem's `readahead`.
-pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
-    let source = window.mapping().and_then(|mapping| source(guest, &mapping));
+pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
+    let source = window.mapping().and_then(|mapping| source(state, &mapping));
     let (start, pages) = window.rest();
     let Some(source) = source else {
         window.read(start, pages);
@@ -106,7 +106,7 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
             break;
         }
         let mut plan = [Planned::default(); TOGETHER];
-        let count = look(guest, &source, window, (index, left), &mut plan, &mut route);
+        let count = look(state, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
             // Cannot happen: a window is full of folios. The filesystem knows best.
             window.read(index, left);
@@ -114,14 +114,14 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
             return;
         };
         if plan.iter().any(|planned| planned.ask) {
-            fetch(guest, source.file, plan);
+            fetch(state, source.file, plan);
         }
-        learn(guest, &source.file, plan, route);
+        learn(state, &source.file, plan, route);
         all_hit &= plan.iter().all(|planned| planned.hit);
         fill(window, plan);
     }
     let next = start + u64::from(pages);
-    let follow = all_hit && guest.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
+    let follow = all_hit && state.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
     if follow {
         window.widen(WIDE_WINDOW);
     } else if !all_hit {
@@ -131,7 +131,7 @@ pub(crate) fn readahead(guest: &Guest, window: &mut Window<'_>) {
 
 /// Plans the next folios of a window, claiming those that the host may hold.
 fn look(
-    guest: &Guest,
+    state: &State,
     source: &Source,
     window: &Window<'_>,
     (index, left): (u64, u32),
@@ -152,8 +152,8 @@ fn look(
             break;
         };
         // All folios of a window are charged to the reader.
-        let route = *route.get_or_insert_with(|| guest.pools.reader(&folio));
-        *place = consider(guest, source, &folio, route.host);
+        let route = *route.get_or_insert_with(|| state.pools.reader(&folio));
+        *place = consider(state, source, &folio, route.host);
         if place.ask {
             asked += pages;
         }
@@ -164,7 +164,7 @@ fn look(
 }
 
 /// Plans one folio.
-fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
+fn consider(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
         .inode
@@ -178,7 +178,7 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         inside,
         ..Planned::default()
     };
-    match guest.map.claim(&source.file, view.index, inside) {
+    match state.map.claim(&source.file, view.index, inside) {
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
             planned.pool = pool;
@@ -186,15 +186,15 @@ fn consider(guest: &Guest, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
                 folio.zero_tail(inside);
             }
         }
-        Claim::Ask => in_vain(guest, source.file, &planned),
+        Claim::Ask => in_vain(state, source.file, &planned),
         Claim::Miss { .. } if asks_for_all() && view.is_fresh() && inside > 0 => {
             planned.ask = inside <= MAX_PAGES;
             planned.pool = pool;
         }
         Claim::Miss { present } => {
-            count!(guest, read_absent, planned.inside);
+            count!(state, read_absent, planned.inside);
             if present > 0 {
-                in_vain(guest, source.file, &planned);
+                in_vain(state, source.file, &planned);
             }
         }
     }
@@ -211,27 +211,27 @@ fn asks_for_all() -> bool {
 }
 
 /// The host may hold pages of the folio that no read will ask for any more.
-fn in_vain(guest: &Guest, file: FileKey, planned: &Planned) {
+fn in_vain(state: &State, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;
-        guest.flushes.pages(file, planned.index, last);
+        state.flushes.pages(file, planned.index, last);
     }
 }
 
 /// Asks the host for all claimed folios of the plan, and marks the hits. The plan is one call's
 /// worth, or a single folio that is larger, of which all parts must be there.
-fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
-    let Some(session) = guest.link.session() else {
+fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
+    let Some(session) = state.link.session() else {
         return;
     };
     let claimed = || plan.iter().filter(|planned| planned.ask);
     let asked: u32 = claimed().map(|planned| planned.inside).sum();
-    count!(guest, get_asked, asked);
+    count!(state, get_asked, asked);
     let hits = if asked <= most_pages() {
-        get(guest, session, claimed().map(|planned| planned.run(file)))
+        get(state, session, claimed().map(|planned| planned.run(file)))
     } else {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
-        let hit = all.all(|part| get(guest, session, once(part)) == Some(1));
+        let hit = all.all(|part| get(state, session, once(part)) == Some(1));
         hit.then_some(1)
     };
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
@@ -239,19 +239,19 @@ fn fetch(guest: &Guest, file: FileKey, plan: &mut [Planned]) {
         if hits.is_none() {
             // A host without memory for the call still has the pages, and so has one that was not
             // asked for the last parts of a folio.
-            in_vain(guest, file, planned);
+            in_vain(state, file, planned);
         }
     }
     let hit = plan.iter().filter(|planned| planned.hit);
     let pages: u32 = hit.map(|planned| planned.inside).sum();
-    count!(guest, get_hits, pages);
-    count!(guest, get_misses, asked - pages);
+    count!(state, get_hits, pages);
+    count!(state, get_misses, asked - pages);
 }
 
 /// Makes one call for runs, at most [`TOGETHER`] of them: which of them the host had. `None` if it
 /// did not answer.
-fn get(guest: &Guest, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
-    let mut call = guest.caller.begin()?;
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
+    let mut call = state.buffers.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut count = 0;
     for run in runs {
@@ -259,26 +259,26 @@ fn get(guest: &Guest, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
         call.push(&run);
         count += 1;
     }
-    count!(guest, get_calls);
-    let answer = guest.send(&mut call, Operation::Get, session).map(|_| {
+    count!(state, get_calls);
+    let answer = state.send(&mut call, Operation::Get, session).map(|_| {
         let hit = |n: &usize| call.succeeded(*n) || mutated(c"miss-taken-for-hit");
         (0..count).filter(hit).fold(0, |hits, n| hits | 1 << n)
     });
     drop(call);
-    guest.counters.got(start);
+    state.counters.got(start);
     answer
 }
 
 /// Tells the reader's pool what was read, whether or not the host had it.
-fn learn(guest: &Guest, file: &FileKey, plan: &[Planned], route: Option<Route>) {
-    let judge = route
+fn learn(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
+    let admission = route
         .filter(|route| route.caches)
-        .and_then(|route| guest.judges.get(route.seat));
-    if let Some(judge) = judge {
+        .and_then(|route| state.admissions.get(route.slot));
+    if let Some(admission) = admission {
         let runs = plan
             .iter()
             .map(|planned| (planned.index, planned.inside, planned.hit));
-        judge.missed(file, runs);
+        admission.missed(file, runs);
     }
 }
 
@@ -305,16 +305,16 @@ fn fill(window: &mut Window<'_>, plan: &[Planned]) {
 }
 
 /// In place of the filesystem's `read_folio`; whether the folio was filled (and unlocked).
-pub(crate) fn read_folio(guest: &Guest, folio: Folio<'_>) -> bool {
-    let Some(source) = folio.mapping().and_then(|mapping| source(guest, &mapping)) else {
+pub(crate) fn read_folio(state: &State, folio: Folio<'_>) -> bool {
+    let Some(source) = folio.mapping().and_then(|mapping| source(state, &mapping)) else {
         return false;
     };
-    let route = guest.pools.reader(&folio);
-    let mut plan = [consider(guest, &source, &folio, route.host)];
+    let route = state.pools.reader(&folio);
+    let mut plan = [consider(state, &source, &folio, route.host)];
     if plan[0].ask {
-        fetch(guest, source.file, &mut plan);
+        fetch(state, source.file, &mut plan);
     }
-    learn(guest, &source.file, &plan, Some(route));
+    learn(state, &source.file, &plan, Some(route));
     if plan[0].hit {
         folio.end_read();
     }

@@ -62,16 +62,16 @@ struct Block {
 unsafe impl pin_init::Zeroable for Block {}
 
 /// The blocks of all CPUs, and the sequence they share (`docs/decisions/0001-sequence.md`).
-pub(crate) struct Caller {
+pub(crate) struct CallBuffers {
     blocks: KVec<KBox<UnsafeCell<Block>>>,
     sequence: Atomic<u64>,
 }
 
 // SAFETY: A block is used only by tasks, and by its CPU with preemption off (see `Call`), hence by
 // one task at a time.
-unsafe impl Sync for Caller {}
+unsafe impl Sync for CallBuffers {}
 // SAFETY: Blocks are plain memory.
-unsafe impl Send for Caller {}
+unsafe impl Send for CallBuffers {}
 
 /// Why a call brought nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,7 +84,7 @@ pub(crate) enum Failure {
     Refused(Status),
 }
 
-impl Caller {
+impl CallBuffers {
     /// Blocks for all CPUs there can be.
     pub(crate) fn new() -> Result<Self> {
         let mut blocks = KVec::new();
@@ -112,7 +112,7 @@ impl Caller {
         // INVARIANT: No other task runs on this CPU, interrupts were refused above, and this task
         // begins no call inside of another: nothing that runs while a call is there begins one.
         Some(Call {
-            caller: self,
+            buffers: self,
             block,
             count: 0,
             answered: false,
@@ -143,7 +143,7 @@ fn version() -> u16 {
 ///
 /// `block` is this CPU's block, and no other task uses it.
 pub(crate) struct Call<'a> {
-    caller: &'a Caller,
+    buffers: &'a CallBuffers,
     block: *mut Block,
     count: u32,
     answered: bool,
@@ -185,7 +185,7 @@ impl Call<'_> {
                 version: version(),
                 operation: operation as u16,
                 session,
-                sequence: self.caller.sequence.fetch_add(1, Relaxed) + 1,
+                sequence: self.buffers.sequence.fetch_add(1, Relaxed) + 1,
                 count: self.count,
                 ..RequestHeader::default()
             };

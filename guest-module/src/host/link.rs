@@ -9,12 +9,12 @@ use crate::counters::count;
 use crate::ffi::hooks;
 use crate::ffi::worker::Worker;
 use crate::genl::send_event;
-use crate::guest::Guest;
 use crate::hooks::departures::Departure;
 use crate::hooks::put;
 use crate::host::call::Failure;
 use crate::mutation::mutated;
 use crate::number::Number;
+use crate::state::State;
 use ddabi::answer::HelloAnswer;
 use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::{Operation, Status};
@@ -131,29 +131,29 @@ impl Link {
 }
 
 /// Registers with the host and switches caching on.
-pub(crate) fn begin(guest: &Guest) -> Result<(), Failure> {
-    guest.caller.restart();
-    let answer = hello(guest)?;
-    if !guest.link.hooked.load(Relaxed) {
-        if let Err(failure) = attach(guest) {
-            goodbye(guest, answer.session);
+pub(crate) fn begin(state: &State) -> Result<(), Failure> {
+    state.buffers.restart();
+    let answer = hello(state)?;
+    if !state.link.hooked.load(Relaxed) {
+        if let Err(failure) = attach(state) {
+            goodbye(state, answer.session);
             return Err(failure);
         }
-        guest.link.hooked.store(true, Relaxed);
+        state.link.hooked.store(true, Relaxed);
         if hooks::settle().is_err() {
-            goodbye(guest, answer.session);
+            goodbye(state, answer.session);
             kernel::pr_warn_once!("files take long to change: nothing is cached until they have\n");
             return Err(Failure::NoHost);
         }
     }
-    count!(guest, sessions);
-    guest.link.vm.store(answer.vm, Relaxed);
-    guest.pools.enrol_all(guest, answer.session);
+    count!(state, sessions);
+    state.link.vm.store(answer.vm, Relaxed);
+    state.pools.enrol_all(state, answer.session);
     // From here on hooks put and get.
-    match guest.link.line.begin(answer.session) {
+    match state.link.line.begin(answer.session) {
         Begun::Lasts => {}
         Begun::Refused => {
-            goodbye(guest, answer.session);
+            goodbye(state, answer.session);
             return Err(Failure::NoHost);
         }
         Begun::Ended => return Err(Failure::NoHost),
@@ -164,8 +164,8 @@ pub(crate) fn begin(guest: &Guest) -> Result<(), Failure> {
 
 /// Attaches to the kernel. Trying it patches code on all CPUs, so that the next try after a failure
 /// is minutes away, and users are told once.
-fn attach(guest: &Guest) -> Result<(), Failure> {
-    let link = &guest.link;
+fn attach(state: &State) -> Result<(), Failure> {
+    let link = &state.link;
     let Err(failure) = hooks::install() else {
         link.failed.store(0, Relaxed);
         link.told.store(0, Relaxed);
@@ -194,39 +194,39 @@ fn attach(guest: &Guest) -> Result<(), Failure> {
     Err(Failure::Unattached)
 }
 
-fn hello(guest: &Guest) -> Result<HelloAnswer, Failure> {
-    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
+fn hello(state: &State) -> Result<HelloAnswer, Failure> {
+    let mut call = state.buffers.begin().ok_or(Failure::NoHost)?;
     let hello = Hello {
         page_size: PAGE_SIZE as u32,
         ..Hello::default()
     };
     call.push(&hello);
-    guest.try_send(&mut call, Operation::Hello, 0)?;
+    state.try_send(&mut call, Operation::Hello, 0)?;
     // Without an answer page (a migration is under way) there is no session yet.
     call.body::<HelloAnswer>()
         .filter(|answer| answer.session != 0)
         .ok_or(Failure::NoHost)
 }
 
-fn goodbye(guest: &Guest, session: u64) {
-    if let Some(mut call) = guest.caller.begin() {
-        guest.send(&mut call, Operation::Goodbye, session);
+fn goodbye(state: &State, session: u64) {
+    if let Some(mut call) = state.buffers.begin() {
+        state.send(&mut call, Operation::Goodbye, session);
     }
 }
 
 /// There is no host for us: no hooks, no costs.
-pub(crate) fn alone(guest: &Guest, was: u32, failure: Failure) {
+pub(crate) fn alone(state: &State, was: u32, failure: Failure) {
     if !mutated(c"hooks-without-host") {
-        unhook(guest);
+        unhook(state);
     }
     // Who is short of memory may have some at the next try.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
-    let state = if refused {
+    let now = if refused {
         LinkState::Refused
     } else {
         LinkState::Alone
     };
-    guest.link.state.store(state as u32, Relaxed);
+    state.link.state.store(now as u32, Relaxed);
     if was == LinkState::Attached as u32 {
         pr_info!("lost the host, nothing is cached until it comes back\n");
         tell(Event::HostLost);
@@ -239,17 +239,17 @@ pub(crate) fn alone(guest: &Guest, was: u32, failure: Failure) {
     }
 }
 
-fn unhook(guest: &Guest) {
-    if guest.link.hooked.xchg(false, Full) {
+fn unhook(state: &State) {
+    if state.link.hooked.xchg(false, Full) {
         hooks::remove();
         // The hooks that would see the noted folios freed are gone: their puts are over.
         if !mutated(c"departures-kept") {
-            let dropped = |departure: &Departure| put::settle(guest, departure, false);
-            guest.departures.clear(dropped);
+            let dropped = |departure: &Departure| put::settle(state, departure, false);
+            state.departures.clear(dropped);
         }
         // Puts that were on their way have ended, and unmounts are not seen any more.
-        guest.map.clear();
-        guest.filesystems.clear();
+        state.map.clear();
+        state.filesystems.clear();
     }
 }
 
@@ -258,32 +258,32 @@ pub(crate) fn tell(event: Event) {
 }
 
 /// The module goes: gives everything back.
-pub(crate) fn leave(guest: &Guest) {
-    let session = guest.link.line.end();
-    unhook(guest);
+pub(crate) fn leave(state: &State) {
+    let session = state.link.line.end();
+    unhook(state);
     if let Some(session) = session {
-        goodbye(guest, session);
+        goodbye(state, session);
     }
 }
 
 /// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
-pub(crate) fn pause(guest: &Guest, pause: bool) {
+pub(crate) fn pause(state: &State, pause: bool) {
     if mutated(c"hibernates-full") {
         return;
     }
     if !pause {
-        guest.link.line.resume();
-    } else if let Some(session) = guest.link.line.pause() {
-        goodbye(guest, session);
+        state.link.line.resume();
+    } else if let Some(session) = state.link.line.pause() {
+        goodbye(state, session);
     }
     // The worker clears the map, or registers again.
     Worker::kick();
 }
 
 /// Drops everything the host holds for us, by beginning a new session.
-pub(crate) fn drop_all(guest: &Guest) {
-    if let Some(session) = guest.link.session() {
-        guest.link.lose(session);
+pub(crate) fn drop_all(state: &State) {
+    if let Some(session) = state.link.session() {
+        state.link.lose(session);
         Worker::kick();
     }
 }

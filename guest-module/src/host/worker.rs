@@ -5,9 +5,9 @@
 use crate::counters::count;
 use crate::ffi::cpu;
 use crate::ffi::worker::Delay;
-use crate::guest::Guest;
 use crate::host::link::{alone, begin, tell, MINUTE, SECOND};
 use crate::mutation::mutated;
+use crate::state::State;
 use ddabi::genl::{Event, LinkState};
 use ddabi::hypercall::Operation;
 use ddabi::request::{FlushRange, MAX_RUNS};
@@ -30,108 +30,108 @@ const FLUSHES: usize = 4096;
 
 /// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
 /// until the next round.
-pub(crate) fn tick(guest: &Guest) -> Delay {
+pub(crate) fn tick(state: &State) -> Delay {
     // Containers come and go without a host, too.
-    if guest.link.session().is_some() || !mutated(c"reaps-with-host-only") {
-        guest.pools.reap(guest);
+    if state.link.session().is_some() || !mutated(c"reaps-with-host-only") {
+        state.pools.reap(state);
     }
-    if guest.link.session().is_some() {
-        keep(guest);
+    if state.link.session().is_some() {
+        keep(state);
     }
-    if guest.link.session().is_some() {
+    if state.link.session().is_some() {
         return KEEP_MS;
     }
     // Never attached, or just lost: nothing in the map is valid.
-    let was = guest.link.state();
+    let was = state.link.state();
     if was == LinkState::Attached as u32 {
-        guest.map.clear();
-        guest.flushes.clear();
+        state.map.clear();
+        state.flushes.clear();
     }
-    if guest.link.line.is_paused() || guest.link.waits() {
+    if state.link.line.is_paused() || state.link.waits() {
         return LOOK_MS;
     }
-    match begin(guest) {
+    match begin(state) {
         Ok(()) => {
             let event = if was == LinkState::Attached as u32 {
                 Event::Rollback
             } else {
                 Event::HostFound
             };
-            guest.link.state.store(LinkState::Attached as u32, Relaxed);
+            state.link.state.store(LinkState::Attached as u32, Relaxed);
             tell(event);
             KEEP_MS
         }
         Err(failure) => {
-            alone(guest, was, failure);
+            alone(state, was, failure);
             LOOK_MS
         }
     }
 }
 
 /// Housekeeping with a host.
-fn keep(guest: &Guest) {
-    let link = &guest.link;
-    if let Some(session) = guest.link.session() {
-        guest.pools.enrol_rest(guest, session);
+fn keep(state: &State) {
+    let link = &state.link;
+    if let Some(session) = state.link.session() {
+        state.pools.enrol_rest(state, session);
     }
-    let made = guest
+    let made = state
         .map
-        .make_room(|file, first, last| guest.flushes.pages(file, first, last));
+        .make_room(|file, first, last| state.flushes.pages(file, first, last));
     if made.is_err() {
         // Puts that need room are refused until memory was found in a later round.
         kernel::pr_warn_once!("no memory for the presence map\n");
     }
     for _ in 0..FLUSHES {
-        if !flush(guest) {
+        if !flush(state) {
             break;
         }
-        cpu::breathe();
+        cpu::cond_resched();
     }
-    let outdated = guest.map.forget_outdated();
-    count!(guest, invalidated, outdated);
+    let outdated = state.map.forget_outdated();
+    count!(state, invalidated, outdated);
     let forgets = link.is_due(&link.forgot, FORGET) && !mutated(c"unmounted-kept");
-    if forgets && guest.filesystems.take_gone() > 0 {
-        let is_gone = |number| guest.filesystems.is_gone(number);
-        let cleared = guest.map.forget_filesystems(is_gone);
-        count!(guest, invalidated, cleared);
+    if forgets && state.filesystems.take_gone() > 0 {
+        let is_gone = |number| state.filesystems.is_gone(number);
+        let cleared = state.map.forget_filesystems(is_gone);
+        count!(state, invalidated, cleared);
     }
     if link.is_due(&link.faded, FADE) {
-        guest.judges.fade();
+        state.admissions.fade();
     }
     if link.is_due(&link.pinged, PING) || mutated(c"worker-unpaced") {
-        if let (Some(session), Some(mut call)) = (link.session(), guest.caller.begin()) {
-            guest.send(&mut call, Operation::Ping, session);
+        if let (Some(session), Some(mut call)) = (link.session(), state.buffers.begin()) {
+            state.send(&mut call, Operation::Ping, session);
         }
     }
 }
 
 /// Sends one request of flushes; returns whether there may be more.
-fn flush(guest: &Guest) -> bool {
+fn flush(state: &State) -> bool {
     if mutated(c"host-trusted") {
-        guest.flushes.clear();
+        state.flushes.clear();
     }
     let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
-    let Some(session) = guest.link.session() else {
+    let Some(session) = state.link.session() else {
         return false;
     };
-    let count = guest.flushes.take(&mut ranges);
+    let count = state.flushes.take(&mut ranges);
     if count == 0 {
         return false;
     }
-    let Some(mut call) = guest.caller.begin() else {
+    let Some(mut call) = state.buffers.begin() else {
         return false;
     };
     for range in &ranges[..count] {
         call.push(range);
     }
-    count!(guest, flush_calls);
-    if guest.send(&mut call, Operation::Flush, session).is_none() {
+    count!(state, flush_calls);
+    if state.send(&mut call, Operation::Flush, session).is_none() {
         return false;
     }
     if !call.is_unfinished() {
         return count == ranges.len();
     }
     let left = (0..count).rev().filter(|n| !call.succeeded(*n));
-    guest.flushes.put_back(left.map(|n| ranges[n]));
+    state.flushes.put_back(left.map(|n| ranges[n]));
     true
 }

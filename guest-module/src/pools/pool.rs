@@ -4,10 +4,10 @@
 
 use crate::ffi::cgroup::Cgroup;
 use crate::genl::send_event;
-use crate::guest::Guest;
 use crate::host::call::{Call, Failure};
 use crate::memory::quietly;
-use crate::pools::judges::DEFAULT_SEAT;
+use crate::pools::admissions::DEFAULT_SLOT;
+use crate::state::State;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Operation, Status};
@@ -73,8 +73,8 @@ pub(crate) struct Pool {
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) name: Name,
     pub(crate) settings: Settings,
-    /// Where its judge sits, see [`crate::judges`].
-    pub(crate) seat: u16,
+    /// Where its admission sits, see [`crate::pools::admissions`].
+    pub(crate) slot: u16,
 }
 
 pub(crate) fn default_pool() -> Result<KVec<Pool>> {
@@ -84,7 +84,7 @@ pub(crate) fn default_pool() -> Result<KVec<Pool>> {
         cgroup: None,
         name: Name::new(b"default"),
         settings: Settings::DEFAULT,
-        seat: DEFAULT_SEAT,
+        slot: DEFAULT_SLOT,
     };
     let mut pools = KVec::new();
     pools.push(pool, quietly())?;
@@ -104,14 +104,14 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
 }
 
 /// Makes the pool known to the host.
-pub(crate) fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), Failure> {
+pub(crate) fn enrol(state: &State, session: u64, pool: &mut Pool) -> Result<(), Failure> {
     pool.host = if pool.cgroup.is_none() {
         let body = body(DEFAULT_POOL, &pool.name, pool.settings);
-        command(guest, session, Operation::PoolSet, &body, |_| ())?;
+        command(state, session, Operation::PoolSet, &body, |_| ())?;
         Some(DEFAULT_POOL)
     } else {
         let body = body(0, &pool.name, pool.settings);
-        let answer = command(guest, session, Operation::PoolCreate, &body, |call| {
+        let answer = command(state, session, Operation::PoolCreate, &body, |call| {
             call.body::<PoolAnswer>()
         })?;
         Some(answer.ok_or(Failure::NoHost)?.pool)
@@ -119,18 +119,18 @@ pub(crate) fn enrol(guest: &Guest, session: u64, pool: &mut Pool) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn dismiss(guest: &Guest, pool: &Pool) {
-    if let (Some(session), Some(host)) = (guest.link.session(), pool.host) {
+pub(crate) fn dismiss(state: &State, pool: &Pool) {
+    if let (Some(session), Some(host)) = (state.link.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
         // A pool the host does not know is as good as destroyed.
-        let _ = command(guest, session, Operation::PoolDestroy, &body, |_| ());
+        let _ = command(state, session, Operation::PoolDestroy, &body, |_| ());
     }
     tell(Event::PoolWent, pool.id, pool.name);
 }
 
 /// Statistics of one of the host's pools; `None` without an answer.
-pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
-    let session = guest.link.session()?;
+pub(crate) fn stats(state: &State, host: u32) -> Option<PoolStats> {
+    let session = state.link.session()?;
     let body = PoolBody {
         pool: host,
         weight: 0,
@@ -140,7 +140,7 @@ pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
         name_len: 0,
         name: [0; NAME_LEN],
     };
-    command(guest, session, Operation::PoolStats, &body, |call| {
+    command(state, session, Operation::PoolStats, &body, |call| {
         call.body::<PoolStats>()
     })
     .ok()?
@@ -148,15 +148,15 @@ pub(crate) fn stats(guest: &Guest, host: u32) -> Option<PoolStats> {
 
 /// One call with one element.
 pub(crate) fn command<R>(
-    guest: &Guest,
+    state: &State,
     session: u64,
     operation: Operation,
     body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
     read: impl FnOnce(&Call<'_>) -> R,
 ) -> Result<R, Failure> {
-    let mut call = guest.caller.begin().ok_or(Failure::NoHost)?;
+    let mut call = state.buffers.begin().ok_or(Failure::NoHost)?;
     call.push(body);
-    guest.try_send(&mut call, operation, session)?;
+    state.try_send(&mut call, operation, session)?;
     Ok(read(&call))
 }
 

@@ -3,7 +3,7 @@
 //! From a cgroup to its pool at the host, for hooks.
 
 use crate::memory::quietly;
-use crate::pools::judges::DEFAULT_SEAT;
+use crate::pools::admissions::DEFAULT_SLOT;
 use crate::pools::pool::Pool;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use kernel::prelude::*;
@@ -13,7 +13,7 @@ use kernel::prelude::*;
 pub(crate) struct Route {
     pub(crate) cgroup: u64,
     pub(crate) host: u32,
-    pub(crate) seat: u16,
+    pub(crate) slot: u16,
     pub(crate) caches: bool,
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct Routes {
     pub(crate) enrolled: KVVec<Route>,
     pub(crate) default: Route,
     /// Seats by the host's numbers of the pools.
-    pub(crate) seats: KVVec<u16>,
+    pub(crate) slots: KVVec<u16>,
 }
 
 const DEFAULT_ROUTE: Route = Route {
     cgroup: 0,
     host: DEFAULT_POOL,
-    seat: DEFAULT_SEAT,
+    slot: DEFAULT_SLOT,
     caches: true,
 };
 
@@ -41,18 +41,18 @@ impl Routes {
             enrolled: KVVec::with_capacity(most, quietly())?,
             default: DEFAULT_ROUTE,
             // Hints about unknown pools go to the default pool, where they do no harm.
-            seats: KVVec::from_elem(DEFAULT_SEAT, most, quietly())?,
+            slots: KVVec::from_elem(DEFAULT_SLOT, most, quietly())?,
         })
     }
 
     /// Leads to these pools, and to no others.
     pub(crate) fn lead_to(&mut self, pools: &[Pool]) {
         self.enrolled.clear();
-        self.seats.fill(DEFAULT_SEAT);
+        self.slots.fill(DEFAULT_SLOT);
         for pool in pools {
             let caches = pool.settings.caches();
-            if let Some(place) = pool.host.and_then(|host| self.seats.get_mut(host as usize)) {
-                *place = pool.seat;
+            if let Some(place) = pool.host.and_then(|host| self.slots.get_mut(host as usize)) {
+                *place = pool.slot;
             }
             match &pool.cgroup {
                 None => self.default.caches = caches,
@@ -62,7 +62,7 @@ impl Routes {
                     let route = Route {
                         cgroup: cgroup.id(),
                         host,
-                        seat: pool.seat,
+                        slot: pool.slot,
                         caches,
                     };
                     let enrolled = &mut self.enrolled;

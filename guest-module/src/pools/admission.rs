@@ -3,7 +3,7 @@
 //! What is worth a put, for one pool: [`ddcore::policy`]'s half of the guest and the pool's curve,
 //! with a lock and memory.
 //!
-//! A judge is asked with interrupts off and `i_pages` locked: it neither sleeps nor allocates
+//! An admission is asked with interrupts off and `i_pages` locked: it neither sleeps nor allocates
 //! there. Its memory comes with its policy, from process context.
 
 use crate::lock::{new_irq_lock, IrqLock};
@@ -128,7 +128,7 @@ fn admission(policy: Policy, budget: &Budget) -> (Admitting, usize) {
 
 /// Decides for one pool.
 #[pin_data]
-pub(crate) struct Judge {
+pub(crate) struct PoolAdmission {
     #[pin]
     history: IrqLock<History>,
     /// What the host said last: pages << 3 | full << 2 | floor.
@@ -140,8 +140,8 @@ pub(crate) struct Judge {
     refused_throttle: Atomic<u64>,
 }
 
-impl Judge {
-    /// A judge without memory, for a pool that is not there.
+impl PoolAdmission {
+    /// An admission without memory, for a pool that is not there.
     pub(crate) fn new() -> impl PinInit<Self> {
         let history = History {
             admission: Admission::new(Policy::DEFAULT, Block::empty(), Block::empty()),
@@ -150,7 +150,7 @@ impl Judge {
             curve_bytes: 0,
         };
         pin_init!(Self {
-            history <- new_irq_lock!(history, "Judge::history"),
+            history <- new_irq_lock!(history, "PoolAdmission::history"),
             said: Atomic::new(0),
             said_at: Atomic::new(0),
             offered: Atomic::new(0),

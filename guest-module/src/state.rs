@@ -7,13 +7,13 @@ use crate::ffi::worker::Worker;
 use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
 use crate::hooks::departures::Departures;
-use crate::host::call::{Call, Caller, Failure};
+use crate::host::call::{Call, CallBuffers, Failure};
 use crate::host::flushes::Flushes;
 use crate::host::link::Link;
 use crate::map::Map;
 use crate::memory::quietly;
 use crate::mutation::mutated;
-use crate::pools::judges::Judges;
+use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
 use ddabi::hypercall::{Operation, Outcome, Status};
@@ -27,7 +27,7 @@ const MAP_PART: u64 = 64;
 
 /// Everything.
 #[pin_data]
-pub(crate) struct Guest {
+pub(crate) struct State {
     /// What the host may hold.
     pub(crate) map: Map,
     /// Numbers of mounted filesystems.
@@ -37,14 +37,14 @@ pub(crate) struct Guest {
     #[pin]
     pub(crate) pools: Pools,
     /// What is worth a put.
-    pub(crate) judges: Judges,
+    pub(crate) admissions: Admissions,
     /// Folios between removal and freeing.
     pub(crate) departures: Departures,
     /// What the host holds in vain.
     #[pin]
     pub(crate) flushes: Flushes,
     /// Request blocks.
-    pub(crate) caller: Caller,
+    pub(crate) buffers: CallBuffers,
     /// Whether there is a host.
     #[pin]
     pub(crate) link: Link,
@@ -52,7 +52,7 @@ pub(crate) struct Guest {
     pub(crate) counters: Counters,
 }
 
-impl Guest {
+impl State {
     /// The state without a host. `map_bytes` bounds the presence map, `history_bytes` what pools
     /// remember; 0 for the defaults.
     pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
@@ -61,17 +61,17 @@ impl Guest {
             bytes => bytes,
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
-        let (caller, judges) = (Caller::new()?, Judges::new(history_bytes)?);
+        let (buffers, admissions) = (CallBuffers::new()?, Admissions::new(history_bytes)?);
         let counters = Counters::new()?;
         KBox::pin_init(
             try_pin_init!(Self {
                 map,
                 filesystems <- Filesystems::new(),
                 pools <- Pools::new(),
-                judges,
+                admissions,
                 departures,
                 flushes <- flushes,
-                caller,
+                buffers,
                 link <- Link::new(),
                 counters,
             }),
@@ -90,7 +90,7 @@ impl Guest {
         self.try_send(call, operation, session).ok()
     }
 
-    /// As [`Guest::send`], with the reason.
+    /// As [`State::send`], with the reason.
     pub(crate) fn try_send(
         &self,
         call: &mut Call<'_>,
@@ -109,8 +109,8 @@ impl Guest {
                         count!(self, evicted, self.map.notice(&eviction));
                     }
                     if let Some(said) = call.pressure() {
-                        if let Some(seat) = self.pools.seat_of(said.pool) {
-                            self.judges.hear(seat, &said);
+                        if let Some(slot) = self.pools.slot_of(said.pool) {
+                            self.admissions.hear(slot, &said);
                         }
                     }
                 }
@@ -138,9 +138,9 @@ impl Guest {
         self.changed(file, first, last, || ());
     }
 
-    /// As [`Guest::content_changed`], of ranges that may be large. Sleeps.
+    /// As [`State::content_changed`], of ranges that may be large. Sleeps.
     pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
-        self.changed(file, first, last, cpu::breathe);
+        self.changed(file, first, last, cpu::cond_resched);
     }
 
     fn changed(&self, file: &FileKey, first: u64, last: u64, pause: impl FnMut()) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The admissions of all pools, each in a slot. A slot stays where it is until the module goes, so that
+//! hooks need nothing but its number: a admission whose pool is gone is not asked.
+
+use crate::ffi::machine;
+use crate::memory::quietly;
+use crate::pools::admission::{Budget, PoolAdmission};
+use ddabi::answer::PoolPressure;
+use ddabi::key::FileKey;
+use ddabi::pool::MAX_POOLS;
+use ddcore::policy::{Class, Policy, Verdict};
+use kernel::prelude::*;
+use kernel::sync::SetOnce;
+use kernel::time::{Instant, Monotonic};
+
+/// The slot of the default pool.
+pub(crate) const DEFAULT_SLOT: u16 = 0;
+/// History may take this part of the machine's memory, unless the administrator says otherwise.
+const MEMORY_PART: u64 = 256;
+/// And at least this many bytes.
+const MEMORY_FLOOR: u64 = 4 << 20;
+
+/// All slots.
+pub(crate) struct Admissions {
+    slots: KVVec<SetOnce<Pin<KBox<PoolAdmission>>>>,
+    budget: Budget,
+    born: Instant<Monotonic>,
+}
+
+impl Admissions {
+    /// Seats that are empty, but for the default pool's. `bytes` bounds what all pools together
+    /// remember, 0 for the default.
+    pub(crate) fn new(bytes: u64) -> Result<Self> {
+        let memory = machine::memory_bytes();
+        let most = match bytes {
+            0 => (memory / MEMORY_PART).max(MEMORY_FLOOR),
+            bytes => bytes,
+        };
+        let mut slots = KVVec::with_capacity(MAX_POOLS as usize, quietly())?;
+        for _ in 0..MAX_POOLS {
+            slots.push(SetOnce::new(), quietly())?;
+        }
+        let admissions = Self {
+            slots,
+            budget: Budget::new(most, memory),
+            born: Instant::now(),
+        };
+        admissions.open(DEFAULT_SLOT, Policy::DEFAULT)?;
+        Ok(admissions)
+    }
+
+    /// The admission in a slot. Any context.
+    pub(crate) fn get(&self, slot: u16) -> Option<&PoolAdmission> {
+        Some(self.slots.get(usize::from(slot))?.as_ref()?)
+    }
+
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_nanos().max(0) as u64
+    }
+
+    /// Gives a slot to a pool. Callers hold the list of pools, as for all that sleeps here.
+    pub(crate) fn open(&self, slot: u16, policy: Policy) -> Result {
+        let place = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
+        if place.as_ref().is_none() {
+            place.populate(KBox::pin_init(PoolAdmission::new(), quietly())?);
+        }
+        let admission = place.as_ref().ok_or(ENOMEM)?;
+        admission.begin(policy, &self.budget);
+        Ok(())
+    }
+
+    /// Changes the policy of a slot's pool.
+    pub(crate) fn set_policy(&self, slot: u16, policy: Policy) {
+        if let Some(admission) = self.get(slot) {
+            admission.set_policy(policy, &self.budget);
+        }
+    }
+
+    /// Empties a slot.
+    pub(crate) fn close(&self, slot: u16) {
+        if let Some(admission) = self.get(slot) {
+            admission.end(&self.budget);
+        }
+    }
+
+    /// See [`PoolAdmission::hear`].
+    pub(crate) fn hear(&self, slot: u16, said: &PoolPressure) {
+        if let Some(admission) = self.get(slot) {
+            admission.hear(said, self.now());
+        }
+    }
+
+    /// See [`PoolAdmission::offered`].
+    pub(crate) fn offered(
+        &self,
+        slot: u16,
+        file: &FileKey,
+        (index, pages): (u64, u32),
+        refaulted: bool,
+    ) -> Verdict {
+        self.get(slot)
+            .map_or(Verdict::Put(Class::LOWEST), |admission| {
+                admission.offered(file, index, pages, refaulted, self.now())
+            })
+    }
+
+    /// See [`PoolAdmission::fade`].
+    pub(crate) fn fade(&self) {
+        for admission in self.slots.iter().filter_map(|slot| slot.as_ref()) {
+            admission.fade();
+        }
+    }
+}
