@@ -4,12 +4,10 @@
 
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
-use crate::hooks::entry::state;
-use crate::host::link;
 use crate::memory::quietly;
 use crate::pools::admission::PoolAdmission;
 use crate::pools::pool::{self, Name, Settings, NO_HOST};
-use crate::state::State;
+use crate::state::{state, State};
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
@@ -25,7 +23,9 @@ use zerocopy::IntoBytes;
 const PATH_LEN: usize = 512;
 
 /// The handlers.
-pub(crate) struct GuestControl;
+struct GuestControl;
+
+crate::genl::control!(GuestControl);
 
 impl Control for GuestControl {
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
@@ -67,11 +67,11 @@ impl Control for GuestControl {
             return Ok(false);
         };
         let (id, slot, host) = shown?;
-        if let Some(admission) = state.admissions.get(slot) {
+        if let Some(admission) = state.pools.admissions.get(slot) {
             message.put_bytes(Attribute::Admission, admission.counters().as_bytes())?;
             put_curve(admission, message)?;
         }
-        if let Some(stats) = host.and_then(|host| pool::stats(state, host)) {
+        if let Some(stats) = host.and_then(|host| pool::stats(&state.channel, host)) {
             message.put_bytes(Attribute::Stats, stats.as_bytes())?;
         }
         *cursor = u64::from(id) + 1;
@@ -89,8 +89,8 @@ fn put_curve(admission: &PoolAdmission, message: &mut Message) -> Result {
 fn status(state: &State, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
     reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
-    reply.put_u32(Attribute::State, state.link.state())?;
-    reply.put_u32(Attribute::VmId, state.link.vm())?;
+    reply.put_u32(Attribute::State, state.channel.state())?;
+    reply.put_u32(Attribute::VmId, state.channel.vm())?;
     reply.put_u64(Attribute::Features, 0)?;
     reply.put_u32(Attribute::Pools, state.pools.count())?;
     reply.put_bytes(Attribute::Counters, state.snapshot().as_bytes())
@@ -153,7 +153,7 @@ fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
     change.apply(&mut settings);
     let id = state
         .pools
-        .add(state, path, name, settings)
+        .add(&state.channel, path, name, settings)
         .map_err(|error| {
             let why = match error {
                 e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
@@ -176,13 +176,13 @@ fn pool_set(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
     state
         .pools
-        .set(state, id, |settings| change.apply(settings))
+        .set(&state.channel, id, |settings| change.apply(settings))
         .map_err(|error| unknown_pool(error, reply))
 }
 
 fn pool_remove(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
-    state.pools.remove(state, id).map_err(|error| {
+    state.pools.remove(&state.channel, id).map_err(|error| {
         if error == EINVAL {
             return reply.explain(
                 c"the default pool cannot be removed, set its weight to 0",
@@ -204,12 +204,12 @@ fn unknown_pool(error: Error, reply: &mut Message) -> Error {
 fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
     match args.pool_id() {
         None => {
-            link::drop_all(state);
+            state.channel.renew();
             Ok(())
         }
         Some(id) => state
             .pools
-            .renew(state, id)
+            .renew(&state.channel, id)
             .map_err(|error| unknown_pool(error, reply)),
     }
 }
@@ -227,11 +227,14 @@ fn migrate(state: &State, args: &Args, reply: &mut Message) -> Result {
         .pools
         .host_of(id)
         .map_err(|error| unknown_pool(error, reply))?;
-    let session = state.link.session().ok_or(NO_HOST)?;
+    let session = state.channel.session().ok_or(NO_HOST)?;
     let body = MigrateBody {
         file: view.key(filesystem),
         pool,
         reserved: 0,
     };
-    pool::command(state, session, Operation::Migrate, &body, |_| ()).map_err(pool::to_error)
+    state
+        .channel
+        .command(session, Operation::Migrate, &body, |_| ())
+        .map_err(pool::to_error)
 }

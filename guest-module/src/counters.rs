@@ -21,7 +21,7 @@ pub(crate) struct Counters(KVec<KBox<[Atomic<u64>; CELLS]>>);
 /// Adds to a field of the counters: `count!(state, put_stored, pages)`.
 macro_rules! count {
     ($state:expr, $field:ident, $by:expr) => {
-        $state.counters.add(
+        $state.counters().add(
             core::mem::offset_of!(ddabi::counters::GuestCounters, $field) / size_of::<u64>(),
             u64::from($by),
         )

@@ -32,9 +32,8 @@ mod number;
 mod pools;
 mod state;
 
-use crate::hooks::entry;
-use crate::host::link;
-use crate::state::State;
+use crate::host::session;
+use crate::state::{State, STATE};
 use core::borrow::Borrow;
 use kernel::prelude::*;
 
@@ -87,7 +86,7 @@ impl kernel::Module for Module {
         let history = number(module_parameters::history_kib.value());
         let state = State::new(map << 20, history << 10)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
-        unsafe { entry::STATE.publish(&state) };
+        unsafe { STATE.publish(&state) };
         let mut module = Self {
             worker: None,
             family: None,
@@ -104,8 +103,8 @@ impl Drop for Module {
         // The worker sends events, for which the family must be there.
         self.worker = None;
         self.family = None;
-        link::leave(&self.state);
-        entry::STATE.withdraw();
+        session::leave(&self.state);
+        STATE.withdraw();
     }
 }
 

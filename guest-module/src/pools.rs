@@ -13,13 +13,15 @@ pub(crate) mod routes;
 use crate::ffi::cgroup::Cgroup;
 use crate::ffi::folio::Folio;
 use crate::host::call::Failure;
+use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
+use crate::pools::admissions::Admissions;
 use crate::pools::pool::{
-    body, command, default_pool, dismiss, enrol, tell, to_error, Name, Pool, Settings, NO_HOST,
+    body, default_pool, dismiss, enrol, tell, to_error, Name, Pool, Settings, NO_HOST,
 };
 use crate::pools::routes::{Route, Routes};
-use crate::state::State;
+use ddabi::answer::PoolPressure;
 use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
 use ddabi::pool::MAX_POOLS;
@@ -44,11 +46,13 @@ pub(crate) struct Pools {
     list: Mutex<List>,
     #[pin]
     routes: IrqLock<Routes>,
+    /// What of each pool is worth a put.
+    pub(crate) admissions: Admissions,
 }
 
 impl Pools {
     /// The default pool alone.
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+    pub(crate) fn new(admissions: Admissions) -> impl PinInit<Self, Error> {
         let list = || -> Result<List> {
             Ok(List {
                 pools: default_pool()?,
@@ -58,6 +62,7 @@ impl Pools {
         try_pin_init!(Self {
             list <- new_mutex!(list()?, "Pools::list"),
             routes <- new_irq_lock!(Routes::new()?, "Pools::routes"),
+            admissions,
         })
     }
 
@@ -89,10 +94,14 @@ impl Pools {
         self.route(folio)
     }
 
-    /// The slot of the pool with this number at the host. Any context.
-    pub(crate) fn slot_of(&self, host: u32) -> Option<u16> {
-        self.routes
-            .with(|routes| routes.slots.get(host as usize).copied())
+    /// Takes in what the host tells of a pool. Any context.
+    pub(crate) fn hear(&self, said: &PoolPressure) {
+        let slot = self
+            .routes
+            .with(|routes| routes.slots.get(said.pool as usize).copied());
+        if let Some(slot) = slot {
+            self.admissions.hear(slot, said);
+        }
     }
 
     /// Rebuilds the routes. To be called after each change.
@@ -105,7 +114,7 @@ impl Pools {
     /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
     pub(crate) fn add(
         &self,
-        state: &State,
+        channel: &Channel,
         path: &CStr,
         name: Name,
         settings: Settings,
@@ -142,10 +151,10 @@ impl Pools {
         };
         // Allocate before telling the host, so that failing here needs no rollback.
         list.pools.reserve(1, quietly())?;
-        state.admissions.open(slot, settings.policy)?;
-        if let Some(session) = state.link.session() {
-            if let Err(failure) = enrol(state, session, &mut pool) {
-                state.admissions.close(slot);
+        self.admissions.open(slot, settings.policy)?;
+        if let Some(session) = channel.session() {
+            if let Err(failure) = enrol(channel, session, &mut pool) {
+                self.admissions.close(slot);
                 return Err(to_error(failure));
             }
         }
@@ -157,23 +166,30 @@ impl Pools {
     }
 
     /// Sets weight, store and policy of a pool.
-    pub(crate) fn set(&self, state: &State, id: u32, change: impl FnOnce(&mut Settings)) -> Result {
+    pub(crate) fn set(
+        &self,
+        channel: &Channel,
+        id: u32,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
         let mut settings = pool.settings;
         change(&mut settings);
-        if let (Some(session), Some(host)) = (state.link.session(), pool.host) {
+        if let (Some(session), Some(host)) = (channel.session(), pool.host) {
             let body = body(host, &pool.name, settings);
-            command(state, session, Operation::PoolSet, &body, |_| ()).map_err(to_error)?;
+            channel
+                .command(session, Operation::PoolSet, &body, |_| ())
+                .map_err(to_error)?;
         }
         pool.settings = settings;
-        state.admissions.set_policy(pool.slot, settings.policy);
+        self.admissions.set_policy(pool.slot, settings.policy);
         self.reroute(&mut list);
         Ok(())
     }
 
     /// Removes a container; its pages are freed. The default pool stays.
-    pub(crate) fn remove(&self, state: &State, id: u32) -> Result {
+    pub(crate) fn remove(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pools = &mut list.pools;
         let at = pools.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
@@ -182,51 +198,53 @@ impl Pools {
         }
         let pool = pools.remove(at).map_err(|_| ENOENT)?;
         self.reroute(&mut list);
-        state.admissions.close(pool.slot);
+        self.admissions.close(pool.slot);
         drop(list);
-        dismiss(state, &pool);
+        dismiss(channel, &pool);
         Ok(())
     }
 
     /// Frees all pages of a container by giving it a new pool at the host.
-    pub(crate) fn renew(&self, state: &State, id: u32) -> Result {
+    pub(crate) fn renew(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
-        let session = state.link.session().ok_or(NO_HOST)?;
+        let session = channel.session().ok_or(NO_HOST)?;
         if pool.cgroup.is_none() {
             return Err(EINVAL);
         }
         if let Some(host) = pool.host {
             let old = body(host, &pool.name, pool.settings);
-            command(state, session, Operation::PoolDestroy, &old, |_| ()).map_err(to_error)?;
+            channel
+                .command(session, Operation::PoolDestroy, &old, |_| ())
+                .map_err(to_error)?;
             pool.host = None;
         }
         // If there is none now, the worker goes on trying.
-        let enrolled = enrol(state, session, pool).map_err(to_error);
+        let enrolled = enrol(channel, session, pool).map_err(to_error);
         self.reroute(&mut list);
         enrolled
     }
 
     /// Removes the containers whose cgroup is gone. Worker.
-    pub(crate) fn reap(&self, state: &State) {
+    pub(crate) fn reap(&self, channel: &Channel) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
             let list = self.list.lock();
             let found = list.pools.iter().find(|pool| dead(pool));
             let found = found.map(|pool| pool.id);
             drop(list);
-            if found.is_none_or(|id| self.remove(state, id).is_err()) {
+            if found.is_none_or(|id| self.remove(channel, id).is_err()) {
                 return;
             }
         }
     }
 
     /// Creates all pools in a new session.
-    pub(crate) fn enrol_all(&self, state: &State, session: u64) {
+    pub(crate) fn enrol_all(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         for pool in list.pools.iter_mut() {
             pool.host = None;
-            match enrol(state, session, pool) {
+            match enrol(channel, session, pool) {
                 Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
                 Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
             }
@@ -235,11 +253,11 @@ impl Pools {
     }
 
     /// Creates the pools that the host had no memory for. Worker.
-    pub(crate) fn enrol_rest(&self, state: &State, session: u64) {
+    pub(crate) fn enrol_rest(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         let mut enrolled = false;
         for pool in list.pools.iter_mut().filter(|pool| pool.host.is_none()) {
-            enrolled |= enrol(state, session, pool).is_ok();
+            enrolled |= enrol(channel, session, pool).is_ok();
         }
         if enrolled {
             self.reroute(&mut list);

@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The module's state, and what its parts do together.
+//!
+//! The parts know nothing of each other, and nothing of this file: hooks, session, background job
+//! and netlink are built on it.
 
 use crate::counters::{count, Counters};
+use crate::ffi::published::Published;
 use crate::ffi::worker::Worker;
 use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
 use crate::hooks::departures::Departures;
-use crate::host::call::{Call, CallBuffers, Failure};
+use crate::host::attachment::Attachment;
+use crate::host::call::Call;
+use crate::host::channel::Channel;
 use crate::host::flushes::Flushes;
-use crate::host::link::Link;
+use crate::host::schedule::Schedule;
 use crate::map::Map;
 use crate::memory::quietly;
 use crate::mutation::mutated;
 use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
-use ddabi::hypercall::{Operation, Outcome, Status};
+use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;
 use kernel::prelude::*;
+
+/// The state, while hooks, worker and netlink family are there.
+pub(crate) static STATE: Published<State> = Published::new();
+
+/// The state, for callbacks.
+pub(crate) fn state() -> Option<&'static State> {
+    STATE.get()
+}
 
 /// Smallest bound of the presence map in bytes.
 const MAP_FLOOR: u64 = 8 << 20;
@@ -36,20 +50,17 @@ pub(crate) struct State {
     /// Enrolled containers.
     #[pin]
     pub(crate) pools: Pools,
-    /// What is worth a put.
-    pub(crate) admissions: Admissions,
     /// Folios between removal and freeing.
     pub(crate) departures: Departures,
     /// What the host holds in vain.
     #[pin]
     pub(crate) flushes: Flushes,
-    /// Request blocks.
-    pub(crate) buffers: CallBuffers,
-    /// Whether there is a host.
-    #[pin]
-    pub(crate) link: Link,
-    /// What happened.
-    pub(crate) counters: Counters,
+    /// Calls to the host.
+    pub(crate) channel: Channel,
+    /// Whether hooks are attached.
+    pub(crate) attachment: Attachment,
+    /// When the background job did what.
+    pub(crate) schedule: Schedule,
 }
 
 impl State {
@@ -61,75 +72,43 @@ impl State {
             bytes => bytes,
         };
         let (map, departures, flushes) = (Map::new(bytes)?, Departures::new()?, Flushes::new()?);
-        let (buffers, admissions) = (CallBuffers::new()?, Admissions::new(history_bytes)?);
-        let counters = Counters::new()?;
+        let (channel, admissions) = (Channel::new()?, Admissions::new(history_bytes)?);
         KBox::pin_init(
             try_pin_init!(Self {
                 map,
                 filesystems <- Filesystems::new(),
-                pools <- Pools::new(),
-                admissions,
+                pools <- Pools::new(admissions),
                 departures,
                 flushes <- flushes,
-                buffers,
-                link <- Link::new(),
-                counters,
+                channel,
+                attachment: Attachment::new(),
+                schedule: Schedule::new(),
             }),
             quietly(),
         )
     }
 
-    /// Sends a call; `None` if it brought nothing, after which the link may be lost. Eviction
-    /// notices that come back are applied.
+    /// Sends a put, a get, a flush or a ping; `None` if it brought nothing, after which the link may
+    /// be lost. Applies the eviction notices that come back, and what the answer says of a pool.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,
         operation: Operation,
         session: u64,
     ) -> Option<Outcome> {
-        self.try_send(call, operation, session).ok()
+        let outcome = self.channel.send(call, operation, session).ok()?;
+        for eviction in call.evictions() {
+            count!(self, evicted, self.map.notice(&eviction));
+        }
+        if let Some(said) = call.pressure() {
+            self.pools.hear(&said);
+        }
+        Some(outcome)
     }
 
-    /// As [`State::send`], with the reason.
-    pub(crate) fn try_send(
-        &self,
-        call: &mut Call<'_>,
-        operation: Operation,
-        session: u64,
-    ) -> Result<Outcome, Failure> {
-        count!(self, calls);
-        let sent = call.send(operation, session, || {
-            count!(self, calls);
-            count!(self, retries);
-        });
-        match sent {
-            Ok(outcome) => {
-                if carries_evictions(operation) {
-                    for eviction in call.evictions() {
-                        count!(self, evicted, self.map.notice(&eviction));
-                    }
-                    if let Some(said) = call.pressure() {
-                        if let Some(slot) = self.pools.slot_of(said.pool) {
-                            self.admissions.hear(slot, &said);
-                        }
-                    }
-                }
-                Ok(outcome)
-            }
-            Err(failure) => {
-                if failure == Failure::Refused(Status::Stale) {
-                    count!(self, stale);
-                }
-                let ends = matches!(
-                    failure,
-                    Failure::NoHost | Failure::Refused(Status::Stale | Status::Denied)
-                );
-                if ends && self.link.lose(session) {
-                    Worker::kick();
-                }
-                Err(failure)
-            }
-        }
+    /// What the module counts.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.channel.counters()
     }
 
     /// The content of pages `first..=last` changes, or they leave another way than by a put. Any
@@ -182,14 +161,7 @@ impl State {
             map_files: map.files.into(),
             map_pages: map.present,
             map_bytes: bytes,
-            ..self.counters.snapshot()
+            ..self.counters().snapshot()
         }
     }
-}
-
-const fn carries_evictions(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Put | Operation::Get | Operation::Flush | Operation::Ping
-    )
 }

@@ -2,27 +2,15 @@
 
 //! Where C calls us: the hooks and the worker.
 
-use crate::control::GuestControl;
 use crate::ffi::folio::{batch_folios, Folio, RawBatch, RawFolio};
 use crate::ffi::mapping::{Mapping, RawMapping, RawSuperblock};
-use crate::ffi::published::Published;
 use crate::ffi::readahead::{read_original, RawFile, RawWindow, Window};
 use crate::ffi::worker::Delay;
 use crate::hooks::{put, read};
-use crate::host::{link, worker};
-use crate::state::State;
+use crate::host::{session, worker};
+use crate::state::{state, State};
 use ddabi::key::FileKey;
 use kernel::ffi::c_int;
-
-/// The module's state while hooks, worker and netlink family are there.
-pub(crate) static STATE: Published<State> = Published::new();
-
-/// The module's state, for callbacks.
-pub(crate) fn state() -> Option<&'static State> {
-    STATE.get()
-}
-
-crate::genl::control!(GuestControl);
 
 /// A folio was removed from its mapping; `i_pages` is locked, interrupts are off.
 #[no_mangle]
@@ -85,7 +73,7 @@ extern "C" fn dd_on_shutdown(superblock: *const RawSuperblock, done: bool) {
 /// Whether reads are to be diverted to us; any context.
 #[no_mangle]
 extern "C" fn dd_on_readahead_wanted() -> bool {
-    state().is_some_and(|state| state.link.session().is_some())
+    state().is_some_and(|state| state.channel.session().is_some())
 }
 
 /// In place of a filesystem's `readahead`.
@@ -120,6 +108,6 @@ extern "C" fn dd_on_tick() -> Delay {
 #[no_mangle]
 extern "C" fn dd_on_pause(pause: bool) {
     if let Some(state) = state() {
-        link::pause(state, pause);
+        session::pause(state, pause);
     }
 }

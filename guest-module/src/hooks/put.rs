@@ -47,6 +47,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     };
     let run = (view.index, pages);
     let verdict = state
+        .pools
         .admissions
         .offered(route.slot, &file, run, view.is_refaulted());
     let class = match verdict {
@@ -107,7 +108,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
 
 /// How many pages of the folio, from its first on, may be put; `None` if none may.
 fn offered(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> {
-    if !view.is_frozen() || inode.any(mapping_flag::EXITING) || state.link.session().is_none() {
+    if !view.is_frozen() || inode.any(mapping_flag::EXITING) || state.channel.session().is_none() {
         return None;
     }
     if inode.any(mapping_flag::FOREIGN | mapping_flag::SPECIAL) {
@@ -192,7 +193,7 @@ fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
 /// Puts as many of the parts as fit into a call, at least one: how many that were, and which of
 /// them were stored.
 fn put_once(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
-    let (session, mut call) = (state.link.session(), state.buffers.begin());
+    let (session, mut call) = (state.channel.session(), state.channel.begin());
     let (mut count, mut pages) = (0, 0);
     for part in parts {
         let more = u32::from(part.run.pages);
@@ -219,7 +220,7 @@ fn put_once(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
                 }
             }
         }
-        state.counters.put(start);
+        state.counters().put(start);
     }
     (count, stored)
 }

@@ -71,7 +71,7 @@ struct Source {
 
 /// Whether and under which key the host may be asked for a mapping's pages.
 fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
-    state.link.session()?;
+    state.channel.session()?;
     if !mapping.learn() {
         return None;
     }
@@ -221,7 +221,7 @@ fn in_vain(state: &State, file: FileKey, planned: &Planned) {
 /// Asks the host for all claimed folios of the plan, and marks the hits. The plan is one call's
 /// worth, or a single folio that is larger, of which all parts must be there.
 fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
-    let Some(session) = state.link.session() else {
+    let Some(session) = state.channel.session() else {
         return;
     };
     let claimed = || plan.iter().filter(|planned| planned.ask);
@@ -251,7 +251,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
 /// Makes one call for runs, at most [`TOGETHER`] of them: which of them the host had. `None` if it
 /// did not answer.
 fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
-    let mut call = state.buffers.begin()?;
+    let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut count = 0;
     for run in runs {
@@ -265,7 +265,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
         (0..count).filter(hit).fold(0, |hits, n| hits | 1 << n)
     });
     drop(call);
-    state.counters.got(start);
+    state.counters().got(start);
     answer
 }
 
@@ -273,7 +273,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
 fn learn(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
     let admission = route
         .filter(|route| route.caches)
-        .and_then(|route| state.admissions.get(route.slot));
+        .and_then(|route| state.pools.admissions.get(route.slot));
     if let Some(admission) = admission {
         let runs = plan
             .iter()

@@ -5,14 +5,14 @@
 use crate::counters::count;
 use crate::ffi::cpu;
 use crate::ffi::worker::Delay;
-use crate::host::link::{alone, begin, tell, MINUTE, SECOND};
+use crate::host::schedule::{MINUTE, SECOND};
+use crate::host::session::{alone, begin, tell};
 use crate::mutation::mutated;
 use crate::state::State;
 use ddabi::genl::{Event, LinkState};
 use ddabi::hypercall::Operation;
 use ddabi::request::{FlushRange, MAX_RUNS};
 use kernel::prelude::*;
-use kernel::sync::atomic::ordering::Relaxed;
 
 /// Pause between looks for a host.
 const LOOK_MS: Delay = 2_000;
@@ -32,22 +32,22 @@ const FLUSHES: usize = 4096;
 /// until the next round.
 pub(crate) fn tick(state: &State) -> Delay {
     // Containers come and go without a host, too.
-    if state.link.session().is_some() || !mutated(c"reaps-with-host-only") {
-        state.pools.reap(state);
+    if state.channel.session().is_some() || !mutated(c"reaps-with-host-only") {
+        state.pools.reap(&state.channel);
     }
-    if state.link.session().is_some() {
+    if state.channel.session().is_some() {
         keep(state);
     }
-    if state.link.session().is_some() {
+    if state.channel.session().is_some() {
         return KEEP_MS;
     }
     // Never attached, or just lost: nothing in the map is valid.
-    let was = state.link.state();
+    let was = state.channel.state();
     if was == LinkState::Attached as u32 {
         state.map.clear();
         state.flushes.clear();
     }
-    if state.link.line.is_paused() || state.link.waits() {
+    if state.channel.link().is_paused() || state.attachment.waits(state.schedule.now()) {
         return LOOK_MS;
     }
     match begin(state) {
@@ -57,7 +57,7 @@ pub(crate) fn tick(state: &State) -> Delay {
             } else {
                 Event::HostFound
             };
-            state.link.state.store(LinkState::Attached as u32, Relaxed);
+            state.channel.set_state(LinkState::Attached);
             tell(event);
             KEEP_MS
         }
@@ -70,9 +70,9 @@ pub(crate) fn tick(state: &State) -> Delay {
 
 /// Housekeeping with a host.
 fn keep(state: &State) {
-    let link = &state.link;
-    if let Some(session) = state.link.session() {
-        state.pools.enrol_rest(state, session);
+    let (channel, schedule) = (&state.channel, &state.schedule);
+    if let Some(session) = state.channel.session() {
+        state.pools.enrol_rest(channel, session);
     }
     let made = state
         .map
@@ -89,17 +89,17 @@ fn keep(state: &State) {
     }
     let outdated = state.map.forget_outdated();
     count!(state, invalidated, outdated);
-    let forgets = link.is_due(&link.forgot, FORGET) && !mutated(c"unmounted-kept");
+    let forgets = schedule.is_due(&schedule.forgot, FORGET) && !mutated(c"unmounted-kept");
     if forgets && state.filesystems.take_gone() > 0 {
         let is_gone = |number| state.filesystems.is_gone(number);
         let cleared = state.map.forget_filesystems(is_gone);
         count!(state, invalidated, cleared);
     }
-    if link.is_due(&link.faded, FADE) {
-        state.admissions.fade();
+    if schedule.is_due(&schedule.faded, FADE) {
+        state.pools.admissions.fade();
     }
-    if link.is_due(&link.pinged, PING) || mutated(c"worker-unpaced") {
-        if let (Some(session), Some(mut call)) = (link.session(), state.buffers.begin()) {
+    if schedule.is_due(&schedule.pinged, PING) || mutated(c"worker-unpaced") {
+        if let (Some(session), Some(mut call)) = (channel.session(), channel.begin()) {
             state.send(&mut call, Operation::Ping, session);
         }
     }
@@ -111,14 +111,14 @@ fn flush(state: &State) -> bool {
         state.flushes.clear();
     }
     let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
-    let Some(session) = state.link.session() else {
+    let Some(session) = state.channel.session() else {
         return false;
     };
     let count = state.flushes.take(&mut ranges);
     if count == 0 {
         return false;
     }
-    let Some(mut call) = state.buffers.begin() else {
+    let Some(mut call) = state.channel.begin() else {
         return false;
     };
     for range in &ranges[..count] {

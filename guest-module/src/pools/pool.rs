@@ -4,10 +4,10 @@
 
 use crate::ffi::cgroup::Cgroup;
 use crate::genl::send_event;
-use crate::host::call::{Call, Failure};
+use crate::host::call::Failure;
+use crate::host::channel::Channel;
 use crate::memory::quietly;
 use crate::pools::admissions::DEFAULT_SLOT;
-use crate::state::State;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Operation, Status};
@@ -104,14 +104,14 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
 }
 
 /// Makes the pool known to the host.
-pub(crate) fn enrol(state: &State, session: u64, pool: &mut Pool) -> Result<(), Failure> {
+pub(crate) fn enrol(channel: &Channel, session: u64, pool: &mut Pool) -> Result<(), Failure> {
     pool.host = if pool.cgroup.is_none() {
         let body = body(DEFAULT_POOL, &pool.name, pool.settings);
-        command(state, session, Operation::PoolSet, &body, |_| ())?;
+        channel.command(session, Operation::PoolSet, &body, |_| ())?;
         Some(DEFAULT_POOL)
     } else {
         let body = body(0, &pool.name, pool.settings);
-        let answer = command(state, session, Operation::PoolCreate, &body, |call| {
+        let answer = channel.command(session, Operation::PoolCreate, &body, |call| {
             call.body::<PoolAnswer>()
         })?;
         Some(answer.ok_or(Failure::NoHost)?.pool)
@@ -119,18 +119,18 @@ pub(crate) fn enrol(state: &State, session: u64, pool: &mut Pool) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn dismiss(state: &State, pool: &Pool) {
-    if let (Some(session), Some(host)) = (state.link.session(), pool.host) {
+pub(crate) fn dismiss(channel: &Channel, pool: &Pool) {
+    if let (Some(session), Some(host)) = (channel.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
         // A pool the host does not know is as good as destroyed.
-        let _ = command(state, session, Operation::PoolDestroy, &body, |_| ());
+        let _ = channel.command(session, Operation::PoolDestroy, &body, |_| ());
     }
     tell(Event::PoolWent, pool.id, pool.name);
 }
 
 /// Statistics of one of the host's pools; `None` without an answer.
-pub(crate) fn stats(state: &State, host: u32) -> Option<PoolStats> {
-    let session = state.link.session()?;
+pub(crate) fn stats(channel: &Channel, host: u32) -> Option<PoolStats> {
+    let session = channel.session()?;
     let body = PoolBody {
         pool: host,
         weight: 0,
@@ -140,24 +140,11 @@ pub(crate) fn stats(state: &State, host: u32) -> Option<PoolStats> {
         name_len: 0,
         name: [0; NAME_LEN],
     };
-    command(state, session, Operation::PoolStats, &body, |call| {
-        call.body::<PoolStats>()
-    })
-    .ok()?
-}
-
-/// One call with one element.
-pub(crate) fn command<R>(
-    state: &State,
-    session: u64,
-    operation: Operation,
-    body: &(impl zerocopy::IntoBytes + zerocopy::Immutable),
-    read: impl FnOnce(&Call<'_>) -> R,
-) -> Result<R, Failure> {
-    let mut call = state.buffers.begin().ok_or(Failure::NoHost)?;
-    call.push(body);
-    state.try_send(&mut call, operation, session)?;
-    Ok(read(&call))
+    channel
+        .command(session, Operation::PoolStats, &body, |call| {
+            call.body::<PoolStats>()
+        })
+        .ok()?
 }
 
 /// What a user is told about a failed call.

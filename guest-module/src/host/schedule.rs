@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When the background job did what it does from time to time.
+
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::time::{Instant, Monotonic};
+
+/// In nanoseconds.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+/// In nanoseconds.
+pub(crate) const MINUTE: u64 = 60 * SECOND;
+
+/// Times of the background job, in nanoseconds. Worker only.
+pub(crate) struct Schedule {
+    /// What times are counted from.
+    born: Instant<Monotonic>,
+    /// When there was a sign of life.
+    pub(crate) pinged: Atomic<u64>,
+    /// When curves faded.
+    pub(crate) faded: Atomic<u64>,
+    /// When pages of filesystems that are gone were looked for.
+    pub(crate) forgot: Atomic<u64>,
+}
+
+impl Schedule {
+    /// Begins now.
+    pub(crate) fn new() -> Self {
+        Self {
+            born: Instant::now(),
+            pinged: Atomic::new(0),
+            faded: Atomic::new(0),
+            forgot: Atomic::new(0),
+        }
+    }
+
+    /// Nanoseconds since the module was loaded; never zero.
+    pub(crate) fn now(&self) -> u64 {
+        self.born.elapsed().as_nanos().max(1) as u64
+    }
+
+    /// Whether `every` nanoseconds have passed since the time noted in `last`, which is noted
+    /// anew then.
+    pub(crate) fn is_due(&self, last: &Atomic<u64>, every: u64) -> bool {
+        let now = self.now();
+        let due = now.saturating_sub(last.load(Relaxed)) >= every;
+        if due {
+            last.store(now, Relaxed);
+        }
+        due
+    }
+}
