@@ -6,7 +6,7 @@ use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
 use crate::memory::quietly;
 use crate::pools::admission::PoolAdmission;
-use crate::pools::pool::{self, Name, Settings, NO_HOST};
+use crate::pools::pool::{self, NO_HOST};
 use crate::state::{state, State};
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
@@ -16,6 +16,7 @@ use ddabi::request::MigrateBody;
 use ddabi::ABI_VERSION;
 use ddcore::curve::POINTS;
 use ddcore::policy::Policy;
+use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 

@@ -17,14 +17,13 @@ use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use crate::pools::admissions::Admissions;
-use crate::pools::pool::{
-    body, default_pool, dismiss, enrol, tell, to_error, Name, Pool, Settings, NO_HOST,
-};
+use crate::pools::pool::{body, default_pool, dismiss, enrol, tell, to_error, Pool, NO_HOST};
 use crate::pools::routes::{Route, Routes};
 use ddabi::answer::PoolPressure;
 use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
 use ddabi::pool::MAX_POOLS;
+use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 

@@ -11,57 +11,14 @@ use crate::pools::admissions::DEFAULT_SLOT;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Operation, Status};
-use ddabi::pool::{PoolStats, Store, DEFAULT_POOL, DEFAULT_WEIGHT};
+use ddabi::pool::{PoolStats, DEFAULT_POOL};
 use ddabi::request::PoolBody;
 use ddabi::NAME_LEN;
-use ddcore::policy::Policy;
+use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 
 /// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
 pub(crate) const NO_HOST: Error = ENXIO;
-
-/// A container's name.
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    pub(crate) len: usize,
-    pub(crate) bytes: [u8; NAME_LEN],
-}
-
-impl Name {
-    /// A name of at most [`NAME_LEN`] bytes; the rest is cut off.
-    pub(crate) fn new(text: &[u8]) -> Self {
-        let mut bytes = [0; NAME_LEN];
-        let len = text.len().min(NAME_LEN);
-        bytes[..len].copy_from_slice(&text[..len]);
-        Self { len, bytes }
-    }
-
-    /// The bytes in use.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// Weight and store (the paper's W and T), and the policy.
-#[derive(Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) weight: u32,
-    pub(crate) store: Store,
-    pub(crate) policy: Policy,
-}
-
-impl Settings {
-    /// Those of a pool until it is set.
-    pub(crate) const DEFAULT: Self = Self {
-        weight: DEFAULT_WEIGHT,
-        store: Store::Memory,
-        policy: Policy::DEFAULT,
-    };
-
-    pub(crate) const fn caches(&self) -> bool {
-        self.weight > 0 && !matches!(self.store, Store::None)
-    }
-}
 
 /// An enrolled container, or the default pool.
 pub(crate) struct Pool {
@@ -82,7 +39,7 @@ pub(crate) fn default_pool() -> Result<KVec<Pool>> {
         id: 0,
         host: None,
         cgroup: None,
-        name: Name::new(b"default"),
+        name: Name::DEFAULT,
         settings: Settings::DEFAULT,
         slot: DEFAULT_SLOT,
     };
@@ -92,14 +49,17 @@ pub(crate) fn default_pool() -> Result<KVec<Pool>> {
 }
 
 pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
+    let text = name.as_bytes();
+    let mut bytes = [0; NAME_LEN];
+    bytes[..text.len()].copy_from_slice(text);
     PoolBody {
         pool,
         weight: settings.weight,
         store: settings.store as u32,
         policy: settings.policy as u32,
         reserved: 0,
-        name_len: name.len as u32,
-        name: name.bytes,
+        name_len: text.len() as u32,
+        name: bytes,
     }
 }
 

@@ -50,7 +50,7 @@ impl Routes {
         self.enrolled.clear();
         self.slots.fill(DEFAULT_SLOT);
         for pool in pools {
-            let caches = pool.settings.caches();
+            let caches = pool.settings.is_on();
             if let Some(place) = pool.host.and_then(|host| self.slots.get_mut(host as usize)) {
                 *place = pool.slot;
             }
