@@ -125,7 +125,7 @@ void dd_on_shutdown(const struct super_block *sb, bool done);
 bool dd_on_readahead_wanted(void);
 void dd_on_readahead(struct readahead_control *rac);
 int dd_on_read_folio(struct file *file, struct folio *folio);
-unsigned int dd_on_tick(void);
+unsigned int dd_on_worker_run(void);
 void dd_on_pause(bool pause);
 
 #endif

@@ -22,7 +22,7 @@ static unsigned long dd_worker_ended;
 
 static void dd_worker_run(struct work_struct *work)
 {
-	unsigned int ms = dd_on_tick();
+	unsigned int ms = dd_on_worker_run();
 
 	WRITE_ONCE(dd_worker_ended, jiffies);
 	if (!ms)

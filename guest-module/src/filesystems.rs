@@ -10,7 +10,7 @@ use kernel::sync::atomic::{
 };
 
 /// Most filesystems cached at a time; further ones are left alone.
-const MOST: usize = 64;
+const MAX_FILESYSTEMS: usize = 64;
 
 /// One mounted filesystem.
 struct Entry {
@@ -23,7 +23,7 @@ struct Entry {
 /// All filesystems with cached files.
 #[pin_data]
 pub(crate) struct Filesystems {
-    entries: [Entry; MOST],
+    entries: [Entry; MAX_FILESYSTEMS],
     /// Numbers that were given up since [`Filesystems::take_gone`] was asked.
     gone: Atomic<u32>,
     /// Serialises changes; the number of the newest instance.
@@ -35,7 +35,7 @@ impl Filesystems {
     /// None yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            entries: [const { Entry { superblock: Atomic::new(0), number: Atomic::new(0) } }; MOST],
+            entries: [const { Entry { superblock: Atomic::new(0), number: Atomic::new(0) } }; MAX_FILESYSTEMS],
             gone: Atomic::new(0),
             newest <- new_irq_lock!(0, "Filesystems::newest"),
         })

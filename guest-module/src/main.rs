@@ -32,6 +32,8 @@ mod number;
 mod pools;
 mod state;
 
+use crate::ffi::machine;
+use crate::ffi::worker::Worker;
 use crate::host::session;
 use crate::state::{State, STATE};
 use core::borrow::Borrow;
@@ -60,7 +62,7 @@ const VERSION: &str = "0.1.0";
 
 /// The module, in the order things are undone.
 struct Module {
-    worker: Option<ffi::worker::Worker>,
+    worker: Option<Worker>,
     family: Option<genl::Family>,
     state: Pin<KBox<State>>,
 }
@@ -73,17 +75,16 @@ impl kernel::Module for Module {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);
         }
-        let (kvm, confidential) = ffi::machine::machine();
-        if confidential {
+        if machine::is_confidential() {
             pr_err!("the memory of a confidential guest must not go to the host: refused\n");
             return Err(EPERM);
         }
-        if !kvm {
+        if !machine::is_kvm_guest() {
             pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
             return Err(ENODEV);
         }
-        let map = number(module_parameters::map_mib.value());
-        let history = number(module_parameters::history_kib.value());
+        let map = parameter(module_parameters::map_mib.value());
+        let history = parameter(module_parameters::history_kib.value());
         let state = State::new(map << 20, history << 10)?;
         // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
         unsafe { STATE.publish(&state) };
@@ -93,7 +94,7 @@ impl kernel::Module for Module {
             state,
         };
         module.family = Some(genl::Family::register()?);
-        module.worker = Some(ffi::worker::Worker::start());
+        module.worker = Some(Worker::start());
         Ok(module)
     }
 }
@@ -103,12 +104,12 @@ impl Drop for Module {
         // The worker sends events, for which the family must be there.
         self.worker = None;
         self.family = None;
-        session::leave(&self.state);
+        session::shut_down(&self.state);
         STATE.withdraw();
     }
 }
 
 /// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
-fn number(value: impl Borrow<u64>) -> u64 {
+fn parameter(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

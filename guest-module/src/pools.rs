@@ -17,7 +17,9 @@ use crate::host::channel::Channel;
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
 use crate::pools::admissions::Admissions;
-use crate::pools::pool::{body, default_pool, dismiss, enrol, tell, to_error, Pool, NO_HOST};
+use crate::pools::pool::{
+    body, create_at_host, default_pool, destroy_at_host, send_pool_event, to_error, Pool, NO_HOST,
+};
 use crate::pools::routes::{Route, Routes};
 use ddabi::answer::PoolPressure;
 use ddabi::genl::Event;
@@ -84,28 +86,28 @@ impl Pools {
     }
 
     /// The pool of a folio that leaves; `None` if it does not cache. Any context.
-    pub(crate) fn of(&self, folio: &Folio<'_>) -> Option<Route> {
+    pub(crate) fn put_route(&self, folio: &Folio<'_>) -> Option<Route> {
         Some(self.route(folio)).filter(|route| route.caches)
     }
 
     /// The pool of the reader of a folio. Any context.
-    pub(crate) fn reader(&self, folio: &Folio<'_>) -> Route {
+    pub(crate) fn read_route(&self, folio: &Folio<'_>) -> Route {
         self.route(folio)
     }
 
     /// Takes in what the host tells of a pool. Any context.
-    pub(crate) fn hear(&self, said: &PoolPressure) {
+    pub(crate) fn note_pressure(&self, pressure: &PoolPressure) {
         let slot = self
             .routes
-            .with(|routes| routes.slots.get(said.pool as usize).copied());
+            .with(|routes| routes.slots.get(pressure.pool as usize).copied());
         if let Some(slot) = slot {
-            self.admissions.hear(slot, said);
+            self.admissions.note_pressure(slot, pressure);
         }
     }
 
     /// Rebuilds the routes. To be called after each change.
-    fn reroute(&self, list: &mut List) {
-        list.spare.lead_to(&list.pools);
+    fn update_routes(&self, list: &mut List) {
+        list.spare.rebuild(&list.pools);
         self.routes
             .with(|current| core::mem::swap(current, &mut list.spare));
     }
@@ -152,15 +154,15 @@ impl Pools {
         list.pools.reserve(1, quietly())?;
         self.admissions.open(slot, settings.policy)?;
         if let Some(session) = channel.session() {
-            if let Err(failure) = enrol(channel, session, &mut pool) {
+            if let Err(failure) = create_at_host(channel, session, &mut pool) {
                 self.admissions.close(slot);
                 return Err(to_error(failure));
             }
         }
         let _ = list.pools.push_within_capacity(pool);
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
         drop(list);
-        tell(Event::PoolCame, id, name);
+        send_pool_event(Event::PoolCame, id, name);
         Ok(id)
     }
 
@@ -183,7 +185,7 @@ impl Pools {
         }
         pool.settings = settings;
         self.admissions.set_policy(pool.slot, settings.policy);
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
         Ok(())
     }
 
@@ -196,10 +198,10 @@ impl Pools {
             return Err(EINVAL);
         }
         let pool = pools.remove(at).map_err(|_| ENOENT)?;
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
         self.admissions.close(pool.slot);
         drop(list);
-        dismiss(channel, &pool);
+        destroy_at_host(channel, &pool);
         Ok(())
     }
 
@@ -219,13 +221,13 @@ impl Pools {
             pool.host = None;
         }
         // If there is none now, the worker goes on trying.
-        let enrolled = enrol(channel, session, pool).map_err(to_error);
-        self.reroute(&mut list);
+        let enrolled = create_at_host(channel, session, pool).map_err(to_error);
+        self.update_routes(&mut list);
         enrolled
     }
 
     /// Removes the containers whose cgroup is gone. Worker.
-    pub(crate) fn reap(&self, channel: &Channel) {
+    pub(crate) fn remove_dead(&self, channel: &Channel) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
             let list = self.list.lock();
@@ -243,12 +245,12 @@ impl Pools {
         let mut list = self.list.lock();
         for pool in list.pools.iter_mut() {
             pool.host = None;
-            match enrol(channel, session, pool) {
+            match create_at_host(channel, session, pool) {
                 Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
                 Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
             }
         }
-        self.reroute(&mut list);
+        self.update_routes(&mut list);
     }
 
     /// Creates the pools that the host had no memory for. Worker.
@@ -256,10 +258,10 @@ impl Pools {
         let mut list = self.list.lock();
         let mut enrolled = false;
         for pool in list.pools.iter_mut().filter(|pool| pool.host.is_none()) {
-            enrolled |= enrol(channel, session, pool).is_ok();
+            enrolled |= create_at_host(channel, session, pool).is_ok();
         }
         if enrolled {
-            self.reroute(&mut list);
+            self.update_routes(&mut list);
         }
     }
 

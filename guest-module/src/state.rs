@@ -100,8 +100,8 @@ impl State {
         for eviction in call.evictions() {
             count!(self, evicted, self.map.notice(&eviction));
         }
-        if let Some(said) = call.pressure() {
-            self.pools.hear(&said);
+        if let Some(pressure) = call.pressure() {
+            self.pools.note_pressure(&pressure);
         }
         Some(outcome)
     }
@@ -127,7 +127,7 @@ impl State {
         let cleared = self.map.invalidate(file, first, last, pause);
         if cleared > 0 {
             count!(self, invalidated, cleared);
-            self.flushes.pages(*file, first, last);
+            self.flushes.push_pages(*file, first, last);
         }
     }
 
@@ -141,7 +141,7 @@ impl State {
             return;
         }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
-            self.flushes.filesystem(number);
+            self.flushes.push_filesystem(number);
         }
         if done {
             self.filesystems.end_unmount(superblock);
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// A put found no room in the map.
-    pub(crate) fn map_is_full(&self) {
+    pub(crate) fn request_map_room(&self) {
         Worker::hurry();
     }
 

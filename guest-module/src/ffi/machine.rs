@@ -29,10 +29,16 @@ pub(crate) unsafe fn hypercall(number: u64, block: *const u8) -> i64 {
     unsafe { dd_hypercall(number as c_ulong, dd_physical(block)) as i64 }
 }
 
-/// Whether we run under KVM, and whether the host may not see our memory.
-pub(crate) fn machine() -> (bool, bool) {
-    // SAFETY: Both read feature bits.
-    unsafe { (dd_machine_is_kvm_guest(), dd_machine_is_confidential()) }
+/// Whether we run under KVM.
+pub(crate) fn is_kvm_guest() -> bool {
+    // SAFETY: Reads feature bits.
+    unsafe { dd_machine_is_kvm_guest() }
+}
+
+/// Whether the host may not see our memory.
+pub(crate) fn is_confidential() -> bool {
+    // SAFETY: Reads feature bits.
+    unsafe { dd_machine_is_confidential() }
 }
 
 /// Bytes of memory of this machine.

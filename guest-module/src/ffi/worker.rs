@@ -14,7 +14,7 @@ extern "C" {
 /// Milliseconds until the job runs again.
 pub(crate) type Delay = c_uint;
 
-/// Starts, hurries and ends the background job, `entry::dd_on_tick`.
+/// Starts, hurries and ends the background job, `entry::dd_on_worker_run`.
 pub(crate) struct Worker(());
 
 impl Worker {

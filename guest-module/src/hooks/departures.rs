@@ -14,11 +14,11 @@ use kernel::sync::atomic::{
 };
 
 /// Tasks that reclaim at a time; further ones do not put.
-const TASKS: usize = 64;
+const MAX_TASKS: usize = 64;
 /// Places looked at for a task.
-const PROBES: usize = 8;
+const MAX_PROBES: usize = 8;
 /// Folios of one task: a kernel folio batch.
-const FOLIOS: usize = 31;
+const MAX_FOLIOS: usize = 31;
 
 /// A folio on its way out, and the run that puts it.
 #[derive(Clone, Copy, Default)]
@@ -38,17 +38,17 @@ impl Departure {
 
 /// A list of departures with a fixed bound.
 #[derive(Default)]
-pub(crate) struct Departing {
+pub(crate) struct FolioList {
     count: usize,
-    folios: [Departure; FOLIOS],
+    folios: [Departure; MAX_FOLIOS],
 }
 
-impl Departing {
+impl FolioList {
     fn push(&mut self, departure: Departure) -> bool {
-        let Some(place) = self.folios.get_mut(self.count) else {
+        let Some(reclaimer) = self.folios.get_mut(self.count) else {
             return false;
         };
-        *place = departure;
+        *reclaimer = departure;
         self.count += 1;
         true
     }
@@ -76,124 +76,128 @@ impl Departing {
     }
 }
 
-/// The place of one task.
+/// The reclaimer of one task.
 #[pin_data]
-pub(crate) struct Place {
-    /// The task, 0 if the place is free. Taken and given back by the task itself.
+pub(crate) struct Reclaimer {
+    /// The task, 0 if the reclaimer is free. Taken and given back by the task itself.
     task: Atomic<usize>,
     /// Used by the task alone, except for [`Departures::clear`]. Others do not wait for the lock.
     #[pin]
-    departing: IrqLock<Departing>,
+    departing: IrqLock<FolioList>,
 }
 
-/// The places of all tasks.
+/// The reclaimers of all tasks.
 pub(crate) struct Departures {
-    places: KVec<Pin<KBox<Place>>>,
-    /// Places taken, so that freeing costs nothing while no task reclaims.
-    taken: Atomic<u32>,
+    reclaimers: KVec<Pin<KBox<Reclaimer>>>,
+    /// Places active, so that freeing costs nothing while no task reclaims.
+    active: Atomic<u32>,
 }
 
 impl Departures {
     /// No departures.
     pub(crate) fn new() -> Result<Self> {
-        let mut places = KVec::with_capacity(TASKS, quietly())?;
-        for _ in 0..TASKS {
-            let place = KBox::pin_init(
-                pin_init!(Place {
+        let mut reclaimers = KVec::with_capacity(MAX_TASKS, quietly())?;
+        for _ in 0..MAX_TASKS {
+            let reclaimer = KBox::pin_init(
+                pin_init!(Reclaimer {
                     task: Atomic::new(0),
-                    departing <- new_irq_lock!(Departing::default(), "Departures::departing"),
+                    departing <- new_irq_lock!(FolioList::default(), "Departures::departing"),
                 }),
                 quietly(),
             )?;
-            places.push(place, quietly())?;
+            reclaimers.push(reclaimer, quietly())?;
         }
         Ok(Self {
-            places,
-            taken: Atomic::new(0),
+            reclaimers,
+            active: Atomic::new(0),
         })
     }
 
-    fn probe(&self, task: usize) -> impl Iterator<Item = &Place> {
+    fn probe(&self, task: usize) -> impl Iterator<Item = &Reclaimer> {
         let start = ddabi::key::mix(task as u64) as usize;
-        (0..PROBES).map(move |n| &*self.places[start.wrapping_add(n) % TASKS])
+        (0..MAX_PROBES).map(move |n| &*self.reclaimers[start.wrapping_add(n) % MAX_TASKS])
     }
 
-    fn place_of(&self, task: usize) -> Option<&Place> {
+    fn reclaimer(&self, task: usize) -> Option<&Reclaimer> {
         self.probe(task)
-            .find(|place| place.task.load(Relaxed) == task)
+            .find(|reclaimer| reclaimer.task.load(Relaxed) == task)
     }
 
-    /// Notes a folio that the running task removed; `false` if there is no place.
+    /// Notes a folio that the running task removed; `false` if there is no reclaimer.
     pub(crate) fn note(&self, departure: Departure) -> bool {
         let task = cpu::current_task();
-        let place = self.place_of(task).or_else(|| {
-            self.probe(task).find(|place| {
-                let free = place.task.cmpxchg(0, task, Acquire).is_ok();
+        let reclaimer = self.reclaimer(task).or_else(|| {
+            self.probe(task).find(|reclaimer| {
+                let free = reclaimer.task.cmpxchg(0, task, Acquire).is_ok();
                 if free {
-                    self.taken.fetch_add(1, Relaxed);
+                    self.active.fetch_add(1, Relaxed);
                 }
                 free
             })
         });
-        place.is_some_and(|place| place.departing.with(|departing| departing.push(departure)))
+        reclaimer.is_some_and(|reclaimer| {
+            reclaimer
+                .departing
+                .with(|departing| departing.push(departure))
+        })
     }
 
     /// Hands those departures of the running task to `put` that are among the folios being
-    /// freed. The place is not locked while `put` runs.
-    pub(crate) fn leave<I: Iterator<Item = usize>>(
+    /// freed. The reclaimer is not locked while `put` runs.
+    pub(crate) fn with_freed<I: Iterator<Item = usize>>(
         &self,
         freed: impl Fn() -> I,
-        put: impl FnOnce(Leaving<'_>),
+        put: impl FnOnce(Freed<'_>),
     ) {
         // An interrupt handler that frees folios does not free those of the task it interrupted.
-        if self.taken.load(Relaxed) == 0 || !cpu::in_task() {
+        if self.active.load(Relaxed) == 0 || !cpu::in_task() {
             return;
         }
-        let Some(place) = self.place_of(cpu::current_task()) else {
+        let Some(reclaimer) = self.reclaimer(cpu::current_task()) else {
             return;
         };
-        let count = place
+        let count = reclaimer
             .departing
             .with(|departing| departing.partition(|folio| freed().any(|one| one == folio)));
         if count > 0 {
-            put(Leaving { place, count });
+            put(Freed { reclaimer, count });
         }
-        let empty = place.departing.with(|departing| {
+        let empty = reclaimer.departing.with(|departing| {
             departing.remove_front(count);
             departing.count == 0
         });
         if empty {
-            place.task.store(0, Release);
-            self.taken.fetch_sub(1, Relaxed);
+            reclaimer.task.store(0, Release);
+            self.active.fetch_sub(1, Relaxed);
         }
     }
 
     /// Gives up all departures, because the hooks that would see their folios freed are gone.
     /// Calls `dropped` for each. To be called when no hook runs.
     pub(crate) fn clear(&self, mut dropped: impl FnMut(&Departure)) {
-        for place in &self.places {
-            while let Some(departure) = place.departing.with(Departing::pop) {
+        for reclaimer in &self.reclaimers {
+            while let Some(departure) = reclaimer.departing.with(FolioList::pop) {
                 dropped(&departure);
             }
-            place.task.store(0, Release);
+            reclaimer.task.store(0, Release);
         }
-        self.taken.store(0, Relaxed);
+        self.active.store(0, Relaxed);
     }
 }
 
 /// Departures of the running task whose folios are being freed.
 #[derive(Clone, Copy)]
-pub(crate) struct Leaving<'a> {
-    place: &'a Place,
+pub(crate) struct Freed<'a> {
+    reclaimer: &'a Reclaimer,
     count: usize,
 }
 
-impl Leaving<'_> {
+impl Freed<'_> {
     /// One of them. They are looked up one by one, for the stack has no room for all.
     pub(crate) fn get(&self, number: usize) -> Option<Departure> {
-        let get = |departing: &mut Departing| departing.folios.get(number).copied();
+        let get = |departing: &mut FolioList| departing.folios.get(number).copied();
         (number < self.count)
-            .then(|| self.place.departing.with(get))
+            .then(|| self.reclaimer.departing.with(get))
             .flatten()
     }
 }

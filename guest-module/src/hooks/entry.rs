@@ -100,14 +100,14 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
 
 /// The worker's job; milliseconds until it runs again.
 #[no_mangle]
-extern "C" fn dd_on_tick() -> Delay {
-    state().map_or(0, worker::tick)
+extern "C" fn dd_on_worker_run() -> Delay {
+    state().map_or(0, worker::run)
 }
 
 /// Hibernation begins or is over.
 #[no_mangle]
 extern "C" fn dd_on_pause(pause: bool) {
     if let Some(state) = state() {
-        session::pause(state, pause);
+        session::set_paused(state, pause);
     }
 }

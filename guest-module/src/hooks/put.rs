@@ -33,14 +33,14 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     let view = folio.view();
     let last = view.index + u64::from(view.pages) - 1;
 
-    let Some(pages) = offered(state, &inode, &view) else {
+    let Some(pages) = putable(state, &inode, &view) else {
         state.content_changed(&file, view.index, last);
         return;
     };
     if pages < view.pages {
         state.content_changed(&file, view.index + u64::from(pages), last);
     }
-    let Some(route) = state.pools.of(folio) else {
+    let Some(route) = state.pools.put_route(folio) else {
         count!(state, put_skipped_off, pages);
         state.content_changed(&file, view.index, last);
         return;
@@ -49,7 +49,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     let verdict = state
         .pools
         .admissions
-        .offered(route.slot, &file, run, view.is_refaulted());
+        .decide(route.slot, &file, run, view.is_refaulted());
     let class = match verdict {
         Verdict::Put(class) => class,
         Verdict::Refuse(why) => {
@@ -69,7 +69,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
                 Refused::Busy => count!(state, put_skipped_busy, pages),
                 Refused::Full => {
                     count!(state, put_skipped_map, pages);
-                    state.map_is_full();
+                    state.request_map_room();
                 }
             }
             return;
@@ -96,18 +96,18 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     {
         count!(state, put_skipped_io, pages);
         state.map.invalidate(&file, view.index, last, || ());
-        settle(state, &departure, false);
+        finish(state, &departure, false);
     } else if !reclaimed {
         // Outside shrink_folio_list() the folio is not freed in one of our batches: put it now.
         put(state, |number| (number == 0).then_some(departure));
     } else if !state.departures.note(departure) {
         count!(state, put_skipped_lane, pages);
-        settle(state, &departure, false);
+        finish(state, &departure, false);
     }
 }
 
 /// How many pages of the folio, from its first on, may be put; `None` if none may.
-fn offered(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> {
+fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> {
     if !view.is_frozen() || inode.any(mapping_flag::EXITING) || state.channel.session().is_none() {
         return None;
     }
@@ -140,9 +140,9 @@ where
     if mutated(c"freed-unseen") || mutated(c"departures-kept") {
         return;
     }
-    state.departures.leave(
+    state.departures.with_freed(
         || folios().map(|folio| folio.address()),
-        |leaving| put(state, |number| leaving.get(number)),
+        |freed| put(state, |number| freed.get(number)),
     );
 }
 
@@ -183,16 +183,16 @@ fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
         done: 0,
     };
     while rest.clone().next().is_some() {
-        let (count, stored) = put_once(state, rest.clone());
+        let (count, stored) = put_call(state, rest.clone());
         for (n, part) in rest.by_ref().take(count).enumerate() {
-            settle(state, &part, stored & 1 << n != 0);
+            finish(state, &part, stored & 1 << n != 0);
         }
     }
 }
 
 /// Puts as many of the parts as fit into a call, at least one: how many that were, and which of
 /// them were stored.
-fn put_once(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
+fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
     let (session, mut call) = (state.channel.session(), state.channel.begin());
     let (mut count, mut pages) = (0, 0);
     for part in parts {
@@ -226,7 +226,7 @@ fn put_once(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
 }
 
 /// The put of a departure, or of a part of it, is over.
-pub(crate) fn settle(state: &State, departure: &Departure, stored: bool) {
+pub(crate) fn finish(state: &State, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);
     let finished = state.map.finish_put(file, index, pages, stored);
@@ -241,6 +241,6 @@ pub(crate) fn settle(state: &State, departure: &Departure, stored: bool) {
     } else if finished.cancelled > 0 {
         state
             .flushes
-            .pages(*file, index, index + u64::from(pages) - 1);
+            .push_pages(*file, index, index + u64::from(pages) - 1);
     }
 }

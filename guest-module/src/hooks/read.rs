@@ -22,7 +22,7 @@ use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
 /// Folios of a window that are looked at together: one call's worth.
-const TOGETHER: usize = 64;
+const MAX_FOLIOS: usize = 64;
 /// Pages of the windows a stream from the host gets: fewer exits a page.
 const WIDE_WINDOW: u32 = 256;
 /// Pages that must follow in the host before a window is widened.
@@ -105,8 +105,8 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
         if left == 0 {
             break;
         }
-        let mut plan = [Planned::default(); TOGETHER];
-        let count = look(state, &source, window, (index, left), &mut plan, &mut route);
+        let mut plan = [Planned::default(); MAX_FOLIOS];
+        let count = plan_window(state, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
             // Cannot happen: a window is full of folios. The filesystem knows best.
             window.read(index, left);
@@ -116,9 +116,9 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
         if plan.iter().any(|planned| planned.ask) {
             fetch(state, source.file, plan);
         }
-        learn(state, &source.file, plan, route);
+        record_reads(state, &source.file, plan, route);
         all_hit &= plan.iter().all(|planned| planned.hit);
-        fill(window, plan);
+        finish_reads(window, plan);
     }
     let next = start + u64::from(pages);
     let follow = all_hit && state.map.present_run(&source.file, next, WIDEN_AFTER) == WIDEN_AFTER;
@@ -130,7 +130,7 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
 }
 
 /// Plans the next folios of a window, claiming those that the host may hold.
-fn look(
+fn plan_window(
     state: &State,
     source: &Source,
     window: &Window<'_>,
@@ -152,8 +152,8 @@ fn look(
             break;
         };
         // All folios of a window are charged to the reader.
-        let route = *route.get_or_insert_with(|| state.pools.reader(&folio));
-        *place = consider(state, source, &folio, route.host);
+        let route = *route.get_or_insert_with(|| state.pools.read_route(&folio));
+        *place = plan_folio(state, source, &folio, route.host);
         if place.ask {
             asked += pages;
         }
@@ -164,7 +164,7 @@ fn look(
 }
 
 /// Plans one folio.
-fn consider(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
+fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
         .inode
@@ -186,7 +186,7 @@ fn consider(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
                 folio.zero_tail(inside);
             }
         }
-        Claim::Ask => in_vain(state, source.file, &planned),
+        Claim::Ask => flush_unneeded(state, source.file, &planned),
         Claim::Miss { .. } if asks_for_all() && view.is_fresh() && inside > 0 => {
             planned.ask = inside <= MAX_PAGES;
             planned.pool = pool;
@@ -194,7 +194,7 @@ fn consider(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Pla
         Claim::Miss { present } => {
             count!(state, read_absent, planned.inside);
             if present > 0 {
-                in_vain(state, source.file, &planned);
+                flush_unneeded(state, source.file, &planned);
             }
         }
     }
@@ -211,10 +211,10 @@ fn asks_for_all() -> bool {
 }
 
 /// The host may hold pages of the folio that no read will ask for any more.
-fn in_vain(state: &State, file: FileKey, planned: &Planned) {
+fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;
-        state.flushes.pages(file, planned.index, last);
+        state.flushes.push_pages(file, planned.index, last);
     }
 }
 
@@ -239,7 +239,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
         if hits.is_none() {
             // A host without memory for the call still has the pages, and so has one that was not
             // asked for the last parts of a folio.
-            in_vain(state, file, planned);
+            flush_unneeded(state, file, planned);
         }
     }
     let hit = plan.iter().filter(|planned| planned.hit);
@@ -248,7 +248,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
-/// Makes one call for runs, at most [`TOGETHER`] of them: which of them the host had. `None` if it
+/// Makes one call for runs, at most [`MAX_FOLIOS`] of them: which of them the host had. `None` if it
 /// did not answer.
 fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
     let mut call = state.channel.begin()?;
@@ -270,7 +270,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
 }
 
 /// Tells the reader's pool what was read, whether or not the host had it.
-fn learn(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
+fn record_reads(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
     let admission = route
         .filter(|route| route.caches)
         .and_then(|route| state.pools.admissions.get(route.slot));
@@ -278,12 +278,12 @@ fn learn(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) 
         let runs = plan
             .iter()
             .map(|planned| (planned.index, planned.inside, planned.hit));
-        admission.missed(file, runs);
+        admission.record_reads(file, runs);
     }
 }
 
 /// Ends the read of the hits and lets the filesystem read the runs between them.
-fn fill(window: &mut Window<'_>, plan: &[Planned]) {
+fn finish_reads(window: &mut Window<'_>, plan: &[Planned]) {
     let mut rest = plan;
     while let Some(first) = rest.first() {
         let same = rest
@@ -309,12 +309,12 @@ pub(crate) fn read_folio(state: &State, folio: Folio<'_>) -> bool {
     let Some(source) = folio.mapping().and_then(|mapping| source(state, &mapping)) else {
         return false;
     };
-    let route = state.pools.reader(&folio);
-    let mut plan = [consider(state, &source, &folio, route.host)];
+    let route = state.pools.read_route(&folio);
+    let mut plan = [plan_folio(state, &source, &folio, route.host)];
     if plan[0].ask {
         fetch(state, source.file, &mut plan);
     }
-    learn(state, &source.file, &plan, Some(route));
+    record_reads(state, &source.file, &plan, Some(route));
     if plan[0].hit {
         folio.end_read();
     }

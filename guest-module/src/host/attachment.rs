@@ -19,9 +19,9 @@ const LAST_RETRY: u64 = 32 * MINUTE;
 pub(crate) struct Attachment {
     attached: Atomic<bool>,
     /// When we could not attach; 0 if we could.
-    failed: Atomic<u64>,
+    failed_at: Atomic<u64>,
     /// Time from then to the next try.
-    retry: Atomic<u64>,
+    retry_after: Atomic<u64>,
     /// Why we could not, as it was last reported.
     reported: Atomic<i32>,
 }
@@ -31,8 +31,8 @@ impl Attachment {
     pub(crate) fn new() -> Self {
         Self {
             attached: Atomic::new(false),
-            failed: Atomic::new(0),
-            retry: Atomic::new(0),
+            failed_at: Atomic::new(0),
+            retry_after: Atomic::new(0),
             reported: Atomic::new(0),
         }
     }
@@ -48,32 +48,34 @@ impl Attachment {
     }
 
     /// Hooks are to be detached; `false` if there are none.
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn take_attached(&self) -> bool {
         self.attached.xchg(false, Full)
     }
 
     /// Whether the kernel did not let us attach, too short a time ago to try again.
     pub(crate) fn waits(&self, now: u64) -> bool {
-        let failed = self.failed.load(Relaxed);
+        let failed = self.failed_at.load(Relaxed);
         let passed = now.saturating_sub(failed);
-        failed != 0 && passed < self.retry.load(Relaxed) && !mutated(c"attaches-at-every-look")
+        failed != 0
+            && passed < self.retry_after.load(Relaxed)
+            && !mutated(c"attaches-at-every-look")
     }
 
     /// The kernel let us attach.
     pub(crate) fn succeeded(&self) {
-        self.failed.store(0, Relaxed);
+        self.failed_at.store(0, Relaxed);
         self.reported.store(0, Relaxed);
     }
 
     /// The kernel did not let us attach. Returns whether users are to be told.
     pub(crate) fn failed(&self, now: u64, error: Error) -> bool {
-        let again = self.failed.load(Relaxed) != 0;
-        let retry = match self.retry.load(Relaxed) {
+        let again = self.failed_at.load(Relaxed) != 0;
+        let retry = match self.retry_after.load(Relaxed) {
             last if again => last.saturating_mul(2).min(LAST_RETRY),
             _ => FIRST_RETRY,
         };
-        self.retry.store(retry, Relaxed);
-        self.failed.store(now, Relaxed);
+        self.retry_after.store(retry, Relaxed);
+        self.failed_at.store(now, Relaxed);
         let error = error.to_errno();
         self.reported.xchg(error, Full) != error || mutated(c"attaches-at-every-look")
     }

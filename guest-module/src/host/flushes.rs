@@ -11,7 +11,7 @@ use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
 
 /// Ranges that wait at a time.
-const MOST: usize = 512;
+const MAX_RANGES: usize = 512;
 
 /// Ranges waiting to be sent.
 #[pin_data]
@@ -23,7 +23,7 @@ pub(crate) struct Flushes {
 impl Flushes {
     /// None waiting.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
-        let waiting = KVec::with_capacity(MOST, quietly())?;
+        let waiting = KVec::with_capacity(MAX_RANGES, quietly())?;
         Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
     }
 
@@ -41,7 +41,7 @@ impl Flushes {
                 }
             }
             let _ = waiting.push_within_capacity(range);
-            waiting.len() == MOST / 2
+            waiting.len() == MAX_RANGES / 2
         });
         if half {
             Worker::hurry();
@@ -49,7 +49,7 @@ impl Flushes {
     }
 
     /// Pages `first..=last` of a file are held in vain. Any context.
-    pub(crate) fn pages(&self, file: FileKey, first: u64, last: u64) {
+    pub(crate) fn push_pages(&self, file: FileKey, first: u64, last: u64) {
         let scope = FlushScope::Pages as u32;
         self.push(FlushRange {
             file,
@@ -61,7 +61,7 @@ impl Flushes {
     }
 
     /// All pages of a filesystem are held in vain.
-    pub(crate) fn filesystem(&self, filesystem: u32) {
+    pub(crate) fn push_filesystem(&self, filesystem: u32) {
         let file = FileKey {
             filesystem,
             ..FileKey::default()

@@ -13,29 +13,29 @@ pub(crate) const MINUTE: u64 = 60 * SECOND;
 /// Times of the background job, in nanoseconds. Worker only.
 pub(crate) struct Schedule {
     /// What times are counted from.
-    born: Instant<Monotonic>,
+    start: Instant<Monotonic>,
     /// When there was a sign of life.
-    pub(crate) pinged: Atomic<u64>,
-    /// When curves faded.
-    pub(crate) faded: Atomic<u64>,
+    pub(crate) last_ping: Atomic<u64>,
+    /// When curves last_fade.
+    pub(crate) last_fade: Atomic<u64>,
     /// When pages of filesystems that are gone were looked for.
-    pub(crate) forgot: Atomic<u64>,
+    pub(crate) last_forget: Atomic<u64>,
 }
 
 impl Schedule {
     /// Begins now.
     pub(crate) fn new() -> Self {
         Self {
-            born: Instant::now(),
-            pinged: Atomic::new(0),
-            faded: Atomic::new(0),
-            forgot: Atomic::new(0),
+            start: Instant::now(),
+            last_ping: Atomic::new(0),
+            last_fade: Atomic::new(0),
+            last_forget: Atomic::new(0),
         }
     }
 
     /// Nanoseconds since the module was loaded; never zero.
     pub(crate) fn now(&self) -> u64 {
-        self.born.elapsed().as_nanos().max(1) as u64
+        self.start.elapsed().as_nanos().max(1) as u64
     }
 
     /// Whether `every` nanoseconds have passed since the time noted in `last`, which is noted

@@ -20,7 +20,7 @@ use kernel::prelude::*;
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
 
 /// Registers with the host and switches caching on.
-pub(crate) fn begin(state: &State) -> Result<(), Failure> {
+pub(crate) fn register(state: &State) -> Result<(), Failure> {
     let channel = &state.channel;
     let answer = channel.hello()?;
     if !state.attachment.is_attached() {
@@ -74,9 +74,9 @@ fn attach(state: &State) -> Result<(), Failure> {
 }
 
 /// There is no host for us: no hooks, no costs.
-pub(crate) fn alone(state: &State, was: u32, failure: Failure) {
+pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     if !mutated(c"hooks-without-host") {
-        unhook(state);
+        detach(state);
     }
     // Who is short of memory may have some at the next try.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
@@ -88,7 +88,7 @@ pub(crate) fn alone(state: &State, was: u32, failure: Failure) {
     state.channel.set_state(now);
     if was == LinkState::Attached as u32 {
         pr_info!("lost the host, nothing is cached until it comes back\n");
-        tell(Event::HostLost);
+        send_link_event(Event::HostLost);
     }
     if refused && failure != Failure::Unattached && was != LinkState::Refused as u32 {
         pr_warn!(
@@ -98,12 +98,12 @@ pub(crate) fn alone(state: &State, was: u32, failure: Failure) {
     }
 }
 
-fn unhook(state: &State) {
-    if state.attachment.take() {
+fn detach(state: &State) {
+    if state.attachment.take_attached() {
         hooks::remove();
         // The hooks that would see the noted folios freed are gone: their puts are over.
         if !mutated(c"departures-kept") {
-            let dropped = |departure: &Departure| put::settle(state, departure, false);
+            let dropped = |departure: &Departure| put::finish(state, departure, false);
             state.departures.clear(dropped);
         }
         // Puts that were on their way have ended, and unmounts are not seen any more.
@@ -112,21 +112,21 @@ fn unhook(state: &State) {
     }
 }
 
-pub(crate) fn tell(event: Event) {
+pub(crate) fn send_link_event(event: Event) {
     send_event(&[(Attribute::Event, event as u32)], &[]);
 }
 
 /// The module goes: gives everything back.
-pub(crate) fn leave(state: &State) {
+pub(crate) fn shut_down(state: &State) {
     let session = state.channel.link().end();
-    unhook(state);
+    detach(state);
     if let Some(session) = session {
         state.channel.goodbye(session);
     }
 }
 
 /// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
-pub(crate) fn pause(state: &State, pause: bool) {
+pub(crate) fn set_paused(state: &State, pause: bool) {
     if mutated(c"hibernates-full") {
         return;
     }

@@ -6,7 +6,7 @@ use crate::counters::count;
 use crate::ffi::cpu;
 use crate::ffi::worker::Delay;
 use crate::host::schedule::{MINUTE, SECOND};
-use crate::host::session::{alone, begin, tell};
+use crate::host::session::{register, send_link_event, without_host};
 use crate::mutation::mutated;
 use crate::state::State;
 use ddabi::genl::{Event, LinkState};
@@ -15,31 +15,31 @@ use ddabi::request::{FlushRange, MAX_RUNS};
 use kernel::prelude::*;
 
 /// Pause between looks for a host.
-const LOOK_MS: Delay = 2_000;
+const SEARCH_MS: Delay = 2_000;
 /// Pause between housekeeping runs with a host.
-const KEEP_MS: Delay = 500;
+const HOUSEKEEPING_MS: Delay = 500;
 /// Time between signs of life.
-const PING: u64 = 3 * SECOND;
+const PING_INTERVAL: u64 = 3 * SECOND;
 /// Time after which the past of the curves counts for half.
-const FADE: u64 = 5 * MINUTE;
+const FADE_INTERVAL: u64 = 5 * MINUTE;
 /// Least time between two looks for pages of filesystems that are gone: each looks at the whole
 /// map, and takes care of all of them.
-const FORGET: u64 = 10 * SECOND;
+const FORGET_INTERVAL: u64 = 10 * SECOND;
 /// Flush requests in a round of the worker at most, whatever the host answers.
-const FLUSHES: usize = 4096;
+const MAX_FLUSH_CALLS: usize = 4096;
 
 /// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
 /// until the next round.
-pub(crate) fn tick(state: &State) -> Delay {
+pub(crate) fn run(state: &State) -> Delay {
     // Containers come and go without a host, too.
     if state.channel.session().is_some() || !mutated(c"reaps-with-host-only") {
-        state.pools.reap(&state.channel);
+        state.pools.remove_dead(&state.channel);
     }
     if state.channel.session().is_some() {
-        keep(state);
+        keep_house(state);
     }
     if state.channel.session().is_some() {
-        return KEEP_MS;
+        return HOUSEKEEPING_MS;
     }
     // Never attached, or just lost: nothing in the map is valid.
     let was = state.channel.state();
@@ -48,9 +48,9 @@ pub(crate) fn tick(state: &State) -> Delay {
         state.flushes.clear();
     }
     if state.channel.link().is_paused() || state.attachment.waits(state.schedule.now()) {
-        return LOOK_MS;
+        return SEARCH_MS;
     }
-    match begin(state) {
+    match register(state) {
         Ok(()) => {
             let event = if was == LinkState::Attached as u32 {
                 Event::Rollback
@@ -58,47 +58,48 @@ pub(crate) fn tick(state: &State) -> Delay {
                 Event::HostFound
             };
             state.channel.set_state(LinkState::Attached);
-            tell(event);
-            KEEP_MS
+            send_link_event(event);
+            HOUSEKEEPING_MS
         }
         Err(failure) => {
-            alone(state, was, failure);
-            LOOK_MS
+            without_host(state, was, failure);
+            SEARCH_MS
         }
     }
 }
 
 /// Housekeeping with a host.
-fn keep(state: &State) {
+fn keep_house(state: &State) {
     let (channel, schedule) = (&state.channel, &state.schedule);
     if let Some(session) = state.channel.session() {
         state.pools.enrol_rest(channel, session);
     }
     let made = state
         .map
-        .make_room(|file, first, last| state.flushes.pages(file, first, last));
+        .make_room(|file, first, last| state.flushes.push_pages(file, first, last));
     if made.is_err() {
         // Puts that need room are refused until memory was found in a later round.
         kernel::pr_warn_once!("no memory for the presence map\n");
     }
-    for _ in 0..FLUSHES {
-        if !flush(state) {
+    for _ in 0..MAX_FLUSH_CALLS {
+        if !send_flushes(state) {
             break;
         }
         cpu::cond_resched();
     }
     let outdated = state.map.forget_outdated();
     count!(state, invalidated, outdated);
-    let forgets = schedule.is_due(&schedule.forgot, FORGET) && !mutated(c"unmounted-kept");
+    let forgets =
+        schedule.is_due(&schedule.last_forget, FORGET_INTERVAL) && !mutated(c"unmounted-kept");
     if forgets && state.filesystems.take_gone() > 0 {
         let is_gone = |number| state.filesystems.is_gone(number);
         let cleared = state.map.forget_filesystems(is_gone);
         count!(state, invalidated, cleared);
     }
-    if schedule.is_due(&schedule.faded, FADE) {
+    if schedule.is_due(&schedule.last_fade, FADE_INTERVAL) {
         state.pools.admissions.fade();
     }
-    if schedule.is_due(&schedule.pinged, PING) || mutated(c"worker-unpaced") {
+    if schedule.is_due(&schedule.last_ping, PING_INTERVAL) || mutated(c"worker-unpaced") {
         if let (Some(session), Some(mut call)) = (channel.session(), channel.begin()) {
             state.send(&mut call, Operation::Ping, session);
         }
@@ -106,7 +107,7 @@ fn keep(state: &State) {
 }
 
 /// Sends one request of flushes; returns whether there may be more.
-fn flush(state: &State) -> bool {
+fn send_flushes(state: &State) -> bool {
     if mutated(c"host-trusted") {
         state.flushes.clear();
     }

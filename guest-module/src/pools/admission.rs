@@ -17,16 +17,16 @@ use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, 
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
-/// What the host said longer ago does not count: a pool that puts nothing hears nothing.
+/// What the host pressure longer ago does not count: a pool that puts nothing hears nothing.
 const FRESH_NS: u64 = 1_000_000_000;
-/// Most pages a pool is taken to have; keeps products within 64 bits.
+/// Most pages a pool is allocated to have; keeps products within 64 bits.
 const MOST_PAGES: u64 = 1 << 36;
 /// Cells of the shadow of `adaptive`.
 const CELLS: usize = 3 * 4096;
 /// Slots of a curve: an error of about 2 %.
 const SLOTS: usize = 2048;
 /// What is tried when there is no memory for all: a part of everything.
-const LESS: usize = 4;
+const FALLBACK_DIVISOR: usize = 4;
 
 /// Memory that the shared crates work on.
 struct Block<T>(KVVec<T>);
@@ -55,54 +55,54 @@ impl<T> AsMut<[T]> for Block<T> {
     }
 }
 
-type Admitting = Admission<Block<u64>, Block<Cell>>;
-type Curved = Curve<Block<Slot>>;
+type PolicyAdmission = Admission<Block<u64>, Block<Cell>>;
+type PoolCurve = Curve<Block<Slot>>;
 
 /// What the history of all pools may take together.
 pub(crate) struct Budget {
-    most: u64,
-    taken: Atomic<u64>,
+    limit: u64,
+    allocated: Atomic<u64>,
     /// Words of a sketch: as if the pool had all pages of this machine, within bounds.
     words: usize,
 }
 
 impl Budget {
-    /// `most` bytes, on a machine of `memory` bytes.
-    pub(crate) fn new(most: u64, memory: u64) -> Self {
+    /// `limit` bytes, on a machine of `memory` bytes.
+    pub(crate) fn new(limit: u64, memory: u64) -> Self {
         const LARGEST: u64 = 512 << 10;
         let pages = (memory / ddabi::PAGE_SIZE as u64).min(LARGEST);
         Self {
-            most,
-            taken: Atomic::new(0),
+            limit,
+            allocated: Atomic::new(0),
             words: sketch::words(pages as usize),
         }
     }
 
     /// A block of `count` elements, of fewer, or of none.
-    fn take<T: Copy + Default>(&self, count: usize) -> Block<T> {
-        for count in [count, count / LESS] {
+    fn allocate<T: Copy + Default>(&self, count: usize) -> Block<T> {
+        for count in [count, count / FALLBACK_DIVISOR] {
             let bytes = (count * size_of::<T>()) as u64;
-            if self.taken.fetch_add(bytes, Relaxed) + bytes <= self.most {
+            if self.allocated.fetch_add(bytes, Relaxed) + bytes <= self.limit {
                 if let Some(block) = Block::new(count) {
                     return block;
                 }
             }
-            self.taken.fetch_sub(bytes, Relaxed);
+            self.allocated.fetch_sub(bytes, Relaxed);
         }
         Block::empty()
     }
 
-    fn give(&self, bytes: usize) {
-        self.taken.fetch_sub(bytes as u64, Relaxed);
+    fn release(&self, bytes: usize) {
+        self.allocated.fetch_sub(bytes as u64, Relaxed);
     }
 }
 
 /// What a pool knows of pages it does not have.
 struct History {
-    admission: Admitting,
+    admission: PolicyAdmission,
     /// Bytes of the admission's memory.
     bytes: usize,
-    curve: Option<Curved>,
+    curve: Option<PoolCurve>,
     curve_bytes: usize,
 }
 
@@ -113,13 +113,13 @@ impl History {
 }
 
 /// An admission with the memory its policy has use for.
-fn admission(policy: Policy, budget: &Budget) -> (Admitting, usize) {
+fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
     let words = match policy {
-        Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.take(budget.words),
+        Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.allocate(budget.words),
         Policy::Fifo | Policy::Workingset | Policy::Mru => Block::empty(),
     };
     let cells = match policy {
-        Policy::Adaptive => budget.take(CELLS),
+        Policy::Adaptive => budget.allocate(CELLS),
         _ => Block::empty(),
     };
     let bytes = size_of_val(words.as_ref()) + size_of_val(cells.as_ref());
@@ -131,10 +131,10 @@ fn admission(policy: Policy, budget: &Budget) -> (Admitting, usize) {
 pub(crate) struct PoolAdmission {
     #[pin]
     history: IrqLock<History>,
-    /// What the host said last: pages << 3 | full << 2 | floor.
-    said: Atomic<u64>,
-    /// When it said so, in nanoseconds of the caller's clock.
-    said_at: Atomic<u64>,
+    /// What the host pressure last: pages << 3 | full << 2 | floor.
+    pressure: Atomic<u64>,
+    /// When it pressure so, in nanoseconds of the caller's clock.
+    pressure_at: Atomic<u64>,
     offered: Atomic<u64>,
     refused_policy: Atomic<u64>,
     refused_throttle: Atomic<u64>,
@@ -151,8 +151,8 @@ impl PoolAdmission {
         };
         pin_init!(Self {
             history <- new_irq_lock!(history, "PoolAdmission::history"),
-            said: Atomic::new(0),
-            said_at: Atomic::new(0),
+            pressure: Atomic::new(0),
+            pressure_at: Atomic::new(0),
             offered: Atomic::new(0),
             refused_policy: Atomic::new(0),
             refused_throttle: Atomic::new(0),
@@ -160,10 +160,10 @@ impl PoolAdmission {
     }
 
     /// Starts again for a pool. Sleeps.
-    pub(crate) fn begin(&self, policy: Policy, budget: &Budget) {
-        self.end(budget);
+    pub(crate) fn open(&self, policy: Policy, budget: &Budget) {
+        self.close(budget);
         for counter in [
-            &self.said,
+            &self.pressure,
             &self.offered,
             &self.refused_policy,
             &self.refused_throttle,
@@ -171,7 +171,7 @@ impl PoolAdmission {
             counter.store(0, Relaxed);
         }
         self.replace(policy, budget);
-        let slots = budget.take(SLOTS);
+        let slots = budget.allocate(SLOTS);
         let bytes = size_of_val(slots.as_ref());
         let curve = Curve::new(slots);
         self.history.with(|history| {
@@ -181,14 +181,14 @@ impl PoolAdmission {
     }
 
     /// Gives the memory back: the pool is gone. Sleeps.
-    pub(crate) fn end(&self, budget: &Budget) {
+    pub(crate) fn close(&self, budget: &Budget) {
         let mut curve = None;
         let bytes = self.history.with(|history| {
             curve = history.curve.take();
             core::mem::take(&mut history.curve_bytes)
         });
         drop(curve);
-        budget.give(bytes);
+        budget.release(bytes);
         self.replace(Policy::Fifo, budget);
     }
 
@@ -207,28 +207,28 @@ impl PoolAdmission {
         self.exchange(admission, bytes, budget);
     }
 
-    fn exchange(&self, mut admission: Admitting, bytes: usize, budget: &Budget) {
+    fn exchange(&self, mut admission: PolicyAdmission, bytes: usize, budget: &Budget) {
         let bytes = self.history.with(|history| {
             core::mem::swap(&mut history.admission, &mut admission);
             core::mem::replace(&mut history.bytes, bytes)
         });
         // The lock is not held any more.
         drop(admission);
-        budget.give(bytes);
+        budget.release(bytes);
     }
 
     /// Takes in what the host tells of the pool. Any context.
-    pub(crate) fn hear(&self, said: &PoolPressure, now: u64) {
-        let floor = Class::new(said.floor).number() as u64;
-        let full = u64::from(said.full != 0);
-        let word = said.capacity.min(MOST_PAGES) << 3 | full << 2 | floor;
-        self.said.store(word, Relaxed);
-        self.said_at.store(now, Relaxed);
+    pub(crate) fn note_pressure(&self, pressure: &PoolPressure, now: u64) {
+        let floor = Class::new(pressure.floor).number() as u64;
+        let full = u64::from(pressure.full != 0);
+        let word = pressure.capacity.min(MOST_PAGES) << 3 | full << 2 | floor;
+        self.pressure.store(word, Relaxed);
+        self.pressure_at.store(now, Relaxed);
     }
 
     fn pressure(&self, now: u64) -> Pressure {
-        let word = self.said.load(Relaxed);
-        let fresh = now.saturating_sub(self.said_at.load(Relaxed)) < FRESH_NS;
+        let word = self.pressure.load(Relaxed);
+        let fresh = now.saturating_sub(self.pressure_at.load(Relaxed)) < FRESH_NS;
         Pressure {
             capacity: word >> 3,
             full: word & 4 != 0 && fresh,
@@ -238,7 +238,7 @@ impl PoolAdmission {
 
     /// A folio of `pages` pages from `index` on leaves by reclaim: whether it is put, and in which
     /// class. Any context.
-    pub(crate) fn offered(
+    pub(crate) fn decide(
         &self,
         file: &FileKey,
         index: u64,
@@ -276,7 +276,11 @@ impl PoolAdmission {
 
     /// Runs of pages were read that the page cache did not have: first page, number of pages, and
     /// whether the host had them. Any context.
-    pub(crate) fn missed(&self, file: &FileKey, runs: impl Iterator<Item = (u64, u32, bool)>) {
+    pub(crate) fn record_reads(
+        &self,
+        file: &FileKey,
+        runs: impl Iterator<Item = (u64, u32, bool)>,
+    ) {
         self.history.with(|history| {
             for (index, pages, hit) in runs {
                 for at in index..index + u64::from(pages) {

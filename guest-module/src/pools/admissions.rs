@@ -25,7 +25,7 @@ const MEMORY_FLOOR: u64 = 4 << 20;
 pub(crate) struct Admissions {
     slots: KVVec<SetOnce<Pin<KBox<PoolAdmission>>>>,
     budget: Budget,
-    born: Instant<Monotonic>,
+    start: Instant<Monotonic>,
 }
 
 impl Admissions {
@@ -44,7 +44,7 @@ impl Admissions {
         let admissions = Self {
             slots,
             budget: Budget::new(most, memory),
-            born: Instant::now(),
+            start: Instant::now(),
         };
         admissions.open(DEFAULT_SLOT, Policy::DEFAULT)?;
         Ok(admissions)
@@ -56,17 +56,17 @@ impl Admissions {
     }
 
     fn now(&self) -> u64 {
-        self.born.elapsed().as_nanos().max(0) as u64
+        self.start.elapsed().as_nanos().max(0) as u64
     }
 
     /// Gives a slot to a pool. Callers hold the list of pools, as for all that sleeps here.
     pub(crate) fn open(&self, slot: u16, policy: Policy) -> Result {
-        let place = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
-        if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(PoolAdmission::new(), quietly())?);
+        let cell = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
+        if cell.as_ref().is_none() {
+            cell.populate(KBox::pin_init(PoolAdmission::new(), quietly())?);
         }
-        let admission = place.as_ref().ok_or(ENOMEM)?;
-        admission.begin(policy, &self.budget);
+        let admission = cell.as_ref().ok_or(ENOMEM)?;
+        admission.open(policy, &self.budget);
         Ok(())
     }
 
@@ -80,19 +80,19 @@ impl Admissions {
     /// Empties a slot.
     pub(crate) fn close(&self, slot: u16) {
         if let Some(admission) = self.get(slot) {
-            admission.end(&self.budget);
+            admission.close(&self.budget);
         }
     }
 
-    /// See [`PoolAdmission::hear`].
-    pub(crate) fn hear(&self, slot: u16, said: &PoolPressure) {
+    /// See [`PoolAdmission::note_pressure`].
+    pub(crate) fn note_pressure(&self, slot: u16, pressure: &PoolPressure) {
         if let Some(admission) = self.get(slot) {
-            admission.hear(said, self.now());
+            admission.note_pressure(pressure, self.now());
         }
     }
 
-    /// See [`PoolAdmission::offered`].
-    pub(crate) fn offered(
+    /// See [`PoolAdmission::decide`].
+    pub(crate) fn decide(
         &self,
         slot: u16,
         file: &FileKey,
@@ -101,7 +101,7 @@ impl Admissions {
     ) -> Verdict {
         self.get(slot)
             .map_or(Verdict::Put(Class::LOWEST), |admission| {
-                admission.offered(file, index, pages, refaulted, self.now())
+                admission.decide(file, index, pages, refaulted, self.now())
             })
     }
 

@@ -64,7 +64,11 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
 }
 
 /// Makes the pool known to the host.
-pub(crate) fn enrol(channel: &Channel, session: u64, pool: &mut Pool) -> Result<(), Failure> {
+pub(crate) fn create_at_host(
+    channel: &Channel,
+    session: u64,
+    pool: &mut Pool,
+) -> Result<(), Failure> {
     pool.host = if pool.cgroup.is_none() {
         let body = body(DEFAULT_POOL, &pool.name, pool.settings);
         channel.command(session, Operation::PoolSet, &body, |_| ())?;
@@ -79,13 +83,13 @@ pub(crate) fn enrol(channel: &Channel, session: u64, pool: &mut Pool) -> Result<
     Ok(())
 }
 
-pub(crate) fn dismiss(channel: &Channel, pool: &Pool) {
+pub(crate) fn destroy_at_host(channel: &Channel, pool: &Pool) {
     if let (Some(session), Some(host)) = (channel.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
         // A pool the host does not know is as good as destroyed.
         let _ = channel.command(session, Operation::PoolDestroy, &body, |_| ());
     }
-    tell(Event::PoolWent, pool.id, pool.name);
+    send_pool_event(Event::PoolWent, pool.id, pool.name);
 }
 
 /// Statistics of one of the host's pools; `None` without an answer.
@@ -120,7 +124,7 @@ pub(crate) fn to_error(failure: Failure) -> Error {
     }
 }
 
-pub(crate) fn tell(event: Event, id: u32, name: Name) {
+pub(crate) fn send_pool_event(event: Event, id: u32, name: Name) {
     let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
     send_event(&attributes, name.as_bytes());
 }

@@ -46,7 +46,7 @@ impl Routes {
     }
 
     /// Leads to these pools, and to no others.
-    pub(crate) fn lead_to(&mut self, pools: &[Pool]) {
+    pub(crate) fn rebuild(&mut self, pools: &[Pool]) {
         self.enrolled.clear();
         self.slots.fill(DEFAULT_SLOT);
         for pool in pools {
