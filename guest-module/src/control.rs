@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Generic netlink commands; `docs/netlink/dd_guest.yaml` is the specification.
+//! Commands of the generic netlink family; `docs/netlink/dd_guest.yaml` specifies them.
 
 use crate::ffi::mapping::file_view;
 use crate::genl::{Args, Control, Message};
@@ -20,10 +20,10 @@ use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
-/// Longest cgroup path that is shown.
+/// Longest cgroup path that is shown, in bytes.
 const PATH_LEN: usize = 512;
 
-/// The handlers.
+/// The handlers of the family.
 struct GuestControl;
 
 crate::genl::control!(GuestControl);
@@ -47,7 +47,7 @@ impl Control for GuestControl {
         if command != GuestCommand::PoolList as u8 {
             return Err(EINVAL);
         }
-        // The cursor is the number after the last pool shown.
+        // The cursor is the number of the last pool shown plus one, and 0 at first.
         let after = cursor.checked_sub(1).map(|id| id as u32);
         let mut path = [0; PATH_LEN];
         let shown = state
@@ -97,7 +97,7 @@ fn status(state: &State, reply: &mut Message) -> Result {
     reply.put_bytes(Attribute::Counters, state.snapshot().as_bytes())
 }
 
-/// What a request sets of a pool.
+/// The settings of a pool that a request changes.
 struct Change {
     weight: Option<u32>,
     store: Option<Store>,
@@ -112,7 +112,7 @@ impl Change {
     }
 }
 
-/// Weight, store and policy of a request, checked.
+/// Returns the weight, store and policy of a request, after checking them.
 fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     let weight = args.weight();
     if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
@@ -201,7 +201,8 @@ fn unknown_pool(error: Error, reply: &mut Message) -> Error {
     error
 }
 
-/// Everything is dropped by a new session; a pool by destroying and creating it again.
+/// Drops pages at the host: those of the VM by ending the session, those of a pool by destroying it
+/// and creating it again.
 fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
     match args.pool_id() {
         None => {

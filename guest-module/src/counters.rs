@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module counts: one cell for each field of [`GuestCounters`], on each CPU, for hooks run
-//! on all of them all the time. Only the sums over all CPUs mean anything.
+//! The module's counters: one cell for each field of [`GuestCounters`] on each CPU, because hooks
+//! count on all CPUs at all times. Only the sum over all CPUs is meaningful.
 
 use crate::memory::quietly;
 use ddabi::counters::GuestCounters;
@@ -14,8 +14,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const CELLS: usize = size_of::<GuestCounters>() / size_of::<u64>();
 
-/// The counters of each CPU. A task that is moved to another one while it counts does no harm:
-/// the cells are atomic.
+/// The cells of each CPU. A task that migrates between finding its cells and adding to them adds to
+/// another CPU's, which is correct because the cells are atomic.
 pub(crate) struct Counters(KVec<KBox<[Atomic<u64>; CELLS]>>);
 
 /// Adds to a field of the counters: `count!(state, put_stored, pages)`.
@@ -33,7 +33,7 @@ macro_rules! count {
 pub(crate) use count;
 
 impl Counters {
-    /// All zero.
+    /// Allocates counters that are all zero. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         let mut cpus = KVec::new();
         for _ in 0..nr_cpu_ids() {
@@ -43,7 +43,7 @@ impl Counters {
         Ok(Self(cpus))
     }
 
-    /// Adds to a cell; use [`count!`].
+    /// Adds `by` to a cell. Use [`count!`].
     pub(crate) fn add(&self, cell: usize, by: u64) {
         let cells = self.0.get(CpuId::current().as_u32() as usize);
         if let Some(cells) = cells.filter(|_| by > 0) {
@@ -51,12 +51,12 @@ impl Counters {
         }
     }
 
-    /// Counts a get call that began at `start`.
+    /// Adds a get call that began at `start` to the histogram of latencies.
     pub(crate) fn got(&self, start: Instant<Monotonic>) {
         self.took(core::mem::offset_of!(GuestCounters, get_latency), start);
     }
 
-    /// Counts a put call that began at `start`.
+    /// Adds a put call that began at `start` to the histogram of latencies.
     pub(crate) fn put(&self, start: Instant<Monotonic>) {
         self.took(core::mem::offset_of!(GuestCounters, put_latency), start);
     }
@@ -68,7 +68,7 @@ impl Counters {
         self.add(histogram / size_of::<u64>() + bucket, 1);
     }
 
-    /// The counters as they are now, gauges still zero.
+    /// Returns the sums over all CPUs. Gauges are 0. The cells are not read at one moment.
     pub(crate) fn snapshot(&self) -> GuestCounters {
         let mut cells = [0u64; CELLS];
         for counted in &self.0 {

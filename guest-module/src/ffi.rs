@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything C: the shim's functions and structures, and safe wrappers of the kernel's objects.
+//! The module's C: functions and structures of the shim, and safe types over objects of the kernel.
+//! Each file here belongs to the file of the same name in `shim/`, and no other Rust file calls C.
 //!
-//! The entry points that C calls are in `entry.rs`.
+//! C calls the functions in `hooks/entry.rs`.
 
-/// The kernel's structures, which only C looks into.
+/// Declares structures of the kernel that only C looks into.
 macro_rules! opaque {
     ($($name:ident: $what:literal),* $(,)?) => {$(
         #[doc = $what]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Filesystem instances: from superblock to the number in our keys, never reused.
+//! Mounted filesystems: from a superblock to the number that stands for it in keys. A number is
+//! never used again, so that pages of an unmounted filesystem are never found.
 
 use crate::lock::{new_irq_lock, IrqLock};
 use kernel::prelude::*;
@@ -9,30 +10,30 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// Most filesystems cached at a time; further ones are left alone.
+/// Most filesystems that are cached at a time. Files of further ones are not cached.
 const MAX_FILESYSTEMS: usize = 64;
 
-/// One mounted filesystem.
+/// A mounted filesystem.
 struct Entry {
-    /// The superblock's address, 0 for a free entry.
+    /// The address of the superblock, or 0 if the entry is free.
     superblock: Atomic<usize>,
-    /// Its number; 0 while it is being unmounted.
+    /// The number of the filesystem, or 0 while it is being unmounted.
     number: Atomic<u32>,
 }
 
-/// All filesystems with cached files.
+/// All filesystems with cached files. Reads of the table are lock-free.
 #[pin_data]
 pub(crate) struct Filesystems {
     entries: [Entry; MAX_FILESYSTEMS],
-    /// Numbers that were given up since [`Filesystems::take_gone`] was asked.
+    /// Filesystems that were unmounted since the last [`Filesystems::take_gone`].
     gone: Atomic<u32>,
-    /// Serialises changes; the number of the newest instance.
+    /// The number that was given last. Its lock serialises changes of the table.
     #[pin]
     newest: IrqLock<u32>,
 }
 
 impl Filesystems {
-    /// None yet.
+    /// Returns an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             entries: [const { Entry { superblock: Atomic::new(0), number: Atomic::new(0) } }; MAX_FILESYSTEMS],
@@ -47,14 +48,14 @@ impl Filesystems {
             .find(|entry| entry.superblock.load(Acquire) == superblock)
     }
 
-    /// The number of a filesystem that is cached and not being unmounted. Any context.
+    /// Returns the number of a filesystem that is cached and not being unmounted. Any context.
     pub(crate) fn find(&self, superblock: usize) -> Option<u32> {
         let number = self.entry(superblock)?.number.load(Relaxed);
         (number != 0).then_some(number)
     }
 
-    /// The number of a filesystem, a new one if it has none. It must have files being read, so
-    /// that it cannot be gone already, and is added only if it is `cacheable`.
+    /// Returns the number of a filesystem, and adds it if it is new and `cacheable`. One of its
+    /// files must be under read, so that the filesystem cannot be unmounted.
     pub(crate) fn find_or_add(
         &self,
         superblock: usize,
@@ -91,19 +92,19 @@ impl Filesystems {
         })
     }
 
-    /// How many filesystems went since the last call.
+    /// Returns how many filesystems were unmounted since the last call.
     pub(crate) fn take_gone(&self) -> u32 {
         self.gone.xchg(0, Relaxed)
     }
 
-    /// Whether this number is that of no filesystem. A number of which there are pages in the map
-    /// was given out before: once it is gone, it stays so.
+    /// Returns whether no mounted filesystem has this number. Numbers in the map were all given
+    /// before, so that one that is gone stays gone.
     pub(crate) fn is_gone(&self, number: u32) -> bool {
         let mut entries = self.entries.iter();
         entries.all(|entry| entry.number.load(Relaxed) != number)
     }
 
-    /// Unmount is over: the address may come back as another filesystem.
+    /// Frees the entry of a filesystem that was unmounted: another superblock may get its address.
     pub(crate) fn end_unmount(&self, superblock: usize) {
         self.newest.with(|_| {
             if let Some(entry) = self.entry(superblock) {
@@ -113,7 +114,7 @@ impl Filesystems {
         });
     }
 
-    /// Forgets all, when unmounts are not seen any more.
+    /// Removes all filesystems, because unmounts are not seen any more.
     pub(crate) fn clear(&self) {
         self.newest.with(|_| {
             for entry in &self.entries {

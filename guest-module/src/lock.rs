@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A spinlock that keeps interrupts off.
+//! A spinlock that disables interrupts.
 //!
-//! Our locks are taken under `i_pages`, which interrupts take too; see `docs/locking.md`.
+//! The module's spinlocks are taken under `i_pages`, which interrupt handlers take too: without
+//! this, such a handler could wait for a lock of the task that it interrupted (`docs/locking.md`).
 
 use crate::ffi::cpu::InterruptsOff;
 use kernel::prelude::*;
 use kernel::sync::{LockClassKey, SpinLock};
 
-/// Data behind a spinlock, reachable from any context but NMI.
+/// Data behind a spinlock. Any context but NMI may take it.
 #[pin_data]
 pub(crate) struct IrqLock<T> {
     #[pin]
@@ -16,7 +17,7 @@ pub(crate) struct IrqLock<T> {
 }
 
 impl<T: Unpin> IrqLock<T> {
-    /// A lock of its own class; `name` appears in lockdep's reports.
+    /// Returns a lock. `name` and `key` identify its class in lockdep's reports.
     pub(crate) fn new(
         value: T,
         name: &'static CStr,
@@ -25,7 +26,7 @@ impl<T: Unpin> IrqLock<T> {
         pin_init!(Self { inner <- SpinLock::new(value, name, key) })
     }
 
-    /// Runs `work` with the lock held and interrupts off.
+    /// Calls `work` with the lock held and interrupts disabled.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let _off = InterruptsOff::new();
         let mut guard = self.inner.lock();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The guest half of DoubleDecker: clean file pages that reclaim drops go to the host, and come
-//! back when they are read again.
-//!
-//! - [`hooks`]: where the kernel calls us; pages out and in;
-//! - [`host`]: the session, hypercalls, the background job;
-//! - [`pools`]: whose pages they are, and what of them is worth a put;
-//! - [`filesystems`]: files they are of; [`map`]: what the host may hold;
-//! - [`control`]: netlink; [`ffi`] and `shim/`: everything C.
-//!
-//! Locks and contexts: `docs/locking.md`.
+//! - [`control`] (netlink), [`hooks`] (what runs in functions of the kernel), [`host::session`] and
+//!   [`host::worker`] (the background job) use the whole state;
+//! - [`state`] is the module's state and what its parts do together;
+//! - [`pools`] (containers, routes, admission), [`map`] (pages that the host may hold),
+//!   [`filesystems`], [`hooks::departures`], [`host::flushes`], [`host::attachment`] and
+//!   [`host::schedule`] are its parts;
+//! - [`host::channel`] makes calls to the host;
+//! - [`ffi`] and `shim/` are all that is written in C, and [`lock`] and [`counters`] what all of
+//!   the above needs.
 
 #![crate_name = "doubledecker_guest"]
 
@@ -57,10 +56,10 @@ module! {
     },
 }
 
-/// Version shown to users.
+/// The version that users see.
 const VERSION: &str = "0.1.0";
 
-/// The module, in the order things are undone.
+/// The module. Its drop undoes in the order of the fields.
 struct Module {
     worker: Option<Worker>,
     family: Option<genl::Family>,
@@ -69,8 +68,9 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // Spinlocks sleep there: a task that waits for one comes back with interrupts on, perhaps on
-        // another CPU, and would use a request block that belongs to that CPU.
+        // With PREEMPT_RT spinlocks sleep. A task that waited for one could continue with
+        // interrupts enabled and on another CPU, and use a call buffer of that CPU together with
+        // another task.
         if cfg!(CONFIG_PREEMPT_RT) {
             pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
             return Err(EPERM);
@@ -86,7 +86,7 @@ impl kernel::Module for Module {
         let map = parameter(module_parameters::map_mib.value());
         let history = parameter(module_parameters::history_kib.value());
         let state = State::new(map << 20, history << 10)?;
-        // SAFETY: The state is boxed and outlives family, worker and hooks, see `drop`.
+        // SAFETY: The state is boxed, and outlives family, worker and hooks, see `drop`.
         unsafe { STATE.publish(&state) };
         let mut module = Self {
             worker: None,
@@ -101,7 +101,7 @@ impl kernel::Module for Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // The worker sends events, for which the family must be there.
+        // The worker sends events, so that it ends before the family is unregistered.
         self.worker = None;
         self.family = None;
         session::shut_down(&self.state);
@@ -109,7 +109,7 @@ impl Drop for Module {
     }
 }
 
-/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+/// Returns the value of a parameter, which kernel 7.2 lends and 7.3 copies.
 fn parameter(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The presence map: [`ddcore::presence`] in shards, with locks and memory.
+//! The presence map: which pages the host may hold. [`ddcore::presence`] decides; this file gives
+//! it shards, locks and memory.
 
 use crate::ffi::{cpu, machine};
 use crate::lock::{new_irq_lock, IrqLock};
@@ -13,21 +14,21 @@ use ddcore::presence::{
 };
 use kernel::prelude::*;
 
-/// Shards; a file lives in one of them.
+/// Number of shards. All pages of a file are in one of them.
 const SHARDS: usize = 64;
-/// Slots of one kind that a shard gets at a time.
+/// Slots of one kind in a segment, the unit in which a shard grows.
 const SEGMENT: usize = 64;
-/// Bytes of a segment of both kinds.
+/// Bytes of a segment of files together with one of chunks.
 const SEGMENT_BYTES: u64 = (SEGMENT * (size_of::<FileSlot>() + size_of::<ChunkSlot>())) as u64;
-/// Segments that every shard has from the start.
+/// Segments that each shard has from the start.
 const FIRST_SEGMENTS: usize = 2;
-/// Slots or chunks looked at while a shard is locked, with interrupts off: some tens of
-/// microseconds, if each of them is a cache miss.
+/// Slots or chunks that are examined under the lock of a shard, with interrupts off: some tens of
+/// microseconds if each of them is a cache miss.
 const STEP: u32 = 256;
-/// Chunks given up at a time by a shard that may not grow.
+/// Chunks that a shard gives up at a time if it may not grow.
 const RECLAIM: u32 = 32;
 
-/// Slots in segments that never move.
+/// Slots in segments that are never moved, so that growing copies nothing under a lock.
 struct Segments<T>(KVVec<KVec<T>>);
 
 macro_rules! slots {
@@ -54,16 +55,17 @@ slots!(FileSlot, ChunkSlot);
 
 type MapShard = Shard<Segments<FileSlot>, Segments<ChunkSlot>>;
 
-/// The presence map of this guest.
+/// The presence map of the VM.
 pub(crate) struct Map {
     shards: KVec<Pin<KBox<IrqLock<MapShard>>>>,
-    /// Chooses the shard.
+    /// Seed of the hash that selects the shard of a file.
     seed: Seed,
     most_segments: usize,
 }
 
 impl Map {
-    /// An empty map of at most `bytes` (at least what it starts with).
+    /// Allocates an empty map of at most `bytes`, but at least [`FIRST_SEGMENTS`] for each shard.
+    /// Sleeps.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let most = (bytes / SHARDS as u64 / SEGMENT_BYTES) as usize;
         let most_segments = most.clamp(FIRST_SEGMENTS, 1 << 16);
@@ -120,8 +122,9 @@ impl Map {
         self.with(file, |shard| shard.present_run(file, index, most))
     }
 
-    /// See [`Shard::invalidate_step`]; the number of pages that were present. A folio is one
-    /// step. Between the steps of a larger range the shard is not locked, and `pause` is called.
+    /// Clears the bits of pages `first..=last` and returns how many were set. See
+    /// [`Shard::invalidate_step`]: a folio is one step; between two steps of a larger range the
+    /// shard is unlocked and `pause` is called.
     pub(crate) fn invalidate(
         &self,
         file: &FileKey,
@@ -155,13 +158,14 @@ impl Map {
         self.with(file, |shard| shard.notice(file, *index, *pages))
     }
 
-    /// Forgets filesystems; the number of pages that were present. Looks at all slots, and sleeps.
+    /// Forgets the pages of filesystems that are gone and returns how many there were. Looks at all
+    /// slots. Sleeps.
     pub(crate) fn forget_filesystems(&self, is_gone: impl Fn(u32) -> bool) -> u64 {
         self.sweep(|shard, cursor| shard.forget_filesystems(&is_gone, cursor, STEP))
     }
 
-    /// Forgets what is left of files that got another generation; the number of pages that were
-    /// present. Sleeps.
+    /// Forgets pages of files whose inode got another generation and returns how many there were.
+    /// Sleeps.
     pub(crate) fn forget_outdated(&self) -> u64 {
         self.sweep(|shard, cursor| {
             if shard.has_outdated() {
@@ -175,7 +179,7 @@ impl Map {
         })
     }
 
-    /// Forgets everything. Looks at all slots, and sleeps.
+    /// Forgets all pages and returns how many there were. Looks at all slots. Sleeps.
     pub(crate) fn clear(&self) -> u64 {
         self.sweep(|shard, cursor| shard.clear(cursor, STEP))
     }
@@ -196,8 +200,9 @@ impl Map {
         cleared
     }
 
-    /// Gives room to shards that run out of it: memory, or at the map's bound what was put
-    /// longest ago. `dropped` is told what was given up. Sleeps.
+    /// Gives room to shards that run short: more memory, or, if the map has reached its bound, the
+    /// slots of the pages that were put longest ago. Calls `dropped` with each range that was given
+    /// up. Sleeps.
     pub(crate) fn make_room(&self, mut dropped: impl FnMut(FileKey, u64, u64)) -> Result {
         for shard in &self.shards {
             if !shard.with(|shard| shard.low().any()) {
@@ -223,7 +228,8 @@ impl Map {
         Ok(())
     }
 
-    /// Doubles a shard's slots, within the bound; whether there was anything left to give.
+    /// Doubles the slots of a shard within the bound. Returns `false` if the bound is reached.
+    /// Sleeps.
     fn extend(&self, shard: &IrqLock<MapShard>) -> Result<bool> {
         let has = shard.with(|shard| shard.file_slots_mut().0.len());
         let wanted = has
@@ -232,8 +238,8 @@ impl Map {
         for _ in 0..wanted {
             let files = KVec::from_elem(FileSlot::EMPTY, SEGMENT, quietly())?;
             let chunks = KVec::from_elem(ChunkSlot::EMPTY, SEGMENT, quietly())?;
-            // The outer vectors have room for all segments there can be, so that nothing is
-            // allocated here.
+            // The outer vectors have room for all segments that there can be, so that nothing is
+            // allocated under the lock.
             shard.with(|shard| {
                 let _ = shard.file_slots_mut().0.push_within_capacity(files);
                 let _ = shard.chunk_slots_mut().0.push_within_capacity(chunks);
@@ -243,7 +249,7 @@ impl Map {
         Ok(wanted > 0)
     }
 
-    /// Sums over all shards, and the bytes they take.
+    /// Returns the sums over all shards, and the bytes they take.
     pub(crate) fn counters(&self) -> (Counters, u64) {
         let mut sum = Counters::default();
         let mut bytes = 0;
@@ -261,7 +267,8 @@ impl Map {
     }
 }
 
-/// A seed that those who name files cannot know.
+/// Returns a seed that programs which choose file names and inode numbers cannot know, so that they
+/// cannot fill one hash chain.
 fn seed() -> Seed {
     Seed::new([machine::random(), machine::random()])
 }

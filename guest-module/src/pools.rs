@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Enrolled containers: from cgroup to the host's pool.
+//! Enrolled containers.
 //!
-//! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup it is charged to,
-//! else to the VM's default pool.
+//! A folio belongs to the pool of the nearest enrolled ancestor of the cgroup that it is charged
+//! to, or else to the default pool of the VM. [`pool`] is one container, [`routes`] is what hooks
+//! look up, and [`admission`] decides what of a pool is put; [`admissions`] are those of all pools.
 
 pub(crate) mod admission;
 pub(crate) mod admissions;
@@ -29,30 +30,31 @@ use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 
-/// Cgroup levels that are looked at, from the leaf up.
+/// Most ancestors of a cgroup that are searched, from the leaf up.
 const MAX_DEPTH: usize = 24;
 
-/// The pools, and routes to be filled when these change.
+/// The pools, and spare routes that are filled when pools change and then exchanged with the
+/// current ones, so that `routes` is locked for an instant only.
 struct List {
-    /// Sorted by id.
+    /// The pools, sorted by id.
     pools: KVec<Pool>,
     spare: Routes,
 }
 
-/// All pools of this guest.
+/// All pools of the VM.
 #[pin_data]
 pub(crate) struct Pools {
-    /// Taken before `routes`.
+    /// The pools. Locked before `routes`.
     #[pin]
     list: Mutex<List>,
     #[pin]
     routes: IrqLock<Routes>,
-    /// What of each pool is worth a put.
+    /// What of each pool is put.
     pub(crate) admissions: Admissions,
 }
 
 impl Pools {
-    /// The default pool alone.
+    /// Allocates the default pool. Sleeps.
     pub(crate) fn new(admissions: Admissions) -> impl PinInit<Self, Error> {
         let list = || -> Result<List> {
             Ok(List {
@@ -85,17 +87,18 @@ impl Pools {
         })
     }
 
-    /// The pool of a folio that leaves; `None` if it does not cache. Any context.
+    /// Returns the route of a folio that leaves the page cache; `None` if its pool keeps no pages.
+    /// Any context.
     pub(crate) fn put_route(&self, folio: &Folio<'_>) -> Option<Route> {
         Some(self.route(folio)).filter(|route| route.caches)
     }
 
-    /// The pool of the reader of a folio. Any context.
+    /// Returns the route of a folio that is being read. It is charged to its reader. Any context.
     pub(crate) fn read_route(&self, folio: &Folio<'_>) -> Route {
         self.route(folio)
     }
 
-    /// Takes in what the host tells of a pool. Any context.
+    /// Passes what the host says about a pool on to its admission. Any context.
     pub(crate) fn note_pressure(&self, pressure: &PoolPressure) {
         let slot = self
             .routes
@@ -105,14 +108,16 @@ impl Pools {
         }
     }
 
-    /// Rebuilds the routes. To be called after each change.
+    /// Rebuilds the routes. Called after each change of the pools.
     fn update_routes(&self, list: &mut List) {
         list.spare.rebuild(&list.pools);
         self.routes
             .with(|current| core::mem::swap(current, &mut list.spare));
     }
 
-    /// Enrols a container; its number. `EEXIST` if the cgroup is enrolled.
+    /// Enrols the cgroup at `path` as a container and returns the id of its pool. Fails with
+    /// `EEXIST` if the cgroup is enrolled already and with `ENOSPC` if there are too many
+    /// containers. Sleeps.
     pub(crate) fn add(
         &self,
         channel: &Channel,
@@ -139,7 +144,7 @@ impl Pools {
             .map_or(0, |pool| pool.id)
             .checked_add(1)
             .ok_or(ENOSPC)?;
-        // There are as many slots as pools.
+        // There are as many slots as pools can be, so that one is free.
         let is_free = |slot: &u16| list.pools.iter().all(|pool| pool.slot != *slot);
         let slot = (0..MAX_POOLS as u16).find(is_free).ok_or(ENOSPC)?;
         let mut pool = Pool {
@@ -166,7 +171,7 @@ impl Pools {
         Ok(id)
     }
 
-    /// Sets weight, store and policy of a pool.
+    /// Changes the settings of a pool, here and at the host. Sleeps.
     pub(crate) fn set(
         &self,
         channel: &Channel,
@@ -189,7 +194,8 @@ impl Pools {
         Ok(())
     }
 
-    /// Removes a container; its pages are freed. The default pool stays.
+    /// Removes a container and has the host free its pages. Fails with `EINVAL` for the default
+    /// pool. Sleeps.
     pub(crate) fn remove(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pools = &mut list.pools;
@@ -205,7 +211,8 @@ impl Pools {
         Ok(())
     }
 
-    /// Frees all pages of a container by giving it a new pool at the host.
+    /// Has the host free all pages of a container by destroying its pool and creating it again.
+    /// Sleeps.
     pub(crate) fn renew(&self, channel: &Channel, id: u32) -> Result {
         let mut list = self.list.lock();
         let pool = list.find(id)?;
@@ -220,13 +227,13 @@ impl Pools {
                 .map_err(to_error)?;
             pool.host = None;
         }
-        // If there is none now, the worker goes on trying.
+        // If the host cannot create the pool now, the worker tries again.
         let enrolled = create_at_host(channel, session, pool).map_err(to_error);
         self.update_routes(&mut list);
         enrolled
     }
 
-    /// Removes the containers whose cgroup is gone. Worker.
+    /// Removes the containers whose cgroup was removed. Worker only.
     pub(crate) fn remove_dead(&self, channel: &Channel) {
         loop {
             let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
@@ -240,7 +247,7 @@ impl Pools {
         }
     }
 
-    /// Creates all pools in a new session.
+    /// Creates all pools at the host in a new session. Worker only.
     pub(crate) fn enrol_all(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         for pool in list.pools.iter_mut() {
@@ -253,7 +260,7 @@ impl Pools {
         self.update_routes(&mut list);
     }
 
-    /// Creates the pools that the host had no memory for. Worker.
+    /// Creates the pools at the host that it had no memory for. Worker only.
     pub(crate) fn enrol_rest(&self, channel: &Channel, session: u64) {
         let mut list = self.list.lock();
         let mut enrolled = false;
@@ -265,19 +272,20 @@ impl Pools {
         }
     }
 
-    /// Looks at the pool after `after`, or at the first one.
+    /// Calls `look` with the first pool whose id is above `after`, or with the first of all.
+    /// Returns `None` if there is none.
     pub(crate) fn next<R>(&self, after: Option<u32>, look: impl FnOnce(&Pool) -> R) -> Option<R> {
         let list = self.list.lock();
         let next = |pool: &&Pool| after.is_none_or(|after| pool.id > after);
         list.pools.iter().find(next).map(look)
     }
 
-    /// Number of pools.
+    /// Returns the number of pools.
     pub(crate) fn count(&self) -> u32 {
         self.list.lock().pools.len() as u32
     }
 
-    /// The host's number of a pool.
+    /// Returns the host's number of a pool. Fails with `NO_HOST` if the host has no such pool.
     pub(crate) fn host_of(&self, id: u32) -> Result<u32> {
         let mut list = self.list.lock();
         list.find(id)?.host.ok_or(NO_HOST)
@@ -285,7 +293,7 @@ impl Pools {
 }
 
 impl List {
-    /// The pool with this number.
+    /// Returns the pool with this id, or `ENOENT`.
     fn find(&mut self, id: u32) -> Result<&mut Pool> {
         let mut pools = self.pools.iter_mut();
         pools.find(|pool| pool.id == id).ok_or(ENOENT)

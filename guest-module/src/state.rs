@@ -2,8 +2,8 @@
 
 //! The module's state, and what its parts do together.
 //!
-//! The parts know nothing of each other, and nothing of this file: hooks, session, background job
-//! and netlink are built on it.
+//! The parts do not know each other or this file. Hooks, session, background job and netlink
+//! commands are built on it.
 
 use crate::counters::{count, Counters};
 use crate::ffi::published::Published;
@@ -26,46 +26,48 @@ use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;
 use kernel::prelude::*;
 
-/// The state, while hooks, worker and netlink family are there.
+/// The state, from before the netlink family and the worker start until both have ended and the
+/// hooks are detached.
 pub(crate) static STATE: Published<State> = Published::new();
 
-/// The state, for callbacks.
+/// Returns the state. For callbacks of the kernel only.
 pub(crate) fn state() -> Option<&'static State> {
     STATE.get()
 }
 
-/// Smallest bound of the presence map in bytes.
+/// Smallest default bound of the presence map in bytes.
 const MAP_FLOOR: u64 = 8 << 20;
-/// The map may take this part of the machine's memory.
+/// The default bound of the map is this fraction of the VM's memory.
 const MAP_PART: u64 = 64;
 
-/// Everything.
+/// State of the guest module. One instance lives from load to unload; callbacks reach it through
+/// [`STATE`].
 #[pin_data]
 pub(crate) struct State {
-    /// What the host may hold.
+    /// Which pages the host may hold.
     pub(crate) map: Map,
-    /// Numbers of mounted filesystems.
+    /// Numbers of the mounted filesystems.
     #[pin]
     pub(crate) filesystems: Filesystems,
-    /// Enrolled containers.
+    /// Enrolled containers, their routes and admission.
     #[pin]
     pub(crate) pools: Pools,
     /// Folios between removal and freeing.
     pub(crate) departures: Departures,
-    /// What the host holds in vain.
+    /// Page ranges that the host can free.
     #[pin]
     pub(crate) flushes: Flushes,
-    /// Calls to the host.
+    /// Calls to the host, the session, and the counters.
     pub(crate) channel: Channel,
-    /// Whether hooks are attached.
+    /// Whether the hooks are attached.
     pub(crate) attachment: Attachment,
-    /// When the background job did what.
+    /// When the background job last did what.
     pub(crate) schedule: Schedule,
 }
 
 impl State {
-    /// The state without a host. `map_bytes` bounds the presence map, `history_bytes` what pools
-    /// remember; 0 for the defaults.
+    /// Allocates the state of a module without a session. `map_bytes` bounds the presence map and
+    /// `history_bytes` what all pools remember; 0 stands for the defaults. Sleeps.
     pub(crate) fn new(map_bytes: u64, history_bytes: u64) -> Result<Pin<KBox<Self>>> {
         let bytes = match map_bytes {
             0 => (machine::memory_bytes() / MAP_PART).max(MAP_FLOOR),
@@ -88,8 +90,9 @@ impl State {
         )
     }
 
-    /// Sends a put, a get, a flush or a ping; `None` if it brought nothing, after which the link may
-    /// be lost. Applies the eviction notices that come back, and what the answer says of a pool.
+    /// Sends a put, a get, a flush or a ping. Applies the eviction notices of the answer, and what
+    /// it says about a pool. Returns `None` if the call failed, after which the session may be
+    /// over.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,
@@ -106,18 +109,18 @@ impl State {
         Some(outcome)
     }
 
-    /// What the module counts.
+    /// Returns the counters, for [`count!`].
     pub(crate) fn counters(&self) -> &Counters {
         self.channel.counters()
     }
 
-    /// The content of pages `first..=last` changes, or they leave another way than by a put. Any
-    /// context.
+    /// Clears the bits of pages `first..=last`, because their content changes or because they leave
+    /// the page cache without a put. Any context.
     pub(crate) fn content_changed(&self, file: &FileKey, first: u64, last: u64) {
         self.changed(file, first, last, || ());
     }
 
-    /// As [`State::content_changed`], of ranges that may be large. Sleeps.
+    /// Does the same for a range that may be large. Sleeps.
     pub(crate) fn range_changed(&self, file: &FileKey, first: u64, last: u64) {
         self.changed(file, first, last, cpu::cond_resched);
     }
@@ -131,11 +134,12 @@ impl State {
         }
     }
 
-    /// A filesystem goes: nothing of it is put or read any more. To be called before and after.
+    /// Makes the module forget a filesystem: from now on none of its pages are put or read from the
+    /// host. Called before the superblock is shut down, and after it (`done`).
     ///
-    /// Its pages stay in the map and are found no more, for its number is never used again. The
-    /// worker forgets them, so that the unmounting task need not wait until all slots were looked
-    /// at.
+    /// Its pages stay in the map but are not found any more, because the number of the filesystem
+    /// is never used again. The worker forgets them later, so that the unmounting task does not
+    /// have to search the whole map.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
         if mutated(c"unmount-unseen") {
             return;
@@ -148,12 +152,12 @@ impl State {
         }
     }
 
-    /// A put found no room in the map.
+    /// Asks the worker for room in the map, because a put found none. Any context.
     pub(crate) fn request_map_room(&self) {
         Worker::hurry();
     }
 
-    /// Counters with gauges.
+    /// Returns the counters and gauges.
     pub(crate) fn snapshot(&self) -> GuestCounters {
         let (map, bytes) = self.map.counters();
         GuestCounters {

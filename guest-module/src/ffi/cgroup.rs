@@ -23,7 +23,7 @@ extern "C" {
 ///
 /// # Invariants
 ///
-/// The pointer is a cgroup we hold a reference to.
+/// The pointer is a cgroup to which this value holds a reference.
 pub(crate) struct Cgroup(NonNull<RawCgroup>);
 
 // SAFETY: Cgroups are reference counted and may be used from any thread.
@@ -32,29 +32,29 @@ unsafe impl Send for Cgroup {}
 unsafe impl Sync for Cgroup {}
 
 impl Cgroup {
-    /// The cgroup at a path below the root, such as `/system.slice/web.service`.
+    /// Returns the cgroup at a path below the root, such as `/system.slice/web.service`.
     pub(crate) fn open(path: &CStr) -> Result<Self> {
         let mut err = 0;
-        // SAFETY: The path is terminated.
+        // SAFETY: The path ends in a zero byte.
         let raw = unsafe { dd_cgroup_open(path.as_char_ptr(), &mut err) };
         kernel::error::to_result(err)?;
         // INVARIANT: The shim took a reference.
         NonNull::new(raw).map(Self).ok_or(ENOENT)
     }
 
-    /// Its id, never reused.
+    /// Returns the id of the cgroup, which is never used again.
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: By the type invariant.
         unsafe { dd_cgroup_id(self.0.as_ptr()) }
     }
 
-    /// Whether it was removed.
+    /// Returns whether the cgroup was removed.
     pub(crate) fn is_dead(&self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { dd_cgroup_dead(self.0.as_ptr()) }
     }
 
-    /// Its path; the part of `buffer` that was filled.
+    /// Writes the path into `buffer` and returns the part of it that was filled.
     pub(crate) fn path<'a>(&self, buffer: &'a mut [u8]) -> &'a [u8] {
         // SAFETY: By the type invariant; at most `buffer.len()` bytes are written.
         unsafe { dd_cgroup_path(self.0.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The CPU the task runs on: interrupts, preemption, the running task (`shim/cpu.c`).
+//! The CPU that the task runs on: interrupts, preemption, scheduling (`shim/cpu.c`).
 
 use core::marker::PhantomData;
 use kernel::ffi::c_ulong;
@@ -15,39 +15,40 @@ extern "C" {
     fn dd_current() -> c_ulong;
 }
 
-/// Proof that interrupts are off on this CPU.
+/// Disables interrupts on this CPU while the value lives.
 ///
 /// # Invariants
 ///
-/// Interrupts are off from construction to drop; the value stays on its CPU.
+/// Interrupts are disabled from construction to drop; the value stays on its CPU.
 pub(crate) struct InterruptsOff(c_ulong, PhantomData<*mut ()>);
 
 impl InterruptsOff {
-    /// Switches interrupts off, or notes that they are.
+    /// Disables interrupts. They may be disabled already.
     pub(crate) fn new() -> Self {
-        // SAFETY: Always allowed; `drop` restores what was.
+        // SAFETY: Interrupts may be disabled in any context; `drop` restores the state before.
         Self(unsafe { dd_irq_save() }, PhantomData)
     }
 }
 
 impl Drop for InterruptsOff {
     fn drop(&mut self) {
-        // SAFETY: The flags are those `new` saved on this CPU; guards nest as scopes do.
+        // SAFETY: The flags are those that `new` saved on this CPU; values nest as their scopes do.
         unsafe { dd_irq_restore(self.0) };
     }
 }
 
-/// Proof that the running task stays on this CPU and no other task runs on it.
+/// Disables preemption while the value lives, so that the task stays on its CPU and no other task
+/// runs there.
 ///
 /// # Invariants
 ///
-/// Preemption is off from construction to drop.
+/// Preemption is disabled from construction to drop.
 pub(crate) struct PreemptionOff(PhantomData<*mut ()>);
 
 impl PreemptionOff {
-    /// Switches preemption off; calls nest.
+    /// Disables preemption. Calls nest.
     pub(crate) fn new() -> Self {
-        // SAFETY: Always allowed; `drop` restores what was.
+        // SAFETY: Preemption may be disabled in any context; `drop` enables it again.
         unsafe { dd_preemption_off() };
         Self(PhantomData)
     }
@@ -55,25 +56,25 @@ impl PreemptionOff {
 
 impl Drop for PreemptionOff {
     fn drop(&mut self) {
-        // SAFETY: `new` switched it off in this task.
+        // SAFETY: `new` disabled preemption in this task.
         unsafe { dd_preemption_on() };
     }
 }
 
-/// A point where the scheduler may act, between the steps of a long operation. Process context,
-/// no locks.
+/// Lets other tasks run if they should, between the steps of a long operation. Process context
+/// without spinlocks.
 pub(crate) fn cond_resched() {
-    // SAFETY: By the context that is asked for.
+    // SAFETY: The function's contract demands a context that may sleep.
     unsafe { dd_cond_resched() };
 }
 
-/// Whether we run on behalf of a task rather than in an interrupt.
+/// Returns whether the CPU runs a task rather than an interrupt.
 pub(crate) fn in_task() -> bool {
     // SAFETY: Reads the preemption counter.
     unsafe { dd_in_task() }
 }
 
-/// The running task as a number: compared, never followed. Never zero.
+/// Returns the address of the running task, which is not 0. It is compared and never followed.
 pub(crate) fn current_task() -> usize {
     // SAFETY: Reads a per-CPU variable.
     unsafe { dd_current() as usize }

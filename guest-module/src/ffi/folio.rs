@@ -12,7 +12,7 @@ opaque! {
     RawFolio: "`struct folio`",
 }
 
-/// A look at a folio; mirrors `struct dd_folio`.
+/// What a folio was like at one moment; mirrors `struct dd_folio`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct FolioView {
@@ -26,22 +26,25 @@ pub(crate) struct FolioView {
 }
 
 impl FolioView {
-    /// May be filled by us: locked, empty, clean, idle, without private state.
+    /// Returns whether the module may fill the folio: it is locked, not up to date, clean, idle and
+    /// without private state.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh != 0
     }
 
-    /// May be given away: up to date, clean, idle, without private state.
+    /// Returns whether the folio may be put: it is up to date, clean, idle and without private
+    /// state.
     pub(crate) fn is_valid(&self) -> bool {
         self.valid != 0
     }
 
-    /// The kernel counts it to a working set: it came back soon after it had left.
+    /// Returns whether the kernel counts the folio to a working set, because it was read again soon
+    /// after it had been reclaimed.
     pub(crate) fn is_refaulted(&self) -> bool {
         self.refaulted != 0
     }
 
-    /// No reference is left: it leaves by reclaim.
+    /// Returns whether no reference is left, which is so only if reclaim removes the folio.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen != 0
     }
@@ -57,11 +60,11 @@ extern "C" {
     fn dd_read_filled(folio: *mut RawFolio);
 }
 
-/// A folio that the running hook was handed: locked, or with no reference left.
+/// A folio that the running hook was given: locked, or without references.
 ///
 /// # Invariants
 ///
-/// The pointer is a folio that cannot be freed while the value lives.
+/// The pointer is a folio that is not freed while the value lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Folio<'a>(NonNull<RawFolio>, PhantomData<&'a RawFolio>);
 
@@ -74,12 +77,12 @@ impl Folio<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// The folio as a number: compared, never followed.
+    /// Returns the folio's address. It is compared and never followed.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ptr() as usize
     }
 
-    /// What it is like now.
+    /// Returns what the folio is like now.
     pub(crate) fn view(&self) -> FolioView {
         let mut view = FolioView::default();
         // SAFETY: By the type invariant.
@@ -87,27 +90,28 @@ impl Folio<'_> {
         view
     }
 
-    /// The mapping it belongs to.
+    /// Returns the mapping that the folio belongs to.
     pub(crate) fn mapping(&self) -> Option<Mapping<'_>> {
-        // SAFETY: By the type invariant; a locked or removed-from folio keeps its mapping while
-        // the hook runs.
+        // SAFETY: By the type invariant; a folio that is locked or being removed keeps its mapping
+        // while the hook runs.
         unsafe { Mapping::from_raw(dd_folio_mapping(self.0.as_ptr())) }
     }
 
-    /// Has the hypervisor bring in the memory of its first pages, whose content stays.
+    /// Writes to the folio's first `pages` pages without changing them, so that the hypervisor
+    /// makes them present.
     pub(crate) fn touch(&self, pages: u32) {
         // SAFETY: By the type invariant; callers hold the lock of a folio under read, and name no
         // more pages than it has.
         unsafe { dd_folio_touch(self.0.as_ptr(), pages) };
     }
 
-    /// Zeroes its pages from `first` on.
+    /// Zeroes the folio's pages from `first` on.
     pub(crate) fn zero_tail(&self, first: u32) {
         // SAFETY: By the type invariant; callers hold the lock of a folio under read.
         unsafe { dd_folio_zero_tail(self.0.as_ptr(), first) };
     }
 
-    /// Ids of its cgroup and that one's ancestors, nearest first.
+    /// Returns the ids of the folio's cgroup and of that one's ancestors, nearest first.
     pub(crate) fn cgroups<'b>(&self, ids: &'b mut [u64]) -> &'b [u64] {
         // SAFETY: By the type invariant; at most `ids.len()` ids are written.
         let count =
@@ -115,22 +119,22 @@ impl Folio<'_> {
         &ids[..(count as usize).min(ids.len())]
     }
 
-    /// Ends a `read_folio` with the folio up to date.
+    /// Ends a `read_folio`: marks the folio up to date and unlocks it.
     pub(crate) fn end_read(self) {
         // SAFETY: By the type invariant; the caller holds the lock and gives it up.
         unsafe { dd_read_filled(self.0.as_ptr()) };
     }
 }
 
-/// The folios of a batch that is about to be freed.
+/// Returns the folios of a batch that is about to be freed.
 ///
 /// # Safety
 ///
-/// `batch` must be live, with folios that only the caller can free, for the lifetime of the result.
+/// `batch` must be live for the lifetime of the result, with folios that only the caller can free.
 pub(crate) unsafe fn batch_folios<'a>(batch: *const RawBatch) -> impl Iterator<Item = Folio<'a>> {
     let mut folios = core::ptr::null();
     // SAFETY: By the function's contract.
     let count = unsafe { dd_batch_folios(batch, &mut folios) } as usize;
-    // SAFETY: The shim answered with the batch's array and its length.
+    // SAFETY: The shim returned the array of the batch and its length.
     (0..count).filter_map(move |n| unsafe { Folio::from_raw(*folios.add(n)) })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attaching to the kernel (`shim/hooks.c`, `shim/settle.c`).
+//! Attaching to functions of the kernel (`shim/hooks.c`, `shim/settle.c`).
 
 use kernel::ffi::{c_char, c_int};
 use kernel::prelude::*;
@@ -18,26 +18,26 @@ struct RawHookFailure {
     why: *const c_char,
 }
 
-/// Why we are not attached to the kernel.
+/// Why the hooks are not attached.
 pub(crate) struct HookFailure {
     pub(crate) error: Error,
-    /// The function that did not fit.
+    /// The function that could not be attached to.
     pub(crate) function: &'static CStr,
-    /// In words for an administrator.
+    /// The reason, in words for an administrator.
     pub(crate) why: &'static CStr,
 }
 
-/// Attaches to the kernel, all or nothing.
+/// Attaches all hooks, or none. Sleeps.
 pub(crate) fn install() -> Result<(), HookFailure> {
     let mut failure = RawHookFailure {
         symbol: c"?".as_char_ptr(),
         why: c"?".as_char_ptr(),
     };
-    // SAFETY: Called from the worker only, which does not overlap itself.
+    // SAFETY: Only the worker calls this, which does not run twice at a time.
     kernel::error::to_result(unsafe { dd_hooks_install(&mut failure) }).map_err(|error| {
         HookFailure {
             error,
-            // SAFETY: A string constant, the shim's or the one above.
+            // SAFETY: The pointer is a string constant of the shim, or the one above.
             function: unsafe { CStr::from_char_ptr(failure.symbol) },
             // SAFETY: As above.
             why: unsafe { CStr::from_char_ptr(failure.why) },
@@ -45,14 +45,14 @@ pub(crate) fn install() -> Result<(), HookFailure> {
     })
 }
 
-/// Detaches from the kernel and waits until no diverted call is left. Sleeps.
+/// Detaches the hooks and waits until no diverted call is left. Sleeps.
 pub(crate) fn remove() {
     // SAFETY: As for `install`.
     unsafe { dd_hooks_remove() };
 }
 
-/// Waits until changes of files that began before the hooks were attached are over; `EBUSY` if
-/// they take too long. Sleeps.
+/// Waits until all changes of files have ended that began before the hooks were attached. Fails
+/// with `EBUSY` if one takes too long. Sleeps.
 pub(crate) fn settle() -> Result {
     // SAFETY: As for `install`.
     kernel::error::to_result(unsafe { dd_settle() })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The machine: the hypervisor and memory (`shim/machine.c`).
+//! The machine: the hypervisor and its memory (`shim/machine.c`).
 
 use kernel::ffi::{c_long, c_ulong};
 
@@ -12,36 +12,37 @@ extern "C" {
     fn dd_memory_bytes() -> u64;
 }
 
-/// A random number.
+/// Returns a random number.
 pub(crate) fn random() -> u64 {
-    // SAFETY: May be called from anywhere.
+    // SAFETY: The function may be called in any context.
     unsafe { kernel::bindings::get_random_u64() }
 }
 
-/// Makes a hypercall with a request in the block at `block`.
+/// Makes a hypercall with the request in the block at `block`, and returns what the hypervisor
+/// returned.
 ///
 /// # Safety
 ///
-/// `block` must be a request page followed by an answer page, physically contiguous, that
-/// no other task uses during the call; frames named in the request must be ours to give.
+/// `block` must be a request page followed by an answer page, physically contiguous, that no other
+/// task uses during the call. Frames that the request names must belong to the caller.
 pub(crate) unsafe fn hypercall(number: u64, block: *const u8) -> i64 {
     // SAFETY: By the function's contract; the address is in the kernel's direct mapping.
     unsafe { dd_hypercall(number as c_ulong, dd_physical(block)) as i64 }
 }
 
-/// Whether we run under KVM.
+/// Returns whether the machine is a guest of KVM.
 pub(crate) fn is_kvm_guest() -> bool {
     // SAFETY: Reads feature bits.
     unsafe { dd_machine_is_kvm_guest() }
 }
 
-/// Whether the host may not see our memory.
+/// Returns whether the host must not see the machine's memory.
 pub(crate) fn is_confidential() -> bool {
     // SAFETY: Reads feature bits.
     unsafe { dd_machine_is_confidential() }
 }
 
-/// Bytes of memory of this machine.
+/// Returns the bytes of memory of the machine.
 pub(crate) fn memory_bytes() -> u64 {
     // SAFETY: Reads statistics.
     unsafe { dd_memory_bytes() }

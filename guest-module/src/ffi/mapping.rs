@@ -14,11 +14,11 @@ opaque! {
     RawSuperblock: "`struct super_block`",
 }
 
-/// Why a mapping's pages must not go to the host; mirrors the enum in guest.h.
+/// Reasons for which a mapping's pages must not go to the host; mirrors the enum in `guest.h`.
 pub(crate) mod mapping_flag {
-    /// Not a regular file of a known operations table.
+    /// Not a regular file, or not of a known operations table.
     pub(crate) const FOREIGN: u32 = 1 << 0;
-    /// DAX, encrypted, verity, swap or quota file.
+    /// A DAX, encrypted, verity, swap or quota file.
     pub(crate) const SPECIAL: u32 = 1 << 1;
     /// Direct I/O is under way.
     pub(crate) const DIRECT: u32 = 1 << 2;
@@ -28,13 +28,13 @@ pub(crate) mod mapping_flag {
     pub(crate) const EXITING: u32 = 1 << 4;
 }
 
-/// A look at a mapping and its inode; mirrors `struct dd_mapping`.
+/// What a mapping and its inode were like at one moment; mirrors `struct dd_mapping`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MappingView {
     sb: *const RawSuperblock,
     pub(crate) inode: u64,
-    /// Index of the first page beyond the end of the file.
+    /// Index of the first page behind the end of the file.
     pub(crate) end: u64,
     generation: u32,
     pub(crate) flags: u32,
@@ -51,12 +51,12 @@ impl MappingView {
         }
     }
 
-    /// Identity of the superblock: an address that is compared, never followed.
+    /// Returns the address of the superblock. It is compared and never followed.
     pub(crate) fn superblock(&self) -> usize {
         self.sb as usize
     }
 
-    /// The file's key in a filesystem instance.
+    /// Returns the key of the file in a filesystem.
     pub(crate) fn key(&self, filesystem: u32) -> FileKey {
         FileKey {
             inode: self.inode,
@@ -65,7 +65,7 @@ impl MappingView {
         }
     }
 
-    /// Whether any of the flags is set.
+    /// Returns whether any of the flags is set.
     pub(crate) fn any(&self, flags: u32) -> bool {
         self.flags & flags != 0
     }
@@ -97,7 +97,7 @@ impl Mapping<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// What it is like now.
+    /// Returns what the mapping is like now.
     pub(crate) fn view(&self) -> MappingView {
         let mut view = MappingView::empty();
         // SAFETY: By the type invariant.
@@ -105,34 +105,35 @@ impl Mapping<'_> {
         view
     }
 
-    /// Identity of its superblock: an address that is compared, never followed.
+    /// Returns the address of the superblock. It is compared and never followed.
     pub(crate) fn superblock(&self) -> usize {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_superblock(self.0.as_ptr()) as usize }
     }
 
-    /// Whether files of its filesystem may be DAX for some time. Only after [`Mapping::learn`]
-    /// knew the table, while the file is being read.
+    /// Returns whether files of the filesystem may become DAX. Call it only while the file is being
+    /// read and after [`Mapping::learn`] returned `true`.
     pub(crate) fn may_become_dax(&self) -> bool {
         // SAFETY: By the type invariant; filesystems with known tables keep their device while
         // they are mounted.
         unsafe { dd_mapping_may_become_dax(self.0.as_ptr()) }
     }
 
-    /// Whether direct I/O is under way on the file.
+    /// Returns whether direct I/O is under way on the file.
     pub(crate) fn in_direct_io(&self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_in_direct_io(self.0.as_ptr()) }
     }
 
-    /// Recognises the mapping's operations table; process context.
+    /// Returns whether the operations table of the mapping is one of those whose files are cached.
+    /// Process context.
     pub(crate) fn learn(&self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { dd_mapping_learn(self.0.as_ptr()) }
     }
 }
 
-/// The mapping behind a file descriptor of the running task.
+/// Returns the view of the mapping behind a file descriptor of the running task.
 pub(crate) fn file_view(descriptor: u32) -> Result<MappingView> {
     let mut view = MappingView::empty();
     // SAFETY: The shim checks the descriptor.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Readahead windows, and the filesystem's own way to read (`shim/readahead.c`).
+//! Readahead windows, and how the filesystem itself reads (`shim/readahead.c`).
 
 use super::folio::{Folio, RawFolio};
 use super::mapping::{Mapping, RawMapping};
@@ -41,7 +41,7 @@ impl Window<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// Index of the first page left and number of pages left.
+    /// Returns the index of the first page that is left, and the number of pages left.
     pub(crate) fn rest(&self) -> (u64, u32) {
         let (mut index, mut pages) = (0, 0);
         // SAFETY: By the type invariant.
@@ -49,20 +49,22 @@ impl Window<'_> {
         (index, pages)
     }
 
-    /// The file's mapping.
+    /// Returns the mapping of the file.
     pub(crate) fn mapping(&self) -> Option<Mapping<'_>> {
         // SAFETY: By the type invariant.
         unsafe { Mapping::from_raw(dd_ra_mapping(self.0.as_ptr())) }
     }
 
-    /// The folio at `index`, which must be in the window: locked, with a reference of ours.
+    /// Returns the folio at `index`, which must be in the window. It is locked, and the window
+    /// holds a reference to it.
     pub(crate) fn folio(&self, index: u64) -> Option<Folio<'_>> {
         // SAFETY: By the type invariant; folios of a window are locked and referenced until
         // they are consumed.
         unsafe { Folio::from_raw(dd_ra_folio(self.0.as_ptr(), index)) }
     }
 
-    /// The folio at `index` is filled: up to date, unlocked, reference dropped.
+    /// Ends the read of the folio at `index`: marks it up to date, unlocks it and drops the
+    /// reference.
     pub(crate) fn filled(&mut self, index: u64) {
         // SAFETY: By the type invariant; as for `folio`, and this is its last use.
         unsafe {
@@ -81,13 +83,13 @@ impl Window<'_> {
         }
     }
 
-    /// The first `pages` pages left are read.
+    /// Removes the first `pages` pages from what is left, because they were read.
     pub(crate) fn consume(&mut self, pages: u32) {
         // SAFETY: By the type invariant; the caller passes no more than are left.
         unsafe { dd_ra_consume(self.0.as_ptr(), pages) };
     }
 
-    /// Asks for windows of `pages` pages from now on; 0 for the device's usual size.
+    /// Sets the size of the file's next windows to `pages` pages; 0 restores the device's setting.
     pub(crate) fn widen(&mut self, pages: u32) {
         // SAFETY: By the type invariant.
         unsafe { dd_ra_widen(self.0.as_ptr(), pages) };

@@ -14,24 +14,24 @@ extern "C" {
 /// Milliseconds until the job runs again.
 pub(crate) type Delay = c_uint;
 
-/// Starts, hurries and ends the background job, `entry::dd_on_worker_run`.
+/// The background job, `dd_on_worker_run` in `hooks/entry.rs`, from its start to its end.
 pub(crate) struct Worker(());
 
 impl Worker {
     /// Starts the job.
     pub(crate) fn start() -> Self {
-        // SAFETY: The job's state was published before.
+        // SAFETY: The state that the job uses was published before.
         unsafe { dd_worker_start() };
         Self(())
     }
 
-    /// Runs the job as soon as possible; any context.
+    /// Runs the job as soon as possible. Any context.
     pub(crate) fn kick() {
-        // SAFETY: A stopped job stays stopped.
+        // SAFETY: A job that was stopped does not start again.
         unsafe { dd_worker_kick() };
     }
 
-    /// Runs the job soon, but not at once after its last run: for what happens all the time under
+    /// Runs the job soon, but leaves a pause after its last run: for events that are frequent under
     /// load. Any context.
     pub(crate) fn hurry() {
         // SAFETY: As for `kick`.
@@ -41,7 +41,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: Waits for a running job and keeps it from starting again.
+        // SAFETY: This waits for a running job and keeps it from starting again.
         unsafe { dd_worker_stop() };
     }
 }

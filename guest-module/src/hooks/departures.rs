@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios between removal and freeing in a reclaiming task (`docs/decisions/0002`).
+//! Folios that a reclaiming task has removed from the page cache and not freed yet.
+//!
+//! Reclaim removes folios one by one, with `i_pages` locked and interrupts off, and frees them in
+//! batches. A call at each removal would be an exit for each folio with interrupts off during the
+//! copy. So a removal only notes the put, which is made when the batch is freed
+//! (`docs/decisions/0002-deferred-puts.md`).
 
 use crate::ffi::cpu;
 use crate::lock::{new_irq_lock, IrqLock};
@@ -13,30 +18,30 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// Tasks that reclaim at a time; further ones do not put.
+/// Tasks that can have departures at a time. A further task that reclaims does not put.
 const MAX_TASKS: usize = 64;
-/// Places looked at for a task.
+/// Reclaimers that are probed for a task, so that the search has a bound.
 const MAX_PROBES: usize = 8;
-/// Folios of one task: a kernel folio batch.
+/// Departures of one task: the size of the kernel's folio batch.
 const MAX_FOLIOS: usize = 31;
 
-/// A folio on its way out, and the run that puts it.
+/// A folio that was removed from the page cache, and the run that puts its pages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Departure {
-    /// The folio's address, to recognise it.
+    /// The folio's address. It identifies the folio and is never followed.
     pub(crate) folio: usize,
-    /// What to send.
+    /// The run for the host.
     pub(crate) run: Run,
 }
 
 impl Departure {
-    /// The file.
+    /// Returns the file that the folio belonged to.
     pub(crate) fn file(&self) -> &FileKey {
         &self.run.file
     }
 }
 
-/// A list of departures with a fixed bound.
+/// Departures in a fixed array: nothing can be allocated inside reclaim.
 #[derive(Default)]
 pub(crate) struct FolioList {
     count: usize,
@@ -76,25 +81,27 @@ impl FolioList {
     }
 }
 
-/// The reclaimer of one task.
+/// The departures of one task.
 #[pin_data]
 pub(crate) struct Reclaimer {
-    /// The task, 0 if the reclaimer is free. Taken and given back by the task itself.
+    /// The task's address, or 0 if the reclaimer is free. The task itself claims the reclaimer and
+    /// frees it.
     task: Atomic<usize>,
-    /// Used by the task alone, except for [`Departures::clear`]. Others do not wait for the lock.
+    /// The departures. Only the task itself takes the lock, and [`Departures::clear`] once no hook
+    /// runs, so that it is never contended.
     #[pin]
     departing: IrqLock<FolioList>,
 }
 
-/// The reclaimers of all tasks.
+/// The departures of all tasks.
 pub(crate) struct Departures {
     reclaimers: KVec<Pin<KBox<Reclaimer>>>,
-    /// Places active, so that freeing costs nothing while no task reclaims.
+    /// Number of claimed reclaimers. While it is 0, freeing folios costs one load.
     active: Atomic<u32>,
 }
 
 impl Departures {
-    /// No departures.
+    /// Allocates the reclaimers. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         let mut reclaimers = KVec::with_capacity(MAX_TASKS, quietly())?;
         for _ in 0..MAX_TASKS {
@@ -123,7 +130,8 @@ impl Departures {
             .find(|reclaimer| reclaimer.task.load(Relaxed) == task)
     }
 
-    /// Notes a folio that the running task removed; `false` if there is no reclaimer.
+    /// Notes a folio that the running task removed. Returns `false` if the task gets no reclaimer,
+    /// or if its list is full.
     pub(crate) fn note(&self, departure: Departure) -> bool {
         let task = cpu::current_task();
         let reclaimer = self.reclaimer(task).or_else(|| {
@@ -142,14 +150,15 @@ impl Departures {
         })
     }
 
-    /// Hands those departures of the running task to `put` that are among the folios being
-    /// freed. The reclaimer is not locked while `put` runs.
+    /// Calls `put` with those departures of the running task whose folios are among `freed`, and
+    /// removes them afterwards. The list is not locked while `put` runs, for `put` makes
+    /// hypercalls.
     pub(crate) fn with_freed<I: Iterator<Item = usize>>(
         &self,
         freed: impl Fn() -> I,
         put: impl FnOnce(Freed<'_>),
     ) {
-        // An interrupt handler that frees folios does not free those of the task it interrupted.
+        // Folios that an interrupt handler frees are not those of the task that it interrupted.
         if self.active.load(Relaxed) == 0 || !cpu::in_task() {
             return;
         }
@@ -172,8 +181,8 @@ impl Departures {
         }
     }
 
-    /// Gives up all departures, because the hooks that would see their folios freed are gone.
-    /// Calls `dropped` for each. To be called when no hook runs.
+    /// Removes all departures and calls `dropped` for each: the hooks that would see their folios
+    /// freed are detached. No hook may run.
     pub(crate) fn clear(&self, mut dropped: impl FnMut(&Departure)) {
         for reclaimer in &self.reclaimers {
             while let Some(departure) = reclaimer.departing.with(FolioList::pop) {
@@ -185,7 +194,7 @@ impl Departures {
     }
 }
 
-/// Departures of the running task whose folios are being freed.
+/// The departures of the running task whose folios are being freed.
 #[derive(Clone, Copy)]
 pub(crate) struct Freed<'a> {
     reclaimer: &'a Reclaimer,
@@ -193,7 +202,8 @@ pub(crate) struct Freed<'a> {
 }
 
 impl Freed<'_> {
-    /// One of them. They are looked up one by one, for the stack has no room for all.
+    /// Returns departure `number`. They are copied one by one, because all of them would not fit on
+    /// the stack.
     pub(crate) fn get(&self, number: usize) -> Option<Departure> {
         let get = |departing: &mut FolioList| departing.folios.get(number).copied();
         (number < self.count)

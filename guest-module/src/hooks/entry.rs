@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where C calls us: the hooks and the worker.
+//! Entry points that the C shim calls: hooks and the background job. Each turns pointers of C into
+//! types that cannot be wrong, and calls the safe code.
 
 use crate::ffi::folio::{batch_folios, Folio, RawBatch, RawFolio};
 use crate::ffi::mapping::{Mapping, RawMapping, RawSuperblock};
@@ -12,25 +13,26 @@ use crate::state::{state, State};
 use ddabi::key::FileKey;
 use kernel::ffi::c_int;
 
-/// A folio was removed from its mapping; `i_pages` is locked, interrupts are off.
+/// Called when a folio was removed from its mapping. `i_pages` is locked and interrupts are off.
 #[no_mangle]
 extern "C" fn dd_on_folio_removed(folio: *mut RawFolio, reclaimed: bool) {
-    // SAFETY: The caller holds the folio's lock, or its last references.
+    // SAFETY: The caller holds the folio's lock or its last references.
     if let (Some(state), Some(folio)) = (state(), unsafe { Folio::from_raw(folio) }) {
         put::folio_removed(state, &folio, reclaimed);
     }
 }
 
-/// Folios without references are about to be freed.
+/// Called before folios that have no reference left are freed. Any context.
 #[no_mangle]
 extern "C" fn dd_on_folios_freed(batch: *mut RawBatch) {
     if let Some(state) = state() {
-        // SAFETY: The batch belongs to the running call.
+        // SAFETY: The batch belongs to the hooked call, which waits for this one.
         put::folios_freed(state, || unsafe { batch_folios(batch) });
     }
 }
 
-/// Pages `first..=last` change or leave; locks may be held, interrupts may be off.
+/// Called when pages `first..=last` change or leave the page cache. Locks may be held and
+/// interrupts may be off.
 #[no_mangle]
 extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u64) {
     // SAFETY: The hooked function works on the mapping, so that it is live.
@@ -39,7 +41,8 @@ extern "C" fn dd_on_content_change(mapping: *mut RawMapping, first: u64, last: u
     }
 }
 
-/// Pages `first..=last` change or leave, and they may be many; process context, no spinlocks.
+/// Called when pages `first..=last` change or leave the page cache and may be many. Process context
+/// without spinlocks.
 #[no_mangle]
 extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64) {
     // SAFETY: The diverted call works on the mapping, so that it is live.
@@ -48,7 +51,8 @@ extern "C" fn dd_on_range_change(mapping: *mut RawMapping, first: u64, last: u64
     }
 }
 
-/// The key of a mapping whose pages may be at the host.
+/// Returns the module's state and the key of a mapping whose pages may be at the host; `None` for
+/// other mappings.
 ///
 /// # Safety
 ///
@@ -57,12 +61,13 @@ unsafe fn cached(mapping: *mut RawMapping) -> Option<(&'static State, FileKey)> 
     let state = state()?;
     // SAFETY: By the function's contract.
     let mapping = unsafe { Mapping::from_raw(mapping) }?;
-    // Most files are of other filesystems, of which nothing else may be looked at.
+    // Most mappings belong to other filesystems, of which nothing but the superblock may be looked
+    // at.
     let filesystem = state.filesystems.find(mapping.superblock())?;
     Some((state, mapping.view().key(filesystem)))
 }
 
-/// A superblock is being shut down, or just was (`done`).
+/// Called before a superblock is shut down, and after it (`done`).
 #[no_mangle]
 extern "C" fn dd_on_shutdown(superblock: *const RawSuperblock, done: bool) {
     if let Some(state) = state() {
@@ -70,22 +75,22 @@ extern "C" fn dd_on_shutdown(superblock: *const RawSuperblock, done: bool) {
     }
 }
 
-/// Whether reads are to be diverted to us; any context.
+/// Returns whether reads are diverted to this module. Any context.
 #[no_mangle]
 extern "C" fn dd_on_readahead_wanted() -> bool {
     state().is_some_and(|state| state.channel.session().is_some())
 }
 
-/// In place of a filesystem's `readahead`.
+/// Called in place of a filesystem's `readahead`.
 #[no_mangle]
 extern "C" fn dd_on_readahead(rac: *mut RawWindow) {
-    // SAFETY: The window of the diverted call.
+    // SAFETY: The window of the diverted call is live until that returns.
     if let (Some(state), Some(mut window)) = (state(), unsafe { Window::from_raw(rac) }) {
         read::readahead(state, &mut window);
     }
 }
 
-/// In place of a filesystem's `read_folio`.
+/// Called in place of a filesystem's `read_folio`.
 #[no_mangle]
 extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_int {
     // SAFETY: The caller of `read_folio` holds the folio's lock.
@@ -94,17 +99,18 @@ extern "C" fn dd_on_read_folio(file: *mut RawFile, folio: *mut RawFolio) -> c_in
             return 0;
         }
     }
-    // SAFETY: The arguments of the diverted call, untouched.
+    // SAFETY: These are the arguments of the diverted call, and the folio is untouched.
     unsafe { read_original(file, folio) }
 }
 
-/// The worker's job; milliseconds until it runs again.
+/// Runs one round of the background job. Returns the milliseconds until the next round, or 0 for
+/// none.
 #[no_mangle]
 extern "C" fn dd_on_worker_run() -> Delay {
     state().map_or(0, worker::run)
 }
 
-/// Hibernation begins or is over.
+/// Called when hibernation or a reboot begins, and when hibernation is over.
 #[no_mangle]
 extern "C" fn dd_on_pause(pause: bool) {
     if let Some(state) = state() {

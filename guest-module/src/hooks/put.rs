@@ -2,8 +2,8 @@
 
 //! Pages that leave the page cache (invariants 3, 4, 7 and 9).
 //!
-//! Folios are removed with interrupts off and `i_pages` locked, and freed inside reclaim: nothing
-//! here sleeps or allocates.
+//! Folios are removed with interrupts off and `i_pages` locked, and freed inside reclaim. Nothing
+//! in this file sleeps or allocates.
 
 use crate::counters::count;
 use crate::ffi::cpu::InterruptsOff;
@@ -19,8 +19,9 @@ use ddcore::policy::{Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
-/// A folio was removed from its mapping. `reclaimed`: by reclaim proper, which frees it with a
-/// batch of the same task.
+/// Handles the removal of a folio from its mapping: notes a put, or clears the bits of its pages.
+/// `reclaimed` is set if shrink_folio_list() removed the folio, so that the same task frees it in a
+/// batch. Interrupts are off and `i_pages` is locked.
 pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     let Some(mapping) = folio.mapping() else {
         return;
@@ -57,7 +58,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
                 Refusal::Policy => count!(state, put_skipped_policy, pages),
                 Refusal::Throttle => count!(state, put_skipped_throttle, pages),
             }
-            // As for content that changes: no older copy may be found later.
+            // The bits are cleared as for a change of content, so that a later read finds no older
+            // copy.
             state.content_changed(&file, view.index, last);
             return;
         }
@@ -80,7 +82,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         index: view.index,
         gfn: view.pfn,
         pool: route.host,
-        // The largest folio has 512.
+        // A folio has at most 512 pages (`PMD_SIZE`).
         pages: pages as u16,
         class: class.number() as u8,
         reserved: 0,
@@ -89,7 +91,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         folio: folio.address(),
         run,
     };
-    // A direct write that began since then did not find the pages in the map.
+    // A direct write that began after putable() looked did not find these pages in the map, so this
+    // second look has to refuse them.
     if mapping.in_direct_io()
         && !mutated(c"puts-beside-direct-io")
         && !mutated(c"direct-io-looked-at-once")
@@ -98,7 +101,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         state.map.invalidate(&file, view.index, last, || ());
         finish(state, &departure, false);
     } else if !reclaimed {
-        // Outside shrink_folio_list() the folio is not freed in one of our batches: put it now.
+        // Outside shrink_folio_list() the folio is not freed in one of our batches, so it is put
+        // now.
         put(state, |number| (number == 0).then_some(departure));
     } else if !state.departures.note(departure) {
         count!(state, put_skipped_lane, pages);
@@ -106,7 +110,8 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     }
 }
 
-/// How many pages of the folio, from its first on, may be put; `None` if none may.
+/// Returns how many pages of the folio, from its first one on, may be put; `None` if none may.
+/// Counts the reason of a refusal.
 fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> {
     if !view.is_frozen() || inode.any(mapping_flag::EXITING) || state.channel.session().is_none() {
         return None;
@@ -132,7 +137,8 @@ fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> 
     Some(inside)
 }
 
-/// A batch of folios is freed: those that this task removed are put before.
+/// Puts those folios of a batch that the running task removed, before the batch is freed. May run
+/// in any context; in interrupts nothing is put.
 pub(crate) fn folios_freed<'a, I>(state: &State, folios: impl Fn() -> I)
 where
     I: Iterator<Item = Folio<'a>>,
@@ -146,12 +152,12 @@ where
     );
 }
 
-/// Departures one after the other, in parts that fit into a call each.
+/// Iterates over departures, each split into parts that fit into a call.
 #[derive(Clone)]
 struct Parts<F> {
     departure: F,
     number: usize,
-    /// Parts of this departure that are over.
+    /// Parts of departure `number` that were returned already.
     done: usize,
 }
 
@@ -171,8 +177,8 @@ impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
     }
 }
 
-/// Puts departures, in calls of at most [`call::MOST_PAGES`] pages. Between two of them interrupts
-/// and other tasks may run, unless the caller keeps them out.
+/// Puts departures in calls of at most [`call::MOST_PAGES`] pages. Interrupts and other tasks may
+/// run between two calls, unless the caller has disabled them.
 ///
 /// [`call::MOST_PAGES`]: crate::host::call::MOST_PAGES
 fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
@@ -190,14 +196,15 @@ fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
     }
 }
 
-/// Puts as many of the parts as fit into a call, at least one: how many that were, and which of
-/// them were stored.
+/// Puts as many of the parts as fit into one call, at least one. Returns their number, and a bit
+/// for each that is set if the host stored the part.
 fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u64) {
     let (session, mut call) = (state.channel.session(), state.channel.begin());
     let (mut count, mut pages) = (0, 0);
     for part in parts {
         let more = u32::from(part.run.pages);
-        // There is room for all: a task has no more departures than a batch has folios.
+        // The request has room for all of them: a task has no more departures than a batch has
+        // folios.
         if count > 0 && (pages + more > most_pages() || count == u64::BITS as usize) {
             break;
         }
@@ -225,7 +232,8 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
     (count, stored)
 }
 
-/// The put of a departure, or of a part of it, is over.
+/// Ends the put of a departure, or of a part of it: sets the bits of pages that the host has
+/// `stored`. Pages that changed on the way are flushed from the host instead.
 pub(crate) fn finish(state: &State, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);

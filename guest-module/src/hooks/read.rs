@@ -2,8 +2,9 @@
 
 //! Reads that find the page cache empty (invariants 1 and 8).
 //!
-//! Process context, folios locked. Takes pages out of the host where the map knows them, and
-//! hands everything else to the filesystem in whole contiguous runs.
+//! Pages that the map knows are taken out of the host; everything else is left to the filesystem in
+//! runs that are as long as possible. Process context, with the folios locked. Nothing is
+//! allocated.
 
 use crate::counters::count;
 use crate::ffi::folio::Folio;
@@ -21,20 +22,21 @@ use ddcore::presence::Claim;
 use kernel::prelude::*;
 use kernel::time::{Instant, Monotonic};
 
-/// Folios of a window that are looked at together: one call's worth.
+/// Folios of a window that are planned together. One call has room for all of them.
 const MAX_FOLIOS: usize = 64;
-/// Pages of the windows a stream from the host gets: fewer exits a page.
+/// Readahead window, in pages, of a sequential read that the host serves. A large window spreads
+/// the cost of an exit over more pages.
 const WIDE_WINDOW: u32 = 256;
-/// Pages that must follow in the host before a window is widened.
+/// Pages behind a window that the host must hold before the next window is widened.
 const WIDEN_AFTER: u64 = 32;
 
-/// A folio of a window and what to do with it.
+/// A folio of a window, and how it is read.
 #[derive(Clone, Copy, Default)]
 struct Planned {
     index: u64,
     gfn: u64,
     pages: u32,
-    /// Pages inside the file; the rest is zero.
+    /// Pages inside the file. Those behind its end are zeroed.
     inside: u32,
     pool: u32,
     ask: bool,
@@ -55,7 +57,7 @@ impl Planned {
             index,
             gfn,
             pool,
-            // At most `MAX_PAGES` are asked for.
+            // Folios with more than `MAX_PAGES` pages are not asked for.
             pages: inside as u16,
             class: 0,
             reserved: 0,
@@ -63,13 +65,14 @@ impl Planned {
     }
 }
 
-/// A file whose pages may be taken from the host.
+/// A file whose pages the host may hold.
 struct Source {
     file: FileKey,
     inode: MappingView,
 }
 
-/// Whether and under which key the host may be asked for a mapping's pages.
+/// Returns the key under which the host is asked for pages of a mapping; `None` if it must not be
+/// asked.
 fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
     state.channel.session()?;
     if !mapping.learn() {
@@ -89,7 +92,7 @@ fn source(state: &State, mapping: &Mapping<'_>) -> Option<Source> {
     })
 }
 
-/// In place of the filesystem's `readahead`.
+/// Reads a window in place of the filesystem's `readahead`.
 pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
     let source = window.mapping().and_then(|mapping| source(state, &mapping));
     let (start, pages) = window.rest();
@@ -108,7 +111,8 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
         let mut plan = [Planned::default(); MAX_FOLIOS];
         let count = plan_window(state, &source, window, (index, left), &mut plan, &mut route);
         let Some(plan) = plan.get_mut(..count).filter(|plan| !plan.is_empty()) else {
-            // Cannot happen: a window is full of folios. The filesystem knows best.
+            // This cannot happen, for a window is full of folios. The filesystem reads what is
+            // left.
             window.read(index, left);
             window.consume(left);
             return;
@@ -129,7 +133,7 @@ pub(crate) fn readahead(state: &State, window: &mut Window<'_>) {
     }
 }
 
-/// Plans the next folios of a window, claiming those that the host may hold.
+/// Plans the next folios of a window and claims those that the host may hold. Returns their number.
 fn plan_window(
     state: &State,
     source: &Source,
@@ -151,7 +155,7 @@ fn plan_window(
         else {
             break;
         };
-        // All folios of a window are charged to the reader.
+        // All folios of a window are charged to the cgroup of the reader.
         let route = *route.get_or_insert_with(|| state.pools.read_route(&folio));
         *place = plan_folio(state, source, &folio, route.host);
         if place.ask {
@@ -163,7 +167,8 @@ fn plan_window(
     count
 }
 
-/// Plans one folio.
+/// Plans the read of one folio. If the host may hold it, its presence bits are cleared by the
+/// claim: from here on the page comes from the host or from the disk, never from both.
 fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> Planned {
     let view = folio.view();
     let inside = source
@@ -199,18 +204,19 @@ fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> P
         }
     }
     if planned.ask {
-        // The host does not wait for frames that it has no memory for.
+        // The host does not wait for memory of the guest, so frames that it has swapped out must be
+        // present before the call.
         folio.touch(inside);
     }
     planned
 }
 
-/// Mutations: whether pages whose bit is clear are asked for.
+/// Returns whether a mutation asks the host for pages whose bit is clear.
 fn asks_for_all() -> bool {
     mutated(c"cold-read-asks") || mutated(c"host-trusted")
 }
 
-/// The host may hold pages of the folio that no read will ask for any more.
+/// Queues a flush for pages that the host may hold and that no read will ask for.
 fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     if planned.inside > 0 {
         let last = planned.index + u64::from(planned.inside) - 1;
@@ -218,8 +224,8 @@ fn flush_unneeded(state: &State, file: FileKey, planned: &Planned) {
     }
 }
 
-/// Asks the host for all claimed folios of the plan, and marks the hits. The plan is one call's
-/// worth, or a single folio that is larger, of which all parts must be there.
+/// Asks the host for all claimed folios of the plan and marks the hits. The plan fits into one
+/// call, or is a single larger folio; such a folio is a hit only if all its parts are.
 fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     let Some(session) = state.channel.session() else {
         return;
@@ -237,8 +243,8 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     for (n, planned) in plan.iter_mut().filter(|planned| planned.ask).enumerate() {
         planned.hit = hits.is_some_and(|hits| hits & 1 << n != 0);
         if hits.is_none() {
-            // A host without memory for the call still has the pages, and so has one that was not
-            // asked for the last parts of a folio.
+            // The host keeps pages of a call that it had no memory for, and pages of parts that
+            // were not asked for after a miss. Both are flushed.
             flush_unneeded(state, file, planned);
         }
     }
@@ -248,14 +254,14 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
-/// Makes one call for runs, at most [`MAX_FOLIOS`] of them: which of them the host had. `None` if it
-/// did not answer.
+/// Makes one call for at most [`MAX_FOLIOS`] runs. Returns a bit for each run that is set if the
+/// host had it; `None` if the host did not answer.
 fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
     let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut count = 0;
     for run in runs {
-        // A request has room for all folios that are looked at together.
+        // The request has room for all folios that are planned together.
         call.push(&run);
         count += 1;
     }
@@ -269,7 +275,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
     answer
 }
 
-/// Tells the reader's pool what was read, whether or not the host had it.
+/// Records what was read in the admission of the reader's pool, whether or not the host had it.
 fn record_reads(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
     let admission = route
         .filter(|route| route.caches)
@@ -282,7 +288,7 @@ fn record_reads(state: &State, file: &FileKey, plan: &[Planned], route: Option<R
     }
 }
 
-/// Ends the read of the hits and lets the filesystem read the runs between them.
+/// Ends the reads of the hits and lets the filesystem read the runs between them.
 fn finish_reads(window: &mut Window<'_>, plan: &[Planned]) {
     let mut rest = plan;
     while let Some(first) = rest.first() {
@@ -304,7 +310,8 @@ fn finish_reads(window: &mut Window<'_>, plan: &[Planned]) {
     }
 }
 
-/// In place of the filesystem's `read_folio`; whether the folio was filled (and unlocked).
+/// Reads a folio in place of the filesystem's `read_folio`. Returns `true` if the host had it: the
+/// folio is then up to date and unlocked. Otherwise it is untouched.
 pub(crate) fn read_folio(state: &State, folio: Folio<'_>) -> bool {
     let Some(source) = folio.mapping().and_then(|mapping| source(state, &mapping)) else {
         return false;

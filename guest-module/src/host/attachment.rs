@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether the hooks are attached to the kernel, and when a refused attempt is made again.
+//! Whether the hooks are attached to the kernel, and when a failed attempt is repeated.
 
 use crate::host::schedule::MINUTE;
 use crate::mutation::mutated;
@@ -10,24 +10,26 @@ use kernel::sync::atomic::{
     Atomic,
 };
 
-/// Time until a kernel that did not let us attach is tried again; it doubles with each failure.
+/// Time until a failed attempt to attach is repeated. It doubles with each failure.
 const FIRST_RETRY: u64 = MINUTE;
-/// But is not longer than this.
+/// The longest time between two attempts.
 const LAST_RETRY: u64 = 32 * MINUTE;
 
-/// Whether hooks are attached. Worker only. Times are those of the `Schedule`.
+/// The state of the hooks. Only the worker uses it. Times are nanoseconds of [`Schedule::now`].
+///
+/// [`Schedule::now`]: crate::host::schedule::Schedule::now
 pub(crate) struct Attachment {
     attached: Atomic<bool>,
-    /// When we could not attach; 0 if we could.
+    /// Time of the last attempt if it failed, else 0.
     failed_at: Atomic<u64>,
-    /// Time from then to the next try.
+    /// Time between that attempt and the next one.
     retry_after: Atomic<u64>,
-    /// Why we could not, as it was last reported.
+    /// The error that was reported last, so that a repeated one is not.
     reported: Atomic<i32>,
 }
 
 impl Attachment {
-    /// Not attached.
+    /// Returns the state before the first attempt.
     pub(crate) fn new() -> Self {
         Self {
             attached: Atomic::new(false),
@@ -37,22 +39,22 @@ impl Attachment {
         }
     }
 
-    /// Whether hooks are attached.
+    /// Returns whether hooks are attached.
     pub(crate) fn is_attached(&self) -> bool {
         self.attached.load(Relaxed)
     }
 
-    /// Hooks are attached.
+    /// Notes that hooks are attached.
     pub(crate) fn set_attached(&self) {
         self.attached.store(true, Relaxed);
     }
 
-    /// Hooks are to be detached; `false` if there are none.
+    /// Notes that hooks are about to be detached. Returns `false` if there are none.
     pub(crate) fn take_attached(&self) -> bool {
         self.attached.xchg(false, Full)
     }
 
-    /// Whether the kernel did not let us attach, too short a time ago to try again.
+    /// Returns whether an attempt failed so recently that it is not repeated yet.
     pub(crate) fn waits(&self, now: u64) -> bool {
         let failed = self.failed_at.load(Relaxed);
         let passed = now.saturating_sub(failed);
@@ -61,13 +63,13 @@ impl Attachment {
             && !mutated(c"attaches-at-every-look")
     }
 
-    /// The kernel let us attach.
+    /// Notes that an attempt succeeded.
     pub(crate) fn succeeded(&self) {
         self.failed_at.store(0, Relaxed);
         self.reported.store(0, Relaxed);
     }
 
-    /// The kernel did not let us attach. Returns whether users are to be told.
+    /// Notes that an attempt failed. Returns whether the error is to be reported.
     pub(crate) fn failed(&self, now: u64, error: Error) -> bool {
         let again = self.failed_at.load(Relaxed) != 0;
         let retry = match self.retry_after.load(Relaxed) {

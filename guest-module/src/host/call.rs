@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making a hypercall: a request block per CPU, filled and sent with preemption off.
+//! A hypercall: a request is written into a buffer of this CPU and sent with preemption off.
 
 use crate::ffi::cpu::{self, PreemptionOff};
 use crate::ffi::machine;
@@ -23,26 +23,26 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// which can overtake a call once.
 const MAX_RETRIES: u32 = 1024;
 
-/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them,
-/// which is half a MiB: some tens of microseconds, a few hundred if all of it is cold. That is
-/// many times what the exit takes, so that more pages would gain little. A page that the host has
-/// swapped out takes longer, see docs/limits.md.
+/// Most pages that a put or a get names. No other task runs on the CPU while the host copies them:
+/// half a MiB takes some tens of microseconds, or a few hundred if all of it misses the caches.
+/// That is many times the cost of an exit, so that more pages in a call would gain little. A page
+/// that the host has swapped out takes longer, see `docs/limits.md`.
 pub(crate) const MOST_PAGES: u32 = 128;
 
-/// The parts of a run that fit into a call each.
+/// Splits a run into parts that each fit into a call.
 pub(crate) fn parts(run: Run) -> impl Iterator<Item = Run> {
     (0..run.pages)
         .step_by(most_pages() as usize)
         .map(move |done| Run {
             index: run.index + u64::from(done),
             gfn: run.gfn + u64::from(done),
-            // Less than `run.pages`.
+            // The result is less than `run.pages`, so it fits.
             pages: u32::from(run.pages - done).min(most_pages()) as u16,
             ..run
         })
 }
 
-/// [`MOST_PAGES`], unless a test wants calls without that bound.
+/// Returns [`MOST_PAGES`], unless a mutation wants calls without that bound.
 pub(crate) fn most_pages() -> u32 {
     if mutated(c"calls-unbounded") {
         MAX_PAGES
@@ -51,48 +51,50 @@ pub(crate) fn most_pages() -> u32 {
     }
 }
 
-/// Request and answer page of a CPU: physically contiguous, as one allocation of 8 KiB is.
+/// The request page and the answer page of a CPU. They are physically contiguous, as any allocation
+/// of 8 KiB is.
 #[repr(C, align(8192))]
 struct Block {
     request: [u8; PAGE_SIZE],
     answer: [u8; PAGE_SIZE],
 }
 
-// SAFETY: Bytes.
+// SAFETY: Any bytes are a valid value of an array of bytes.
 unsafe impl pin_init::Zeroable for Block {}
 
-/// The blocks of all CPUs, and the sequence they share (`docs/decisions/0001-sequence.md`).
+/// The blocks of all CPUs, and the sequence of the calls that they share
+/// (`docs/decisions/0001-sequence.md`).
 pub(crate) struct CallBuffers {
     blocks: KVec<KBox<UnsafeCell<Block>>>,
     sequence: Atomic<u64>,
 }
 
-// SAFETY: A block is used only by tasks, and by its CPU with preemption off (see `Call`), hence by
-// one task at a time.
+// SAFETY: A block is used only by the task that runs on its CPU, with preemption off (see `Call`),
+// hence by one task at a time.
 unsafe impl Sync for CallBuffers {}
-// SAFETY: Blocks are plain memory.
+// SAFETY: Blocks are plain memory that belongs to no thread.
 unsafe impl Send for CallBuffers {}
 
-/// Why a call brought nothing.
+/// Why a call had no result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failure {
-    /// No module handles the hypercall.
+    /// The hypercall is not handled: the host module is not loaded.
     NoHost,
-    /// The kernel does not let us attach to its functions.
+    /// Hooks cannot be attached to this kernel. This is not an answer of the host.
     Unattached,
     /// The host refused, with a status that is neither `Ok` nor `Retry`.
     Refused(Status),
 }
 
 impl CallBuffers {
-    /// Blocks for all CPUs there can be.
+    /// Allocates blocks for all CPUs that there can be. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         let mut blocks = KVec::new();
         for _ in 0..nr_cpu_ids() {
             let block = KBox::<Block>::zeroed(quietly())?;
-            // An `UnsafeCell` has the layout of its content.
+            // An `UnsafeCell` has the layout of its content, so that the cast is sound.
             let raw = KBox::into_raw(block).cast::<UnsafeCell<Block>>();
-            // SAFETY: From `into_raw` just now, and the layouts agree.
+            // SAFETY: The pointer comes from `into_raw`, and the layouts agree.
             blocks.push(unsafe { KBox::from_raw(raw) }, quietly())?;
         }
         Ok(Self {
@@ -101,16 +103,18 @@ impl CallBuffers {
         })
     }
 
-    /// Begins a call on this CPU. Preemption is off until the value is dropped; interrupts are as
-    /// they were. `None` in interrupts, which never call: what they interrupt may be a call.
+    /// Begins a call on this CPU. Disables preemption until the value is dropped and leaves
+    /// interrupts as they are. Returns `None` in interrupts, for the interrupted task may be in the
+    /// middle of a call.
     pub(crate) fn begin(&self) -> Option<Call<'_>> {
         if !cpu::in_task() {
             return None;
         }
         let off = PreemptionOff::new();
         let block = self.blocks.get(CpuId::current().as_u32() as usize)?.get();
-        // INVARIANT: No other task runs on this CPU, interrupts were refused above, and this task
-        // begins no call inside of another: nothing that runs while a call is there begins one.
+        // INVARIANT: No other task runs on this CPU, interrupts were refused above, and a task does
+        // not begin a call inside of another one. So nothing begins a second call on this block
+        // while this one exists.
         Some(Call {
             buffers: self,
             block,
@@ -120,13 +124,13 @@ impl CallBuffers {
         })
     }
 
-    /// Starts counting again, for a new session.
+    /// Restarts the sequence, for a new session.
     pub(crate) fn restart(&self) {
         self.sequence.store(0, Relaxed);
     }
 }
 
-/// ABI version written into requests; a test writes others.
+/// Returns the ABI version to be written into requests. Mutations write others.
 fn version() -> u16 {
     if mutated(c"older-abi") {
         ABI_VERSION - 1
@@ -141,7 +145,7 @@ fn version() -> u16 {
 ///
 /// # Invariants
 ///
-/// `block` is this CPU's block, and no other task uses it.
+/// `block` is the block of this CPU, and no other task uses it.
 pub(crate) struct Call<'a> {
     buffers: &'a CallBuffers,
     block: *mut Block,
@@ -161,7 +165,7 @@ impl Call<'_> {
         unsafe { &mut *self.block }
     }
 
-    /// Appends an element to the body; `false` if there is no room.
+    /// Appends an element to the body. Returns `false` if there is no room.
     pub(crate) fn push<T: IntoBytes + Immutable>(&mut self, element: &T) -> bool {
         let at = BODY + self.count as usize * size_of::<T>();
         let Some(place) = self.block_mut().request.get_mut(at..at + size_of::<T>()) else {
@@ -172,7 +176,8 @@ impl Call<'_> {
         true
     }
 
-    /// Sends the request and waits for the answer.
+    /// Sends the request and waits for the answer. A call that another one overtook is sent again,
+    /// with a new number; `retried` is called for each such attempt.
     pub(crate) fn send(
         &mut self,
         operation: Operation,
@@ -191,10 +196,11 @@ impl Call<'_> {
             };
             let block = self.block_mut();
             block.request[..BODY].copy_from_slice(header.as_bytes());
-            // The host writes no page that is absent, and nothing may be taken for an answer.
+            // The host does not write an answer page that it has swapped out. The old answer is
+            // cleared, so that it cannot be taken for a new one.
             block.answer[..RESULTS].fill(0);
-            // SAFETY: By the type invariant the block is ours; callers name only frames that
-            // belong to the folios they hold.
+            // SAFETY: By the type invariant no other task uses the block. Callers name only frames
+            // of folios that they hold.
             let raw = unsafe { machine::hypercall(NUMBER, self.block.cast()) };
             let Some(outcome) = Outcome::from_raw(raw as u64) else {
                 return Err(Failure::NoHost);
@@ -228,18 +234,18 @@ impl Call<'_> {
         })
     }
 
-    /// Whether some ranges of a flush are left to do.
+    /// Returns whether the host left ranges of a flush undone.
     pub(crate) fn is_unfinished(&self) -> bool {
         let header = self.header().filter(|_| self.answered);
         header.is_some_and(|header| header.flags & UNFINISHED != 0)
     }
 
-    /// Whether run `n` was stored or hit, or range `n` flushed.
+    /// Returns whether run `n` was stored or hit, or range `n` flushed.
     pub(crate) fn succeeded(&self, n: usize) -> bool {
         self.answered && n < MAX_RUNS && self.block().answer[RESULTS + n] == 1
     }
 
-    /// The body of the answer.
+    /// Returns the body of the answer, if there is an answer.
     pub(crate) fn body<T: FromBytes>(&self) -> Option<T> {
         if !self.answered {
             return None;
@@ -249,13 +255,13 @@ impl Call<'_> {
             .map(|(body, _)| body)
     }
 
-    /// What the answer says about one of the pools.
+    /// Returns what the answer says about one of the pools.
     pub(crate) fn pressure(&self) -> Option<PoolPressure> {
         let said = self.header().filter(|_| self.answered)?.pressure;
         (said.known != 0).then_some(said)
     }
 
-    /// The eviction notices of the answer.
+    /// Returns the eviction notices of the answer.
     pub(crate) fn evictions(&self) -> impl Iterator<Item = Eviction> + '_ {
         let count = match self.header() {
             Some(header) if self.answered => usize::from(header.evictions).min(MAX_EVICTIONS),

@@ -2,8 +2,8 @@
 
 //! The channel to the host: calls, and the session they belong to.
 //!
-//! Only the worker begins sessions. Hooks read the session lock-free; one that ends while a call is
-//! on its way makes that call fail and nothing else.
+//! Only the worker begins sessions. Hooks read the session without a lock. If it ends while a call
+//! is under way, that call fails, and nothing else happens.
 
 use crate::counters::{count, Counters};
 use crate::ffi::worker::Worker;
@@ -19,20 +19,21 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Calls to the host, and whether there is one.
+/// The call buffers, the session and the counters of the module. This is all that pools need of the
+/// module's state.
 pub(crate) struct Channel {
     buffers: CallBuffers,
-    /// The session, and whether hibernation keeps one from beginning.
+    /// The session, and whether hibernation prevents one.
     link: Link<Number>,
-    /// A [`LinkState`].
+    /// The [`LinkState`] that users see.
     state: Atomic<u32>,
-    /// Our number at the host.
+    /// The VM's number at the host, 0 before the first session.
     vm: Atomic<u32>,
     counters: Counters,
 }
 
 impl Channel {
-    /// A channel without a host.
+    /// Allocates a channel without a session. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             buffers: CallBuffers::new()?,
@@ -43,37 +44,37 @@ impl Channel {
         })
     }
 
-    /// What the module counts.
+    /// Returns the counters of the module.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The session, and whether one may begin.
+    /// Returns the link, which begins and ends sessions.
     pub(crate) fn link(&self) -> &Link<Number> {
         &self.link
     }
 
-    /// The session, if there is one. Any context.
+    /// Returns the session, if there is one. Any context.
     pub(crate) fn session(&self) -> Option<u64> {
         self.link.session()
     }
 
-    /// The state as users see it.
+    /// Returns the [`LinkState`] that users see.
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Relaxed)
     }
 
-    /// Sets the state that users see. Worker.
+    /// Sets the state that users see. Worker only.
     pub(crate) fn set_state(&self, state: LinkState) {
         self.state.store(state as u32, Relaxed);
     }
 
-    /// Our number at the host, 0 if never registered.
+    /// Returns the VM's number at the host, 0 before the first session.
     pub(crate) fn vm(&self) -> u32 {
         self.vm.load(Relaxed)
     }
 
-    /// Notes our number at the host. Worker.
+    /// Sets the VM's number at the host. Worker only.
     pub(crate) fn set_vm(&self, vm: u32) {
         self.vm.store(vm, Relaxed);
     }
@@ -83,7 +84,8 @@ impl Channel {
         self.buffers.begin()
     }
 
-    /// Sends a call. A failure may end the session.
+    /// Sends a call and returns its outcome. A failure that says that the session is over ends it
+    /// here too, and wakes the worker.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,
@@ -110,7 +112,7 @@ impl Channel {
         sent
     }
 
-    /// One call with one element.
+    /// Makes a call with one element and returns what `read` finds in the answer.
     pub(crate) fn command<R>(
         &self,
         session: u64,
@@ -124,14 +126,16 @@ impl Channel {
         Ok(read(&call))
     }
 
-    /// Registers with the host. The session is not used yet.
+    /// Registers with the host. Returns its answer with a new session, which is not used before it
+    /// is given to the link. Worker only.
     pub(crate) fn hello(&self) -> Result<HelloAnswer, Failure> {
         self.buffers.restart();
         let hello = Hello {
             page_size: PAGE_SIZE as u32,
             ..Hello::default()
         };
-        // Without an answer page (a migration is under way) there is no session yet.
+        // The host does not write an answer page that is absent, as in the middle of a migration.
+        // Then the session is unknown, and the worker registers again later.
         self.command(0, Operation::Hello, &hello, |call| {
             call.body::<HelloAnswer>()
         })?
@@ -139,14 +143,15 @@ impl Channel {
         .ok_or(Failure::NoHost)
     }
 
-    /// Ends a session at the host.
+    /// Tells the host that a session is over, so that it frees what it holds for it.
     pub(crate) fn goodbye(&self, session: u64) {
         if let Some(mut call) = self.begin() {
             let _ = self.send(&mut call, Operation::Goodbye, session);
         }
     }
 
-    /// Drops everything the host holds for us, by beginning a new session.
+    /// Makes the host drop all pages of this VM, by ending the session: the worker begins a new
+    /// one.
     pub(crate) fn renew(&self) {
         if let Some(session) = self.session() {
             self.link.lose(session);

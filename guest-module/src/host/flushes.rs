@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies the host holds in vain. Telling it frees its memory earlier and is never needed for
-//! correctness, so what does not fit is forgotten (invariant 2).
+//! Page ranges that the guest no longer needs and the host can free.
+//!
+//! The map has forgotten these pages already, so that telling the host is never needed for
+//! correctness, and a range that finds no room here is dropped (invariant 2).
 
 use crate::ffi::worker::Worker;
 use crate::lock::{new_irq_lock, IrqLock};
@@ -10,10 +12,10 @@ use ddabi::key::FileKey;
 use ddabi::request::{FlushRange, FlushScope};
 use kernel::prelude::*;
 
-/// Ranges that wait at a time.
+/// Most ranges that wait to be sent.
 const MAX_RANGES: usize = 512;
 
-/// Ranges waiting to be sent.
+/// Ranges that wait to be sent to the host.
 #[pin_data]
 pub(crate) struct Flushes {
     #[pin]
@@ -21,7 +23,7 @@ pub(crate) struct Flushes {
 }
 
 impl Flushes {
-    /// None waiting.
+    /// Allocates an empty list. Sleeps.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
         let waiting = KVec::with_capacity(MAX_RANGES, quietly())?;
         Ok(pin_init!(Self { waiting <- new_irq_lock!(waiting, "Flushes::waiting") }))
@@ -30,7 +32,8 @@ impl Flushes {
     fn push(&self, range: FlushRange) {
         let half = self.waiting.with(|waiting| {
             if let Some(last) = waiting.last_mut() {
-                // Neighbours, as reclaim and truncation bring them.
+                // Reclaim and truncation bring neighbouring ranges one after the other. They are
+                // merged.
                 if last.file == range.file
                     && last.scope == range.scope
                     && last.scope == FlushScope::Pages as u32
@@ -48,7 +51,7 @@ impl Flushes {
         }
     }
 
-    /// Pages `first..=last` of a file are held in vain. Any context.
+    /// Queues pages `first..=last` of a file. Any context.
     pub(crate) fn push_pages(&self, file: FileKey, first: u64, last: u64) {
         let scope = FlushScope::Pages as u32;
         self.push(FlushRange {
@@ -60,7 +63,7 @@ impl Flushes {
         });
     }
 
-    /// All pages of a filesystem are held in vain.
+    /// Queues all pages of a filesystem. Any context.
     pub(crate) fn push_filesystem(&self, filesystem: u32) {
         let file = FileKey {
             filesystem,
@@ -74,7 +77,7 @@ impl Flushes {
         });
     }
 
-    /// Takes up to `into.len()` ranges and returns their number.
+    /// Moves up to `into.len()` ranges to `into` and returns their number.
     pub(crate) fn take(&self, into: &mut [FlushRange]) -> usize {
         self.waiting.with(|waiting| {
             let count = waiting.len().min(into.len());
@@ -87,7 +90,7 @@ impl Flushes {
         })
     }
 
-    /// Has ranges wait again that the host has not finished with: they are the next that are sent.
+    /// Queues ranges again that the host has not finished. They are sent first.
     pub(crate) fn put_back(&self, ranges: impl Iterator<Item = FlushRange>) {
         self.waiting.with(|waiting| {
             for range in ranges {
@@ -96,7 +99,7 @@ impl Flushes {
         });
     }
 
-    /// Forgets all: the host has nothing any more.
+    /// Drops all ranges, because the session is over and the host holds nothing.
     pub(crate) fn clear(&self) {
         self.waiting.with(KVec::clear);
     }

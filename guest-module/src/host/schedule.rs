@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When the background job did what it does from time to time.
+//! When the background job last did what it does periodically.
 
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::time::{Instant, Monotonic};
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 pub(crate) const SECOND: u64 = 1_000_000_000;
-/// In nanoseconds.
+/// A minute in nanoseconds.
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 
-/// Times of the background job, in nanoseconds. Worker only.
+/// Times of periodic work, in nanoseconds since the module was loaded. Only the worker uses them.
 pub(crate) struct Schedule {
-    /// What times are counted from.
+    /// When the module was loaded.
     start: Instant<Monotonic>,
-    /// When there was a sign of life.
+    /// Last ping to the host.
     pub(crate) last_ping: Atomic<u64>,
-    /// When curves last_fade.
+    /// Last time that the counters of the curves were halved.
     pub(crate) last_fade: Atomic<u64>,
-    /// When pages of filesystems that are gone were looked for.
+    /// Last search for pages of filesystems that were unmounted.
     pub(crate) last_forget: Atomic<u64>,
 }
 
 impl Schedule {
-    /// Begins now.
+    /// Returns the schedule of a module that is being loaded.
     pub(crate) fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -33,13 +33,13 @@ impl Schedule {
         }
     }
 
-    /// Nanoseconds since the module was loaded; never zero.
+    /// Returns the nanoseconds since the module was loaded, never 0.
     pub(crate) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos().max(1) as u64
     }
 
-    /// Whether `every` nanoseconds have passed since the time noted in `last`, which is noted
-    /// anew then.
+    /// Returns whether `every` nanoseconds have passed since the time in `last`, and sets that to
+    /// now if so.
     pub(crate) fn is_due(&self, last: &Atomic<u64>, every: u64) -> bool {
         let now = self.now();
         let due = now.saturating_sub(last.load(Relaxed)) >= every;

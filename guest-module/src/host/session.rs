@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The session with the host: found, lost, found again.
+//! How the session with the host begins and ends. All functions run in process context.
 
 use crate::counters::count;
 use crate::ffi::hooks;
@@ -16,10 +16,11 @@ use ddabi::hypercall::Status;
 use ddcore::link::Begun;
 use kernel::prelude::*;
 
-/// There is no memory for a session, at the host or here.
+/// The host, or this module, has no memory for a session. This is temporary and no refusal.
 const NO_MEMORY: Failure = Failure::Refused(Status::NoMemory);
 
-/// Registers with the host and switches caching on.
+/// Registers with the host, attaches the hooks, creates the pools and switches caching on. Worker
+/// only.
 pub(crate) fn register(state: &State) -> Result<(), Failure> {
     let channel = &state.channel;
     let answer = channel.hello()?;
@@ -38,7 +39,7 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
     count!(state, sessions);
     channel.set_vm(answer.vm);
     state.pools.enrol_all(channel, answer.session);
-    // From here on hooks put and get.
+    // From here on hooks put and get pages.
     match channel.link().begin(answer.session) {
         Begun::Lasts => {}
         Begun::Refused => {
@@ -51,8 +52,8 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Attaches to the kernel. Trying it patches code on all CPUs, so that the next try after a failure
-/// is minutes away, and users are told once.
+/// Attaches the hooks. An attempt patches code on all CPUs, so that a failed one is repeated only
+/// after minutes, and reported once for each error.
 fn attach(state: &State) -> Result<(), Failure> {
     let Err(failure) = hooks::install() else {
         state.attachment.succeeded();
@@ -73,12 +74,13 @@ fn attach(state: &State) -> Result<(), Failure> {
     Err(Failure::Unattached)
 }
 
-/// There is no host for us: no hooks, no costs.
+/// Puts the module into the state without a host: hooks are detached, so that the VM pays nothing
+/// for the module. `was` is the [`LinkState`] before. Worker only.
 pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     if !mutated(c"hooks-without-host") {
         detach(state);
     }
-    // Who is short of memory may have some at the next try.
+    // Running out of memory is temporary and no refusal: the worker tries again.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let now = if refused {
         LinkState::Refused
@@ -98,25 +100,29 @@ pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     }
 }
 
+/// Detaches the hooks, if they are attached, and empties what needs them.
 fn detach(state: &State) {
     if state.attachment.take_attached() {
         hooks::remove();
-        // The hooks that would see the noted folios freed are gone: their puts are over.
+        // The hooks that would see these folios freed are detached, so that their puts are not
+        // made.
         if !mutated(c"departures-kept") {
             let dropped = |departure: &Departure| put::finish(state, departure, false);
             state.departures.clear(dropped);
         }
-        // Puts that were on their way have ended, and unmounts are not seen any more.
+        // No put is under way any more, and unmounts are not seen any more: both tables are
+        // emptied.
         state.map.clear();
         state.filesystems.clear();
     }
 }
 
+/// Tells listeners on the netlink family about the session.
 pub(crate) fn send_link_event(event: Event) {
     send_event(&[(Attribute::Event, event as u32)], &[]);
 }
 
-/// The module goes: gives everything back.
+/// Ends the session and detaches the hooks, because the module is being unloaded.
 pub(crate) fn shut_down(state: &State) {
     let session = state.channel.link().end();
     detach(state);
@@ -125,7 +131,8 @@ pub(crate) fn shut_down(state: &State) {
     }
 }
 
-/// Hibernation begins (everything is dropped, invariant 13) or is over. Process context.
+/// Ends the session because hibernation or a reboot begins (invariant 13), or allows sessions
+/// again.
 pub(crate) fn set_paused(state: &State, pause: bool) {
     if mutated(c"hibernates-full") {
         return;
@@ -135,6 +142,6 @@ pub(crate) fn set_paused(state: &State, pause: bool) {
     } else if let Some(session) = state.channel.link().pause() {
         state.channel.goodbye(session);
     }
-    // The worker clears the map, or registers again.
+    // The worker clears the map of the ended session, or begins a new one.
     Worker::kick();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The background job: looks for a host, and keeps house while there is one.
+//! The background job: looks for a host, and does housekeeping while there is one. Process context.
 
 use crate::counters::count;
 use crate::ffi::cpu;
@@ -14,24 +14,25 @@ use ddabi::hypercall::Operation;
 use ddabi::request::{FlushRange, MAX_RUNS};
 use kernel::prelude::*;
 
-/// Pause between looks for a host.
+/// Milliseconds between two attempts to register.
 const SEARCH_MS: Delay = 2_000;
-/// Pause between housekeeping runs with a host.
+/// Milliseconds between two rounds of housekeeping.
 const HOUSEKEEPING_MS: Delay = 500;
-/// Time between signs of life.
+/// Time between two pings. A ping brings eviction notices to a VM that puts and gets nothing, and
+/// finds out that the host module was unloaded.
 const PING_INTERVAL: u64 = 3 * SECOND;
-/// Time after which the past of the curves counts for half.
+/// Time after which the counters of the curves are halved, so that they follow the load.
 const FADE_INTERVAL: u64 = 5 * MINUTE;
-/// Least time between two looks for pages of filesystems that are gone: each looks at the whole
-/// map, and takes care of all of them.
+/// Shortest time between two searches for pages of unmounted filesystems. Each looks at the whole
+/// map, and serves all filesystems that were unmounted since the last one.
 const FORGET_INTERVAL: u64 = 10 * SECOND;
-/// Flush requests in a round of the worker at most, whatever the host answers.
+/// Most flush requests in a round. It bounds the round, whatever the host answers.
 const MAX_FLUSH_CALLS: usize = 4096;
 
-/// One round of the worker: registers with a host, or does housekeeping. Returns the milliseconds
-/// until the next round.
+/// Runs one round: registers with a host, or does housekeeping. Returns the milliseconds until the
+/// next round.
 pub(crate) fn run(state: &State) -> Delay {
-    // Containers come and go without a host, too.
+    // Cgroups are removed without a host, too.
     if state.channel.session().is_some() || !mutated(c"reaps-with-host-only") {
         state.pools.remove_dead(&state.channel);
     }
@@ -41,7 +42,7 @@ pub(crate) fn run(state: &State) -> Delay {
     if state.channel.session().is_some() {
         return HOUSEKEEPING_MS;
     }
-    // Never attached, or just lost: nothing in the map is valid.
+    // There is no session: nothing in the map is valid.
     let was = state.channel.state();
     if was == LinkState::Attached as u32 {
         state.map.clear();
@@ -68,7 +69,8 @@ pub(crate) fn run(state: &State) -> Delay {
     }
 }
 
-/// Housekeeping with a host.
+/// Does what is due while there is a session: creates missing pools, gives the map room, sends
+/// flushes, forgets pages, and pings the host.
 fn keep_house(state: &State) {
     let (channel, schedule) = (&state.channel, &state.schedule);
     if let Some(session) = state.channel.session() {
@@ -78,7 +80,7 @@ fn keep_house(state: &State) {
         .map
         .make_room(|file, first, last| state.flushes.push_pages(file, first, last));
     if made.is_err() {
-        // Puts that need room are refused until memory was found in a later round.
+        // Puts that need room are refused until a later round finds memory.
         kernel::pr_warn_once!("no memory for the presence map\n");
     }
     for _ in 0..MAX_FLUSH_CALLS {
@@ -106,7 +108,7 @@ fn keep_house(state: &State) {
     }
 }
 
-/// Sends one request of flushes; returns whether there may be more.
+/// Sends one request with flushes. Returns whether there may be more of them.
 fn send_flushes(state: &State) -> bool {
     if mutated(c"host-trusted") {
         state.flushes.clear();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is worth a put, for one pool: [`ddcore::policy`]'s half of the guest and the pool's curve,
-//! with a lock and memory.
+//! Admission of one pool: which folios are worth a put. [`ddcore::policy`] decides, and
+//! [`ddcore::curve`] measures what other sizes of the pool would hit; this file gives them a lock
+//! and memory.
 //!
-//! An admission is asked with interrupts off and `i_pages` locked: it neither sleeps nor allocates
-//! there. Its memory comes with its policy, from process context.
+//! Hooks ask with interrupts off and `i_pages` locked, so that deciding neither sleeps nor
+//! allocates. Memory is allocated when the pool is opened or its policy changes.
 
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
@@ -17,18 +18,19 @@ use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, 
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
-/// What the host pressure longer ago does not count: a pool that puts nothing hears nothing.
+/// Nanoseconds after which what the host said about a pool is outdated. A pool that puts nothing
+/// hears nothing of the host.
 const FRESH_NS: u64 = 1_000_000_000;
-/// Most pages a pool is allocated to have; keeps products within 64 bits.
+/// Largest capacity of a pool in pages. It keeps products within 64 bits.
 const MOST_PAGES: u64 = 1 << 36;
-/// Cells of the shadow of `adaptive`.
+/// Cells of the shadow caches of the policy `adaptive`.
 const CELLS: usize = 3 * 4096;
-/// Slots of a curve: an error of about 2 %.
+/// Slots of a curve. With this number its error is about 2 %.
 const SLOTS: usize = 2048;
-/// What is tried when there is no memory for all: a part of everything.
+/// If the budget does not allow the full size, the size divided by this is tried.
 const FALLBACK_DIVISOR: usize = 4;
 
-/// Memory that the shared crates work on.
+/// Memory that `ddcore` works on.
 struct Block<T>(KVVec<T>);
 
 impl<T: Copy + Default> Block<T> {
@@ -58,16 +60,16 @@ impl<T> AsMut<[T]> for Block<T> {
 type PolicyAdmission = Admission<Block<u64>, Block<Cell>>;
 type PoolCurve = Curve<Block<Slot>>;
 
-/// What the history of all pools may take together.
+/// The memory that the history of all pools may take together.
 pub(crate) struct Budget {
     limit: u64,
     allocated: Atomic<u64>,
-    /// Words of a sketch: as if the pool had all pages of this machine, within bounds.
+    /// Words of a sketch. They suffice for all pages of the VM, up to a limit.
     words: usize,
 }
 
 impl Budget {
-    /// `limit` bytes, on a machine of `memory` bytes.
+    /// Returns a budget of `limit` bytes, for a VM with `memory` bytes.
     pub(crate) fn new(limit: u64, memory: u64) -> Self {
         const LARGEST: u64 = 512 << 10;
         let pages = (memory / ddabi::PAGE_SIZE as u64).min(LARGEST);
@@ -78,7 +80,8 @@ impl Budget {
         }
     }
 
-    /// A block of `count` elements, of fewer, or of none.
+    /// Allocates a block of `count` elements; of fewer if the budget or memory is short, or of
+    /// none. Sleeps.
     fn allocate<T: Copy + Default>(&self, count: usize) -> Block<T> {
         for count in [count, count / FALLBACK_DIVISOR] {
             let bytes = (count * size_of::<T>()) as u64;
@@ -97,7 +100,7 @@ impl Budget {
     }
 }
 
-/// What a pool knows of pages it does not have.
+/// What a pool remembers of pages that it does not hold.
 struct History {
     admission: PolicyAdmission,
     /// Bytes of the admission's memory.
@@ -112,7 +115,7 @@ impl History {
     }
 }
 
-/// An admission with the memory its policy has use for.
+/// Returns an admission with the memory that its policy needs, and the bytes of it. Sleeps.
 fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
     let words = match policy {
         Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.allocate(budget.words),
@@ -126,14 +129,14 @@ fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
     (Admission::new(policy, words, cells), bytes)
 }
 
-/// Decides for one pool.
+/// The admission of one pool.
 #[pin_data]
 pub(crate) struct PoolAdmission {
     #[pin]
     history: IrqLock<History>,
     /// What the host pressure last: pages << 3 | full << 2 | floor.
     pressure: Atomic<u64>,
-    /// When it pressure so, in nanoseconds of the caller's clock.
+    /// When the host said so, in nanoseconds of the caller's clock.
     pressure_at: Atomic<u64>,
     offered: Atomic<u64>,
     refused_policy: Atomic<u64>,
@@ -141,7 +144,7 @@ pub(crate) struct PoolAdmission {
 }
 
 impl PoolAdmission {
-    /// An admission without memory, for a pool that is not there.
+    /// Returns an admission that remembers nothing, for a slot without a pool.
     pub(crate) fn new() -> impl PinInit<Self> {
         let history = History {
             admission: Admission::new(Policy::DEFAULT, Block::empty(), Block::empty()),
@@ -159,7 +162,7 @@ impl PoolAdmission {
         })
     }
 
-    /// Starts again for a pool. Sleeps.
+    /// Opens the admission for a pool, with fresh counters. Sleeps.
     pub(crate) fn open(&self, policy: Policy, budget: &Budget) {
         self.close(budget);
         for counter in [
@@ -180,7 +183,7 @@ impl PoolAdmission {
         });
     }
 
-    /// Gives the memory back: the pool is gone. Sleeps.
+    /// Frees the memory, because the pool was removed. Sleeps.
     pub(crate) fn close(&self, budget: &Budget) {
         let mut curve = None;
         let bytes = self.history.with(|history| {
@@ -192,7 +195,7 @@ impl PoolAdmission {
         self.replace(Policy::Fifo, budget);
     }
 
-    /// Changes the policy. What is known of pages is forgotten. Sleeps.
+    /// Changes the policy. What the old one remembers is dropped. Sleeps.
     pub(crate) fn set_policy(&self, policy: Policy, budget: &Budget) {
         if self.history.with(|history| history.admission.policy()) != policy {
             self.replace(policy, budget);
@@ -200,7 +203,7 @@ impl PoolAdmission {
     }
 
     fn replace(&self, policy: Policy, budget: &Budget) {
-        // What goes makes room for what comes.
+        // The old memory is freed first, so that the budget has room for the new.
         let nothing = Admission::new(policy, Block::empty(), Block::empty());
         self.exchange(nothing, 0, budget);
         let (admission, bytes) = admission(policy, budget);
@@ -212,12 +215,12 @@ impl PoolAdmission {
             core::mem::swap(&mut history.admission, &mut admission);
             core::mem::replace(&mut history.bytes, bytes)
         });
-        // The lock is not held any more.
+        // Memory is freed without the lock.
         drop(admission);
         budget.release(bytes);
     }
 
-    /// Takes in what the host tells of the pool. Any context.
+    /// Notes what the host says about the pool. Any context.
     pub(crate) fn note_pressure(&self, pressure: &PoolPressure, now: u64) {
         let floor = Class::new(pressure.floor).number() as u64;
         let full = u64::from(pressure.full != 0);
@@ -236,8 +239,8 @@ impl PoolAdmission {
         }
     }
 
-    /// A folio of `pages` pages from `index` on leaves by reclaim: whether it is put, and in which
-    /// class. Any context.
+    /// Decides whether a folio of `pages` pages from `index` on, which reclaim removes, is put, and
+    /// in which class. Any context.
     pub(crate) fn decide(
         &self,
         file: &FileKey,
@@ -274,8 +277,8 @@ impl PoolAdmission {
         verdict
     }
 
-    /// Runs of pages were read that the page cache did not have: first page, number of pages, and
-    /// whether the host had them. Any context.
+    /// Records runs of pages that were read without being in the page cache: first page, number of
+    /// pages, and whether the host had them. Any context.
     pub(crate) fn record_reads(
         &self,
         file: &FileKey,
@@ -294,7 +297,7 @@ impl PoolAdmission {
         });
     }
 
-    /// Lets the past of the curve count for half.
+    /// Halves the counters of the curve, so that it follows the load.
     pub(crate) fn fade(&self) {
         self.history.with(|history| {
             if let Some(curve) = &mut history.curve {
@@ -303,7 +306,7 @@ impl PoolAdmission {
         });
     }
 
-    /// What was decided so far.
+    /// Returns what was decided so far.
     pub(crate) fn counters(&self) -> AdmissionCounters {
         let mut counters = AdmissionCounters {
             offered: self.offered.load(Relaxed),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The admissions of all pools, each in a slot. A slot stays where it is until the module goes, so that
-//! hooks need nothing but its number: a admission whose pool is gone is not asked.
+//! The admission of each pool, in a slot. A slot is never freed before the module is unloaded, so
+//! that hooks can use it without a reference: the admission of a removed pool is not asked.
 
 use crate::ffi::machine;
 use crate::memory::quietly;
@@ -16,12 +16,12 @@ use kernel::time::{Instant, Monotonic};
 
 /// The slot of the default pool.
 pub(crate) const DEFAULT_SLOT: u16 = 0;
-/// History may take this part of the machine's memory, unless the administrator says otherwise.
+/// The history of all pools may take this fraction of the VM's memory by default.
 const MEMORY_PART: u64 = 256;
-/// And at least this many bytes.
+/// The smallest default bound of the history in bytes.
 const MEMORY_FLOOR: u64 = 4 << 20;
 
-/// All slots.
+/// The admission of all pools.
 pub(crate) struct Admissions {
     slots: KVVec<SetOnce<Pin<KBox<PoolAdmission>>>>,
     budget: Budget,
@@ -29,8 +29,8 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
-    /// Seats that are empty, but for the default pool's. `bytes` bounds what all pools together
-    /// remember, 0 for the default.
+    /// Allocates the slots and opens that of the default pool. `bytes` bounds what all pools
+    /// together remember; 0 stands for the default. Sleeps.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let memory = machine::memory_bytes();
         let most = match bytes {
@@ -50,7 +50,7 @@ impl Admissions {
         Ok(admissions)
     }
 
-    /// The admission in a slot. Any context.
+    /// Returns the admission in a slot. Any context.
     pub(crate) fn get(&self, slot: u16) -> Option<&PoolAdmission> {
         Some(self.slots.get(usize::from(slot))?.as_ref()?)
     }
@@ -59,7 +59,8 @@ impl Admissions {
         self.start.elapsed().as_nanos().max(0) as u64
     }
 
-    /// Gives a slot to a pool. Callers hold the list of pools, as for all that sleeps here.
+    /// Opens a slot for a pool. Sleeps; callers hold `Pools::list`, as for all functions here that
+    /// sleep.
     pub(crate) fn open(&self, slot: u16, policy: Policy) -> Result {
         let cell = self.slots.get(usize::from(slot)).ok_or(ENOSPC)?;
         if cell.as_ref().is_none() {
@@ -70,14 +71,14 @@ impl Admissions {
         Ok(())
     }
 
-    /// Changes the policy of a slot's pool.
+    /// Changes the policy of the pool in a slot. Sleeps.
     pub(crate) fn set_policy(&self, slot: u16, policy: Policy) {
         if let Some(admission) = self.get(slot) {
             admission.set_policy(policy, &self.budget);
         }
     }
 
-    /// Empties a slot.
+    /// Closes a slot, because its pool was removed. Sleeps.
     pub(crate) fn close(&self, slot: u16) {
         if let Some(admission) = self.get(slot) {
             admission.close(&self.budget);

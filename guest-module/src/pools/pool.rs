@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A container and its pool at the host.
+//! A container, and its pool at the host.
 
 use crate::ffi::cgroup::Cgroup;
 use crate::genl::send_event;
@@ -17,23 +17,25 @@ use ddabi::NAME_LEN;
 use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 
-/// What users are told when there is no host (ENOTCONN is not among the kernel crate's errors).
+/// The error for users if there is no host. ENOTCONN would fit better, but the kernel crate does
+/// not have it.
 pub(crate) const NO_HOST: Error = ENXIO;
 
 /// An enrolled container, or the default pool.
 pub(crate) struct Pool {
-    /// Our number, as users see it here; stable over sessions. 0 is the default pool.
+    /// The id that users see in this VM. It is the same in all sessions; 0 is the default pool.
     pub(crate) id: u32,
-    /// The host's number in this session, if it has one.
+    /// The host's number of the pool in this session; `None` if the host has no such pool.
     pub(crate) host: Option<u32>,
-    /// `None` for the default pool.
+    /// The container's cgroup; `None` for the default pool.
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) name: Name,
     pub(crate) settings: Settings,
-    /// Where its admission sits, see [`crate::pools::admissions`].
+    /// The slot of its admission, see [`crate::pools::admissions`].
     pub(crate) slot: u16,
 }
 
+/// Returns a list with the default pool alone. Sleeps.
 pub(crate) fn default_pool() -> Result<KVec<Pool>> {
     let pool = Pool {
         id: 0,
@@ -48,6 +50,7 @@ pub(crate) fn default_pool() -> Result<KVec<Pool>> {
     Ok(pools)
 }
 
+/// Returns the body of a request about a pool.
 pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
     let text = name.as_bytes();
     let mut bytes = [0; NAME_LEN];
@@ -63,7 +66,7 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
     }
 }
 
-/// Makes the pool known to the host.
+/// Creates the pool at the host and notes its number.
 pub(crate) fn create_at_host(
     channel: &Channel,
     session: u64,
@@ -83,16 +86,17 @@ pub(crate) fn create_at_host(
     Ok(())
 }
 
+/// Has the host free the pool, and tells listeners that it was removed.
 pub(crate) fn destroy_at_host(channel: &Channel, pool: &Pool) {
     if let (Some(session), Some(host)) = (channel.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
-        // A pool the host does not know is as good as destroyed.
+        // A pool that the host does not know needs no destruction.
         let _ = channel.command(session, Operation::PoolDestroy, &body, |_| ());
     }
     send_pool_event(Event::PoolWent, pool.id, pool.name);
 }
 
-/// Statistics of one of the host's pools; `None` without an answer.
+/// Returns the statistics of one of the host's pools; `None` if the host does not answer.
 pub(crate) fn stats(channel: &Channel, host: u32) -> Option<PoolStats> {
     let session = channel.session()?;
     let body = PoolBody {
@@ -111,7 +115,7 @@ pub(crate) fn stats(channel: &Channel, host: u32) -> Option<PoolStats> {
         .ok()?
 }
 
-/// What a user is told about a failed call.
+/// Returns the error for users of a failed call.
 pub(crate) fn to_error(failure: Failure) -> Error {
     match failure {
         Failure::NoHost | Failure::Unattached => NO_HOST,
@@ -124,6 +128,7 @@ pub(crate) fn to_error(failure: Failure) -> Error {
     }
 }
 
+/// Tells listeners on the netlink family about a pool.
 pub(crate) fn send_pool_event(event: Event, id: u32, name: Name) {
     let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
     send_event(&attributes, name.as_bytes());

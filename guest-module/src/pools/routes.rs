@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a cgroup to its pool at the host, for hooks.
+//! Routes: from a cgroup to its pool at the host, for hooks.
 
 use crate::memory::quietly;
 use crate::pools::admissions::DEFAULT_SLOT;
@@ -8,7 +8,7 @@ use crate::pools::pool::Pool;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use kernel::prelude::*;
 
-/// What the hooks need to know of a pool.
+/// What a hook needs to know of a pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) cgroup: u64,
@@ -17,13 +17,13 @@ pub(crate) struct Route {
     pub(crate) caches: bool,
 }
 
-/// Routes by cgroup id, and that of everything else. There is room for all there can be: what
-/// was agreed with the host must not fail here for want of memory.
+/// The routes of all pools. Memory for as many pools as there can be is allocated in advance,
+/// because a change that the host has agreed to must not fail here.
 pub(crate) struct Routes {
-    /// Sorted by cgroup id.
+    /// The routes of containers, sorted by cgroup id.
     pub(crate) enrolled: KVVec<Route>,
     pub(crate) default: Route,
-    /// Seats by the host's numbers of the pools.
+    /// Slots of the pools' admission, by the host's numbers of the pools.
     pub(crate) slots: KVVec<u16>,
 }
 
@@ -45,7 +45,7 @@ impl Routes {
         })
     }
 
-    /// Leads to these pools, and to no others.
+    /// Rebuilds the routes for these pools.
     pub(crate) fn rebuild(&mut self, pools: &[Pool]) {
         self.enrolled.clear();
         self.slots.fill(DEFAULT_SLOT);
@@ -57,7 +57,7 @@ impl Routes {
             match &pool.cgroup {
                 None => self.default.caches = caches,
                 Some(cgroup) => {
-                    // Without a pool at the host its pages are not cached.
+                    // A container without a pool at the host keeps no pages there.
                     let (host, caches) = pool.host.map_or((0, false), |host| (host, caches));
                     let route = Route {
                         cgroup: cgroup.id(),
@@ -67,7 +67,7 @@ impl Routes {
                     };
                     let enrolled = &mut self.enrolled;
                     let at = enrolled.partition_point(|other| other.cgroup < route.cgroup);
-                    // There is room for all.
+                    // Memory for all routes was allocated in advance.
                     let _ = enrolled.insert_within_capacity(at, route);
                 }
             }
