@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which container a folio belongs to. */
+/* Cgroups: which of them a folio is charged to, and finding one by its path. */
 
 #include <linux/cgroup.h>
 #include <linux/memcontrol.h>
 #include "guest.h"
 
 /*
- * Ids of the folio's cgroup and its ancestors, nearest first, without the
- * root. The folio is charged and cannot be uncharged during the call.
+ * Writes the ids of the folio's cgroup and of its ancestors without the root,
+ * nearest first, and returns their number. The folio is charged, and cannot be
+ * uncharged during the call.
  */
 u32 dd_folio_cgroups(struct folio *folio, u64 *ids, u32 max)
 {

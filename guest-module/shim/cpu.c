@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The CPU the task runs on: interrupts, preemption, the running task. */
+/* The CPU that the task runs on: interrupts, preemption, scheduling. */
 
 #include <linux/irqflags.h>
 #include <linux/preempt.h>

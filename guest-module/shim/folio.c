@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Folios, as Rust needs to see them. */
+/* Views of folios, and writing to them. */
 
 #include <linux/folio_batch.h>
 #include <linux/mm.h>
@@ -33,10 +33,10 @@ u32 dd_batch_folios(const struct folio_batch *batch, struct folio *const **folio
 }
 
 /*
- * Writes to the folio's first pages without changing them. The hypervisor brings
- * in those it has no memory for, as it does for any write of a guest; a host
- * that is asked to fill them does not wait for them. The folio is locked and not
- * up to date, so that nothing else writes to it.
+ * Writes to the folio's first pages without changing them. The hypervisor makes
+ * absent pages present for that, as for any write of a guest. The host does not
+ * wait for absent pages when it fills them. The folio is locked and not up to
+ * date, so that nothing else writes to it.
  */
 void dd_folio_touch(struct folio *folio, u32 pages)
 {
@@ -49,7 +49,7 @@ void dd_folio_touch(struct folio *folio, u32 pages)
 	}
 }
 
-/* Zeroes all pages of the folio from its page `first` on. */
+/* Zeroes the pages of the folio from its page `first` on. */
 void dd_folio_zero_tail(struct folio *folio, u32 first)
 {
 	folio_zero_segment(folio, (size_t)first * PAGE_SIZE, folio_size(folio));

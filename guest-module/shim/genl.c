@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Generic netlink family of the guest module; numbers from ddabi/src/genl.rs. */
+/* The generic netlink family of the guest module. Numbers are those of ddabi/src/genl.rs. */
 
 #define DD_FAMILY "dd_guest"
 #define DD_DO(x) x(1) x(3) x(4) x(5) x(6) x(7)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What crosses between this module's C and Rust; mirrored in src/ffi/.
- * C is used only for macros and inlines that Rust cannot reach.
+ * The interface between the module's C and its Rust, mirrored in src/ffi/. A
+ * file here wraps one header of the kernel, or a few that belong together, and
+ * holds only what Rust cannot reach: macros, inline functions and structures
+ * without bindings.
  */
 #ifndef DD_GUEST_H
 #define DD_GUEST_H
 
 #include <linux/types.h>
 
-/* Pages of the widest window asked for by dd_ra_widen(). */
+/* Pages of the largest window that dd_ra_widen() sets. */
 #define DD_RA_WIDE 256
 
-/* Filesystems that are cached, once they are loaded. */
+/* Number of filesystems whose files are cached, if they are loaded. */
 #define DD_FILESYSTEMS 2
 
 struct address_space;
@@ -22,7 +24,10 @@ struct folio_batch;
 struct readahead_control;
 struct super_block;
 
-/* Why a mapping's pages must not go to the host, or not be trusted there. */
+/*
+ * Reasons for which a mapping's pages must not go to the host, or what the host
+ * has of them must not be used.
+ */
 enum {
 	DD_MAPPING_FOREIGN	= 1 << 0, /* not a regular file of a known operations table */
 	DD_MAPPING_SPECIAL	= 1 << 1, /* DAX, encrypted, verity, swap or quota file */
@@ -34,7 +39,7 @@ enum {
 struct dd_mapping {
 	const struct super_block *sb;
 	u64 inode;
-	u64 end;		/* index of the first page beyond the end of the file */
+	u64 end;		/* index of the first page behind the end of the file */
 	u32 generation;
 	u32 flags;
 };
@@ -43,10 +48,11 @@ struct dd_folio {
 	u64 index;
 	u64 pfn;
 	u32 pages;
-	u32 fresh;		/* may be filled by us: clean, idle, empty, no private state */
-	u32 valid;		/* may be given away: clean, up to date, no private state */
+	/* may be filled by the module: locked, not up to date, clean, idle, no private state */
+	u32 fresh;
+	u32 valid;		/* may be put: up to date, clean, no private state */
 	u32 frozen;		/* no reference is left */
-	u32 refaulted;		/* part of a working set, says the kernel */
+	u32 refaulted;		/* part of a working set, as the kernel sees it */
 };
 
 /* mapping.c */

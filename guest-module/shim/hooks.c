@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where we attach to the kernel. Functions whose exit matters are diverted and
- * called again by their exported names: a direct call needs no endbr there, so
- * this is safe with IBT, which seals functions that are not called indirectly.
+ * The functions of the kernel that the module hooks
+ * (docs/decisions/0003-hooks.md, docs/coherence.md).
+ *
+ * Functions whose exit matters are diverted and then called by their exported
+ * names. That is a direct call, which needs no endbr at its target, so it works
+ * with IBT too, which seals functions that are not called indirectly.
  */
 
 #include <linux/delay.h>
@@ -19,7 +22,10 @@
 #include "../../shim/hook.c"
 #include "../../shim/mutation.h"
 
-/* Diverted calls on their way; only the sum over all CPUs means anything. */
+/*
+ * Number of diverted calls under way. Only the sum over all CPUs is meaningful,
+ * because a call may end on another CPU.
+ */
 static DEFINE_PER_CPU(long, dd_busy);
 
 #define DD_CALLBACK(name) \
@@ -35,7 +41,7 @@ DD_CALLBACK(dd_remove_one)
 {
 	if (dd_mutated("put-sleeps"))
 		msleep(1);
-	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002. */
+	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002-deferred-puts.md. */
 	dd_on_folio_removed(DD_ARG(fregs, 0), DD_ARG(fregs, 1) != NULL);
 }
 
@@ -59,16 +65,17 @@ DD_CALLBACK(dd_free_batch)
 /*
  * int iomap_iter(struct iomap_iter *, const struct iomap_ops *): the first step
  * of a direct write, after i_dio_count was raised and before anything is sent
- * to the disk. From here on no page of the file is put until the write is over,
- * so that its end need not be seen: see docs/decisions/0003. Buffered I/O calls
- * the function as well and is recognised by its flags.
+ * to the disk. No page of the file is put from here on until the write has
+ * ended, so that no hook at its end is needed: see
+ * docs/decisions/0003-hooks.md. Buffered I/O calls the function as well, and is
+ * recognised by its flags.
  */
 DD_CALLBACK(dd_direct_write_begins)
 {
 	const struct iomap_iter *iter = DD_ARG(fregs, 0);
 	const unsigned int direct_write = IOMAP_DIRECT | IOMAP_WRITE;
 
-	/* Further steps come with the extent of the one before. */
+	/* Later steps carry the extent of the step before. */
 	if ((iter->flags & direct_write) != direct_write || iter->iomap.length || !iter->len)
 		return;
 	if (!dd_mutated("direct-write-unseen") && !dd_mutated("direct-write-begins-unseen"))
@@ -87,9 +94,9 @@ static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
 }
 
 /*
- * int ext4_swap_extents(handle, struct inode *, struct inode *, u32 block1,
- * u32 block2, u32 count, ...): two files swap blocks. The folios of both ranges
- * are locked and in the page cache until it is done, so that none is put.
+ * int ext4_swap_extents(handle, struct inode *, struct inode *, u32 block1, u32
+ * block2, u32 count, ...): two files swap blocks. The folios of both ranges are
+ * locked and in the page cache until that is done, so that none is put.
  */
 DD_CALLBACK(dd_extents_swapped)
 {
@@ -104,16 +111,17 @@ DD_CALLBACK(dd_swapped_to)
 {
 	struct file *file = DD_ARG(fregs, 1);
 
-	/* No exit is needed: pages of a swap file are not put until swapoff. */
+	/* No hook at the exit is needed: pages of a swap file are not put until swapoff. */
 	if (!dd_mutated("swapfile-unseen"))
 		dd_on_content_change(file->f_mapping, 0, U64_MAX);
 }
 
 /*
- * A folio gets dirty: what the host may hold of it is old from now on. This
- * matters for folios that are not up to date, which a write of some of their
- * blocks makes: once these are written back and their buffers are gone, the
- * folio is read like a new one.
+ * A folio becomes dirty: what the host holds of it is outdated from now on.
+ * Folios that are up to date stay in the page cache and are put again anyway.
+ * But a write of some blocks of a page makes a folio that is not up to date;
+ * once its blocks are written back and its buffers are freed, it is read like a
+ * new one.
  */
 
 static void dd_folio_dirtied(struct address_space *mapping, struct folio *folio)
@@ -128,28 +136,33 @@ DD_CALLBACK(dd_dirtied)
 	dd_folio_dirtied(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
 }
 
-/* bool filemap_dirty_folio(struct address_space *, struct folio *), which may
- * contain the above.
+/*
+ * bool filemap_dirty_folio(struct address_space *, struct folio *), which may
+ * call __folio_mark_dirty().
  */
 DD_CALLBACK(dd_dirtied_in_cache)
 {
 	struct folio *folio = DD_ARG(fregs, 1);
 
-	/* Forgotten when it got dirty, and not put since. Most writes end here. */
+	/*
+	 * A folio that is dirty already was forgotten when it became so, and
+	 * has not been put since. Most writes return here.
+	 */
 	if (!folio_test_dirty(folio) || dd_mutated("dirty-seen-twice"))
 		dd_folio_dirtied(DD_ARG(fregs, 0), folio);
 }
 
 /*
- * The inode of a linked file leaves the inode cache: pages that are not in the
- * page cache stay valid (invariant 6); those that are leave through
- * delete_from_page_cache_batch().
+ * Returns whether the inode of a linked file leaves the inode cache: pages that
+ * are not in the page cache then stay valid (invariant 6), and those that are
+ * leave through delete_from_page_cache_batch().
  */
 static bool dd_only_evicted(struct address_space *mapping)
 {
 	/*
-	 * A DAX file is written past the page cache, and no hook sees it. It stays
-	 * DAX until its inode leaves, and nothing of it is put or read until then.
+	 * A DAX file is written without the page cache and without a hook. It
+	 * stays DAX until its inode leaves the cache, and none of its pages is
+	 * put or read until then.
 	 */
 	if (IS_DAX(mapping->host) && !dd_mutated("dax-unseen"))
 		return false;
@@ -187,7 +200,7 @@ static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t e
 	ret = invalidate_inode_pages2_range(mapping, start, end);
 	if (changes)
 		dd_on_range_change(mapping, start, end);
-	/* A direct write rarely stops here by itself. */
+	/* Mutation: a direct write rarely stops here by itself. */
 	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
 		msleep(5);
 	this_cpu_dec(dd_busy);
@@ -241,7 +254,7 @@ DD_DIVERTS(dd_divert_shutdown, dd_shutdown)
 DD_DIVERTS_READ(dd_divert_readahead, dd_readahead)
 DD_DIVERTS_READ(dd_divert_read_folio, dd_read_folio)
 
-/* Whatever changes content or empties the cache is attached, or nothing is. */
+/* Hooks that see changes. All are attached, or none. */
 static struct dd_hook dd_observers[] = {
 	{ .symbol = "__filemap_remove_folio", .call = dd_remove_one },
 	{ .symbol = "free_unref_folios", .call = dd_free_batch },
@@ -283,14 +296,14 @@ static struct dd_hook_set dd_diverting = {
 	.diverts = true,
 };
 
-/* What is attached for a filesystem; one that is not loaded has no functions yet. */
+/* The hooks of a filesystem. One that is not loaded has no functions yet. */
 static struct dd_filesystem {
 	const char *name;
-	/* Changes that only this filesystem knows of, if there are any. */
+	/* Hooks that see changes that no generic function makes, if there are any. */
 	struct dd_hook_set observing;
-	/* Its reads, once all of its changes are seen. */
+	/* Hooks that divert reads. They are attached once all changes are seen. */
 	struct dd_hook_set diverting;
-	/* Another module or a livepatch has its functions. */
+	/* Set if another module or a livepatch diverts its functions. */
 	bool refused;
 } dd_filesystems[DD_FILESYSTEMS] = {
 	{
@@ -314,7 +327,10 @@ static struct dd_filesystem {
 
 static void dd_filesystem_detach(struct dd_filesystem *fs)
 {
-	/* In the other order a read could get what was changed unseen. */
+	/*
+	 * Reads are detached first. In the other order a read could return a
+	 * page whose change was not seen.
+	 */
 	dd_hook_detach(&fs->diverting);
 	dd_hook_detach(&fs->observing);
 }
@@ -341,7 +357,7 @@ static int dd_filesystem_attach(struct dd_filesystem *fs)
 	return err;
 }
 
-/* Serialises attaching and detaching with modules that come and go. */
+/* Serialises attaching and detaching with modules that are loaded and unloaded. */
 static DEFINE_MUTEX(dd_hooks_lock);
 static bool dd_attached;
 
@@ -362,7 +378,10 @@ static int dd_module_event(struct notifier_block *block, unsigned long event, vo
 			dd_filesystem_detach(fs);
 			fs->refused = false;
 		} else if (its_own || (fs->refused && event == MODULE_STATE_GOING)) {
-			/* The module that goes may be the one that had its functions. */
+			/*
+			 * The module that is unloaded may be the one that
+			 * diverted the functions.
+			 */
 			dd_filesystem_attach(fs);
 		}
 	}
@@ -395,7 +414,7 @@ int dd_hooks_install(struct dd_hook_failure *failure)
 	if (!err)
 		err = dd_hook_attach(&dd_diverting, failure);
 	for (fs = dd_filesystems; !err && fs < dd_filesystems + DD_FILESYSTEMS; fs++) {
-		/* A filesystem that cannot be attached to is not cached. */
+		/* Files of a filesystem that cannot be hooked are not cached. */
 		if (dd_filesystem_attach(fs) == -ENOMEM) {
 			*failure = (struct dd_hook_failure){ fs->name, "there is no memory" };
 			err = -ENOMEM;
@@ -418,13 +437,19 @@ int dd_hooks_install(struct dd_hook_failure *failure)
 	return err;
 }
 
-/* The name of filesystem `i`, below DD_FILESYSTEMS, if its reads are seen; else NULL. */
+/*
+ * Returns the name of filesystem `i`, below DD_FILESYSTEMS, if its reads are
+ * diverted, else NULL.
+ */
 const char *dd_hooks_filesystem(unsigned int i)
 {
 	return READ_ONCE(dd_filesystems[i].diverting.registered) ? dd_filesystems[i].name : NULL;
 }
 
-/* Once the hooks are gone the numbers only fall, so that a sum of 0 is no mistake. */
+/*
+ * Returns whether a diverted call is under way. Once the hooks are detached the
+ * numbers only fall, so that a sum of 0 is reliable.
+ */
 static bool dd_is_busy(void)
 {
 	long busy = 0;
@@ -443,13 +468,14 @@ void dd_hooks_remove(void)
 	mutex_unlock(&dd_hooks_lock);
 
 	/*
-	 * Diverted calls: first those that were on their way into a replacement
-	 * when the hooks went, then those inside, then their last instructions.
+	 * Waits for diverted calls: first for those that were about to enter a
+	 * replacement when the hooks were detached, then for those inside, then
+	 * for their last instructions.
 	 */
 	synchronize_rcu_tasks();
 	while (dd_is_busy())
 		msleep(1);
 	synchronize_rcu_tasks();
-	/* Filesystems that go from now on are not seen. */
+	/* Filesystems that are unloaded from now on are not seen. */
 	dd_mapping_unlearn();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The machine we run on: hypercalls, memory. */
+/* The machine: KVM, confidential memory, hypercalls, memory size. */
 
 #include <linux/cc_platform.h>
 #include <linux/io.h>

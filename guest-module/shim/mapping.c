@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Mappings and inodes, as Rust needs to see them. */
+/* Views of mappings and their inodes, and which operations tables are known. */
 
 #include <linux/blkdev.h>
 #include <linux/delay.h>
@@ -12,9 +12,10 @@
 #include "../../shim/mutation.h"
 
 /*
- * Operations tables whose folios need no private state when they are fresh.
- * The tables are static in their filesystems, so they are known by the names
- * of two of their functions; ext4's journalled table differs in dirty_folio.
+ * Operations tables whose folios have no private state when they are fresh. The
+ * tables are static in their filesystems, so that they are recognised by the
+ * names of two of their functions. The table of ext4 for journalled data
+ * differs in dirty_folio.
  */
 static const struct {
 	const char *readahead;
@@ -25,9 +26,9 @@ static const struct {
 };
 
 /*
- * Tables that were looked at, ours and others, so that each is looked at once:
- * it is slow to find the name of a module's function. Read at any time, changed
- * under the lock; free places are NULL.
+ * Tables that were examined already, known ones and others, because finding the
+ * name of a module's function is slow. Readers take no lock, writers take
+ * dd_tables_lock; free entries are NULL.
  */
 struct dd_tables {
 	const struct address_space_operations *seen[8];
@@ -52,7 +53,7 @@ static bool dd_table_known(const struct address_space_operations *table)
 	return dd_table_in(&dd_ours, table);
 }
 
-/* Returns whether there was room. */
+/* Adds a table. Returns false if there is no room. */
 static bool dd_table_note(struct dd_tables *tables, const struct address_space_operations *table)
 {
 	bool noted;
@@ -71,8 +72,9 @@ static bool dd_table_note(struct dd_tables *tables, const struct address_space_o
 }
 
 /*
- * A module goes, perhaps a filesystem: another one may have its tables at the
- * same place. Tables of those that stay are looked at again.
+ * Forgets all tables, because a module is being unloaded: if it is a
+ * filesystem, another one may place its tables at the same addresses. Tables of
+ * the other filesystems are examined again.
  */
 void dd_mapping_unlearn(void)
 {
@@ -94,11 +96,14 @@ static bool dd_named(const void *function, const char *name)
 	if (!function)
 		return false;
 	sprint_symbol_no_offset(symbol, (unsigned long)function);
-	/* A module's symbol is followed by " [module]". */
+	/* The name of a module's symbol is followed by " [module]". */
 	return !strncmp(symbol, name, len) && (!symbol[len] || symbol[len] == ' ');
 }
 
-/* Process context, at the first read of a table's file. */
+/*
+ * Returns whether the mapping's table is known. Examines a table at the first
+ * read of one of its files. Process context.
+ */
 bool dd_mapping_learn(struct address_space *mapping)
 {
 	const struct address_space_operations *table = mapping->a_ops;
@@ -117,8 +122,9 @@ bool dd_mapping_learn(struct address_space *mapping)
 }
 
 /*
- * Identity of the superblock: an address that is compared, never followed. A
- * device has the same number when it is mounted again, a superblock may.
+ * Returns the superblock's address, which is compared and never followed. The
+ * device number would not do: a device has the same number when it is mounted
+ * again.
  */
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping)
 {
@@ -128,10 +134,10 @@ const struct super_block *dd_mapping_superblock(const struct address_space *mapp
 }
 
 /*
- * Whether files of the mapping's filesystem may be DAX for some time: they are
- * written without a word to us then, and their pages from before would be found
- * again after it. The device is that of the mount for ext4 and XFS; for other
- * filesystems it may go at any time, so the table must be known.
+ * Returns whether files of the mapping's filesystem may become DAX. They are
+ * written without any hook then, and their pages from before would be found
+ * afterwards. ext4 and XFS keep their device while they are mounted. Other
+ * filesystems may not, so the table must be known.
  */
 bool dd_mapping_may_become_dax(const struct address_space *mapping)
 {
@@ -141,8 +147,9 @@ bool dd_mapping_may_become_dax(const struct address_space *mapping)
 }
 
 /*
- * Whether direct I/O is under way on the file. What the caller does after this
- * comes after it for the one who ends the I/O, too.
+ * Returns whether direct I/O is under way on the file. What the caller does
+ * afterwards comes after this read also for the task that ends the I/O
+ * (acquire).
  */
 bool dd_mapping_in_direct_io(const struct address_space *mapping)
 {
@@ -172,12 +179,12 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (mapping_exiting(mapping))
 		flags |= DD_MAPPING_EXITING;
 	view->flags = flags;
-	/* Direct I/O rarely begins just now by itself. */
+	/* Mutation: direct I/O rarely begins at this point by itself. */
 	if (dd_mutated("direct-io-looked-at-once") && irqs_disabled())
 		mdelay(3);
 }
 
-/* The file behind the caller's descriptor. */
+/* Fills the view of the file behind a descriptor of the running task. Returns 0 or -EBADF. */
 int dd_file_view(u32 fd, struct dd_mapping *view)
 {
 	CLASS(fd, file)(fd);

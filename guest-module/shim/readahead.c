@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Readahead windows, and the filesystem's own way to read. */
+/* Readahead windows, and how the filesystem itself reads. */
 
 #include <linux/backing-dev.h>
 #include <linux/fs.h>
@@ -23,7 +23,7 @@ struct folio *dd_ra_folio(const struct readahead_control *rac, u64 index)
 	return xa_load(&rac->mapping->i_pages, index);
 }
 
-/* The folio is up to date: ends the read as a filesystem would. */
+/* Ends the read of a folio that is up to date, as a filesystem does. */
 void dd_ra_filled(struct folio *folio)
 {
 	folio_end_read(folio, true);
@@ -41,14 +41,14 @@ void dd_ra_original(struct readahead_control *rac, u64 index, u32 pages)
 	part._batch_count = 0;
 	rac->mapping->a_ops->readahead(&part);
 	/*
-	 * What the filesystem did not take stays in the cache, not up to date:
-	 * the reader will ask for it by read_folio.
+	 * Folios that the filesystem did not read stay in the page cache, not
+	 * up to date. The reader asks for each of them with read_folio.
 	 */
 	while ((folio = readahead_folio(&part)))
 		folio_unlock(folio);
 }
 
-/* The first pages of the window are done. */
+/* Removes the first pages from the window, because they were read. */
 void dd_ra_consume(struct readahead_control *rac, u32 pages)
 {
 	rac->_index += pages;
@@ -56,7 +56,10 @@ void dd_ra_consume(struct readahead_control *rac, u32 pages)
 	rac->_batch_count = 0;
 }
 
-/* Twice the usual may be what a reader asked for. */
+/*
+ * Returns whether the module has set this window. A window of twice the usual
+ * size may have been set by the reader (posix_fadvise()).
+ */
 static bool dd_ra_is_ours(unsigned int pages, unsigned int usual)
 {
 	if (dd_mutated("sequential-undone"))
@@ -65,8 +68,9 @@ static bool dd_ra_is_ours(unsigned int pages, unsigned int usual)
 }
 
 /*
- * A stream that the host serves gets longer windows, for an exit costs the
- * same for many pages as for one; 0 goes back to the device's setting.
+ * Sets the size of the file's windows, or with 0 restores the device's setting.
+ * A sequential read that the host serves gets large windows, because an exit
+ * costs the same for many pages as for one.
  */
 void dd_ra_widen(struct readahead_control *rac, u32 pages)
 {
@@ -76,9 +80,10 @@ void dd_ra_widen(struct readahead_control *rac, u32 pages)
 	if (!ra)
 		return;
 	/*
-	 * Only a window that was not set is widened, and only what we have widened
-	 * is set back: posix_fadvise() sets 0 (random access) or twice the usual (sequential),
-	 * and nothing would bring that back.
+	 * Only a window of the usual size is enlarged, and only one that the
+	 * module enlarged is restored: posix_fadvise() sets 0 (random access)
+	 * or twice the usual size (sequential access), and nothing else would
+	 * restore that.
 	 */
 	if (pages > usual && ra->ra_pages == usual)
 		ra->ra_pages = pages;
@@ -88,7 +93,7 @@ void dd_ra_widen(struct readahead_control *rac, u32 pages)
 
 int dd_read_original(struct file *file, struct folio *folio)
 {
-	/* A real frame is needed: see shim/hook.h. */
+	/* The call must not be a tail call: see shim/hook.h. */
 	int ret = folio->mapping->a_ops->read_folio(file, folio);
 
 	barrier();

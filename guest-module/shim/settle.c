@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changes of files that began before the hooks were attached are not seen to
- * their end. An operation that takes pages out of the page cache to change the
- * blocks below them holds the mapping's invalidate_lock until both are done.
- * Pages that came into the cache after the hooks were read under that lock. So
- * all changes are seen once it was free for each inode with pages.
+ * Waiting for changes of files that began before the hooks were attached,
+ * because the hooks see only their end. An operation that takes pages out of
+ * the page cache to change the blocks below them holds the mapping's
+ * invalidate_lock until both are done, and pages that were read after the hooks
+ * were attached were read under that lock. So once the lock was free for each
+ * inode with pages, all changes are seen.
  */
 
 #include <linux/delay.h>
@@ -16,7 +17,7 @@
 #include "guest.h"
 #include "../../shim/mutation.h"
 
-/* Changes that take longer are waited for at the next try. */
+/* Seconds that changes are waited for. A longer one is waited for at the next attempt. */
 #define DD_SETTLE_S 60
 
 static bool dd_stopped;
@@ -36,7 +37,10 @@ static bool dd_is_settled(struct address_space *mapping)
 	return true;
 }
 
-/* Only tries the lock: a dead disk must not keep the worker for ever. */
+/*
+ * Waits until the inode's lock was free. It only tries the lock: a task that
+ * waits for a dead disk would otherwise block the worker for ever.
+ */
 static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
 {
 	while (!dd_is_settled(inode->i_mapping)) {
@@ -52,8 +56,9 @@ static void dd_settle_inode(struct inode *inode, struct dd_settling *settling)
 }
 
 /*
- * Inodes that are made during the walk enter the list at its front, which the
- * walk has passed; their pages are newer than the hooks.
+ * Waits for all inodes of a superblock. Inodes that are created during the walk
+ * enter the list at its front, which the walk has passed; their pages are newer
+ * than the hooks.
  */
 static void dd_settle_superblock(struct super_block *sb, void *data)
 {
@@ -65,7 +70,7 @@ static void dd_settle_superblock(struct super_block *sb, void *data)
 		if (settling->err)
 			break;
 		spin_lock(&inode->i_lock);
-		/* Inodes that are being freed or made have no pages to be put. */
+		/* Inodes that are being freed or created have no pages that could be put. */
 		if ((inode_state_read(inode) & (I_FREEING | I_WILL_FREE | I_NEW)) ||
 		    (dd_is_settled(inode->i_mapping) && !need_resched())) {
 			spin_unlock(&inode->i_lock);
@@ -86,9 +91,9 @@ static void dd_settle_superblock(struct super_block *sb, void *data)
 }
 
 /*
- * Waits until all changes of files are over that began before the hooks were
+ * Waits until all changes of files have ended that began before the hooks were
  * attached. Returns 0, -EBUSY if one takes too long, or -EINTR after
- * dd_settle_stop().
+ * dd_settle_stop(). Sleeps.
  */
 int dd_settle(void)
 {
@@ -96,7 +101,7 @@ int dd_settle(void)
 	const char *name;
 	unsigned int i;
 
-	/* A filesystem without hooks has no files that are cached. */
+	/* Files of a filesystem without hooks are not cached. */
 	for (i = 0; i < DD_FILESYSTEMS && !dd_mutated("attach-unsettled"); i++) {
 		struct file_system_type *type;
 
@@ -110,7 +115,7 @@ int dd_settle(void)
 	return settling.err;
 }
 
-/* The module goes: dd_settle() ends, and waits for nothing any more. */
+/* Makes dd_settle() return, because the module is being unloaded. */
 void dd_settle_stop(void)
 {
 	WRITE_ONCE(dd_stopped, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's one background job (the kernel crate cannot cancel work yet),
- * and hibernation.
+ * The background job, and the notifiers of hibernation and reboot. The job is
+ * in C because the kernel crate cannot cancel work yet.
  */
 
 #include <linux/jiffies.h>
@@ -11,7 +11,7 @@
 #include "guest.h"
 #include "../../shim/mutation.h"
 
-/* Shortest pause between two runs that were hurried, however much there is to do. */
+/* Shortest pause between two runs that dd_worker_hurry() asked for. */
 #define DD_WORKER_PAUSE_MS 20
 
 static void dd_worker_run(struct work_struct *work);
@@ -27,15 +27,15 @@ static void dd_worker_run(struct work_struct *work)
 	WRITE_ONCE(dd_worker_ended, jiffies);
 	if (!ms)
 		return;
-	/* Hurried during the run: the pause begins only now. */
+	/* The run was asked to hurry while it ran. The pause begins only now. */
 	if (delayed_work_pending(&dd_worker))
 		ms = dd_mutated("worker-unpaced") ? 0 : min_t(unsigned int, ms, DD_WORKER_PAUSE_MS);
 	mod_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
 /*
- * The image is written after PREPARE and continued by another boot, whose host
- * may hold other pages: nothing may be attached in between.
+ * The hibernation image is written after PREPARE and resumed by another boot,
+ * whose host may hold other pages. There must be no session in between.
  */
 static int dd_hibernation(struct notifier_block *block, unsigned long event, void *data)
 {
@@ -54,7 +54,7 @@ static int dd_hibernation(struct notifier_block *block, unsigned long event, voi
 
 static struct notifier_block dd_hibernation_notifier = { .notifier_call = dd_hibernation };
 
-/* Another kernel, perhaps without this module, has no use for what the host keeps. */
+/* The next kernel has no use for what the host holds, and may not load this module. */
 static int dd_reboot(struct notifier_block *block, unsigned long event, void *data)
 {
 	dd_on_pause(true);
@@ -71,15 +71,16 @@ void dd_worker_start(void)
 	queue_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
-/* Any context: runs the job as soon as possible. */
+/* Runs the job as soon as possible. Any context. */
 void dd_worker_kick(void)
 {
 	mod_delayed_work(system_dfl_wq, &dd_worker, 0);
 }
 
 /*
- * Any context: runs the job soon, but leaves it a pause. The time does not
- * depend on when this is called, so that calls do not put the run off.
+ * Runs the job soon, but at least DD_WORKER_PAUSE_MS after its last run. Any
+ * context. That time does not depend on the time of the call, so that frequent
+ * calls do not postpone the run.
  */
 void dd_worker_hurry(void)
 {
