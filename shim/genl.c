@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See genl.h. Compiled into each module by #include. */
+/* See genl.h. Each module includes this file. */
 
 #include <linux/module.h>
 #include <net/genetlink.h>
@@ -109,7 +109,7 @@ static int dd_genl_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 		ret = dd_genl_dump(info->genlhdr->cmd, &args, &next, &message);
 		if (ret != 1) {
 			genlmsg_cancel(skb, head);
-			/* Full: the rest comes with the next buffer. */
+			/* The buffer is full: the rest comes in the next one. */
 			if (ret == -EMSGSIZE && written)
 				return skb->len;
 			return ret ? ret : skb->len;

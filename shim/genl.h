@@ -2,16 +2,16 @@
 /*
  * Generic netlink for both modules: attributes are parsed here into one flat
  * structure, replies are written through small functions, and everything else
- * happens in Rust (shim/genl.rs). Included by one C file of each module, which
+ * is done in Rust (shim/genl.rs). One C file of each module includes this and
  * defines before:
  *
- *	DD_FAMILY	the family's name
- *	DD_DO(x)	x(n) for each command number that acts or answers once
- *	DD_DUMP(x)	x(n) for each command number that dumps
+ *	DD_FAMILY	the name of the family
+ *	DD_DO(x)	x(n) for each number of a command that acts or answers once
+ *	DD_DUMP(x)	x(n) for each number of a command that dumps
  *	DD_EVENT	the command number of notifications
  *
- * Numbers are those of ddabi/src/genl.rs; docs/netlink/ is the specification
- * and a test keeps the three together.
+ * Numbers are those of ddabi/src/genl.rs. docs/netlink/ is the specification,
+ * and a test compares the three.
  */
 #ifndef DD_SHIM_GENL_H
 #define DD_SHIM_GENL_H
@@ -36,9 +36,9 @@ enum {
 
 #define DD_NAME_LEN 64
 
-/* What a request said; mirrored by `Args` in genl.rs. */
+/* The attributes of a request; mirrored by `Args` in genl.rs. */
 struct dd_genl_args {
-	u64 present;		/* bit n: attribute n was given */
+	u64 present;		/* bit n is set if attribute n was given */
 	u64 capacity;
 	u64 floor;
 	u32 vm_id;
@@ -58,7 +58,7 @@ struct dd_genl_message;
 /* Implemented in Rust. May sleep. */
 int dd_genl_do(u8 command, const struct dd_genl_args *args,
 	       struct dd_genl_message *reply);
-/* Writes the message after *cursor and moves it; 1 written, 0 no more. */
+/* Writes the message at *cursor and advances it. Returns 1, or 0 if there is none. May sleep. */
 int dd_genl_dump(u8 command, const struct dd_genl_args *args, u64 *cursor,
 		 struct dd_genl_message *message);
 
@@ -72,7 +72,7 @@ int dd_genl_put_bytes(struct dd_genl_message *message, u16 attribute,
 int dd_genl_put_string(struct dd_genl_message *message, u16 attribute,
 		       const char *text, size_t len);
 void dd_genl_explain(struct dd_genl_message *message, const char *text);
-/* Sends an event; attributes are (number, u32) pairs and a name. May sleep. */
+/* Sends an event with (attribute, u32) pairs and a name. May sleep. */
 void dd_genl_event(const u32 *pairs, size_t count, const char *name, size_t name_len);
 
 #endif

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe face of `shim/genl.c`, compiled into both modules (`#[path]`).
+//! Safe interface to `shim/genl.c`, compiled into both modules (`#[path]`).
 //!
-//! The module implements [`Control`] for a type and hands it to [`control!`]; then [`Family`]
-//! registers the family for as long as it lives. Handlers run in process context and may sleep.
+//! The module implements [`Control`] for a type and passes the type to [`control!`]. [`Family`]
+//! then registers the family for as long as it lives. Handlers run in process context and may
+//! sleep.
 
 use ddabi::genl::Attribute;
 use kernel::ffi::{c_char, c_int, c_void};
 use kernel::prelude::*;
 
-/// What a request said; mirrors `struct dd_genl_args`.
+/// The attributes of a request; mirrors `struct dd_genl_args`.
 #[repr(C)]
 pub(crate) struct Args {
     present: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Args {
 
 macro_rules! getter {
     ($($field:ident: $type:ty = $attribute:ident;)*) => {$(
-        /// The attribute of this name, if the request has it.
+        /// Returns the attribute of this name, if the request has it.
         #[allow(dead_code, reason = "each module uses its own half")]
         pub(crate) fn $field(&self) -> Option<$type> {
             self.has(Attribute::$attribute).then_some(self.$field)
@@ -55,7 +56,7 @@ impl Args {
         policy: u32 = Policy;
     }
 
-    /// The name, if the request has one.
+    /// Returns the name, if the request has one.
     #[allow(dead_code, reason = "each module uses its own half")]
     pub(crate) fn name(&self) -> Option<&CStr> {
         // SAFETY: genl.c sets the pointer to a checked, terminated string inside the request,
@@ -63,7 +64,7 @@ impl Args {
         (!self.name.is_null()).then(|| unsafe { CStr::from_char_ptr(self.name) })
     }
 
-    /// The cgroup's path, if the request has one.
+    /// Returns the path of the cgroup, if the request has one.
     #[allow(dead_code, reason = "each module uses its own half")]
     pub(crate) fn cgroup_path(&self) -> Option<&CStr> {
         // SAFETY: As for `name`.
@@ -106,7 +107,8 @@ pub(crate) struct Message(*mut RawMessage);
 
 #[allow(dead_code, reason = "each module uses its own half")]
 impl Message {
-    /// Appends a 32-bit attribute; fails with `EMSGSIZE` when the message is full, as do all.
+    /// Appends a 32-bit attribute. Fails with `EMSGSIZE` if the message is full, as all of these
+    /// functions do.
     pub(crate) fn put_u32(&mut self, attribute: Attribute, value: u32) -> Result {
         // SAFETY: By the type invariant.
         kernel::error::to_result(unsafe { dd_genl_put_u32(self.0, attribute as u16, value) })
@@ -126,7 +128,7 @@ impl Message {
         })
     }
 
-    /// Appends a text; a terminating zero is added.
+    /// Appends a text, with a zero byte behind it.
     pub(crate) fn put_str(&mut self, attribute: Attribute, text: &[u8]) -> Result {
         // SAFETY: By the type invariant; the bytes are copied.
         kernel::error::to_result(unsafe {
@@ -134,7 +136,7 @@ impl Message {
         })
     }
 
-    /// Explains an error to the caller (extended acknowledgement); returns it for `Err`.
+    /// Explains an error to the caller in the extended acknowledgement. Returns the error.
     pub(crate) fn explain(&mut self, text: &'static CStr, error: Error) -> Error {
         // SAFETY: By the type invariant; the text is copied.
         unsafe { dd_genl_explain(self.0, text.as_char_ptr()) };
@@ -142,17 +144,17 @@ impl Message {
     }
 }
 
-/// The module's handlers.
+/// The handlers of a module.
 pub(crate) trait Control {
-    /// Carries out a command; whatever is put into `reply` is its answer.
+    /// Carries out a command. What it puts into `reply` is the answer.
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result;
 
-    /// Writes the message at `cursor` and moves it to the next; `false` when there is none.
-    /// On `EMSGSIZE` the same cursor is asked for again with an empty message.
+    /// Writes the message at `cursor` and advances it. Returns `false` if there is none. After
+    /// `EMSGSIZE` the same cursor is asked for again with an empty message.
     fn dump(command: u8, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool>;
 }
 
-/// Sends an event to the family's group: 32-bit attributes and a name. May sleep.
+/// Sends an event with 32-bit attributes and a name to the family's multicast group. May sleep.
 pub(crate) fn send_event(attributes: &[(Attribute, u32)], name: &[u8]) {
     const MAX: usize = 8;
     let mut pairs = [0u32; 2 * MAX];
@@ -167,13 +169,13 @@ pub(crate) fn send_event(attributes: &[(Attribute, u32)], name: &[u8]) {
     unsafe { dd_genl_event(pairs.as_ptr(), count, name.as_ptr().cast(), name.len()) };
 }
 
-/// The registered family; handlers run from construction to drop.
+/// The registered family. Handlers run from its construction to its drop.
 pub(crate) struct Family(());
 
 impl Family {
-    /// Registers the family. State the handlers need must be ready.
+    /// Registers the family. The state that handlers use must be ready.
     pub(crate) fn register() -> Result<Self> {
-        // SAFETY: Called once, from module init.
+        // SAFETY: This is called once, from the module's init.
         kernel::error::to_result(unsafe { dd_genl_register() })?;
         Ok(Self(()))
     }
@@ -181,7 +183,7 @@ impl Family {
 
 impl Drop for Family {
     fn drop(&mut self) {
-        // SAFETY: Registered by construction; waits for running handlers.
+        // SAFETY: The family was registered by construction. This waits for running handlers.
         unsafe { dd_genl_unregister() };
     }
 }

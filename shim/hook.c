@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See hook.h. Compiled into each module by #include. */
+/* See hook.h. Each module includes this file. */
 
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -8,7 +8,7 @@
 #include "mutation.h"
 
 #if !IS_ENABLED(CONFIG_DYNAMIC_FTRACE_WITH_ARGS) || !IS_ENABLED(CONFIG_KPROBES)
-/* Stand-ins in ftrace.h and kprobes.h would fail at load, without a word of the cause. */
+/* The stubs of ftrace.h and kprobes.h would fail at load without saying why. */
 #error "this kernel lacks CONFIG_DYNAMIC_FTRACE_WITH_ARGS or CONFIG_KPROBES"
 #endif
 
@@ -27,8 +27,8 @@ static void notrace dd_hook_called(unsigned long ip, unsigned long parent_ip,
 }
 
 /*
- * Where ftrace would call us from. A kprobe that is never armed looks the symbol
- * up, and steps over what comes before the call (endbr).
+ * Finds the address at which ftrace calls for a function. A kprobe that is
+ * never armed looks the symbol up and skips what comes before the call (endbr).
  */
 static int dd_hook_find(const char *symbol, unsigned long *ip)
 {
@@ -45,7 +45,7 @@ static int dd_hook_find(const char *symbol, unsigned long *ip)
 	return 0;
 }
 
-/* Adds a hook to what its set is attached to, or will be. */
+/* Adds the function of a hook to the filter of its set. */
 static int dd_hook_filter(struct dd_hook_set *set, struct dd_hook *hook)
 {
 	unsigned long ip;
@@ -53,12 +53,12 @@ static int dd_hook_filter(struct dd_hook_set *set, struct dd_hook *hook)
 
 	if (err)
 		return err;
-	/* Calls may come before the filter is back. */
+	/* The hook may be called before the filter function returns. */
 	WRITE_ONCE(hook->ip, ip);
 	return ftrace_set_filter_ip(&set->ops, ip, 0, 0);
 }
 
-/* Nothing is left of a set that could not be attached. */
+/* Resets a set that could not be attached. */
 static void dd_hook_clear(struct dd_hook_set *set)
 {
 	unsigned int i;
@@ -73,15 +73,18 @@ static void dd_hook_init(struct dd_hook_set *set)
 	memset(&set->ops, 0, sizeof(set->ops));
 	set->ops.func = dd_hook_called;
 	/*
-	 * PERMANENT: ftrace must not be switched off under us, for a missed call
-	 * can be a missed invalidation.
+	 * PERMANENT: ftrace must not be switched off while the module is
+	 * loaded, because a missed call can be a missed invalidation.
 	 */
 	set->ops.flags = FTRACE_OPS_FL_PERMANENT;
 	if (set->diverts)
 		set->ops.flags |= FTRACE_OPS_FL_IPMODIFY;
 }
 
-/* The trampoline of a BPF program that is being changed cannot learn of us now. */
+/*
+ * Attempts to register while the trampoline of a BPF program is being changed,
+ * which cannot learn of the hook during that time.
+ */
 enum { DD_HOOK_TRIES = 1000 };
 
 static int dd_hook_register(struct dd_hook_set *set)
@@ -90,7 +93,7 @@ static int dd_hook_register(struct dd_hook_set *set)
 	int err;
 
 	do {
-		/* Sleeps for a millisecond before it returns -EAGAIN. */
+		/* This sleeps for a millisecond before it returns -EAGAIN. */
 		err = register_ftrace_function(&set->ops);
 	} while (err == -EAGAIN && --tries);
 	set->registered = !err;
@@ -98,9 +101,9 @@ static int dd_hook_register(struct dd_hook_set *set)
 }
 
 /*
- * The function of a set that another user diverts. ftrace does not tell, so the
- * functions are attached to one by one until one is refused; calls have no effect
- * during that time.
+ * Returns the function of a set that another user diverts. ftrace does not
+ * tell, so the functions are attached to one by one until one is refused. The
+ * hooks do nothing during that time.
  */
 static const char *dd_hook_conflict(struct dd_hook_set *set)
 {
@@ -125,12 +128,12 @@ static const char *dd_hook_conflict(struct dd_hook_set *set)
 	return found->symbol;
 }
 
-/* What an administrator can make of an error. */
+/* Returns what an administrator can make of an error. */
 static const char *dd_hook_reason(const struct dd_hook_set *set, int err)
 {
 	switch (err) {
 	case -EBUSY:
-		/* What diverts nothing is refused for this only. */
+		/* A set that diverts nothing gets this error only then. */
 		return set->diverts ? "a livepatch or another module diverts it" :
 				      "ftrace is switched off (kernel.ftrace_enabled=0)";
 	case -ENODEV:
@@ -155,10 +158,11 @@ int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
 		failure->symbol = hook->symbol;
 		err = dd_hook_filter(set, hook);
 		/*
-		 * All at once, and never without a filter, which would be all
-		 * functions: ftrace tells the trampolines of BPF programs that calls
-		 * are diverted when operations are registered, not when a filter
-		 * grows. A trampoline that was not told calls the original itself.
+		 * All functions are registered at once, and never with an empty
+		 * filter, which would mean all functions of the kernel. ftrace
+		 * tells the trampolines of BPF programs that calls are diverted
+		 * when operations are registered, not when a filter grows; a
+		 * trampoline that was not told calls the original itself.
 		 */
 		if (!err && !set->registered &&
 		    (hook == last || dd_mutated("hooks-one-by-one")))
@@ -177,8 +181,9 @@ int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
 }
 
 /*
- * ftrace has switched itself off for good after a mistake of its own, and functions
- * go on calling into this module: it must not go away.
+ * Blocks for ever, because ftrace has disabled itself after an error of its own
+ * and functions go on calling into this module, which therefore must not be
+ * unloaded.
  */
 static void dd_hook_stuck(int err)
 {
@@ -195,7 +200,7 @@ void dd_hook_detach(struct dd_hook_set *set)
 
 	if (!set->registered)
 		return;
-	/* Waits for RCU-tasks and its variants: the ops are dynamic. */
+	/* This waits for RCU-tasks and its variants, because the ops are dynamic. */
 	err = unregister_ftrace_function(&set->ops);
 	if (dd_mutated("detach-fails"))
 		err = -ENODEV;

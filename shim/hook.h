@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Attaching to kernel functions with ftrace. Included by one C file of each
- * module, together with hook.c; not visible to Rust.
+ * Attaching to functions of the kernel with ftrace. One C file of each module
+ * includes this together with hook.c; Rust does not see it.
  *
- * A hook looks at calls of one function. It may also divert the call with
+ * A hook sees the calls of one function. It may also divert a call with
  * dd_hook_divert(): the replacement then runs in place of the function, with
  * the same arguments, outside of ftrace's context, and may sleep if the
  * function may.
  *
- * A diverted call that calls the function again must do so from this module
- * with a real frame (no tail call), and the hook must let it pass:
- * dd_hook_from_us() tells.
+ * A replacement that calls the function again must do so from this module and
+ * with a frame of its own (no tail call), and the hook must let that call pass,
+ * which it recognises with dd_hook_from_us().
  *
- * Hooks are attached in sets, each as a whole: to let go of a set takes as long
- * as to let go of one function, a second or more, for ftrace waits for all tasks.
+ * Hooks are attached in sets, each as a whole: detaching a set takes as long as
+ * detaching one function, a second or more, because ftrace waits for all tasks.
  */
 #ifndef DD_SHIM_HOOK_H
 #define DD_SHIM_HOOK_H
@@ -23,7 +23,7 @@
 struct dd_hook {
 	const char *symbol;
 	void (*call)(struct ftrace_regs *fregs, unsigned long parent_ip);
-	/* Private: where ftrace finds it, 0 while not attached. */
+	/* Private: the address at which ftrace calls, 0 while not attached. */
 	unsigned long ip;
 };
 
@@ -36,23 +36,23 @@ struct dd_hook_set {
 	bool registered;
 };
 
-/* Why a set is not attached. */
+/* Why a set could not be attached. */
 struct dd_hook_failure {
 	const char *symbol;	/* the function */
-	const char *why;	/* in words for an administrator */
+	const char *why;	/* the reason, in words for an administrator */
 };
 
 /*
- * Attaches all hooks of a set, or none. Returns 0 or -errno and the failure:
+ * Attaches all hooks of a set, or none. Returns 0, or -errno and the failure:
  * -ENOENT if the kernel has no such function (yet), -EINVAL if ftrace cannot
- * attach to it, -EBUSY if another one (a livepatch) diverts it already, or ftrace is
- * switched off. The caller serialises.
+ * attach to it, -EBUSY if another user (a livepatch) diverts it already or
+ * ftrace is switched off. The caller serialises.
  */
 int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure);
 
 /*
- * Detaches all hooks of a set; waits until none of them runs. Diverted calls may
- * still be on their way: the caller counts them.
+ * Detaches all hooks of a set and waits until none of them runs. Diverted calls
+ * may still be under way: the caller counts them.
  */
 void dd_hook_detach(struct dd_hook_set *set);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How both modules allocate where they may sleep, compiled into both (`#[path]`).
+//! Flags of allocations that may sleep, compiled into both modules (`#[path]`).
 
 use kernel::alloc::{flags::__GFP_NOWARN, Flags};
 use kernel::prelude::*;
 
-/// Flags of allocations that may fail: the caller handles it, so that the log need not say it.
+/// Returns the flags of an allocation that may sleep and may fail. The caller handles the failure,
+/// so that the kernel does not log it.
 pub(crate) fn quietly() -> Flags {
     GFP_KERNEL | __GFP_NOWARN
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Included by one C file of each module, which is built for mutations only. */
+/* One C file of each module includes this; it is built for mutations only. */
 
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Breaking an invariant on purpose (`shim/mutation.h`).
+//! Breaking an invariant on purpose, see `shim/mutation.h`.
 
 use kernel::prelude::CStr;
 
-/// Whether the module was loaded with `mutation=NAME`. Any context.
+/// Returns whether the module was loaded with `mutation=NAME`. Any context.
 #[cfg(dd_mutations)]
 pub(crate) fn mutated(name: &CStr) -> bool {
     extern "C" {
@@ -14,7 +14,7 @@ pub(crate) fn mutated(name: &CStr) -> bool {
     unsafe { dd_mutated(name.as_ptr().cast()) }
 }
 
-/// Never: this build keeps all invariants.
+/// Returns `false`: this build keeps all invariants.
 #[cfg(not(dd_mutations))]
 pub(crate) const fn mutated(_name: &CStr) -> bool {
     false
