@@ -22,7 +22,7 @@ use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 /// hears nothing of the host.
 const FRESH_NS: u64 = 1_000_000_000;
 /// Largest capacity of a pool in pages. It keeps products within 64 bits.
-const MOST_PAGES: u64 = 1 << 36;
+const MAX_CAPACITY: u64 = 1 << 36;
 /// Cells of the shadow caches of the policy `adaptive`.
 const CELLS: usize = 3 * 4096;
 /// Slots of a curve. With this number its error is about 2 %.
@@ -224,7 +224,7 @@ impl PoolAdmission {
     pub(crate) fn note_pressure(&self, pressure: &PoolPressure, now: u64) {
         let floor = Class::new(pressure.floor).number() as u64;
         let full = u64::from(pressure.full != 0);
-        let word = pressure.capacity.min(MOST_PAGES) << 3 | full << 2 | floor;
+        let word = pressure.capacity.min(MAX_CAPACITY) << 3 | full << 2 | floor;
         self.pressure.store(word, Relaxed);
         self.pressure_at.store(now, Relaxed);
     }
