@@ -137,11 +137,11 @@ static const char *dd_hook_reason(const struct dd_hook_set *set, int err)
 		return set->diverts ? "a livepatch or another module diverts it" :
 				      "ftrace is switched off (kernel.ftrace_enabled=0)";
 	case -ENODEV:
-		return "ftrace has stopped after a fault";
+		return "ftrace has disabled itself after an error: restart the machine";
 	case -ENOENT:
 		return "this kernel has no such function";
 	case -ENOMEM:
-		return "there is no memory";
+		return "out of memory";
 	default:
 		return "ftrace cannot attach to it";
 	}

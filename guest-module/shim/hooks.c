@@ -416,7 +416,7 @@ int dd_hooks_install(struct dd_hook_failure *failure)
 	for (fs = dd_filesystems; !err && fs < dd_filesystems + DD_FILESYSTEMS; fs++) {
 		/* Files of a filesystem that cannot be hooked are not cached. */
 		if (dd_filesystem_attach(fs) == -ENOMEM) {
-			*failure = (struct dd_hook_failure){ fs->name, "there is no memory" };
+			*failure = (struct dd_hook_failure){ fs->name, "out of memory" };
 			err = -ENOMEM;
 		}
 	}
@@ -429,7 +429,7 @@ int dd_hooks_install(struct dd_hook_failure *failure)
 		return err;
 	err = register_module_notifier(&dd_module_notifier);
 	if (err) {
-		*failure = (struct dd_hook_failure){ "(module notifier)", "it is refused" };
+		*failure = (struct dd_hook_failure){ "(module notifier)", "the kernel refused it" };
 		mutex_lock(&dd_hooks_lock);
 		dd_hooks_detach();
 		mutex_unlock(&dd_hooks_lock);

@@ -116,20 +116,20 @@ impl Change {
 fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     let weight = args.weight();
     if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
-        return Err(reply.explain(c"weight must be 0 to 10000", ERANGE));
+        return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let store = match args.store() {
         None => None,
         Some(raw) => match Store::from_raw(raw) {
             Some(store) => Some(store),
-            None => return Err(reply.explain(c"unknown store", EINVAL)),
+            None => return Err(reply.explain(c"this store is unknown", EINVAL)),
         },
     };
     let policy = match args.policy() {
         None => None,
         Some(raw) => match Policy::from_raw(raw) {
             Some(policy) => Some(policy),
-            None => return Err(reply.explain(c"unknown policy", EINVAL)),
+            None => return Err(reply.explain(c"this policy is unknown", EINVAL)),
         },
     };
     Ok(Change {
@@ -142,7 +142,7 @@ fn change(args: &Args, reply: &mut Message) -> Result<Change> {
 fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
     let change = change(args, reply)?;
     let Some(path) = args.cgroup_path() else {
-        return Err(reply.explain(c"cgroup-path is missing", EINVAL));
+        return Err(reply.explain(c"the attribute cgroup-path is missing", EINVAL));
     };
     let last = path
         .to_bytes()
@@ -159,7 +159,7 @@ fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
             let why = match error {
                 e if e == ENOENT => c"no such cgroup (the path begins below the cgroup v2 root)",
                 e if e == EEXIST => c"this cgroup is enrolled already",
-                e if e == ENOSPC => c"too many containers",
+                e if e == ENOSPC => c"too many containers: remove one first",
                 _ => c"the host did not create the pool",
             };
             reply.explain(why, error)
@@ -169,7 +169,7 @@ fn pool_add(state: &State, args: &Args, reply: &mut Message) -> Result {
 
 fn pool_id(args: &Args, reply: &mut Message) -> Result<u32> {
     args.pool_id()
-        .ok_or_else(|| reply.explain(c"pool-id is missing", EINVAL))
+        .ok_or_else(|| reply.explain(c"the attribute pool-id is missing", EINVAL))
 }
 
 fn pool_set(state: &State, args: &Args, reply: &mut Message) -> Result {
@@ -186,7 +186,7 @@ fn pool_remove(state: &State, args: &Args, reply: &mut Message) -> Result {
     state.pools.remove(&state.channel, id).map_err(|error| {
         if error == EINVAL {
             return reply.explain(
-                c"the default pool cannot be removed, set its weight to 0",
+                c"the default pool cannot be removed: set its weight to 0 instead",
                 error,
             );
         }
@@ -219,7 +219,7 @@ fn flush(state: &State, args: &Args, reply: &mut Message) -> Result {
 fn migrate(state: &State, args: &Args, reply: &mut Message) -> Result {
     let id = pool_id(args, reply)?;
     let Some(descriptor) = args.file_fd() else {
-        return Err(reply.explain(c"file-fd is missing", EINVAL));
+        return Err(reply.explain(c"the attribute file-fd is missing", EINVAL));
     };
     let view = file_view(descriptor)?;
     let Some(filesystem) = state.filesystems.find(view.superblock()) else {

@@ -47,11 +47,11 @@ module! {
     params: {
         map_mib: u64 {
             default: 0,
-            description: "Bound of the presence map in MiB (0: 1/64 of memory, at least 8)",
+            description: "Largest size of the presence map in MiB (0: 1/64 of memory, at least 8)",
         },
         history_kib: u64 {
             default: 0,
-            description: "Bound of what all containers remember in KiB (0: 1/256 of memory, at least 4096)",
+            description: "Largest history of all containers in KiB (0: 1/256 of memory, at least 4096)",
         },
     },
 }
@@ -72,15 +72,15 @@ impl kernel::Module for Module {
         // interrupts enabled and on another CPU, and use a call buffer of that CPU together with
         // another task.
         if cfg!(CONFIG_PREEMPT_RT) {
-            pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
+            pr_err!("kernels with PREEMPT_RT are not supported: boot one without it\n");
             return Err(EPERM);
         }
         if machine::is_confidential() {
-            pr_err!("the memory of a confidential guest must not go to the host: refused\n");
+            pr_err!("the memory of a confidential VM must not go to the host: the module is not loaded\n");
             return Err(EPERM);
         }
         if !machine::is_kvm_guest() {
-            pr_err!("this machine is no KVM guest: load doubledecker_host on hosts\n");
+            pr_err!("not running under KVM: load doubledecker_host on hosts instead\n");
             return Err(ENODEV);
         }
         let map = parameter(module_parameters::map_mib.value());

@@ -254,7 +254,10 @@ impl Pools {
             pool.host = None;
             match create_at_host(channel, session, pool) {
                 Ok(()) | Err(Failure::Refused(Status::NoMemory)) => {}
-                Err(_) => pr_warn!("the host has no pool for container {}\n", pool.id),
+                Err(_) => pr_warn!(
+                    "the host did not create a pool for container {}: its pages are not cached\n",
+                    pool.id
+                ),
             }
         }
         self.update_routes(&mut list);

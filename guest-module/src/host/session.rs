@@ -32,7 +32,10 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
         state.attachment.set_attached();
         if hooks::settle().is_err() {
             channel.goodbye(answer.session);
-            kernel::pr_warn_once!("files take long to change: nothing is cached until they have\n");
+            kernel::pr_warn_once!(
+                "a change of a file that began before the module was loaded takes long: nothing is \
+                 cached until it has ended\n"
+            );
             return Err(Failure::NoHost);
         }
     }
@@ -48,7 +51,7 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
         }
         Begun::Ended => return Err(Failure::NoHost),
     }
-    pr_info!("registered with the host as vm {}\n", answer.vm);
+    pr_info!("registered with the host as VM {}\n", answer.vm);
     Ok(())
 }
 
@@ -64,8 +67,8 @@ fn attach(state: &State) -> Result<(), Failure> {
     }
     if state.attachment.failed(state.schedule.now(), failure.error) {
         pr_err!(
-            "cannot attach to {}: {} ({:?}): nothing is cached; tried again after a minute, then \
-             less often\n",
+            "cannot attach to {}: {} ({:?}): nothing is cached; the module tries again after a \
+             minute, then less often\n",
             failure.function,
             failure.why,
             failure.error
@@ -89,12 +92,12 @@ pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
     };
     state.channel.set_state(now);
     if was == LinkState::Attached as u32 {
-        pr_info!("lost the host, nothing is cached until it comes back\n");
+        pr_info!("the host does not answer any more: nothing is cached until it does\n");
         send_link_event(Event::HostLost);
     }
     if refused && failure != Failure::Unattached && was != LinkState::Refused as u32 {
         pr_warn!(
-            "the host refuses us ({:?}): compare the versions of both modules\n",
+            "the host refuses this VM ({:?}): compare the versions of both modules\n",
             failure
         );
     }

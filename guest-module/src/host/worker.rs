@@ -81,7 +81,9 @@ fn keep_house(state: &State) {
         .make_room(|file, first, last| state.flushes.push_pages(file, first, last));
     if made.is_err() {
         // Puts that need room are refused until a later round finds memory.
-        kernel::pr_warn_once!("no memory for the presence map\n");
+        kernel::pr_warn_once!(
+            "no memory for the presence map: pages that need room in it are not cached\n"
+        );
     }
     for _ in 0..MAX_FLUSH_CALLS {
         if !send_flushes(state) {

@@ -142,7 +142,7 @@ fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
     }
     let log = host.exec_ok(["dmesg"])?;
     ensure!(
-        log.contains("is no KVM guest"),
+        log.contains("not running under KVM"),
         "the log does not say why:\n{log}"
     );
     Ok(())

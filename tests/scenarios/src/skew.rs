@@ -22,7 +22,7 @@ const LEN: u64 = 16 << 20;
 const READER: &str = "reader";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    context.allow_console("the host refuses us");
+    context.allow_console("the host refuses this VM");
     let stage = Stage::set(context, 32)?;
     let file = FileSpec::new("file", LEN, 1);
     let disk = stage.disk("data", vec![file.clone()])?;
