@@ -21,6 +21,17 @@ struct Entry {
     number: Atomic<u32>,
 }
 
+impl Entry {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "only the initial value of each entry"
+    )]
+    const FREE: Self = Self {
+        superblock: Atomic::new(0),
+        number: Atomic::new(0),
+    };
+}
+
 /// All filesystems with cached files. Reads of the table are lock-free.
 #[pin_data]
 pub(crate) struct Filesystems {
@@ -36,7 +47,7 @@ impl Filesystems {
     /// Returns an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            entries: [const { Entry { superblock: Atomic::new(0), number: Atomic::new(0) } }; MAX_FILESYSTEMS],
+            entries: [const { Entry::FREE }; MAX_FILESYSTEMS],
             gone: Atomic::new(0),
             newest <- new_irq_lock!(0, "Filesystems::newest"),
         })
