@@ -50,10 +50,10 @@ pub(crate) struct FolioList {
 
 impl FolioList {
     fn push(&mut self, departure: Departure) -> bool {
-        let Some(reclaimer) = self.folios.get_mut(self.count) else {
+        let Some(free) = self.folios.get_mut(self.count) else {
             return false;
         };
-        *reclaimer = departure;
+        *free = departure;
         self.count += 1;
         true
     }

@@ -33,13 +33,19 @@ const WIDEN_AFTER: u64 = 32;
 /// A folio of a window, and how it is read.
 #[derive(Clone, Copy, Default)]
 struct Planned {
+    /// First page of the folio in the file.
     index: u64,
+    /// First frame of the folio.
     gfn: u64,
+    /// Pages of the folio.
     pages: u32,
     /// Pages inside the file. Those behind its end are zeroed.
     inside: u32,
+    /// The host's number of the reader's pool.
     pool: u32,
+    /// Whether the host is asked for it.
     ask: bool,
+    /// Whether the host had it.
     hit: bool,
 }
 

@@ -31,9 +31,9 @@ const SLOTS: usize = 2048;
 const FALLBACK_DIVISOR: usize = 4;
 
 /// Memory that `ddcore` works on.
-struct Block<T>(KVVec<T>);
+struct Memory<T>(KVVec<T>);
 
-impl<T: Copy + Default> Block<T> {
+impl<T: Copy + Default> Memory<T> {
     const fn empty() -> Self {
         Self(KVVec::new())
     }
@@ -45,20 +45,20 @@ impl<T: Copy + Default> Block<T> {
     }
 }
 
-impl<T> AsRef<[T]> for Block<T> {
+impl<T> AsRef<[T]> for Memory<T> {
     fn as_ref(&self) -> &[T] {
         &self.0
     }
 }
 
-impl<T> AsMut<[T]> for Block<T> {
+impl<T> AsMut<[T]> for Memory<T> {
     fn as_mut(&mut self) -> &mut [T] {
         &mut self.0
     }
 }
 
-type PolicyAdmission = Admission<Block<u64>, Block<Cell>>;
-type PoolCurve = Curve<Block<Slot>>;
+type PolicyAdmission = Admission<Memory<u64>, Memory<Cell>>;
+type PoolCurve = Curve<Memory<Slot>>;
 
 /// The memory that the history of all pools may take together.
 pub(crate) struct Budget {
@@ -82,17 +82,17 @@ impl Budget {
 
     /// Allocates a block of `count` elements; of fewer if the budget or memory is short, or of
     /// none. Sleeps.
-    fn allocate<T: Copy + Default>(&self, count: usize) -> Block<T> {
+    fn allocate<T: Copy + Default>(&self, count: usize) -> Memory<T> {
         for count in [count, count / FALLBACK_DIVISOR] {
             let bytes = (count * size_of::<T>()) as u64;
             if self.allocated.fetch_add(bytes, Relaxed) + bytes <= self.limit {
-                if let Some(block) = Block::new(count) {
+                if let Some(block) = Memory::new(count) {
                     return block;
                 }
             }
             self.allocated.fetch_sub(bytes, Relaxed);
         }
-        Block::empty()
+        Memory::empty()
     }
 
     fn release(&self, bytes: usize) {
@@ -105,7 +105,9 @@ struct History {
     admission: PolicyAdmission,
     /// Bytes of the admission's memory.
     bytes: usize,
+    /// What the pool would hit with other sizes; `None` in a slot without a pool.
     curve: Option<PoolCurve>,
+    /// Bytes of the curve's memory.
     curve_bytes: usize,
 }
 
@@ -119,11 +121,11 @@ impl History {
 fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
     let words = match policy {
         Policy::Adaptive | Policy::Tinylfu | Policy::S3 => budget.allocate(budget.words),
-        Policy::Fifo | Policy::Workingset | Policy::Mru => Block::empty(),
+        Policy::Fifo | Policy::Workingset | Policy::Mru => Memory::empty(),
     };
     let cells = match policy {
         Policy::Adaptive => budget.allocate(CELLS),
-        _ => Block::empty(),
+        _ => Memory::empty(),
     };
     let bytes = size_of_val(words.as_ref()) + size_of_val(cells.as_ref());
     (Admission::new(policy, words, cells), bytes)
@@ -134,12 +136,15 @@ fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
 pub(crate) struct PoolAdmission {
     #[pin]
     history: IrqLock<History>,
-    /// What the host pressure last: pages << 3 | full << 2 | floor.
+    /// What the host said last about the pool: pages << 3 | full << 2 | floor.
     pressure: Atomic<u64>,
     /// When the host said so, in nanoseconds of the caller's clock.
     pressure_at: Atomic<u64>,
+    /// Pages that were offered.
     offered: Atomic<u64>,
+    /// Pages that the policy refused.
     refused_policy: Atomic<u64>,
+    /// Pages that were refused because puts of the pool are throttled.
     refused_throttle: Atomic<u64>,
 }
 
@@ -147,7 +152,7 @@ impl PoolAdmission {
     /// Returns an admission that remembers nothing, for a slot without a pool.
     pub(crate) fn new() -> impl PinInit<Self> {
         let history = History {
-            admission: Admission::new(Policy::DEFAULT, Block::empty(), Block::empty()),
+            admission: Admission::new(Policy::DEFAULT, Memory::empty(), Memory::empty()),
             bytes: 0,
             curve: None,
             curve_bytes: 0,
@@ -204,7 +209,7 @@ impl PoolAdmission {
 
     fn replace(&self, policy: Policy, budget: &Budget) {
         // The old memory is freed first, so that the budget has room for the new.
-        let nothing = Admission::new(policy, Block::empty(), Block::empty());
+        let nothing = Admission::new(policy, Memory::empty(), Memory::empty());
         self.exchange(nothing, 0, budget);
         let (admission, bytes) = admission(policy, budget);
         self.exchange(admission, bytes, budget);

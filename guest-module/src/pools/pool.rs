@@ -29,7 +29,9 @@ pub(crate) struct Pool {
     pub(crate) host: Option<u32>,
     /// The container's cgroup; `None` for the default pool.
     pub(crate) cgroup: Option<Cgroup>,
+    /// The name that users see, here and at the host.
     pub(crate) name: Name,
+    /// Weight, store and policy.
     pub(crate) settings: Settings,
     /// The slot of its admission, see [`crate::pools::admissions`].
     pub(crate) slot: u16,

@@ -11,9 +11,13 @@ use kernel::prelude::*;
 /// What a hook needs to know of a pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
+    /// The id of the cgroup; 0 for the default pool.
     pub(crate) cgroup: u64,
+    /// The host's number of the pool.
     pub(crate) host: u32,
+    /// The slot of the pool's admission.
     pub(crate) slot: u16,
+    /// Whether pages of the pool are put.
     pub(crate) caches: bool,
 }
 
@@ -22,6 +26,7 @@ pub(crate) struct Route {
 pub(crate) struct Routes {
     /// The routes of containers, sorted by cgroup id.
     pub(crate) enrolled: KVVec<Route>,
+    /// The route of all other folios.
     pub(crate) default: Route,
     /// Slots of the pools' admission, by the host's numbers of the pools.
     pub(crate) slots: KVVec<u16>,
@@ -35,6 +40,7 @@ const DEFAULT_ROUTE: Route = Route {
 };
 
 impl Routes {
+    /// Allocates routes that lead to the default pool only. Sleeps.
     pub(crate) fn new() -> Result<Self> {
         let most = MAX_POOLS as usize;
         Ok(Self {
