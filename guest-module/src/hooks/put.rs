@@ -12,10 +12,12 @@ use crate::ffi::mapping::{mapping_flag, MappingView};
 use crate::hooks::departures::Departure;
 use crate::host::call::{most_pages, parts};
 use crate::mutation::mutated;
+use crate::pools::routes::Route;
 use crate::state::State;
 use ddabi::hypercall::Operation;
+use ddabi::key::FileKey;
 use ddabi::request::Run;
-use ddcore::policy::{Refusal, Verdict};
+use ddcore::policy::{Class, Refusal, Verdict};
 use ddcore::presence::Refused;
 use kernel::time::{Instant, Monotonic};
 
@@ -41,28 +43,11 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     if pages < view.pages {
         state.content_changed(&file, view.index + u64::from(pages), last);
     }
-    let Some(route) = state.pools.put_route(folio) else {
-        count!(state, put_skipped_off, pages);
+    let Some((route, class)) = admit(state, folio, &file, &view, pages) else {
+        // The bits are cleared as for a change of content, so that a later read finds no older
+        // copy.
         state.content_changed(&file, view.index, last);
         return;
-    };
-    let run = (view.index, pages);
-    let verdict = state
-        .pools
-        .admissions
-        .decide(route.slot, &file, run, view.is_refaulted());
-    let class = match verdict {
-        Verdict::Put(class) => class,
-        Verdict::Refuse(why) => {
-            match why {
-                Refusal::Policy => count!(state, put_skipped_policy, pages),
-                Refusal::Throttle => count!(state, put_skipped_throttle, pages),
-            }
-            // The bits are cleared as for a change of content, so that a later read finds no older
-            // copy.
-            state.content_changed(&file, view.index, last);
-            return;
-        }
     };
     match state.map.begin_put(&file, view.index, pages) {
         Ok(()) => {}
@@ -107,6 +92,36 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     } else if !state.departures.note(departure) {
         count!(state, put_skipped_lane, pages);
         finish(state, &departure, false);
+    }
+}
+
+/// Returns the route of a folio and the class of its first `pages` pages; `None` if its pool does
+/// not take them. Counts the reason of a refusal.
+fn admit(
+    state: &State,
+    folio: &Folio<'_>,
+    file: &FileKey,
+    view: &FolioView,
+    pages: u32,
+) -> Option<(Route, Class)> {
+    let Some(route) = state.pools.put_route(folio) else {
+        count!(state, put_skipped_off, pages);
+        return None;
+    };
+    let run = (view.index, pages);
+    let verdict = state
+        .pools
+        .admissions
+        .decide(route.slot, file, run, view.is_refaulted());
+    match verdict {
+        Verdict::Put(class) => Some((route, class)),
+        Verdict::Refuse(why) => {
+            match why {
+                Refusal::Policy => count!(state, put_skipped_policy, pages),
+                Refusal::Throttle => count!(state, put_skipped_throttle, pages),
+            }
+            None
+        }
     }
 }
 
