@@ -16,8 +16,11 @@ opaque! {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct FolioView {
+    /// Index of the first page in the file.
     pub(crate) index: u64,
+    /// First frame.
     pub(crate) pfn: u64,
+    /// Number of pages.
     pub(crate) pages: u32,
     fresh: u32,
     valid: u32,

@@ -32,11 +32,15 @@ pub(crate) mod mapping_flag {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MappingView {
+    /// Compared and never followed.
     sb: *const RawSuperblock,
+    /// The inode number.
     pub(crate) inode: u64,
     /// Index of the first page behind the end of the file.
     pub(crate) end: u64,
+    /// The generation of the inode.
     generation: u32,
+    /// A set of [`mapping_flag`]s.
     pub(crate) flags: u32,
 }
 
