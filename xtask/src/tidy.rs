@@ -2,6 +2,7 @@
 
 //! Rules about the source tree itself, one file each.
 
+mod confinement;
 mod conflict;
 mod dependency;
 mod licence;
@@ -45,6 +46,7 @@ impl Source {
 pub(crate) fn check(top: &Path) -> Result<()> {
     let sources = sources(top)?;
     let broken = [
+        confinement::check(&sources),
         conflict::check(&sources),
         size::check(&sources),
         name::check(&sources),
