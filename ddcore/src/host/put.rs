@@ -88,8 +88,8 @@ pub fn store<H: Host>(
     }
     let filled = runs.iter().zip(results);
     let filled = filled.filter_map(|(run, result)| Some((run, usize::from(result.ok()?))));
-    let stored = keep(session, filled, carried, stamp);
-    room.pages -= stored as u64;
+    room.pages -= keep(session, filled, carried, stamp) as u64;
+    let mut stored = 0;
     for (result, run) in results.into_iter().zip(runs.iter()) {
         let result = result.and_then(|place| {
             let place = usize::from(place);
@@ -97,13 +97,15 @@ pub fn store<H: Host>(
             let is_stored = rest.iter().all(Option::is_none);
             is_stored.then_some(()).ok_or(Refusal::Memory)
         });
-        if result.is_err() {
-            discard(session, &mut carried.batch, &run);
+        match result {
+            Ok(()) => stored += u64::from(run.pages),
+            // A part of it may be in the index.
+            Err(_) => _ = discard(session, &mut carried.batch, &run),
         }
         source.settled(&run, result);
     }
     retire(host, &mut carried.pages[..reserved]);
-    stored as u64
+    stored
 }
 
 /// Puts those of the carried pages that belong to runs into the index, which need have room

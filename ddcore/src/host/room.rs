@@ -180,7 +180,18 @@ pub trait Host {
 
 /// Reserves room in the tier for `pages`, or for as many as there can be, and evicts for it if need
 /// be. Returns how many pages there is room for: all of these, or none.
+#[inline]
 pub fn make_room<H: Host>(host: &H, pages: u64) -> u64 {
+    match host.tier().reserve(pages) {
+        true => pages,
+        false => evict_for(host, pages),
+    }
+}
+
+/// Like [`make_room`], when there is not enough room.
+#[cold]
+#[inline(never)]
+fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
     let tier = host.tier();
     for _ in 0..ROUNDS {
         if tier.reserve(pages) {

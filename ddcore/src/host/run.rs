@@ -13,6 +13,7 @@ use ddabi::request::Run;
 ///
 /// With each run comes the place of its first page among the caller's pages. The batch is empty
 /// before and after; it is too large for the stack of a kernel.
+#[inline]
 pub fn by_shard<S: Session>(
     session: &S,
     batch: &mut Batch,

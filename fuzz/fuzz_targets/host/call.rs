@@ -18,6 +18,20 @@ pub(crate) enum Call {
     Guest(u8, Sent),
     /// The administrator sets the capacity.
     Capacity(u8),
+    /// The administrator sets what is kept however short the host is.
+    Floor(u8),
+    /// The administrator sets whether weights or age alone decide who gives.
+    Mode(bool),
+    /// The administrator flushes a VM.
+    FlushVm(u8),
+    /// The host has so many frames to spare from now on.
+    Spare(u16),
+    /// The host asks for frames.
+    Shrink(u16),
+    /// A VM's index gets memory from now on, or none.
+    IndexMemory(u8, bool),
+    /// Milliseconds go by.
+    Time(u8),
     /// The administrator sets a VM's weight.
     VmWeight(u8, u8),
     /// KVM destroys a VM.
@@ -50,6 +64,16 @@ pub(crate) struct Pages {
     pages: u8,
     pool: u8,
     class: u8,
+    /// The page whose frame cannot be reached, if there is such a page.
+    fault: u8,
+}
+
+/// The frame of a guest that cannot be reached.
+const FAULTS: u64 = 1 << 20;
+
+/// Whether a guest's frame can be reached.
+pub(crate) fn is_reachable(gfn: u64) -> bool {
+    gfn != FAULTS
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -180,7 +204,8 @@ fn runs(pages: &[Pages], put: bool) -> Vec<Run> {
     let run = |pages: &Pages| Run {
         file: file(pages.file),
         index: index(pages.file, pages.index),
-        gfn: 0,
+        // Most runs end before it.
+        gfn: FAULTS - 16 * u64::from(pages.fault),
         pool: u32::from(pages.pool) % 6,
         pages: 1 + u16::from(pages.pages % 80),
         class: if put { pages.class % 4 } else { 0 },

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sequences of requests of several VMs, from the bytes of a guest's page to the index: what the
-//! host module does with them, beside a plain map that does the same in the simplest way.
+//! Sequences of requests of several VMs, from the bytes of a guest's page to the index, through the
+//! engine that runs in the host module, beside a plain map of what must be kept.
 //!
-//! - [`call`]: what guests send; [`vm`]: what the host keeps for one; [`tier`]: who has to give.
+//! - [`call`]: what guests send, and what else happens; [`operation`]: what is done about it;
+//! - [`memory`], [`session`], [`vm`], [`host`]: what the engine needs, and what must be true of it.
 
 #![no_main]
 
 mod call;
-mod tier;
+mod host;
+mod memory;
+mod operation;
+mod session;
 mod vm;
 
 use call::{Call, Page};
+use ddabi::genl::Mode;
+use ddcore::host::carried::Carried;
 use ddcore::request::{Header, Request};
+use host::Host;
 use libfuzzer_sys::fuzz_target;
-use tier::Tier;
+use memory::Frame;
+use operation::Caller;
 
 /// What is looked at one by one grows with each step.
 const MOST_CALLS: usize = 200;
@@ -26,23 +34,37 @@ struct Input {
 }
 
 fuzz_target!(|input: Input| {
-    let mut tier = Tier::new(u64::from(input.capacity) * 8);
+    let host = Host::new(u64::from(input.capacity) * 8);
+    let mut carried = Box::new(Carried::new());
     for call in input.calls.into_iter().take(MOST_CALLS) {
         match call {
-            Call::Capacity(pages) => tier.set_capacity(u64::from(pages) * 8),
-            Call::VmWeight(vm, weight) => tier.set_weight(vm, weight.into()),
-            Call::VmEnds(vm) => tier.end(vm),
+            Call::Capacity(pages) => host.set_capacity(u64::from(pages) * 8),
+            Call::Floor(pages) => host.set_floor(u64::from(pages) * 8),
+            Call::Mode(true) => host.set_mode(Mode::Weighted),
+            Call::Mode(false) => host.set_mode(Mode::GlobalFifo),
+            Call::FlushVm(vm) => host.flush_vm(vm),
+            Call::Spare(frames) => host.memory.spare.set(frames.into()),
+            Call::Shrink(frames) => host.shrink(frames.into()),
+            Call::IndexMemory(vm, there_is) => {
+                if let Some(session) = host.vm(vm).current() {
+                    session.set_short(!there_is);
+                }
+            }
+            Call::Time(milliseconds) => host.pass(milliseconds.into()),
+            Call::VmWeight(vm, weight) => host.vm(vm).weight.set(weight.into()),
+            Call::VmEnds(vm) => host.vm(vm).end(),
             Call::Guest(vm, sent) => {
-                let page = Page::new(&sent, tier.session(vm), tier.next_number(vm, &sent));
-                serve(&mut tier, vm, &page);
+                let number = host.vm(vm).next_number(&sent);
+                let page = Page::new(&sent, host.vm(vm).id(), number);
+                serve(&host, vm, &page, &mut carried);
             }
         }
-        tier.check();
+        host.check();
     }
 });
 
 /// A hypercall, as the host module serves it.
-fn serve(tier: &mut Tier, vm: u8, page: &Page) {
+fn serve(host: &Host, vm: u8, page: &Page, carried: &mut Carried<Frame>) {
     let Ok(header) = Header::parse(&page.header()) else {
         return;
     };
@@ -50,8 +72,15 @@ fn serve(tier: &mut Tier, vm: u8, page: &Page) {
         return;
     };
     if let Request::Hello = request {
-        tier.hello(vm);
-    } else if tier.enter(vm, header.session, header.sequence) {
-        tier.carry_out(vm, &request);
+        return host.hello(vm);
+    }
+    let vm = host.vm(vm);
+    if let Some(session) = vm.enter(header.session, header.sequence) {
+        let caller = Caller {
+            host,
+            vm,
+            session: &session,
+        };
+        caller.serve(&request, carried);
     }
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a call that was let in, as the host module has them carried out.
+
+use std::collections::BTreeMap;
+
+use ddabi::answer::PoolPressure;
+use ddabi::request::{CLASSES, Run};
+use ddcore::host::carried::Carried;
+use ddcore::host::evict::evict_pool;
+use ddcore::host::flush::{Effort, flush};
+use ddcore::host::get::{give, take};
+use ddcore::host::pressure::pressure;
+use ddcore::host::put::{Refusal, Source, store};
+use ddcore::host::room::retire;
+use ddcore::host::walk::{empty, migrate};
+use ddcore::host::{Host as _, Session as _};
+use ddcore::request::{Request, Runs};
+
+use crate::call::is_reachable;
+use crate::host::Host;
+use crate::memory::Frame;
+use crate::session::{POOLS, Session};
+use crate::vm::Vm;
+
+/// The most that is done about one flush.
+const MOST_CALLS: usize = 10_000;
+
+/// A call that was let in.
+pub(crate) struct Caller<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) vm: &'a Vm,
+    pub(crate) session: &'a Session,
+}
+
+/// A put, and the frames of those of its runs that were copied.
+struct Put<'a> {
+    session: &'a Session,
+    copied: BTreeMap<(u64, u64, u32), Vec<Vec<u64>>>,
+    stored: u64,
+}
+
+impl Put<'_> {
+    fn name(run: &Run) -> (u64, u64, u32) {
+        (run.gfn, run.index, run.pages.into())
+    }
+}
+
+impl Source<Frame> for Put<'_> {
+    fn copy(&mut self, run: &Run, pages: &mut [Option<Frame>]) -> Result<(), Refusal> {
+        assert_eq!(pages.len(), usize::from(run.pages));
+        if !(run.gfn..).take(pages.len()).all(is_reachable) {
+            return Err(Refusal::Fault);
+        }
+        self.session.expect(run, pages);
+        let frames = pages.iter().flatten().map(|frame| frame.number).collect();
+        self.copied.entry(Self::name(run)).or_default().push(frames);
+        Ok(())
+    }
+
+    fn settled(&mut self, run: &Run, result: Result<(), Refusal>) {
+        let copied = match result {
+            Err(Refusal::Off | Refusal::Fault | Refusal::Absent) => None,
+            _ => self.copied.get_mut(&Self::name(run)).and_then(|runs| {
+                let is_left = !runs.is_empty();
+                is_left.then(|| runs.remove(0))
+            }),
+        };
+        assert!(result.is_err() || copied.is_some());
+        self.session.settle(run, copied, result.is_ok());
+        self.stored += result.map_or(0, |()| u64::from(run.pages));
+    }
+}
+
+impl Caller<'_> {
+    pub(crate) fn serve(&self, request: &Request<'_>, carried: &mut Carried<Frame>) {
+        match request {
+            Request::Hello | Request::Ping => {}
+            Request::Goodbye => self.vm.end(),
+            Request::Put(runs) => self.put(runs, carried),
+            Request::Get(runs) => self.get(runs, carried),
+            Request::Flush(ranges) => {
+                for range in ranges.iter() {
+                    let mut calls = 0;
+                    let mut effort = Effort::BOUNDED;
+                    while !flush(self.session, &range, &mut carried.batch, &mut effort).done {
+                        effort = Effort::BOUNDED;
+                        calls += 1;
+                        assert!(calls < MOST_CALLS, "a flush ends");
+                    }
+                    self.session.assert_flushed(&range);
+                }
+            }
+            Request::PoolCreate(settings, _) => {
+                let is_free = |pool: &usize| !self.session.is_live(*pool as u32);
+                if let Some(pool) = (0..POOLS).find(is_free) {
+                    empty(self.session, pool as u32);
+                    self.session.reset(pool);
+                    self.session.set(pool, *settings);
+                }
+            }
+            Request::PoolSet(pool, settings) => {
+                if self.session.is_live(*pool) {
+                    self.session.set(*pool as usize, *settings);
+                    if !settings.is_on() {
+                        evict_pool(self.session, *pool);
+                    }
+                }
+            }
+            Request::PoolDestroy(pool) => {
+                if self.session.is_live(*pool) {
+                    self.session.pools[*pool as usize].settings.set(None);
+                    empty(self.session, *pool);
+                }
+            }
+            Request::Migrate(file, pool) => {
+                if self.session.is_live(*pool) {
+                    migrate(self.session, file, *pool);
+                    self.session.migrated(|key| key.file == *file, *pool);
+                }
+            }
+            Request::PoolStats(_) => {}
+        }
+    }
+
+    fn put(&self, runs: &Runs<'_>, carried: &mut Carried<Frame>) {
+        let mut put = Put {
+            session: self.session,
+            copied: BTreeMap::new(),
+            stored: 0,
+        };
+        let caller = (self.host, self.session, self.vm.weight.get() > 0);
+        let stored = store(caller, runs, carried, &mut put);
+        assert_eq!(stored, put.stored);
+        self.finish(runs, carried);
+    }
+
+    fn get(&self, runs: &Runs<'_>, carried: &mut Carried<Frame>) {
+        let found = take(self.session, runs.placed(), carried);
+        let (mut total, mut held) = (0, 0);
+        for (run, place) in runs.placed() {
+            total = place + usize::from(run.pages);
+            let pages = &carried.pages[place..total];
+            let whole = pages.iter().all(Option::is_some);
+            held += pages.iter().flatten().count();
+            let reachable = (run.gfn..).take(pages.len()).all(is_reachable);
+            let given = give(self.session, (&run, place), carried, |_, gfn| {
+                is_reachable(gfn)
+            });
+            assert_eq!(given, whole && reachable);
+            self.session.assert_gone(&run);
+        }
+        assert_eq!(found, held);
+        retire(self.host, &mut carried.pages[..total]);
+        self.session.went(found);
+        self.finish(runs, carried);
+    }
+
+    fn finish(&self, runs: &Runs<'_>, carried: &Carried<Frame>) {
+        assert!(carried.pages.iter().all(Option::is_none));
+        assert!(carried.batch.is_empty());
+        for run in runs.iter() {
+            let caller = (self.host, self.session, self.vm.number);
+            let PoolPressure {
+                known, floor, full, ..
+            } = pressure(
+                caller,
+                &run,
+                run.pages.into(),
+                self.host.milliseconds() * 1_000_000,
+            );
+            assert_eq!(known == 1, self.session.is_live(run.pool));
+            assert!(usize::from(floor) < CLASSES && full <= 1);
+        }
+    }
+}
