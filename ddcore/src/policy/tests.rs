@@ -278,6 +278,21 @@ fn the_class_that_gives_is_found_in_the_store() {
     assert_eq!(victim(Order::Small, FIRST, &[(FIRST + 2, 5)]), Some(2));
 }
 
+/// A policy that does not count has one class, whatever was counted before.
+#[test]
+fn fifo_has_one_class() {
+    let mut pool = pool(Policy::Adaptive);
+    for _ in 0..10 {
+        // A run counts once.
+        pool.missed(&name(64), false);
+        pool.missed(&name(128), false);
+    }
+    assert!(pool.leaves(&name(64), &full(0)) > Class::LOWEST);
+    pool.set_policy(Policy::Fifo);
+    let verdict = pool.offered(&name(64), false, &full(0));
+    assert_eq!(verdict, Verdict::Put(Class::LOWEST));
+}
+
 #[test]
 fn the_history_of_a_pool_has_a_size() {
     assert_eq!(

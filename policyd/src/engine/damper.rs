@@ -260,6 +260,8 @@ fn normal(mut shares: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
+    mod bounds;
+
     use super::*;
     use proptest::prelude::*;
 

@@ -78,6 +78,8 @@ pub(super) fn misses_only(goals: &[Goal], figure: Figure) -> bool {
 
 #[cfg(test)]
 mod tests {
+    mod missed;
+
     use super::*;
 
     fn cost(figure: Figure, target: f64, measured: f64) -> f64 {
