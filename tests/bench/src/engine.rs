@@ -1,86 +1,89 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Our engine, set up as the host module does it: a session of shards, each behind its lock, pages
-//! counted for pool, VM and tier, and eviction in batches of 2 MiB when the tier is full.
+//! Our engine, as it runs in the host module: `ddcore::host` with one VM that has one pool on a
+//! tier of its own. Each shard is behind its lock, and evictions are announced to the guest, which
+//! is told of them with the answers to its puts.
 
-use std::sync::{
-    Mutex, MutexGuard, TryLockError,
-    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+use std::{
+    cell::RefCell,
+    num::NonZeroU64,
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::AtomicU64},
 };
 
-use ddcore::store::{Batch, Group, Hasher, Heap, Reason, Removed, Store};
+use ddabi::{
+    answer::{Eviction, MAX_EVICTIONS},
+    request::{self, CLASSES},
+};
+use ddcore::{
+    clock::Clock,
+    host::{
+        carried::Page,
+        flush::{Effort, Rest, flush},
+        notice::Notices,
+        pressure::Gauge,
+        room::{self, Parts, make_room},
+        run::{insert, take},
+        session::Ledger,
+        tier::Tier,
+    },
+    partition::Entity,
+    policy::{Order, Policy},
+    request::Range,
+    store::{Batch, Hasher, Heap, Removed, Store},
+};
 
 use crate::{cache::Cache, mix::Run};
-
-/// Binary logarithm of the number of shards, as in the host module.
-const SHARD_BITS: u32 = 3;
-
-/// Pages of an eviction batch.
-const EVICTION: u64 = 512;
 
 /// Looks at a lock that is taken, before others may run.
 const SPINS: u32 = 256;
 
-/// Pages that one shard evicts in a turn.
-const TURN: u32 = 32;
+/// Notices kept for the VM.
+const NOTICES: usize = 2048;
 
-type Shard = Mutex<Store<Heap>>;
+/// Places that one operation may put out of use.
+const TRIM_STEPS: u32 = 128;
 
-/// One VM with one pool on a tier of its own.
-pub(crate) struct Engine {
-    hasher: Hasher,
-    shards: Vec<Shard>,
-    /// Pages of the VM.
-    used: AtomicU64,
-    /// Pages of the tier.
-    tier: AtomicU64,
-    capacity: u64,
-    rotor: AtomicUsize,
+/// Weight of the VM, and of its pool.
+const WEIGHT: u32 = 100;
+
+type Books = Tier<AtomicU64>;
+
+thread_local! {
+    /// The memory of a call, which the module keeps for each vCPU.
+    static BATCH: RefCell<Batch> = const { RefCell::new(Batch::new()) };
+    /// Notices on their way into an answer.
+    static TOLD: RefCell<Vec<Eviction>> = RefCell::new(vec![Eviction::default(); MAX_EVICTIONS]);
 }
 
-impl Engine {
-    /// An engine for so many pages.
-    pub(crate) fn new(capacity: u64) -> Self {
-        let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
-        let shard = || Mutex::new(Store::new(Heap::with_lists(1), hasher));
-        Self {
-            hasher,
-            shards: (0..1 << SHARD_BITS).map(|_| shard()).collect(),
-            used: AtomicU64::new(0),
-            tier: AtomicU64::new(0),
-            capacity,
-            rotor: AtomicUsize::new(0),
-        }
+/// A frame of the host. Its memory belongs to the caller.
+pub(crate) struct Frame(NonZeroU64);
+
+impl Page for Frame {
+    fn handle(&self) -> u64 {
+        self.0.get()
     }
 
-    /// Works on all parts of some runs, a batch at a time, shard by shard.
-    fn work(&self, runs: &[Run], mut work: impl FnMut(&mut Store<Heap>, &Group<'_>)) {
-        let mut batch = Batch::new();
-        let mut place = 0;
-        for run in runs {
-            let mut key = run.key;
-            let mut left = run.pages as usize;
-            loop {
-                let added = batch.add(&self.hasher, &key, left, (place, 0));
-                place += added;
-                left -= added;
-                if left == 0 {
-                    break;
-                }
-                key.index += added as u64;
-                batch.by_shard(SHARD_BITS, |shard, group| {
-                    work(&mut self.lock(shard), &group);
-                });
-            }
-        }
-        batch.by_shard(SHARD_BITS, |shard, group| {
-            work(&mut self.lock(shard), &group);
-        });
-    }
+    fn keep(self) {}
+}
 
+/// The session of the VM.
+pub(crate) struct Session {
+    hasher: Hasher,
+    shards: Vec<Mutex<Store<Heap>>>,
+    ledger: Ledger<AtomicU64>,
+    clock: Clock<AtomicU64>,
+    tier: Arc<Books>,
+    gauge: Gauge<AtomicU64>,
+    notices: Mutex<Notices<Vec<Eviction>>>,
+    rest: Mutex<Option<Rest>>,
+}
+
+impl Session {
+    #[inline]
     fn lock(&self, shard: usize) -> MutexGuard<'_, Store<Heap>> {
         // Held for less than a microsecond: spinning, as the module does, beats sleeping. But here
-        // who holds it may be interrupted, and then others had better let it run.
+        // the thread that holds it may be interrupted, and then it had better run.
         let mut spins = 0;
         loop {
             match self.shards[shard].try_lock() {
@@ -92,73 +95,289 @@ impl Engine {
             spins += 1;
         }
     }
+}
 
-    fn reserve(&self, pages: u64) {
-        if self.tier.fetch_add(pages, Relaxed) + pages > self.capacity {
-            self.evict();
+impl ddcore::host::Session for Session {
+    type Storage = Heap;
+    type Number = AtomicU64;
+    type Page = Frame;
+
+    /// As in the host module.
+    const SHARD_BITS: u32 = 3;
+
+    #[inline]
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
+        let mut store = self.lock(shard);
+        let result = work(&mut store);
+        if store.is_slack() {
+            store.trim_and_free(TRIM_STEPS);
+        }
+        result
+    }
+
+    #[inline]
+    fn with_room<R>(
+        &self,
+        shard: usize,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Heap>) -> R,
+    ) -> Option<R> {
+        let mut store = self.lock(shard);
+        store.supply(parts);
+        Some(work(&mut store))
+    }
+
+    #[inline]
+    fn page(&self, removed: Removed) -> Option<Frame> {
+        NonZeroU64::new(removed.into_handle()).map(Frame)
+    }
+
+    #[inline]
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    #[inline]
+    fn ledger(&self) -> &Ledger<AtomicU64> {
+        &self.ledger
+    }
+
+    #[inline]
+    fn release(&self, pages: u64) {
+        self.tier.release(pages);
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn stamp(&self, pages: u64) -> u64 {
+        self.tier.stamp(&self.clock, pages)
+    }
+
+    fn pool_count(&self) -> u32 {
+        1
+    }
+
+    fn is_live(&self, pool: u32) -> bool {
+        pool == 0
+    }
+
+    fn share(&self, _pool: u32) -> u32 {
+        WEIGHT
+    }
+
+    fn order(&self, pool: u32) -> Option<Order> {
+        self.is_live(pool).then(|| Policy::DEFAULT.order())
+    }
+
+    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
+        self.is_live(pool).then_some(&self.gauge)
+    }
+
+    fn announce(&self, notices: &[Eviction]) {
+        let mut queue = self.notices.lock().expect("no thread panics");
+        queue.add_all(notices);
+    }
+
+    fn take_rest(&self) -> Option<Rest> {
+        self.rest.lock().expect("no thread panics").take()
+    }
+
+    fn leave_rest(&self, rest: Rest) {
+        *self.rest.lock().expect("no thread panics") = Some(rest);
+    }
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
+    }
+}
+
+/// The VM.
+pub(crate) struct Vm {
+    session: Session,
+}
+
+impl room::Vm for Vm {
+    type Session = Session;
+
+    fn number(&self) -> u32 {
+        1
+    }
+
+    fn share(&self) -> u32 {
+        WEIGHT
+    }
+
+    fn session(&self) -> Option<impl Deref<Target = Session>> {
+        Some(&self.session)
+    }
+}
+
+/// A list of one VM.
+pub(crate) struct Roster {
+    vms: [Arc<Vm>; 1],
+    entities: [Entity; 1],
+    pools: [Entity; 1],
+}
+
+impl room::Roster for Roster {
+    type Vm = Vm;
+    type Ref = Arc<Vm>;
+
+    fn parts(&mut self) -> Parts<'_, Arc<Vm>> {
+        Parts {
+            vms: &self.vms,
+            entities: &mut self.entities,
+            pools: &mut self.pools,
         }
     }
+}
 
-    fn went(&self, pages: u64) {
-        self.used.fetch_sub(pages, Relaxed);
-        self.tier.fetch_sub(pages, Relaxed);
+/// One VM with one pool on a tier of its own.
+pub(crate) struct Engine {
+    tier: Arc<Books>,
+    vm: Arc<Vm>,
+    roster: Mutex<Roster>,
+}
+
+impl ddcore::host::Host for Engine {
+    type Number = AtomicU64;
+    type Page = Frame;
+    type Stock = ();
+    type Session = Session;
+    type Roster = Roster;
+
+    fn tier(&self) -> &Books {
+        &self.tier
     }
 
-    fn evict(&self) {
-        let (mut evicted, mut dry) = (0, 0);
-        while evicted < EVICTION && dry < self.shards.len() {
-            let turn = self.rotor.fetch_add(1, Relaxed) % self.shards.len();
-            let got = self
-                .lock(turn)
-                .remove_oldest(0, TURN, Reason::Eviction, |page| {
-                    std::hint::black_box(page.into_handle());
-                });
-            evicted += u64::from(got);
-            dry = if got == 0 { dry + 1 } else { 0 };
+    fn lock(&self) -> impl DerefMut<Target = Roster> {
+        self.roster.lock().expect("no thread panics")
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
+        self.roster.try_lock().ok()
+    }
+
+    fn stock(&self) -> &() {
+        &()
+    }
+
+    fn allocate(&self, _pages: &mut [Option<Frame>], _below_floor: bool) -> usize {
+        // The caller has the frames.
+        0
+    }
+
+    fn spare(&self) -> u64 {
+        u64::MAX / 2
+    }
+
+    fn milliseconds(&self) -> u64 {
+        0
+    }
+
+    fn evicted(&self, _pages: u64) {}
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
+    }
+}
+
+impl Engine {
+    /// An engine for so many pages.
+    pub(crate) fn new(capacity: u64) -> Self {
+        let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
+        let shard = || Mutex::new(Store::new(Heap::with_lists(CLASSES), hasher));
+        let tier = Arc::new(Tier::new(capacity));
+        let session = Session {
+            hasher,
+            shards: (0..<Session as ddcore::host::Session>::SHARDS)
+                .map(|_| shard())
+                .collect(),
+            ledger: Ledger::new(),
+            clock: Clock::new(),
+            tier: tier.clone(),
+            gauge: Gauge::new(),
+            notices: Mutex::new(Notices::new(vec![Eviction::default(); NOTICES])),
+            rest: Mutex::new(None),
+        };
+        let vm = Arc::new(Vm { session });
+        Self {
+            tier,
+            roster: Mutex::new(Roster {
+                vms: [vm.clone()],
+                entities: [Entity::default()],
+                pools: [Entity::default()],
+            }),
+            vm,
         }
-        self.went(evicted);
     }
+}
 
-    fn remove(&self, runs: &[Run], reason: Reason, frames: &mut Vec<u64>) {
-        let before = frames.len();
-        self.work(runs, |store, group| {
-            store.take(group, reason, |_, page| frames.push(page.into_handle()));
-        });
-        self.went((frames.len() - before) as u64);
-    }
+/// The runs as a guest sends them, each with the place of its first page.
+fn placed(runs: &[Run]) -> impl Iterator<Item = (request::Run, usize)> + '_ {
+    runs.iter().scan(0, |next, run| {
+        let place = *next;
+        *next += run.pages as usize;
+        let run = request::Run {
+            file: run.key.file,
+            index: run.key.index,
+            pages: run.pages as u16,
+            ..request::Run::default()
+        };
+        Some((run, place))
+    })
 }
 
 impl Cache for Engine {
     fn put(&self, runs: &[Run], frame: u64) {
+        use ddcore::host::Session as _;
         let pages = runs.iter().map(|run| run.pages as usize).sum::<usize>();
-        self.reserve(pages as u64);
+        let session = &self.vm.session;
+        assert_eq!(make_room(self, pages as u64), pages as u64);
+        let stamp = session.stamp(pages as u64);
         let mut handles = [0; 64];
         for (handle, frame) in handles.iter_mut().zip(frame..) {
             *handle = frame;
         }
-        let (mut replaced, mut stored) = (0, 0);
-        self.work(runs, |store, group| {
-            store.supply(group.len());
-            let drop = |_, page: Removed| {
-                std::hint::black_box(page.into_handle());
-                replaced += 1;
-            };
-            store.insert(group, 0, &handles, drop, |part| stored += part.pages());
+        let stored = BATCH.with_borrow_mut(|batch| {
+            insert(session, batch, placed(runs), (&handles, stamp), |_| {})
         });
         assert_eq!(stored, pages, "there is room");
-        self.used.fetch_add(pages as u64, Relaxed);
-        if replaced > 0 {
-            self.went(replaced);
-        }
+        let mut queue = session.notices.lock().expect("no thread panics");
+        std::hint::black_box(TOLD.with_borrow_mut(|told| queue.take(told)));
     }
 
     fn get(&self, runs: &[Run], frames: &mut Vec<u64>) {
-        self.remove(runs, Reason::Hit, frames);
+        use ddcore::host::Session as _;
+        let session = &self.vm.session;
+        let found = BATCH.with_borrow_mut(|batch| {
+            take(session, batch, placed(runs), |_, page| {
+                frames.push(page.into_handle());
+            })
+        });
+        session.went(found);
     }
 
     fn flush(&self, runs: &[Run]) -> usize {
-        let mut frames = Vec::with_capacity(64);
-        self.remove(runs, Reason::Flush, &mut frames);
-        frames.len()
+        let mut effort = Effort::BOUNDED;
+        let mut flush = |run: &Run| {
+            let range = Range::Pages {
+                file: run.key.file,
+                first: run.key.index,
+                last: run.key.index + u64::from(run.pages) - 1,
+            };
+            let session = &self.vm.session;
+            let flushed = BATCH.with_borrow_mut(|batch| flush(session, &range, batch, &mut effort));
+            flushed.pages as usize
+        };
+        runs.iter().map(&mut flush).sum()
     }
 }
