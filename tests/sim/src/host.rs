@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The host: `ddcore`'s store, shares and order of leaving behind what the simulator needs.
+//! The host: the engine that runs in the host module, `ddcore::host`, behind what the simulator
+//! needs.
 //!
-//! This file is all that knows the store's interface. Each pool has one list of the store for each
-//! [`Class`], numbered `pool * CLASSES + class`.
+//! Two things differ from the kernel. An index has one shard, for a simulated cache may have some
+//! hundred pages, of which shards would be no samples. And the clocks that tell the ages of pages
+//! go faster, for the same reason: by the capacity of the tier, not by 2 MiB.
 
 use crate::page::Page;
-use ddcore::partition::{Entity, collect, entitle, victim};
-use ddcore::policy::{CLASSES, Class, Order, Pressure, is_full, pressure};
-use ddcore::store::{Batch, Group, Hasher, Heap, List, Reason, Removed, Store, age};
+use ddabi::answer::Eviction;
+use ddabi::genl;
+use ddabi::request::Run;
+use ddcore::host::Session as _;
+use ddcore::host::carried;
+use ddcore::host::flush::Rest;
+use ddcore::host::pressure::{Gauge, pressure};
+use ddcore::host::room::{self, Parts, enforce_limit, make_room};
+use ddcore::host::run::{discard, insert, take};
+use ddcore::host::session::Ledger;
+use ddcore::host::tier::Tier;
+use ddcore::host::walk::{counted, empty};
+use ddcore::partition::Entity;
+use ddcore::policy::{CLASSES, Class, Order, Pressure};
+use ddcore::store::{Batch, Hasher, Heap, List, Removed, Store};
+use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 /// How the tier is divided.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,199 +61,400 @@ pub struct Counts {
     pub evictions: u64,
 }
 
+/// Of all indices: nothing here chooses keys that collide.
+const HASHER: Hasher = Hasher::new(0);
+
+/// Ticks of a clock in which as many pages are put as the tier holds.
+const TICKS: u64 = 1 << 12;
+
+/// A page of the host. There is nothing of it but its place in the index.
+#[derive(Debug)]
+struct Frame;
+
+impl carried::Page for Frame {
+    fn handle(&self) -> u64 {
+        0
+    }
+
+    fn keep(self) {}
+}
+
+/// A clock that goes by puts.
+#[derive(Debug)]
+struct Clock {
+    puts: Cell<u64>,
+    /// Puts between two ticks.
+    tick: u64,
+}
+
+impl Clock {
+    const fn new(tick: u64) -> Self {
+        Self {
+            puts: Cell::new(0),
+            tick,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.puts.get() / self.tick
+    }
+}
+
 #[derive(Debug)]
 struct Pool {
     weight: u32,
     order: Order,
+    gauge: Gauge<AtomicU64>,
 }
 
-/// A VM with a store of one shard.
+/// A VM with its index and its pools.
 #[derive(Debug)]
 struct Vm {
+    number: u32,
     weight: u32,
-    store: Store<Heap>,
-    batch: Batch,
+    index: RefCell<Store<Heap>>,
+    ledger: Ledger<AtomicU64>,
+    tier: Rc<Tier<AtomicU64>>,
+    clock: Rc<Clock>,
     pools: Vec<Pool>,
 }
 
-impl Vm {
-    /// Looks for a page in the store, which belongs to `list` if it is put.
-    fn visit(&mut self, page: Page, list: u16, visit: impl FnOnce(&mut Store<Heap>, &Group<'_>)) {
-        let Self { store, batch, .. } = self;
-        batch.add(&HASHER, &page.key(), 1, (0, list));
-        let mut visit = Some(visit);
-        batch.by_shard(0, |_, group| {
-            if let Some(visit) = visit.take() {
-                visit(store, &group);
-            }
-        });
+impl ddcore::host::Session for Vm {
+    type Storage = Heap;
+    type Number = AtomicU64;
+    type Page = Frame;
+
+    const SHARD_BITS: u32 = 0;
+
+    fn with<R>(&self, _shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
+        work(&mut self.index.borrow_mut())
+    }
+
+    fn with_room<R>(
+        &self,
+        _shard: usize,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Heap>) -> R,
+    ) -> Option<R> {
+        let mut index = self.index.borrow_mut();
+        index.supply(parts);
+        Some(work(&mut index))
+    }
+
+    fn page(&self, removed: Removed) -> Option<Frame> {
+        removed.into_handle();
+        Some(Frame)
+    }
+
+    fn hasher(&self) -> &Hasher {
+        &HASHER
+    }
+
+    fn ledger(&self) -> &Ledger<AtomicU64> {
+        &self.ledger
+    }
+
+    fn release(&self, pages: u64) {
+        self.tier.release(pages);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn stamp(&self, pages: u64) -> u64 {
+        self.clock.puts.set(self.clock.puts.get() + pages);
+        self.clock.now()
+    }
+
+    fn pool_count(&self) -> u32 {
+        self.pools.len() as u32
+    }
+
+    fn is_live(&self, pool: u32) -> bool {
+        pool < self.pool_count()
+    }
+
+    fn share(&self, pool: u32) -> u32 {
+        self.pools.get(pool as usize).map_or(0, |pool| pool.weight)
+    }
+
+    fn order(&self, pool: u32) -> Option<Order> {
+        Some(self.pools.get(pool as usize)?.order)
+    }
+
+    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
+        Some(&self.pools.get(pool as usize)?.gauge)
+    }
+
+    fn announce(&self, _notices: &[Eviction]) {}
+
+    fn take_rest(&self) -> Option<Rest> {
+        None
+    }
+
+    fn leave_rest(&self, _rest: Rest) {}
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
     }
 }
 
-/// Of all stores: nobody here chooses keys that collide.
-const HASHER: Hasher = Hasher::new(0);
+impl room::Vm for Vm {
+    type Session = Self;
 
-/// Steps of a stamp in which as many pages are put as the tier holds.
-const STEPS: u64 = 1 << 12;
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn share(&self) -> u32 {
+        self.weight
+    }
+
+    fn session(&self) -> Option<impl Deref<Target = Self>> {
+        Some(self)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Roster {
+    vms: Vec<Rc<Vm>>,
+    entities: Vec<Entity>,
+    pools: Vec<Entity>,
+}
+
+impl room::Roster for Roster {
+    type Vm = Vm;
+    type Ref = Rc<Vm>;
+
+    fn parts(&mut self) -> Parts<'_, Rc<Vm>> {
+        Parts {
+            vms: &self.vms,
+            entities: &mut self.entities,
+            pools: &mut self.pools,
+        }
+    }
+}
+
+/// What the engine needs of a host.
+#[derive(Debug)]
+struct Engine {
+    tier: Rc<Tier<AtomicU64>>,
+    roster: RefCell<Roster>,
+    /// Of all VMs, if the tier is not divided.
+    clock: Rc<Clock>,
+}
+
+impl ddcore::host::Host for Engine {
+    type Number = AtomicU64;
+    type Page = Frame;
+    type Stock = ();
+    type Session = Vm;
+    type Roster = Roster;
+
+    fn tier(&self) -> &Tier<AtomicU64> {
+        &self.tier
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = Roster> {
+        self.roster.borrow_mut()
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
+        self.roster.try_borrow_mut().ok()
+    }
+
+    fn stock(&self) -> &() {
+        &()
+    }
+
+    fn allocate(&self, _pages: &mut [Option<Frame>], _below_floor: bool) -> usize {
+        // Pages have no data.
+        0
+    }
+
+    fn spare(&self) -> u64 {
+        u64::MAX / 2
+    }
+
+    fn milliseconds(&self) -> u64 {
+        0
+    }
+
+    fn evicted(&self, _pages: u64) {}
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn batch_time(&self) -> u64 {
+        (self.tier.batch() / self.clock.tick).max(1)
+    }
+}
 
 /// The memory tier of a host.
 #[derive(Debug)]
 pub struct Host {
-    capacity: u64,
-    batch: u64,
-    mode: Mode,
-    vms: Vec<Vm>,
-    used: u64,
-    /// Puts so far: what ages pages.
-    puts: u64,
-    /// Puts in a step of a stamp.
-    step: u64,
+    engine: Engine,
+    batch: Batch,
 }
 
 impl Host {
     /// A tier of `capacity` pages that evicts `batch` pages at a time.
-    pub const fn new(capacity: u64, batch: u64, mode: Mode) -> Self {
+    pub fn new(capacity: u64, batch: u64, mode: Mode) -> Self {
+        let tier = Tier::new(capacity);
+        tier.set_batch(u32::try_from(batch).unwrap_or(u32::MAX));
+        tier.set_mode(match mode {
+            Mode::Weighted => genl::Mode::Weighted,
+            Mode::Global => genl::Mode::GlobalFifo,
+        });
         Self {
-            capacity,
-            batch,
-            mode,
-            vms: Vec::new(),
-            used: 0,
-            puts: 0,
-            step: if capacity < STEPS {
-                1
-            } else {
-                capacity / STEPS
+            engine: Engine {
+                tier: Rc::new(tier),
+                roster: RefCell::default(),
+                clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
             },
+            batch: Batch::new(),
         }
     }
 
     /// Adds a VM.
     pub fn add_vm(&mut self, weight: u32) -> usize {
-        self.vms.push(Vm {
+        let clock = match self.engine.tier.mode() {
+            genl::Mode::Weighted => Rc::new(Clock::new(self.engine.clock.tick)),
+            genl::Mode::GlobalFifo => self.engine.clock.clone(),
+        };
+        let roster = self.engine.roster.get_mut();
+        let number = roster.vms.len();
+        roster.vms.push(Rc::new(Vm {
+            number: number as u32,
             weight,
-            store: Store::new(Heap::default(), HASHER),
-            batch: Batch::new(),
+            index: RefCell::new(Store::new(Heap::default(), HASHER)),
+            ledger: Ledger::new(),
+            tier: self.engine.tier.clone(),
+            clock,
             pools: Vec::new(),
-        });
-        self.vms.len() - 1
+        }));
+        roster.entities.push(Entity::default());
+        number
     }
 
     /// Adds a pool to a VM.
     pub fn add_pool(&mut self, vm: usize, weight: u32, order: Order) -> PoolId {
-        let id = PoolId {
-            vm,
-            pool: self.vms[vm].pools.len(),
-        };
-        let vm = &mut self.vms[vm];
-        vm.pools.push(Pool { weight, order });
-        let lists = &mut vm.store.storage_mut().lists;
+        let held = self.vm_mut(vm);
+        let pool = held.pools.len();
+        held.pools.push(Pool {
+            weight,
+            order,
+            gauge: Gauge::new(),
+        });
+        let lists = &mut held.index.get_mut().storage_mut().lists;
         lists.resize(lists.len() + CLASSES, List::default());
-        id
+        let scratch = &mut self.engine.roster.get_mut().pools;
+        scratch.resize(scratch.len().max(pool + 1), Entity::default());
+        PoolId { vm, pool }
     }
 
-    /// Changes the capacity; pages above it leave with the next puts.
-    pub const fn set_capacity(&mut self, pages: u64) {
-        self.capacity = pages;
+    fn vm(&self, vm: usize) -> Rc<Vm> {
+        self.engine.roster.borrow().vms[vm].clone()
+    }
+
+    fn vm_mut(&mut self, vm: usize) -> &mut Vm {
+        let vm = &mut self.engine.roster.get_mut().vms[vm];
+        Rc::get_mut(vm).expect("no operation is under way")
+    }
+
+    /// Changes the capacity; pages above it leave at once.
+    pub fn set_capacity(&mut self, pages: u64) {
+        self.engine.tier.set_capacity(pages);
+        enforce_limit(&self.engine);
     }
 
     /// Changes the weight of a VM.
     pub fn set_vm_weight(&mut self, vm: usize, weight: u32) {
-        self.vms[vm].weight = weight;
+        self.vm_mut(vm).weight = weight;
     }
 
     /// Changes the weight of a pool.
     pub fn set_weight(&mut self, id: PoolId, weight: u32) {
-        self.vms[id.vm].pools[id.pool].weight = weight;
+        self.vm_mut(id.vm).pools[id.pool].weight = weight;
     }
 
     /// Ends a pool: its pages are freed and it stores no more.
     pub fn remove_pool(&mut self, id: PoolId) {
         self.set_weight(id, 0);
-        for class in 0..CLASSES {
-            let list = list(id.pool, class);
-            let store = &mut self.vms[id.vm].store;
-            self.used -= remove_oldest(store, list, u32::MAX, Reason::Flush);
-        }
+        empty(&*self.vm(id.vm), id.pool as u32);
     }
 
     /// Ends a VM and all its pools.
     pub fn remove_vm(&mut self, vm: usize) {
         self.set_vm_weight(vm, 0);
-        for pool in 0..self.vms[vm].pools.len() {
+        let pools = self.vm(vm).pools.len();
+        for pool in 0..pools {
             self.remove_pool(PoolId { vm, pool });
         }
     }
 
-    /// Takes a page out; says whether it was there.
+    /// Takes a page out. Returns whether it was there.
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
-        self.remove(vm, page, Reason::Hit)
+        let vm = self.vm(vm);
+        let run = std::iter::once((run(page), 0));
+        let found = take(&*vm, &mut self.batch, run, |_, page| {
+            page.into_handle();
+        });
+        vm.went(found);
+        found > 0
     }
 
     /// Frees a page whose content is gone.
     pub fn flush(&mut self, vm: usize, page: Page) {
-        self.remove(vm, page, Reason::Flush);
+        let vm = self.vm(vm);
+        discard(&*vm, &mut self.batch, &run(page));
     }
 
     /// Stores a page, making room for it if there is none. Pools without weight store nothing.
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
-        if self.vms[id.vm].pools[id.pool].weight == 0 || self.capacity == 0 {
+        let vm = self.vm(id.vm);
+        if vm.pools[id.pool].weight == 0 || make_room(&self.engine, 1) == 0 {
             return false;
         }
-        while self.used >= self.capacity {
-            if self.evict_batch() == 0 {
-                return false;
-            }
-        }
-        self.puts += 1;
-        let now = self.now();
-        let (mut stored, mut replaced) = (0, 0);
-        self.vms[id.vm].visit(page, list(id.pool, class.number()), |store, group| {
-            store.supply(group.len());
-            let drop = |_, page: Removed| {
-                page.into_handle();
-                replaced += 1;
-            };
-            store.insert(group, now, &[0], drop, |part| stored += part.pages() as u64);
-        });
-        self.used = self.used + stored - replaced;
-        stored > 0
+        let run = Run {
+            pool: id.pool as u32,
+            class: class.number() as u8,
+            ..run(page)
+        };
+        let stamp = vm.stamp(1);
+        let run = std::iter::once((run, 0));
+        insert(&*vm, &mut self.batch, run, (&[0], stamp), |_| {}) > 0
     }
 
-    /// The stamp of what is put now.
-    const fn now(&self) -> u64 {
-        self.puts / self.step
-    }
-
-    /// What the guest is told about a pool.
+    /// What the guest is told about a pool. The kernel's gauges are up to a quarter of a batch old;
+    /// these are read each time.
     pub fn pressure(&self, id: PoolId) -> Pressure {
-        let spare = self.capacity.saturating_sub(self.used);
-        let used = held(&self.vms[id.vm], id.pool);
-        let tier_is_full = is_full(self.used, self.capacity, self.batch);
-        if self.mode == Mode::Global || !tier_is_full {
-            return Pressure {
-                capacity: used + spare,
-                full: tier_is_full,
-                floor: Class::LOWEST,
-            };
-        }
-        let vms = self.entities();
-        let pages = pressure::capacity(&vms, id.vm, self.batch);
-        let pools = self.pool_entities(id.vm, pages);
-        let capacity = pressure::capacity(&pools, id.pool, self.batch);
+        let vm = self.vm(id.vm);
+        let run = Run {
+            pool: id.pool as u32,
+            ..Run::default()
+        };
+        let told = pressure((&self.engine, &*vm, vm.number), &run, u32::MAX.into(), 0);
         Pressure {
-            capacity,
-            full: is_full(used, capacity, self.batch),
-            floor: Class::new(self.next_class(id).unwrap_or(0) as u8),
+            capacity: told.capacity,
+            full: told.full != 0,
+            floor: Class::new(told.floor),
         }
     }
 
     /// What a pool counted.
     pub fn counts(&self, id: PoolId) -> Counts {
-        let mut sum = List::default();
-        for list in lists(&self.vms[id.vm], id.pool) {
-            sum.merge(list);
-        }
+        let sum = counted(&*self.vm(id.vm), id.pool as u32);
         Counts {
             used: sum.used,
             puts: sum.puts,
@@ -246,130 +465,20 @@ impl Host {
     }
 
     /// Pages held in all.
-    pub const fn used(&self) -> u64 {
-        self.used
-    }
-
-    fn remove(&mut self, vm: usize, page: Page, reason: Reason) -> bool {
-        let mut found = false;
-        self.vms[vm].visit(page, 0, |store, group| {
-            store.take(group, reason, |_, page| {
-                page.into_handle();
-                found = true;
-            });
-        });
-        self.used -= u64::from(found);
-        found
-    }
-
-    fn evict_batch(&mut self) -> u64 {
-        let evicted = match self.mode {
-            Mode::Weighted => self.evict_by_weight(),
-            Mode::Global => self.evict_oldest(),
-        };
-        self.used -= evicted;
-        evicted
-    }
-
-    /// Algorithm 1 among VMs, then among the pools of the victim.
-    fn evict_by_weight(&mut self) -> u64 {
-        let vms = self.entities();
-        let Some(vm) = victim(&vms, self.batch) else {
-            return 0;
-        };
-        let mut pools = self.pool_entities(vm, vms[vm].entitlement.max(vms[vm].used));
-        collect(&mut pools, self.batch, |pool, pages| {
-            self.evict(PoolId { vm, pool }, pages)
-        })
-    }
-
-    fn entities(&self) -> Vec<Entity> {
-        let of = |vm: &Vm| Entity {
-            weight: vm.weight,
-            used: vm.store.used(),
-            entitlement: 0,
-        };
-        let mut vms: Vec<Entity> = self.vms.iter().map(of).collect();
-        entitle(&mut vms, self.capacity);
-        vms
-    }
-
-    fn pool_entities(&self, vm: usize, pages: u64) -> Vec<Entity> {
-        let vm = &self.vms[vm];
-        let of = |(number, pool): (usize, &Pool)| Entity {
-            weight: pool.weight,
-            used: held(vm, number),
-            entitlement: 0,
-        };
-        let mut pools: Vec<Entity> = vm.pools.iter().enumerate().map(of).collect();
-        entitle(&mut pools, pages);
-        pools
-    }
-
-    fn evict(&mut self, id: PoolId, pages: u64) -> u64 {
-        let mut evicted = 0;
-        while evicted < pages {
-            let Some(class) = self.next_class(id) else {
-                break;
-            };
-            let list = list(id.pool, class);
-            let removed = remove_oldest(&mut self.vms[id.vm].store, list, 1, Reason::Eviction);
-            if removed == 0 {
-                break;
-            }
-            evicted += removed;
-        }
-        evicted
-    }
-
-    fn evict_oldest(&mut self) -> u64 {
-        let mut evicted = 0;
-        while evicted < self.batch {
-            let mut oldest: Option<(u64, usize, u16)> = None;
-            for (at, vm) in self.vms.iter().enumerate() {
-                for list in 0..vm.store.storage().lists.len() as u16 {
-                    let Some(stamp) = vm.store.oldest_stamp(list) else {
-                        continue;
-                    };
-                    let its = age(self.now(), stamp);
-                    if oldest.is_none_or(|(age, ..)| its > age) {
-                        oldest = Some((its, at, list));
-                    }
-                }
-            }
-            let Some((_, vm, list)) = oldest else {
-                break;
-            };
-            evicted += remove_oldest(&mut self.vms[vm].store, list, 1, Reason::Eviction);
-        }
-        evicted
-    }
-
-    fn next_class(&self, id: PoolId) -> Option<usize> {
-        let vm = &self.vms[id.vm];
-        let order = vm.pools[id.pool].order;
-        order.victim_in(&vm.store, list(id.pool, 0), self.now())
+    pub fn used(&self) -> u64 {
+        self.engine.tier.used()
     }
 }
 
-/// Frees the oldest pages of a list; says how many that were.
-fn remove_oldest(store: &mut Store<Heap>, list: u16, pages: u32, reason: Reason) -> u64 {
-    let free = |page: Removed| {
-        page.into_handle();
-    };
-    store.remove_oldest(list, pages, reason, free).into()
-}
-
-fn list(pool: usize, class: usize) -> u16 {
-    (pool * CLASSES + class) as u16
-}
-
-fn lists(vm: &Vm, pool: usize) -> &[List] {
-    &vm.store.storage().lists[pool * CLASSES..][..CLASSES]
-}
-
-fn held(vm: &Vm, pool: usize) -> u64 {
-    lists(vm, pool).iter().map(|list| list.used).sum()
+/// A run of one page.
+fn run(page: Page) -> Run {
+    let key = page.key();
+    Run {
+        file: key.file,
+        index: key.index,
+        pages: 1,
+        ..Run::default()
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,15 @@ use ddcore::store::BLOCK_PAGES;
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 
+/// Pages that leave before the class is chosen again.
+const TURN: u64 = 32;
+
 struct Held {
     id: PoolId,
     page: Page,
     class: usize,
-    /// Number of the last put of a page of its block: neighbours that came alike leave together.
+    /// Number of the last put of a page of its block, among those of its VM or, in global mode, of
+    /// all: neighbours that came alike leave together.
     came: u64,
 }
 
@@ -33,6 +37,8 @@ struct Pool {
 struct Vm {
     weight: u32,
     pools: Vec<Pool>,
+    /// What ages its pages.
+    puts: u64,
 }
 
 /// An entity of Algorithm 1.
@@ -68,6 +74,7 @@ impl Model {
         self.vms.push(Vm {
             weight,
             pools: Vec::new(),
+            puts: 0,
         });
     }
 
@@ -81,6 +88,7 @@ impl Model {
 
     pub(super) fn set_capacity(&mut self, pages: u64) {
         self.capacity = pages;
+        while self.held.len() as u64 > self.capacity && self.evict_batch() {}
     }
 
     pub(super) fn set_vm_weight(&mut self, vm: usize, weight: u32) {
@@ -110,12 +118,14 @@ impl Model {
         }
         self.flush(id.vm, page);
         self.puts += 1;
+        self.vms[id.vm].puts += 1;
         self.count(id).puts += 1;
+        let came = self.now(id.vm);
         let new = Held {
             id,
             page,
             class: class.number(),
-            came: self.puts,
+            came,
         };
         let block = new.block();
         self.held.push(new);
@@ -126,7 +136,7 @@ impl Model {
         });
         for held in &mut self.held {
             if held.block() == block {
-                held.came = self.puts;
+                held.came = came;
             }
         }
         true
@@ -170,23 +180,81 @@ impl Model {
         Some(self.held.remove(at).id)
     }
 
+    /// What ages the pages of a VM: its own puts or, in global mode, all.
+    fn now(&self, vm: usize) -> u64 {
+        match self.mode {
+            Mode::Global => self.puts,
+            Mode::Weighted => self.vms[vm].puts,
+        }
+    }
+
     /// Evicts a batch; says whether anything went.
     fn evict_batch(&mut self) -> bool {
         let evicted = match self.mode {
-            Mode::Global => self.evict(self.batch, |model| (!model.held.is_empty()).then_some(0)),
+            Mode::Global => self.evict_by_age(),
             Mode::Weighted => self.evict_by_weight(),
         };
         evicted > 0
     }
 
-    /// Evicts up to `pages`, each time the one at the place that `next` names; says how many.
-    fn evict(&mut self, pages: u64, next: impl Fn(&Self) -> Option<usize>) -> u64 {
+    /// Evicts the page at a place.
+    fn evict_at(&mut self, at: usize) {
+        let id = self.held.remove(at).id;
+        self.count(id).evictions += 1;
+    }
+
+    /// A batch of what is within a batch of the oldest page, from one list after the other; of a
+    /// list as many as make a block before its oldest page is looked at again.
+    fn evict_by_age(&mut self) -> u64 {
+        let age = |model: &Self, held: &Held| model.puts - held.came;
+        let Some(oldest) = self.held.iter().map(|held| age(self, held)).max() else {
+            return 0;
+        };
+        let least = oldest.saturating_sub(self.batch);
+        let mut left = self.batch;
+        let pools = |vm: &Vm| vm.pools.len();
+        let pools: Vec<usize> = self.vms.iter().map(pools).collect();
+        for (vm, pools) in pools.into_iter().enumerate() {
+            for (pool, class) in (0..pools).flat_map(|pool| (0..4).map(move |class| (pool, class)))
+            {
+                let id = PoolId { vm, pool };
+                while let Some(at) = self.oldest(id, class) {
+                    if left == 0 || age(self, &self.held[at]) < least {
+                        break;
+                    }
+                    for _ in 0..left.min(BLOCK_PAGES as u64) {
+                        let Some(at) = self.oldest(id, class) else {
+                            break;
+                        };
+                        self.evict_at(at);
+                        left -= 1;
+                    }
+                }
+            }
+        }
+        self.batch - left
+    }
+
+    /// The place of the oldest page of a class.
+    fn oldest(&self, id: PoolId, class: usize) -> Option<usize> {
+        let mut held = self.held.iter();
+        held.position(|held| held.id == id && held.class == class)
+    }
+
+    /// Evicts up to `pages` of a pool, no more than fit a turn: the class is chosen once, and again
+    /// when it has nothing left. Returns their number.
+    fn evict(&mut self, id: PoolId, pages: u64) -> u64 {
+        assert!(pages <= TURN);
+        let mut class = None;
         for done in 0..pages {
-            let Some(at) = next(self) else {
+            let at = class.and_then(|class| self.oldest(id, class));
+            if at.is_none() {
+                class = self.gives(id);
+            }
+            let Some(at) = class.and_then(|class| self.oldest(id, class)) else {
                 return done;
             };
-            let id = self.held.remove(at).id;
-            self.count(id).evictions += 1;
+            self.evict_at(at);
         }
         pages
     }
@@ -203,18 +271,14 @@ impl Model {
                 break;
             };
             let id = PoolId { vm, pool };
-            left -= self.evict(left, |model| model.leaves(id));
+            left -= self.evict(id, left);
             pools[pool].used = self.counts(id).used.into();
         }
         self.batch - left
     }
 
-    /// Which page of a pool leaves: its place.
-    fn leaves(&self, id: PoolId) -> Option<usize> {
-        let oldest = |class| {
-            let mut held = self.held.iter();
-            held.position(|held| held.id == id && held.class == class)
-        };
+    /// Which class of a pool gives.
+    fn gives(&self, id: PoolId) -> Option<usize> {
         let size = |class| {
             let held = self.held.iter();
             held.filter(|held| held.id == id && held.class == class)
@@ -226,12 +290,13 @@ impl Model {
                 let all: usize = (0..4).map(size).sum();
                 let small = size(0) * 10 > all;
                 let highest = (0..4).rev().find(|class| size(*class) > 0);
-                oldest(if small { 0 } else { highest? })
+                if small { Some(0) } else { highest }
             }
             // A class counts as four times as young as the class below, unless none of it came
             // while all below was replaced eight times; of equals the lowest.
             Order::Aged => {
-                let age = |at: usize| self.puts - self.held[at].came;
+                let now = self.now(id.vm);
+                let age = |at: usize| now - self.held[at].came;
                 let newest = |class| {
                     let mut held = self.held.iter();
                     held.rposition(|held| held.id == id && held.class == class)
@@ -239,7 +304,7 @@ impl Model {
                 let mut most: Option<(u64, usize)> = None;
                 let mut below = None;
                 for class in 0..4 {
-                    let (Some(at), Some(last)) = (oldest(class), newest(class)) else {
+                    let (Some(at), Some(last)) = (self.oldest(id, class), newest(class)) else {
                         continue;
                     };
                     let divisor = match below {
@@ -247,11 +312,11 @@ impl Model {
                         _ => 4u64.pow(class as u32),
                     };
                     if most.is_none_or(|(oldest, _)| age(at) / divisor > oldest) {
-                        most = Some((age(at) / divisor, at));
+                        most = Some((age(at) / divisor, class));
                     }
                     below = below.max(Some(age(at)));
                 }
-                most.map(|(_, at)| at)
+                most.map(|(_, class)| class)
             }
         }
     }
