@@ -97,7 +97,7 @@ impl Site {
     }
 
     /// The host gives so much.
-    pub(crate) const fn share(&mut self, mib: u64) {
+    pub(crate) fn share(&mut self, mib: u64) {
         self.store_mib = mib;
         self.machine.host().set_capacity(mib * UNITS_PER_MIB);
     }
