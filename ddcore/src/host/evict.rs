@@ -41,7 +41,7 @@ pub fn evict<S: Session>(
         // The class is chosen once a turn, and again if it has nothing left.
         let mut chosen = None;
         let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |store| {
-            if !chosen.is_some_and(|list| list::used(store, list..list + 1) > 0) {
+            if chosen.is_none_or(|list| list::used(store, list..list + 1) == 0) {
                 chosen = Some(list::list(pool, victim(store, pool, order, now)?));
             }
             chosen

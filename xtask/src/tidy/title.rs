@@ -10,7 +10,7 @@ use super::Source;
 
 /// The file that lists the components, and the words before its list.
 const FILE: &str = "CONTRIBUTING.md";
-const LIST: &str = "Components: ";
+const LIST: &str = "Components of titles: ";
 /// Columns that git shows of a title without wrapping it.
 const MOST_COLUMNS: usize = 72;
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_list_of_components_is_read() {
-        let text = "Titles.\n  Components: `guest`, `host`,\n  `docs`. More, of it.";
+        let text = "Titles.\n  Components of titles: `guest`, `host`,\n  `docs`. More, of it.";
         assert_eq!(components(text), ["guest", "host", "docs"]);
     }
 
