@@ -255,9 +255,12 @@ impl Engine {
         let module = match &self.module {
             Module::Absent { next_try } => *next_try,
             Module::Present { next_list, .. } => {
-                let retry = self.retries.next().unwrap_or(Time::MAX);
-                let fit = self.is_unfit().then_some(self.next_fit);
-                retry.min(*next_list).min(fit.unwrap_or(Time::MAX))
+                // No pool is changed, nor a change tried again, before weights are decided.
+                let change = match self.is_unfit() {
+                    true => Some(self.next_fit),
+                    false => self.retries.next(),
+                };
+                change.unwrap_or(Time::MAX).min(*next_list)
             }
         };
         let names = self.names.next().filter(|_| self.config.asks_names());

@@ -264,6 +264,23 @@ fn what_fails_is_tried_less_and_less_often() {
     assert!(world.enrolled().contains_key("/web"));
 }
 
+/// Containers come twice within a second, so the weights of the second are not decided yet when
+/// the change that failed may be tried again: `World::act` sees that the engine sleeps until both
+/// can be done.
+#[test]
+fn a_retry_waits_for_weights_that_are_to_be_decided() {
+    let file = "[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\ntarget = { hit_ratio = 0.9 }\n";
+    let mut world = World::new(file);
+    world.mood(Mood::Refusing(28));
+    for (cgroup, milliseconds) in [("/c/1", 2500), ("/c/2", 400), ("/c/3", 5000)] {
+        world.make(cgroup, true);
+        world.pass(Time::from_millis(milliseconds));
+    }
+    world.mood(Mood::Well);
+    world.pass(MINUTE);
+    assert_eq!(world.enrolled().len(), 3);
+}
+
 #[test]
 fn one_failure_does_not_hold_up_the_others() {
     let mut world = World::new(TWO);
