@@ -25,7 +25,7 @@ pub(crate) struct Channel {
     buffers: CallBuffers,
     /// The session, and whether hibernation prevents one.
     link: Link<Number>,
-    /// The [`LinkState`] that users see.
+    /// The [`LinkState`] of the worker's last round.
     state: Atomic<u32>,
     /// The VM's number at the host, 0 before the first session.
     vm: Atomic<u32>,
@@ -59,12 +59,22 @@ impl Channel {
         self.link.session()
     }
 
-    /// Returns the [`LinkState`] that users see.
+    /// Returns the [`LinkState`] of the worker's last round.
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Relaxed)
     }
 
-    /// Sets the state that users see. Worker only.
+    /// Returns the [`LinkState`] that users see. A session that has ended is none, although the
+    /// worker takes part of a second to detach the hooks and to note the new state.
+    pub(crate) fn reported_state(&self) -> u32 {
+        let state = self.state();
+        if state == LinkState::Attached as u32 && self.session().is_none() {
+            return LinkState::Alone as u32;
+        }
+        state
+    }
+
+    /// Notes the state. Worker only.
     pub(crate) fn set_state(&self, state: LinkState) {
         self.state.store(state as u32, Relaxed);
     }
