@@ -266,6 +266,8 @@ fn waits_for_nothing(rates: &Rates) -> bool {
 
 #[cfg(test)]
 mod tests {
+    mod waiting;
+
     use super::*;
 
     /// That a smaller size is too small as well is no news.

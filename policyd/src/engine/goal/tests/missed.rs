@@ -18,4 +18,7 @@ fn a_goal_that_is_met_is_not_missed() {
     assert!(only(&[slow]) && only(&[slow, soon]));
     assert!(!only(&[fast]) && !only(&[fast, soon]));
     assert!(!only(&[slow, late]) && !only(&[fast, late]));
+    // To the point is met.
+    let exact = goal(Figure::Latency, 10.0);
+    assert!(only(&[slow, exact]));
 }
