@@ -6,7 +6,7 @@ mod record;
 
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -136,6 +136,7 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
 /// with its results.
 fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
     let dir = workspace::target().join("mutants").join(package.name);
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .current_dir(workspace::top())
