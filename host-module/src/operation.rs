@@ -273,11 +273,13 @@ impl Caller<'_> {
     }
 }
 
-/// Evicts from a VM that has more than it is entitled to: a test has nothing lent.
+/// Evicts all that VMs have beyond their entitlements: a test has nothing lent.
 fn take_back(host: &Host) {
     let mut roster = host.vms.lock();
-    let entities = roster.entitle(host.tier.limit());
-    if entities.iter().any(|vm| vm.used > vm.entitlement) {
-        evict_batch(host, &mut *roster, None);
+    let limit = host.tier.limit();
+    while roster.entitle(limit).iter().any(|vm| vm.used > vm.entitlement) {
+        if evict_batch(host, &mut *roster, None) == 0 {
+            break;
+        }
     }
 }
