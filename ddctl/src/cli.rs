@@ -2,10 +2,9 @@
 
 //! The command line.
 
-use crate::{commands, size::Size};
+use crate::commands;
 use clap::{Args, Parser, Subcommand};
-use ddabi::pool::MAX_WEIGHT;
-use ddcore::policy::Policy;
+use ddnl::Side;
 
 /// Show and control DoubleDecker, the hypervisor page cache for KVM guests
 ///
@@ -46,6 +45,17 @@ pub(crate) struct Global {
     pub guest: bool,
 }
 
+impl Global {
+    /// Returns the side that the user asked for, if any.
+    pub(crate) fn side(&self) -> Option<Side> {
+        match (self.host, self.guest) {
+            (true, _) => Some(Side::Host),
+            (_, true) => Some(Side::Guest),
+            _ => None,
+        }
+    }
+}
+
 /// What to do. Verbs without a line here are described at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -65,53 +75,4 @@ pub(crate) enum Command {
     /// List, enrol and remove containers (guest)
     #[command(subcommand)]
     Container(commands::container::Verb),
-}
-
-/// Showing the same again and again.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Watch {
-    /// Show again every SECONDS [default: 1]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "1",
-        value_parser = seconds
-    )]
-    pub watch: Option<f64>,
-    /// Stop after COUNT times
-    #[arg(long, value_name = "COUNT", requires = "watch", value_parser = count)]
-    pub count: Option<u64>,
-}
-
-/// A weight, 0 to 10000.
-pub(crate) fn weight(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|weight| *weight <= MAX_WEIGHT);
-    number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
-}
-
-/// A policy by its name.
-pub(crate) fn policy(text: &str) -> Result<Policy, String> {
-    let names = || Policy::ALL.map(Policy::name).join(", ");
-    Policy::from_name(text).ok_or_else(|| format!("the policies are {}", names()))
-}
-
-/// How many times, at least once.
-pub(crate) fn count(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|count| *count > 0);
-    number.ok_or_else(|| "a count is a whole number from 1".into())
-}
-
-/// A size, such as `512M`.
-pub(crate) fn size(text: &str) -> Result<Size, String> {
-    text.parse()
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    const LONGEST: f64 = 86_400.0;
-    match text.parse() {
-        Ok(seconds) if (0.1..=LONGEST).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("seconds between 0.1 and {LONGEST} are possible")),
-    }
 }

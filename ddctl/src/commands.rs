@@ -15,23 +15,23 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod vm;
 
-use crate::{cli::Command, error::Result, session::Session};
+use crate::{cli::Command, context::Context, error::Result};
 
 /// Runs a verb; answers the exit code.
-pub(crate) fn run(session: &mut Session<'_>, command: &Command) -> Result<u8> {
+pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
     match command {
-        Command::Container(verb) => container::run(session, verb)?,
-        Command::Doctor(arguments) => return doctor::run(session, arguments),
-        Command::Events(arguments) => events::run(session, arguments)?,
-        Command::Flush(arguments) => flush::run(session, arguments)?,
-        Command::Mode(arguments) => mode::run(session, arguments)?,
-        Command::Policy(arguments) => policy::run(session, arguments)?,
-        Command::SetCapacity(arguments) => set_capacity::run(session, arguments)?,
-        Command::SetWeight(arguments) => set_weight::run(session, arguments)?,
-        Command::Simulate(arguments) => simulate::run(session, arguments)?,
-        Command::Stats(arguments) => stats::run(session, arguments)?,
-        Command::Status(arguments) => status::run(session, arguments)?,
-        Command::Vm(verb) => vm::run(session, verb)?,
+        Command::Container(verb) => container::run(context, verb)?,
+        Command::Doctor(arguments) => return doctor::run(context, arguments),
+        Command::Events(arguments) => events::run(context, arguments)?,
+        Command::Flush(arguments) => flush::run(context, arguments)?,
+        Command::Mode(arguments) => mode::run(context, arguments)?,
+        Command::Policy(arguments) => policy::run(context, arguments)?,
+        Command::SetCapacity(arguments) => set_capacity::run(context, arguments)?,
+        Command::SetWeight(arguments) => set_weight::run(context, arguments)?,
+        Command::Simulate(arguments) => simulate::run(context, arguments)?,
+        Command::Stats(arguments) => stats::run(context, arguments)?,
+        Command::Status(arguments) => status::run(context, arguments)?,
+        Command::Vm(verb) => vm::run(context, verb)?,
     }
     Ok(0)
 }

@@ -7,12 +7,13 @@
 
 mod cli;
 mod commands;
+mod context;
 mod error;
 mod output;
-mod session;
 mod size;
 mod system;
 mod target;
+mod value;
 mod vmm;
 mod watch;
 
@@ -20,7 +21,7 @@ pub use error::{Error, Kind};
 pub use system::{Machine, System};
 
 use clap::Parser;
-use session::Session;
+use context::Context;
 use std::{ffi::OsString, io::Write};
 
 /// Runs one command and answers the exit code.
@@ -34,9 +35,9 @@ pub fn run(
         Ok(cli) => cli,
         Err(refusal) => return explain(&refusal, out, err),
     };
-    let mut session = Session::new(system, out, err, &cli.global);
-    let result = commands::run(&mut session, &cli.command).and_then(|code| {
-        session.out.flush()?;
+    let mut context = Context::new(system, out, err, cli.global.json, cli.global.side());
+    let result = commands::run(&mut context, &cli.command).and_then(|code| {
+        context.out.flush()?;
         Ok(code)
     });
     match result {

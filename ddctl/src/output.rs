@@ -2,7 +2,7 @@
 
 //! What verbs print: a text for people and the same as JSON.
 
-use crate::{error::Result, session::Session};
+use crate::{context::Context, error::Result};
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use ddnl::printable_json;
 use serde_json::Value;
@@ -23,13 +23,13 @@ impl Frame {
     }
 
     /// Prints the form the user asked for.
-    pub(crate) fn print(self, session: &mut Session<'_>) -> Result<()> {
+    pub(crate) fn print(self, context: &mut Context<'_>) -> Result<()> {
         // At once: standard output would be written line by line.
-        let text = match session.json {
+        let text = match context.json {
             true => printable_json(&format!("{:#}\n", self.json)).into_owned(),
             false => self.text,
         };
-        Ok(session.out.write_all(text.as_bytes())?)
+        Ok(context.out.write_all(text.as_bytes())?)
     }
 }
 

@@ -2,59 +2,83 @@
 
 //! Showing the same picture again and again.
 
-use crate::{cli::Watch, error::Result, output::Frame, session::Session};
+use crate::{
+    context::Context,
+    error::Result,
+    output::Frame,
+    value::{count, seconds},
+};
+use clap::Args;
 use ddnl::printable_json;
 use serde_json::json;
 use std::time::{Duration, SystemTime};
+
+/// Showing the same again and again.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    /// Show again every SECONDS [default: 1]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = seconds
+    )]
+    pub watch: Option<f64>,
+    /// Stop after COUNT times
+    #[arg(long, value_name = "COUNT", requires = "watch", value_parser = count)]
+    pub count: Option<u64>,
+}
 
 /// Seconds since the picture before, if there was one.
 pub(crate) type Elapsed = Option<f64>;
 
 /// Shows the frames that `draw` makes: one, or one after the other under `--watch`.
 pub(crate) fn show(
-    session: &mut Session<'_>,
+    context: &mut Context<'_>,
     watch: &Watch,
-    mut draw: impl FnMut(&mut Session<'_>, Elapsed) -> Result<Frame>,
+    mut draw: impl FnMut(&mut Context<'_>, Elapsed) -> Result<Frame>,
 ) -> Result<()> {
     let Some(seconds) = watch.watch else {
-        return draw(session, None)?.print(session);
+        return draw(context, None)?.print(context);
     };
     let pause = Duration::from_secs_f64(seconds);
     let mut before: Option<Duration> = None;
     let mut shown = 0;
     loop {
         // The time of day may be set at any time; rates are over time that passed.
-        let now = session.system.uptime();
+        let now = context.system.uptime();
         let elapsed = before.and_then(|before| now.checked_sub(before));
-        let frame = draw(session, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
-        print(session, session.system.now(), frame)?;
+        let frame = draw(context, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
+        print(context, context.system.now(), frame)?;
         before = Some(now);
         shown += 1;
         if watch.count.is_some_and(|count| shown >= count) {
             return Ok(());
         }
-        session.system.sleep(pause);
+        context.system.sleep(pause);
     }
 }
 
 /// Prints one of many frames with its time: JSON on one line, text from the top of a terminal.
-fn print(session: &mut Session<'_>, now: SystemTime, mut frame: Frame) -> Result<()> {
+fn print(context: &mut Context<'_>, now: SystemTime, mut frame: Frame) -> Result<()> {
     let time = timestamp(now);
-    if session.json {
+    if context.json {
         if let Some(fields) = frame.json.as_object_mut() {
             fields.insert("time".into(), json!(time));
         }
         let json = frame.json.to_string();
-        writeln!(session.out, "{}", printable_json(&json))?;
+        writeln!(context.out, "{}", printable_json(&json))?;
     } else {
-        let home = if session.system.terminal() {
+        let home = if context.system.terminal() {
             "\x1b[H\x1b[2J"
         } else {
             ""
         };
-        writeln!(session.out, "{home}{time}\n{}", frame.text)?;
+        writeln!(context.out, "{home}{time}\n{}", frame.text)?;
     }
-    session.out.flush()?;
+    context.out.flush()?;
     Ok(())
 }
 

@@ -7,11 +7,11 @@ mod list;
 mod set_policy;
 
 use crate::{
-    cli,
+    context::Context,
     error::Result,
     output::Frame,
-    session::Session,
     target::{find_pool, pool_label},
+    value,
 };
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -44,29 +44,29 @@ pub(crate) struct SetWeightArguments {
     )]
     containers: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = cli::weight, allow_negative_numbers = true)]
+    #[arg(value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, verb: &Verb) -> Result<()> {
+pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
     match verb {
-        Verb::Add(arguments) => add::run(session, arguments),
-        Verb::List(arguments) => list::run(session, arguments),
-        Verb::SetPolicy(arguments) => set_policy::run(session, arguments),
-        Verb::Remove(arguments) => remove(session, &arguments.container),
+        Verb::Add(arguments) => add::run(context, arguments),
+        Verb::List(arguments) => list::run(context, arguments),
+        Verb::SetPolicy(arguments) => set_policy::run(context, arguments),
+        Verb::Remove(arguments) => remove(context, &arguments.container),
         Verb::SetWeight(arguments) => {
-            let guest = session.guest("container set-weight")?;
+            let guest = context.guest("container set-weight")?;
             let containers = &arguments.containers;
-            super::set_weight::containers(session, guest.control, containers, arguments.weight)
+            super::set_weight::containers(context, guest.control, containers, arguments.weight)
         }
     }
 }
 
-fn remove(session: &mut Session<'_>, container: &str) -> Result<()> {
-    let mut guest = session.guest("container remove")?;
+fn remove(context: &mut Context<'_>, container: &str) -> Result<()> {
+    let mut guest = context.guest("container remove")?;
     let pools = guest.control.pools()?;
     let pool = find_pool(&pools, container)?;
     guest.control.remove_pool(pool.id)?;
     let text = format!("Removed container {}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id })).print(session)
+    Frame::done(text, json!({ "container": pool.id })).print(context)
 }

@@ -8,9 +8,9 @@ mod module;
 mod needs;
 
 use crate::{
+    context::Context,
     error::{Kind, Result},
     output::Frame,
-    session::Session,
     system::System,
 };
 use clap::Args;
@@ -96,11 +96,11 @@ impl Examination<'_> {
     }
 }
 
-pub(crate) fn run(session: &mut Session<'_>, _: &Arguments) -> Result<u8> {
+pub(crate) fn run(context: &mut Context<'_>, _: &Arguments) -> Result<u8> {
     let mut findings = Vec::new();
-    for side in sides(session) {
+    for side in sides(context) {
         let mut examination = Examination {
-            system: session.system,
+            system: context.system,
             side,
             findings: Vec::new(),
         };
@@ -117,7 +117,7 @@ pub(crate) fn run(session: &mut Session<'_>, _: &Arguments) -> Result<u8> {
         json: json!({ "checks": findings, "failed": failed }),
         text: text(&findings, failed),
     }
-    .print(session)?;
+    .print(context)?;
     Ok(match failed {
         0 => 0,
         _ => Kind::Failed.exit_code(),
@@ -125,11 +125,11 @@ pub(crate) fn run(session: &mut Session<'_>, _: &Arguments) -> Result<u8> {
 }
 
 /// What this machine is: what is loaded tells, else what it looks like.
-fn sides(session: &Session<'_>) -> Vec<Side> {
-    if let Some(side) = session.wanted() {
+fn sides(context: &Context<'_>) -> Vec<Side> {
+    if let Some(side) = context.wanted() {
         return vec![side];
     }
-    let system = session.system;
+    let system = context.system;
     let loaded = [
         (Side::Host, loaded(system.host().err().as_ref())),
         (Side::Guest, loaded(system.guest().err().as_ref())),

@@ -2,7 +2,7 @@
 
 //! `ddctl events`.
 
-use crate::{cli, error::Result, output::printable, session::Session, watch::timestamp};
+use crate::{context::Context, error::Result, output::printable, value, watch::timestamp};
 use clap::Args;
 use ddnl::{Event, printable_json};
 use serde_json::json;
@@ -15,47 +15,47 @@ use std::fmt::Write;
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Stop after COUNT events
-    #[arg(long, value_name = "COUNT", value_parser = cli::count)]
+    #[arg(long, value_name = "COUNT", value_parser = value::count)]
     count: Option<u64>,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    let side = session.side()?;
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let side = context.side()?;
     // A module of another version is refused before its events are misread.
-    session.either()?;
-    let mut events = session.system.events(side)?;
+    context.either()?;
+    let mut events = context.system.events(side)?;
     let mut told = 0;
     while arguments.count.is_none_or(|count| told < count) {
         match events.next_event() {
             Ok(Some(event)) => {
-                print(session, &event)?;
+                print(context, &event)?;
                 told += 1;
             }
             Ok(None) => return Err(ddnl::Error::NotLoaded { side }.into()),
-            Err(error @ ddnl::Error::Overrun) => writeln!(session.err, "Warning: {error}")?,
+            Err(error @ ddnl::Error::Overrun) => writeln!(context.err, "Warning: {error}")?,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn print(session: &mut Session<'_>, event: &Event) -> Result<()> {
-    let time = timestamp(session.system.now());
-    if session.json {
+fn print(context: &mut Context<'_>, event: &Event) -> Result<()> {
+    let time = timestamp(context.system.now());
+    if context.json {
         let mut json = json!(event);
         if let Some(fields) = json.as_object_mut() {
             fields.insert("time".into(), json!(time));
         }
-        writeln!(session.out, "{}", printable_json(&json.to_string()))?;
+        writeln!(context.out, "{}", printable_json(&json.to_string()))?;
     } else {
         writeln!(
-            session.out,
+            context.out,
             "{time}  {:<10}{}",
             event.label(),
             details(event)
         )?;
     }
-    session.out.flush()?;
+    context.out.flush()?;
     Ok(())
 }
 

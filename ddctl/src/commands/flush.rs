@@ -3,9 +3,9 @@
 //! `ddctl flush`.
 
 use crate::{
+    context::{Context, Either},
     error::Result,
     output::Frame,
-    session::{Either, Session},
     target::{find_pool, find_vm, name_vms, pool_label, split},
 };
 use clap::Args;
@@ -26,14 +26,14 @@ pub(crate) struct Arguments {
     all: bool,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
-    let (what, json) = match session.either()? {
+    let (what, json) = match context.either()? {
         Either::Host(mut host) => {
             let mut flush = FlushTarget::default();
             let mut what = String::from("all VMs");
             if let Some((vm, container)) = target.map(split) {
-                let vms = name_vms(session.system, host.vms()?);
+                let vms = name_vms(context.system, host.vms()?);
                 let vm = find_vm(&vms, vm)?;
                 flush.vm = Some(vm.vm.id);
                 what = format!("VM {}", vm.label());
@@ -60,5 +60,5 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
             (what, json!({ "container": pool }))
         }
     };
-    Frame::done(format!("Dropped the pages of {what}"), json).print(session)
+    Frame::done(format!("Dropped the pages of {what}"), json).print(context)
 }

@@ -2,7 +2,7 @@
 
 //! `ddctl mode`.
 
-use crate::{error::Result, output::Frame, session::Session};
+use crate::{context::Context, error::Result, output::Frame};
 use clap::{Args, ValueEnum};
 use ddabi::genl::Mode;
 use ddnl::{ConfigChange, reply::mode_word};
@@ -24,11 +24,11 @@ enum Choice {
     Fifo,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    let mut host = session.host("mode")?;
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let mut host = context.host("mode")?;
     let Some(choice) = arguments.mode else {
         let word = mode_word(host.status.mode);
-        return Frame::done(word, json!({ "mode": word })).print(session);
+        return Frame::done(word, json!({ "mode": word })).print(context);
     };
     let mode = match choice {
         Choice::Weighted => Mode::Weighted,
@@ -39,5 +39,5 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
         ..ConfigChange::default()
     })?;
     let word = mode_word(mode);
-    Frame::done(format!("Mode is now {word}"), json!({ "mode": word })).print(session)
+    Frame::done(format!("Mode is now {word}"), json!({ "mode": word })).print(context)
 }

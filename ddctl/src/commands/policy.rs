@@ -3,12 +3,12 @@
 //! `ddctl policy`.
 
 use crate::{
-    cli::Watch,
+    context::Context,
     error::{Error, Kind, Result},
     output::{Frame, Table, printable},
-    session::Session,
     size::show_bytes,
     watch,
+    watch::Watch,
 };
 use clap::Args;
 use serde::Deserialize;
@@ -64,9 +64,9 @@ struct Goal {
     measured: Option<f64>,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    watch::show(session, &arguments.watch, |session, _| {
-        let path = session.system.file(&arguments.socket.to_string_lossy());
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(context, &arguments.watch, |context, _| {
+        let path = context.system.file(&arguments.socket.to_string_lossy());
         draw(&path)
     })
 }

@@ -3,12 +3,12 @@
 //! `ddctl set-capacity`.
 
 use crate::{
-    cli,
+    context::Context,
     error::{Error, Kind, Result},
     output::Frame,
-    session::Session,
     size::{Size, show_bytes, show_pages},
     system::System,
+    value,
 };
 use clap::Args;
 use ddnl::ConfigChange;
@@ -20,19 +20,19 @@ use serde_json::json;
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Most memory the cache may hold
-    #[arg(value_name = "SIZE", value_parser = cli::size, required_unless_present_any = ["floor", "batch"])]
+    #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch"])]
     capacity: Option<Size>,
     /// Memory the cache keeps when the host runs short
-    #[arg(long, value_name = "SIZE", value_parser = cli::size)]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
     floor: Option<Size>,
     /// Memory freed by one eviction
-    #[arg(long, value_name = "SIZE", value_parser = cli::size)]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    let mut host = session.host("set-capacity")?;
-    let memory = memory(session.system)?;
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let mut host = context.host("set-capacity")?;
+    let memory = memory(context.system)?;
     let pages = |size: Option<Size>| size.map(|size| size.pages(memory));
     let capacity = pages(arguments.capacity).unwrap_or(host.status.capacity);
     // The module lowers a floor that would be above the capacity.
@@ -60,7 +60,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
         "floor_pages": floor,
         "batch_pages": batch,
     });
-    Frame::done(text, json).print(session)
+    Frame::done(text, json).print(context)
 }
 
 fn check(capacity: u64, floor: u64, batch: u64, memory: u64) -> Result<()> {

@@ -3,11 +3,11 @@
 //! `ddctl set-weight`.
 
 use crate::{
-    cli,
+    context::{Context, Either},
     error::{Error, Kind, Result},
     output::Frame,
-    session::{Either, Session},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
+    value,
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange};
@@ -22,25 +22,25 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
     targets: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = cli::weight, allow_negative_numbers = true)]
+    #[arg(value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    match session.either()? {
-        Either::Host(host) => vms(session, host, arguments),
-        Either::Guest(guest) => containers(session, guest, &arguments.targets, arguments.weight),
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    match context.either()? {
+        Either::Host(host) => vms(context, host, arguments),
+        Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
 
 /// All targets are found before the first is changed.
 fn vms(
-    session: &mut Session<'_>,
+    context: &mut Context<'_>,
     mut host: Box<dyn HostControl>,
     arguments: &Arguments,
 ) -> Result<()> {
     let weight = arguments.weight;
-    let vms = name_vms(session.system, host.vms()?);
+    let vms = name_vms(context.system, host.vms()?);
     let targets: Vec<&NamedVm> = arguments
         .targets
         .iter()
@@ -52,11 +52,11 @@ fn vms(
     let mut done = Done::default();
     for target in targets {
         let result = host.set_vm_weight(target.vm.id, weight);
-        done.note(session, result)?;
+        done.note(context, result)?;
         let json = json!({ "vm": target.vm.id, "weight": weight });
         done.add(format!("VM {}", target.label()), weight, json);
     }
-    done.print(session)
+    done.print(context)
 }
 
 /// What was set so far.
@@ -73,25 +73,25 @@ impl Done {
     }
 
     /// Before a failure is told, what was done before it.
-    fn note(&mut self, session: &mut Session<'_>, result: ddnl::Result<()>) -> Result<()> {
+    fn note(&mut self, context: &mut Context<'_>, result: ddnl::Result<()>) -> Result<()> {
         if result.is_err() && !self.json.is_empty() {
-            std::mem::take(self).print(session)?;
+            std::mem::take(self).print(context)?;
         }
         Ok(result?)
     }
 
-    fn print(self, session: &mut Session<'_>) -> Result<()> {
+    fn print(self, context: &mut Context<'_>) -> Result<()> {
         Frame {
             json: json!({ "weights": self.json }),
             text: self.text,
         }
-        .print(session)
+        .print(context)
     }
 }
 
 /// Sets containers' weights; `container set-weight` is the same.
 pub(crate) fn containers(
-    session: &mut Session<'_>,
+    context: &mut Context<'_>,
     mut guest: Box<dyn GuestControl>,
     targets: &[String],
     weight: u32,
@@ -108,11 +108,11 @@ pub(crate) fn containers(
             ..PoolChange::default()
         };
         let result = guest.set_pool(pool.id, change);
-        done.note(session, result)?;
+        done.note(context, result)?;
         let json = json!({ "container": pool.id, "weight": weight });
         done.add(format!("container {}", pool_label(pool)), weight, json);
     }
-    done.print(session)
+    done.print(context)
 }
 
 fn foreign(vm: &str, container: &str, weight: u32) -> Error {

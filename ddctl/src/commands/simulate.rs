@@ -3,11 +3,11 @@
 //! `ddctl simulate`.
 
 use crate::{
-    cli,
+    context::Context,
     error::{Error, Kind, Result},
     output::{Frame, Table},
-    session::Session,
     size::{Size, show_pages},
+    value,
 };
 use clap::Args;
 use ddabi::PAGE_SIZE;
@@ -28,18 +28,18 @@ pub(crate) struct Arguments {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
     /// Size of the host's cache; % is of the pages of all traces
-    #[arg(long, value_name = "SIZE", value_parser = cli::size, default_value = "20%")]
+    #[arg(long, value_name = "SIZE", value_parser = value::size, default_value = "20%")]
     cache: Size,
     /// Size of each guest's own page cache; % is of the pages of its trace
-    #[arg(long, value_name = "SIZE", value_parser = cli::size, default_value = "5%")]
+    #[arg(long, value_name = "SIZE", value_parser = value::size, default_value = "5%")]
     page_cache: Size,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let mut recorded = Vec::new();
     let mut all = 0;
     for path in &arguments.traces {
-        let stream = trace::read(&session.system.file(path)).map_err(|error| unread(&error))?;
+        let stream = trace::read(&context.system.file(path)).map_err(|error| unread(&error))?;
         let mut trace = Recorded { stream, guest: 0 };
         let pages = trace.pages() as u64;
         all += pages;
@@ -48,7 +48,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
     }
     let cache = in_pages(arguments.cache, all);
     let advice = advise(&recorded, cache);
-    draw(&arguments.traces, cache, &advice).print(session)
+    draw(&arguments.traces, cache, &advice).print(context)
 }
 
 /// At least one page, so that there is something to simulate.

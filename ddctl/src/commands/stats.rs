@@ -8,11 +8,11 @@ mod table;
 
 use super::vm::vm_json;
 use crate::{
-    cli::Watch,
+    context::{Context, Either},
     error::{Error, Kind, Result},
     output::Frame,
-    session::{Either, Session},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, pool_name, split},
+    watch::Watch,
     watch::{self, Elapsed},
 };
 use clap::Args;
@@ -44,27 +44,27 @@ struct Group {
     pools: Vec<Pool>,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
     if arguments.curve {
-        return watch::show(session, &arguments.watch, |session, _| {
-            curve::draw(session, target)
+        return watch::show(context, &arguments.watch, |context, _| {
+            curve::draw(context, target)
         });
     }
     let mut rates = Rates::default();
-    watch::show(session, &arguments.watch, |session, elapsed| {
-        draw(session, target, elapsed, &mut rates)
+    watch::show(context, &arguments.watch, |context, elapsed| {
+        draw(context, target, elapsed, &mut rates)
     })
 }
 
 fn draw(
-    session: &Session<'_>,
+    context: &Context<'_>,
     target: Option<&str>,
     elapsed: Elapsed,
     rates: &mut Rates,
 ) -> Result<Frame> {
-    let (groups, one) = match session.either()? {
-        Either::Host(host) => at_host(session, host, target)?,
+    let (groups, one) = match context.either()? {
+        Either::Host(host) => at_host(context, host, target)?,
         Either::Guest(guest) => in_guest(guest, target)?,
     };
     let json = match groups.as_slice() {
@@ -73,7 +73,7 @@ fn draw(
     };
     let text = match (one, groups.as_slice()) {
         // Laying out a thousand rows takes longer than all else.
-        _ if session.json => String::new(),
+        _ if context.json => String::new(),
         (true, [Group { vm, pools }]) => pools
             .iter()
             .map(|pool| detail::text(vm.as_ref(), pool))
@@ -86,11 +86,11 @@ fn draw(
 
 /// The groups to show, and whether they are one container.
 fn at_host(
-    session: &Session<'_>,
+    context: &Context<'_>,
     mut host: Box<dyn HostControl>,
     target: Option<&str>,
 ) -> Result<(Vec<Group>, bool)> {
-    let vms = name_vms(session.system, host.vms()?);
+    let vms = name_vms(context.system, host.vms()?);
     let Some((vm, container)) = target.map(split) else {
         let pools = host.pools(None)?;
         let of = |vm: &NamedVm| {

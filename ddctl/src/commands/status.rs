@@ -3,12 +3,12 @@
 //! `ddctl status`.
 
 use crate::{
-    cli::Watch,
+    context::{self, Context},
     error::Result,
     output::{Facts, Frame},
-    session::{self, Session},
     size::{show_bytes, show_pages},
     watch,
+    watch::Watch,
 };
 use clap::Args;
 use ddabi::{PAGE_SIZE, genl::LinkState};
@@ -22,33 +22,33 @@ pub(crate) struct Arguments {
     watch: Watch,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    watch::show(session, &arguments.watch, |session, _| draw(session))
+pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(context, &arguments.watch, |context, _| draw(context))
 }
 
-fn draw(session: &Session<'_>) -> Result<Frame> {
-    let wanted = |side| session.wanted().is_none_or(|wanted| wanted == side);
+fn draw(context: &Context<'_>) -> Result<Frame> {
+    let wanted = |side| context.wanted().is_none_or(|wanted| wanted == side);
     let mut json = Map::new();
     let mut texts = Vec::new();
     if wanted(Side::Host) {
-        if let Some(host) = session.open_host()? {
+        if let Some(host) = context.open_host()? {
             texts.push(host_text(&host.status));
             json.insert("host".into(), json!(host.status));
         }
     }
     if wanted(Side::Guest) {
-        if let Some(guest) = session.open_guest()? {
+        if let Some(guest) = context.open_guest()? {
             texts.push(guest_text(&guest.status));
             json.insert("guest".into(), json!(guest.status));
         }
     }
-    match (texts.is_empty(), session.wanted()) {
+    match (texts.is_empty(), context.wanted()) {
         (false, _) => Ok(Frame {
             json: Value::Object(json),
             text: texts.join("\n"),
         }),
         (true, Some(side)) => Err(ddnl::Error::NotLoaded { side }.into()),
-        (true, None) => Err(session::neither()),
+        (true, None) => Err(context::neither()),
     }
 }
 

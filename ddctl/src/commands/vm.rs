@@ -4,13 +4,13 @@
 
 use super::stats::hit_ratio;
 use crate::{
-    cli::Watch,
+    context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
-    session::Session,
     size::show_pages,
     target::{NamedVm, name_vms},
     watch,
+    watch::Watch,
 };
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -28,14 +28,14 @@ pub(crate) struct ListArguments {
     watch: Watch,
 }
 
-pub(crate) fn run(session: &mut Session<'_>, verb: &Verb) -> Result<()> {
+pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
     let Verb::List(arguments) = verb;
-    watch::show(session, &arguments.watch, |session, _| list(session))
+    watch::show(context, &arguments.watch, |context, _| list(context))
 }
 
-fn list(session: &Session<'_>) -> Result<Frame> {
-    let mut host = session.host("vm list")?;
-    let vms = name_vms(session.system, host.control.vms()?);
+fn list(context: &Context<'_>) -> Result<Frame> {
+    let mut host = context.host("vm list")?;
+    let vms = name_vms(context.system, host.control.vms()?);
     let mut table = Table::new(
         2,
         &[

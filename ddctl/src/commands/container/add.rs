@@ -2,7 +2,7 @@
 
 //! `ddctl container add`.
 
-use crate::{cli, error::Result, output::Frame, session::Session};
+use crate::{context::Context, error::Result, output::Frame, value};
 use clap::{Args, ValueEnum};
 use ddabi::{
     NAME_LEN,
@@ -20,13 +20,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     name: Option<String>,
     /// Weight from 0 to 10000
-    #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = cli::weight, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
     /// Where to keep its pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]
     store: Choice,
     /// Which of its pages are worth keeping: adaptive, fifo, workingset, tinylfu, s3 or mru
-    #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = cli::policy)]
+    #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = value::policy)]
     policy: Policy,
 }
 
@@ -39,8 +39,8 @@ enum Choice {
     None,
 }
 
-pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    let mut guest = session.guest("container add")?;
+pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let mut guest = context.guest("container add")?;
     let cgroup = below_root(&arguments.cgroup);
     let pool = NewPool {
         name: arguments.name.clone().unwrap_or_else(|| last_part(&cgroup)),
@@ -64,7 +64,7 @@ pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
         "weight": pool.weight,
         "policy": arguments.policy.name(),
     });
-    Frame::done(text, json).print(session)
+    Frame::done(text, json).print(context)
 }
 
 /// `/sys/fs/cgroup/a/b`, `/a/b` and `a/b` are all `/a/b` below the cgroup root.

@@ -3,14 +3,14 @@
 //! `ddctl container list`.
 
 use crate::{
-    cli::Watch,
     commands::stats::{containers_json, hit_ratio},
+    context::Context,
     error::Result,
     output::{Frame, Table, printable, show_ratio},
-    session::Session,
     size::show_pages,
     target::pool_label,
     watch,
+    watch::Watch,
 };
 use clap::Args;
 use ddnl::reply::store_word;
@@ -23,12 +23,12 @@ pub(crate) struct Arguments {
     watch: Watch,
 }
 
-pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    watch::show(session, &arguments.watch, |session, _| draw(session))
+pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    watch::show(context, &arguments.watch, |context, _| draw(context))
 }
 
-fn draw(session: &Session<'_>) -> Result<Frame> {
-    let mut guest = session.guest("container list")?;
+fn draw(context: &Context<'_>) -> Result<Frame> {
+    let mut guest = context.guest("container list")?;
     let pools = guest.control.pools()?;
     let mut table = Table::new(
         5,

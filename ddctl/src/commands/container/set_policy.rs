@@ -3,11 +3,11 @@
 //! `ddctl container set-policy`.
 
 use crate::{
-    cli,
+    context::Context,
     error::Result,
     output::Frame,
-    session::Session,
     target::{find_pool, pool_label},
+    value,
 };
 use clap::Args;
 use ddnl::{Policy, PoolChange};
@@ -24,12 +24,12 @@ pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for everything outside containers
     container: String,
     /// adaptive, fifo, workingset, tinylfu, s3 or mru
-    #[arg(value_parser = cli::policy)]
+    #[arg(value_parser = value::policy)]
     policy: Policy,
 }
 
-pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()> {
-    let mut guest = session.guest("container set-policy")?;
+pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let mut guest = context.guest("container set-policy")?;
     let pools = guest.control.pools()?;
     let pool = find_pool(&pools, &arguments.container)?;
     let change = PoolChange {
@@ -39,5 +39,5 @@ pub(super) fn run(session: &mut Session<'_>, arguments: &Arguments) -> Result<()
     guest.control.set_pool(pool.id, change)?;
     let policy = arguments.policy.name();
     let text = format!("Policy of container {} is now {policy}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id, "policy": policy })).print(session)
+    Frame::done(text, json!({ "container": pool.id, "policy": policy })).print(context)
 }

@@ -3,9 +3,9 @@
 //! What containers would hit with other shares.
 
 use crate::{
+    context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
-    session::Session,
     size::show_pages,
     target::{find_pool, pool_label},
 };
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 /// in percent.
 const STEPS: [u64; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 100];
 
-pub(super) fn draw(session: &Session<'_>, target: Option<&str>) -> Result<Frame> {
-    let mut guest = session.guest("stats --curve")?;
+pub(super) fn draw(context: &Context<'_>, target: Option<&str>) -> Result<Frame> {
+    let mut guest = context.guest("stats --curve")?;
     let mut pools = guest.control.pools()?;
     if let Some(target) = target {
         pools = vec![find_pool(&pools, target)?.clone()];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What every verb needs: the modules, the output, and the global options.
+//! What every verb needs: the modules, the output, and the options of all verbs.
 
 use crate::{
-    cli::Global,
     error::{Error, Kind, Result},
     system::System,
 };
@@ -11,7 +10,7 @@ use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
 use std::io::Write;
 
 /// One run of one verb.
-pub(crate) struct Session<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) system: &'a dyn System,
     pub(crate) out: &'a mut dyn Write,
     pub(crate) err: &'a mut dyn Write,
@@ -37,23 +36,19 @@ pub(crate) enum Either {
     Guest(Box<dyn GuestControl>),
 }
 
-impl<'a> Session<'a> {
+impl<'a> Context<'a> {
     pub(crate) fn new(
         system: &'a dyn System,
         out: &'a mut dyn Write,
         err: &'a mut dyn Write,
-        global: &Global,
+        json: bool,
+        wanted: Option<Side>,
     ) -> Self {
-        let wanted = match (global.host, global.guest) {
-            (true, _) => Some(Side::Host),
-            (_, true) => Some(Side::Guest),
-            _ => None,
-        };
         Self {
             system,
             out,
             err,
-            json: global.json,
+            json,
             wanted,
         }
     }
