@@ -39,6 +39,7 @@ mod tests;
 pub mod throttle;
 
 pub use admission::{Admission, Refusal, Verdict};
+pub use ddabi::policy::Policy;
 pub use order::{Order, CLASSES};
 pub use pressure::{is_full, Pressure};
 
@@ -54,75 +55,6 @@ const BLOCK_BITS: u32 = BLOCK_PAGES.ilog2();
 
 /// The bits of a place in a block.
 const BLOCK_PLACES: u64 = BLOCK_PAGES as u64 - 1;
-
-/// A policy of a container. The numbers are for ABI and netlink.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u32)]
-pub enum Policy {
-    /// Whatever does best in small, see [`shadow`].
-    Adaptive = 0,
-    /// Everything enters, the oldest leaves: the paper's.
-    Fifo = 1,
-    /// Only what the kernel calls part of a working set enters.
-    Workingset = 2,
-    /// A newcomer has to be worth more than the page that would leave.
-    Tinylfu = 3,
-    /// A small queue for the unknown, a main queue for pages that come again (S3-FIFO, SOSP '23).
-    S3 = 4,
-    /// Those that are there stay: for loops larger than the cache.
-    Mru = 5,
-}
-
-impl Policy {
-    /// The policy of a container until one is chosen.
-    pub const DEFAULT: Self = Self::Adaptive;
-
-    /// All policies.
-    pub const ALL: [Self; 6] = [
-        Self::Adaptive,
-        Self::Fifo,
-        Self::Workingset,
-        Self::Tinylfu,
-        Self::S3,
-        Self::Mru,
-    ];
-
-    /// The policy with this number, if there is one.
-    pub fn from_raw(raw: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| *policy as u32 == raw)
-    }
-
-    /// The policy with this name, if there is one.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
-    }
-
-    /// Its name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Adaptive => "adaptive",
-            Self::Fifo => "fifo",
-            Self::Workingset => "workingset",
-            Self::Tinylfu => "tinylfu",
-            Self::S3 => "s3",
-            Self::Mru => "mru",
-        }
-    }
-
-    /// The order in which the host lets pages of such a pool go.
-    pub const fn order(self) -> Order {
-        match self {
-            Self::S3 => Order::Small,
-            _ => Order::Aged,
-        }
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
 
 /// What a page is worth, 0 to `CLASSES - 1`.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]

@@ -34,7 +34,7 @@ pub use control::{
     PoolChange,
 };
 pub use counters::{CounterFields, quantile_ns};
-pub use ddcore::policy::Policy;
+pub use ddabi::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
 pub use printable::{is_hidden, printable, printable_json};

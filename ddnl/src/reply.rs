@@ -8,13 +8,13 @@ use crate::{
     error::{Error, Result},
     family::Side,
 };
+use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION,
     counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
     genl::{self, Attribute, LinkState, Mode},
     pool::{PoolStats, Store},
 };
-use ddcore::policy::Policy;
 use serde::{Serialize, Serializer};
 
 /// The host module and its memory tier.

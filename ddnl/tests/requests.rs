@@ -7,7 +7,7 @@ use ddabi::{
     genl::{GUEST_FAMILY, HOST_FAMILY, Mode},
     pool::Store,
 };
-use ddcore::policy::Policy;
+use ddabi::policy::Policy;
 use ddnl::{
     ConfigChange, FlushTarget, NewPool, PoolChange, Side,
     call::{self, Call},

@@ -10,7 +10,7 @@ use ddabi::{
     },
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
 };
-use ddcore::policy::Policy;
+use ddabi::policy::Policy;
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
 

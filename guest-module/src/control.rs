@@ -15,7 +15,7 @@ use ddabi::pool::{Store, MAX_WEIGHT};
 use ddabi::request::MigrateBody;
 use ddabi::ABI_VERSION;
 use ddcore::curve::POINTS;
-use ddcore::policy::Policy;
+use ddabi::policy::Policy;
 use ddcore::request::{Name, Settings};
 use kernel::prelude::*;
 use zerocopy::IntoBytes;

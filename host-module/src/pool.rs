@@ -9,7 +9,7 @@ use crate::number::Number;
 use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::put::Refusal;
-use ddcore::policy::Policy;
+use ddabi::policy::Policy;
 use ddcore::request::{Name, Settings};
 use ddcore::store::List;
 use kernel::prelude::*;

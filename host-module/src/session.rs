@@ -155,7 +155,7 @@ impl ddcore::host::Session for Session {
     }
 
     fn order(&self, pool: u32) -> Option<Order> {
-        Some(self.place(pool)?.policy().order())
+        Some(Order::of(self.place(pool)?.policy()))
     }
 
     fn gauge(&self, pool: u32) -> Option<&Gauge<Number>> {

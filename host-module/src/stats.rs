@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::host::walk::counted;
-use ddcore::policy::Policy;
+use ddabi::policy::Policy;
 use ddcore::request::Name;
 use kernel::sync::Arc;
 

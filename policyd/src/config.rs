@@ -17,7 +17,7 @@ pub use pattern::Pattern;
 pub use reach::Reach;
 pub use selector::{Name, Selector};
 pub use target::{Endpoint, Figure, Kind, Origin, Source, Target};
-pub use value::{Amount, Policy, Priority, Size, Store};
+pub use value::{Amount, Priority, Size, Store};
 
 use crate::discovery::Identity;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};

@@ -3,6 +3,7 @@
 //! The host's half: which class of a pool gives.
 
 use crate::store::{age, Storage, Store};
+use ddabi::policy::Policy;
 
 /// Classes of a pool; the host keeps a list for each, in the order the pages came.
 pub use ddabi::request::CLASSES;
@@ -38,6 +39,14 @@ pub struct Queue {
 }
 
 impl Order {
+    /// Returns the order in which the host evicts pages of a pool with this policy.
+    pub const fn of(policy: Policy) -> Self {
+        match policy {
+            Policy::S3 => Self::Small,
+            _ => Self::Aged,
+        }
+    }
+
     /// The class of a pool that gives a page of this store, whose lists of that pool begin at
     /// `first_list`; `None` if the store has no page of the pool. `now` is the stamp of the time.
     pub fn victim_in<S: Storage>(

@@ -343,7 +343,7 @@ fn replay(policy: Policy, page: impl Fn(u64) -> u64) -> u64 {
             queue.oldest = queue.oldest.max(u64::from(tick - stamp));
             queue.newest = u64::from(tick - stamp);
         }
-        let victim = policy.order().victim(&queues);
+        let victim = Order::of(policy).victim(&queues);
         let pressure = Pressure {
             capacity: 1000,
             full: host.len() >= 1000,

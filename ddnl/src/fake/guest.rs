@@ -10,13 +10,13 @@ use crate::{
     family::Side,
     reply::{GuestStatus, Pool},
 };
+use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION,
     counters::{AdmissionCounters, GuestCounters},
     genl::LinkState,
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, PoolStats, Store},
 };
-use ddcore::policy::Policy;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

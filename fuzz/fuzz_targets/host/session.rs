@@ -92,7 +92,7 @@ impl Session {
 
     pub(crate) fn set(&self, pool: usize, settings: Settings) {
         self.pools[pool].settings.set(Some(settings));
-        self.pools[pool].order.set(Some(settings.policy.order()));
+        self.pools[pool].order.set(Some(Order::of(settings.policy)));
     }
 
     /// Whether the index gets no more memory from now on.

@@ -2,8 +2,9 @@
 
 //! A container of the file.
 
-use super::{Amount, Policy, Priority, Selector, Size, Store, Target, pattern};
+use super::{Amount, Priority, Selector, Size, Store, Target, pattern};
 use crate::discovery::Identity;
+use ddabi::policy::Policy;
 
 /// A container, or many of a kind.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::{
     Amount, Config, Container, Endpoint, Figure, Kind, Name, Offload, Origin, Pattern, Priority,
     Reclaim, Selector, Size, Source, Store, Target,
     reader::{MANY, Reader, Value},
-    value::Class,
+    value::{Class, PolicyName},
 };
 use crate::discovery::Runtime;
 use ddabi::{
@@ -297,7 +297,7 @@ fn container(
         .and_then(|below| target(reader, item, below));
     // Everything is read before anything is given up, so that all problems are told.
     let store = reader.get(table, "store").unwrap_or(Store::Mem);
-    let policy = reader.get(table, "policy");
+    let policy = reader.get(table, "policy").map(|PolicyName(policy)| policy);
     let priority = priority(reader, table);
     let cache_floor = reader.get(table, "cache_floor");
     let cache_ceiling = reader.get(table, "cache_ceiling");

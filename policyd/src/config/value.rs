@@ -2,6 +2,7 @@
 
 //! Sizes, shares and ranks as people write them.
 
+use ddabi::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -169,34 +170,23 @@ pub enum Store {
     Ssd,
 }
 
-/// Which pages of a container are worth keeping, as the modules know it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// Whatever does best of late.
-    Adaptive,
-    /// Everything enters, the oldest leaves.
-    Fifo,
-    /// Those that are there stay.
-    Mru,
-    /// What comes again has a queue of its own.
-    S3,
-    /// What is worth more than what would leave.
-    Tinylfu,
-    /// What the kernel counts to a working set.
-    Workingset,
-}
+/// A policy, as the file names it.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct PolicyName(pub(super) Policy);
 
-impl From<Policy> for ddnl::Policy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Adaptive => Self::Adaptive,
-            Policy::Fifo => Self::Fifo,
-            Policy::Mru => Self::Mru,
-            Policy::S3 => Self::S3,
-            Policy::Tinylfu => Self::Tinylfu,
-            Policy::Workingset => Self::Workingset,
-        }
+impl TryFrom<String> for PolicyName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        let unknown = || {
+            let names = Policy::ALL.map(|policy| format!("`{}`", policy.name()));
+            format!(
+                "unknown policy `{name}`, expected one of {}",
+                names.join(", ")
+            )
+        };
+        Policy::from_name(&name).map(Self).ok_or_else(unknown)
     }
 }
 

@@ -92,8 +92,8 @@ impl Curve {
 mod tests {
     use super::*;
     use ddabi::counters::{AdmissionCounters, CurvePoint};
+    use ddabi::policy::Policy;
     use ddabi::pool::Store;
-    use ddcore::policy::Policy;
     use proptest::prelude::*;
 
     fn pool(reads: u64, error: u64, points: &[(u64, u64)]) -> Pool {

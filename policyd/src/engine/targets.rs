@@ -33,7 +33,7 @@ pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target
         name: container.pool_name_of(cgroup, identity),
         weight: container.weight,
         store: store(container.store),
-        policy: container.policy.map(Policy::from),
+        policy: container.policy,
         container: at,
     })
 }

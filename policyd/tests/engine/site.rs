@@ -3,8 +3,9 @@
 //! A simulated machine: web servers in containers, their page caches, the host's store, and a disk
 //! that all share.
 
+use ddabi::policy::Policy;
 use ddabi::pool::PoolStats;
-use ddcore::policy::{Order, Policy};
+use ddcore::policy::Order;
 use ddsim::{
     host::{Mode, PoolId},
     machine::{Container, Machine, Work},

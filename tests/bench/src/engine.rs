@@ -170,7 +170,7 @@ impl ddcore::host::Session for Session {
     }
 
     fn order(&self, pool: u32) -> Option<Order> {
-        self.is_live(pool).then(|| Policy::DEFAULT.order())
+        self.is_live(pool).then(|| Order::of(Policy::DEFAULT))
     }
 
     fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {

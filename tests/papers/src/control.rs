@@ -290,7 +290,7 @@ const _: () = assert!(UNIT == UNIT_PAGES * PAGE_SIZE as u64);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ddcore::policy::Policy;
+    use ddcore::policy::{Order, Policy};
     use ddsim::host::Mode;
     use ddsim::machine::Container;
     use ddsim::parameters::MS;
@@ -321,7 +321,7 @@ mod tests {
                 workload,
             });
         }
-        let default = machine.host().add_pool(vm, 1, Policy::Fifo.order());
+        let default = machine.host().add_pool(vm, 1, Order::Aged);
         if let Some(mib) = memory {
             machine.share_memory(mib);
         }

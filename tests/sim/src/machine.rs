@@ -20,7 +20,7 @@ use crate::workload::{ANONYMOUS, Step, Workload};
 use ddabi::counters::{AdmissionCounters, CurvePoint};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Name, Policy, Pressure, Verdict, sketch};
+use ddcore::policy::{Admission, Name, Order, Policy, Pressure, Verdict, sketch};
 use disk::{Commit, Disk};
 use memory::Shared;
 use std::cmp::Reverse;
@@ -123,7 +123,7 @@ impl Machine {
     /// Adds a container; its number is how many there were.
     pub fn add(&mut self, container: Container) -> usize {
         let number = self.containers.len();
-        let order = container.policy.order();
+        let order = Order::of(container.policy);
         let pool = self.host.add_pool(container.vm, container.weight, order);
         let cells = match container.policy {
             Policy::Adaptive => CELLS,

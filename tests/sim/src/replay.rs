@@ -7,7 +7,7 @@ use crate::pagecache::PageCache;
 use crate::stream::{Access, Kind};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::shadow::Cell;
-use ddcore::policy::{Admission, Name, Policy, Verdict, sketch};
+use ddcore::policy::{Admission, Name, Order, Policy, Verdict, sketch};
 use serde::Serialize;
 
 /// Cells of the default's small caches for a pool of the sizes that are replayed: 192 KiB.
@@ -67,7 +67,7 @@ impl Outcome {
 pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
     let mut host = Host::new(sizes.host as u64, sizes.batch, Mode::Weighted);
     let vm = host.add_vm(100);
-    let pool = host.add_pool(vm, 100, policy.order());
+    let pool = host.add_pool(vm, 100, Order::of(policy));
     let mut admission = Admission::new(
         policy,
         vec![0u64; sketch::words(sizes.host)],

@@ -8,9 +8,8 @@ use super::Source;
 const OURS: &[(&str, &[&str])] = &[
     ("ddabi", &[]),
     ("ddcore", &["ddabi"]),
-    // The names of policies are the engine's.
-    ("ddnl", &["ddabi", "ddcore"]),
-    ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"]),
+    ("ddnl", &["ddabi"]),
+    ("ddctl", &["ddabi", "ddnl", "ddsim"]),
     ("policyd", &["ddabi", "ddnl"]),
     ("ddsim", &["ddabi", "ddcore"]),
     ("ddpapers", &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"]),

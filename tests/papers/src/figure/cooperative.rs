@@ -8,7 +8,7 @@ use super::record::{Record, named};
 use super::{Compared, Figure, Part};
 use crate::control::{Control, Subject};
 use crate::verdict::{Band, Order, TWICE};
-use ddcore::policy::Policy;
+use ddcore::policy::{self, Policy};
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
 use ddsim::parallel;
@@ -170,7 +170,7 @@ fn run(way: Way) -> Run {
         Way::Policyd(targets) => {
             let (mut machine, vm) = machine([COOPERATIVE_VM_MIB; 4], [25; 4], files);
             machine.sample_curves();
-            let default = machine.host().add_pool(vm, 1, Policy::Fifo.order());
+            let default = machine.host().add_pool(vm, 1, policy::Order::Aged);
             let names = ["mongodb", "mysql", "redis", "webserver"];
             let subject = |at: usize| Subject {
                 name: names[at],

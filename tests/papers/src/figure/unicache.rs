@@ -5,7 +5,7 @@
 use super::record::{Record, named};
 use super::{Compared, Figure, Line, Part};
 use crate::control::{Control, Subject};
-use ddcore::policy::Policy;
+use ddcore::policy::{Order, Policy};
 use ddsim::host::Mode;
 use ddsim::machine::{Container, Machine};
 use ddsim::parameters::{
@@ -132,7 +132,7 @@ fn aware(weights: &Run) -> Run {
         add(&mut machine, at, vm);
     }
     machine.sample_curves();
-    let default = machine.host().add_pool(vm, 1, Policy::Fifo.order());
+    let default = machine.host().add_pool(vm, 1, Order::Aged);
     let names = ["wikipedia", "cloudstone", "video"];
     let subject = |(at, (_, _, start_s)): (usize, (_, _, u64))| Subject {
         name: names[at],

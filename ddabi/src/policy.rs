@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Policies of containers.
+
+/// Which pages of a container are worth keeping. `ddcore::policy` has what each of them decides.
+/// The numbers are for hypercalls and netlink.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Policy {
+    /// Pages are admitted as the policy does that hits most in a miniature simulation.
+    Adaptive = 0,
+    /// Each page is admitted, and the oldest one leaves: the paper's policy (section 4.2).
+    Fifo = 1,
+    /// A page is admitted if the kernel counts it to a working set.
+    Workingset = 2,
+    /// A page is admitted if it is read more often than the page that would leave.
+    Tinylfu = 3,
+    /// Unknown pages share a small queue, pages that come again a main queue (S3-FIFO, SOSP '23).
+    S3 = 4,
+    /// Pages that are in the cache stay: for loops larger than the cache.
+    Mru = 5,
+}
+
+impl Policy {
+    /// The policy of a container until one is chosen.
+    pub const DEFAULT: Self = Self::Adaptive;
+
+    /// All policies.
+    pub const ALL: [Self; 6] = [
+        Self::Adaptive,
+        Self::Fifo,
+        Self::Workingset,
+        Self::Tinylfu,
+        Self::S3,
+        Self::Mru,
+    ];
+
+    /// Returns the policy with this number, if there is one.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| *policy as u32 == raw)
+    }
+
+    /// Returns the policy with this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Returns its name, as tools and configuration files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Fifo => "fifo",
+            Self::Workingset => "workingset",
+            Self::Tinylfu => "tinylfu",
+            Self::S3 => "s3",
+            Self::Mru => "mru",
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
