@@ -3,11 +3,11 @@
 //! What each request sends, against `docs/netlink/*.yaml`: number of the command, and each
 //! attribute with the value that was asked for.
 
+use ddabi::policy::Policy;
 use ddabi::{
     genl::{GUEST_FAMILY, HOST_FAMILY, Mode},
     pool::Store,
 };
-use ddabi::policy::Policy;
 use ddnl::{
     ConfigChange, FlushTarget, NewPool, PoolChange, Side,
     call::{self, Call},

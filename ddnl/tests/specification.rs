@@ -2,6 +2,7 @@
 
 //! `docs/netlink/*.yaml`, the constants of `ddabi` and the modules' C shims say the same.
 
+use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION, NAME_LEN,
     genl::{
@@ -10,7 +11,6 @@ use ddabi::{
     },
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
 };
-use ddabi::policy::Policy;
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
 

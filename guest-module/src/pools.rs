@@ -117,7 +117,8 @@ impl Pools {
 
     /// Enrols the cgroup at `path` as a container and returns the id of its pool. Fails with
     /// `EEXIST` if the cgroup is enrolled already and with `ENOSPC` if there are too many
-    /// containers. Sleeps.
+    /// containers. Pools of cgroups that were removed go first, so that a newcomer does not divide
+    /// the VM's share with them. Sleeps.
     pub(crate) fn add(
         &self,
         channel: &Channel,
@@ -126,6 +127,7 @@ impl Pools {
         settings: Settings,
     ) -> Result<u32> {
         let cgroup = Cgroup::open(path)?;
+        self.remove_dead(channel);
         let mut list = self.list.lock();
         let twin = |pool: &Pool| {
             pool.cgroup
@@ -171,13 +173,15 @@ impl Pools {
         Ok(id)
     }
 
-    /// Changes the settings of a pool, here and at the host. Sleeps.
+    /// Changes the settings of a pool, here and at the host. Pools of cgroups that were removed go
+    /// first, because weights are decided without them. Sleeps.
     pub(crate) fn set(
         &self,
         channel: &Channel,
         id: u32,
         change: impl FnOnce(&mut Settings),
     ) -> Result {
+        self.remove_dead(channel);
         let mut list = self.list.lock();
         let pool = list.find(id)?;
         let mut settings = pool.settings;
@@ -197,18 +201,24 @@ impl Pools {
     /// Removes a container and has the host free its pages. Fails with `EINVAL` for the default
     /// pool. Sleeps.
     pub(crate) fn remove(&self, channel: &Channel, id: u32) -> Result {
-        let mut list = self.list.lock();
-        let pools = &mut list.pools;
-        let at = pools.iter().position(|pool| pool.id == id).ok_or(ENOENT)?;
-        if pools[at].cgroup.is_none() {
-            return Err(EINVAL);
-        }
-        let pool = pools.remove(at).map_err(|_| ENOENT)?;
-        self.update_routes(&mut list);
-        self.admissions.close(pool.slot);
-        drop(list);
+        let pool = self.take(|pool| pool.id == id).ok_or(ENOENT)??;
         destroy_at_host(channel, &pool);
         Ok(())
+    }
+
+    /// Takes the first pool that is wanted off the list, with its routes and its history. Returns
+    /// `EINVAL` for the default pool. The lock is held from the look to the removal, because the id
+    /// of the last pool is given again once that pool has gone.
+    fn take(&self, is_wanted: impl Fn(&Pool) -> bool) -> Option<Result<Pool>> {
+        let mut list = self.list.lock();
+        let at = list.pools.iter().position(is_wanted)?;
+        if list.pools[at].cgroup.is_none() {
+            return Some(Err(EINVAL));
+        }
+        let pool = list.pools.remove(at).ok()?;
+        self.update_routes(&mut list);
+        self.admissions.close(pool.slot);
+        Some(Ok(pool))
     }
 
     /// Has the host free all pages of a container by destroying its pool and creating it again.
@@ -233,17 +243,11 @@ impl Pools {
         enrolled
     }
 
-    /// Removes the containers whose cgroup was removed. Worker only.
+    /// Removes the containers whose cgroup was removed. Sleeps.
     pub(crate) fn remove_dead(&self, channel: &Channel) {
-        loop {
-            let dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
-            let list = self.list.lock();
-            let found = list.pools.iter().find(|pool| dead(pool));
-            let found = found.map(|pool| pool.id);
-            drop(list);
-            if found.is_none_or(|id| self.remove(channel, id).is_err()) {
-                return;
-            }
+        let is_dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
+        while let Some(Ok(pool)) = self.take(is_dead) {
+            destroy_at_host(channel, &pool);
         }
     }
 

@@ -23,20 +23,28 @@ pub(super) struct Plan<'a> {
 
 impl Plan<'_> {
     /// All steps that can be taken one after the other: pools are removed first, for there is a
-    /// limit to their number. What these make possible (a pool under another name) is found by the
+    /// limit to their number. Weights are lowered before others are raised and pools added, so that
+    /// no container's part of them is smaller in between. What these make possible (a pool under another name) is found by the
     /// next comparison.
     pub(super) fn steps(&self) -> Vec<Action> {
         let mut steps = self.removals();
         steps.extend(self.set_default());
         let (mut pools, mut names) = (Cursor::new(self.present), Cursor::new(self.managed));
         let mut weights = Cursor::new(self.weights);
-        let mut added = Vec::new();
+        let (mut raised, mut added) = (Vec::new(), Vec::new());
         for (cgroup, target) in self.targets {
             let weight = weights.at(cgroup).copied().unwrap_or(target.weight);
             let step = match pools.at(cgroup) {
                 // Another pool takes its place.
                 Some(_) if names.at(cgroup).is_some_and(|name| *name != target.name) => None,
-                Some(pool) => set(pool, target, weight).filter(|_| self.may(cgroup)),
+                Some(pool) => {
+                    let step = set(pool, target, weight).filter(|_| self.may(cgroup));
+                    if weight > pool.weight {
+                        raised.extend(step);
+                        continue;
+                    }
+                    step
+                }
                 None => {
                     added.extend(self.may(cgroup).then(|| add(cgroup, target, weight)));
                     None
@@ -44,6 +52,7 @@ impl Plan<'_> {
             };
             steps.extend(step);
         }
+        steps.extend(raised);
         steps.extend(added);
         steps
     }

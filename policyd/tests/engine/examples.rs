@@ -281,6 +281,33 @@ fn a_retry_waits_for_weights_that_are_to_be_decided() {
     assert_eq!(world.enrolled().len(), 3);
 }
 
+/// Otherwise a container would have a smaller part of the sum than before and after.
+#[test]
+fn weights_are_lowered_before_others_are_raised() {
+    let file = |a: u32, b: u32| {
+        format!(
+            "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nweight = {a}\n\
+             [[container]]\nname = \"b\"\ncgroup = \"/b\"\nweight = {b}\n"
+        )
+    };
+    let mut world = World::new(&file(100, 900));
+    world.make("/a", true);
+    world.make("/b", true);
+    world.act();
+    world.changes();
+    world.tell(Event::ConfigLoaded(parse(&file(900, 100))));
+    world.act();
+    let weights: Vec<_> = world
+        .changes()
+        .iter()
+        .map(|action| match action {
+            Action::Set(_, change) => change.weight,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(weights, [Some(100), Some(900)]);
+}
+
 #[test]
 fn one_failure_does_not_hold_up_the_others() {
     let mut world = World::new(TWO);

@@ -94,12 +94,17 @@ fn start(guest: &Guest, images: &Disk) -> Result<()> {
     )?;
     guest.shell(
         "echo tenant:x:1000:1000::/home/tenant:/bin/sh >> /etc/passwd && \
+         echo 'tenant:*:20000::::::' >> /etc/shadow && \
          echo tenant:x:1000: >> /etc/group && mkdir -p /home/tenant && \
          chown 1000:1000 /home/tenant && chown -R 1000:1000 /srv/rootfs",
     )?;
     // As logind does it when the user logs in.
-    guest.exec_ok(["systemctl", "start", "user@1000.service"])?;
-    Ok(())
+    let started = guest.exec_ok(["systemctl", "start", "user@1000.service"]);
+    started.map(drop).or_else(|error| {
+        let said =
+            guest.shell("journalctl --no-pager -b -u 'user*@1000' -u dbus -u systemd-logind")?;
+        Err(error.context(said))
+    })
 }
 
 /// Reads a file again and again.
