@@ -5,22 +5,25 @@
 use super::session::Session;
 use crate::store::Removed;
 
-/// Pages that left the index in one step under a lock. They are freed when this is dropped, after
-/// the lock is gone.
-pub struct Bin<P> {
-    pages: [Option<P>; SIZE],
-    count: usize,
-}
-
 /// Most pages that a step under a lock removes.
 pub const SIZE: usize = 64;
+
+/// Pages that left the index in one step under a lock. They are freed when this is dropped, after
+/// the lock is gone.
+///
+/// They are of one tier. With two tiers a bin has to count the pages of each, by their lists.
+pub struct Bin<P> {
+    /// Most steps of a put remove nothing, and are spared writing and looking at all the places.
+    pages: Option<[Option<P>; SIZE]>,
+    count: usize,
+}
 
 impl<P> Bin<P> {
     /// An empty bin.
     #[inline]
     pub fn new() -> Self {
         Self {
-            pages: [const { None }; SIZE],
+            pages: None,
             count: 0,
         }
     }
@@ -29,19 +32,20 @@ impl<P> Bin<P> {
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
         let page = session.page(removed);
+        let pages = self.pages.get_or_insert_with(|| [const { None }; SIZE]);
         // A full bin frees the page at once, which is correct but slow under a lock.
-        if let Some(place) = self.pages.get_mut(self.count) {
+        if let Some(place) = pages.get_mut(self.count) {
             *place = page;
         }
         self.count += 1;
     }
 
-    /// The pages it has.
+    /// Returns the places of the pages it has.
     pub fn pages(&mut self) -> &mut [Option<P>] {
-        &mut self.pages
+        self.pages.as_mut().map_or(&mut [], |pages| pages)
     }
 
-    /// Pages added.
+    /// Returns the number of pages added.
     pub fn count(&self) -> usize {
         self.count
     }
