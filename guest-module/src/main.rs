@@ -24,8 +24,6 @@ mod lock;
 mod map;
 #[path = "../../shim/memory.rs"]
 mod memory;
-#[path = "../../shim/mutation.rs"]
-mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;

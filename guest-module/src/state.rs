@@ -18,7 +18,6 @@ use crate::host::flushes::Flushes;
 use crate::host::schedule::Schedule;
 use crate::map::Map;
 use crate::memory::quietly;
-use crate::mutation::mutated;
 use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
 use ddabi::counters::GuestCounters;
@@ -141,9 +140,6 @@ impl State {
     /// is never used again. The worker forgets them later, so that the unmounting task does not
     /// have to search the whole map.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
-        if mutated(c"unmount-unseen") {
-            return;
-        }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
             self.flushes.push_filesystem(number);
         }

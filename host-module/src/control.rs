@@ -5,7 +5,6 @@
 use crate::ffi;
 use crate::genl::{control, Args, Control, Message};
 use crate::host::Host;
-use crate::mutation::mutated;
 use crate::session::Session;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode};
@@ -145,17 +144,11 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
         host.set_mode(mode);
     }
     if let Some(batch) = args.batch() {
-        if !mutated(c"batch-fixed") {
-            tier.set_batch(batch);
-        }
+        tier.set_batch(batch);
     }
-    if !mutated(c"capacity-fixed") {
-        tier.set_capacity(capacity);
-    }
+    tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
-    if !mutated(c"capacity-unenforced") {
-        enforce_limit(host);
-    }
+    enforce_limit(host);
     Ok(())
 }
 

@@ -6,15 +6,13 @@ use crate::answer::Answer;
 use crate::desk::{Desk, Desks};
 use crate::ffi::{Fault, Guest, RawCall};
 use crate::host::Host;
-use crate::mutation::mutated;
 use crate::operation::Caller;
 use crate::session::Session;
 use crate::vm::Vm;
-use core::mem::offset_of;
 use ddabi::answer::HelloAnswer;
-use ddabi::hypercall::{Operation, Outcome, Status};
+use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
-use ddabi::request::{RequestHeader, Run, BODY};
+use ddabi::request::{RequestHeader, BODY};
 use ddabi::PAGE_SIZE;
 use ddcore::gate::Refused;
 use ddcore::request::{Header, Request};
@@ -30,7 +28,7 @@ const KVM_EPERM: i64 = -1;
 pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
     let totals = &host.tier.totals;
     totals.calls.add(1);
-    if !call.kernel && !mutated(c"user-mode-let-in") {
+    if !call.kernel {
         totals.refused_user.add(1);
         return KVM_EPERM as u64;
     }
@@ -61,11 +59,6 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
     Desks::work(vm.map(Vm::desks), |desk| {
         let body = &mut desk.body.0[..header.body_len()];
         read(host, guest, call.gpa + BODY as u64, body)?;
-        if header.operation == Operation::Put && mutated(c"wrong-owner") {
-            for run in body.chunks_exact_mut(size_of::<Run>()) {
-                run[offset_of!(Run, pool)..][..size_of::<u32>()].fill(0);
-            }
-        }
         serve(host, guest, vm, call.gpa, start, &header, desk)
     })
     .unwrap_or(Err(Status::NoMemory))
@@ -122,10 +115,7 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
         kernel::pr_warn_once!("a VM was refused: there are max_vms; load with a larger number\n");
         Status::Denied
     })?;
-    let mut session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
-    if mutated(c"vms-mixed") {
-        session = host.vms.lock().session(0).unwrap_or(session);
-    }
+    let session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
         features: 0,

@@ -40,8 +40,6 @@ mod get;
 mod host;
 #[path = "../../shim/memory.rs"]
 mod memory;
-#[path = "../../shim/mutation.rs"]
-mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod operation;

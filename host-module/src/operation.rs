@@ -9,7 +9,6 @@ use crate::answer::{Answer, NoticeRoom};
 use crate::ffi::Guest;
 use crate::get::Frames;
 use crate::host::Host;
-use crate::mutation::mutated;
 use crate::page::Page;
 use crate::pool::Pool;
 use crate::put::Putter;
@@ -24,8 +23,8 @@ use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
 use ddcore::host::get::take;
 use ddcore::host::pressure::pressure;
-use ddcore::host::put::{keep, store};
-use ddcore::host::room::{evict_batch, retire};
+use ddcore::host::put::store;
+use ddcore::host::room::retire;
 use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
 use ddcore::host::Session as _;
@@ -78,12 +77,6 @@ impl Caller<'_> {
         carried: &mut Carried<Page>,
         notices: &mut NoticeRoom,
     ) -> Outcome {
-        if mutated(c"evicts-without-need") {
-            evict_batch(self.host, &mut self.host.vms.lock(), None);
-        }
-        if mutated(c"spare-unlent") {
-            take_back(self.host);
-        }
         let mut putter = Putter {
             guest: self.guest,
             session: self.session,
@@ -139,9 +132,6 @@ impl Caller<'_> {
                 answer.add(given);
             }
         }
-        if mutated(c"get-leaves-pages") {
-            self.keep(runs, carried, found);
-        }
         retire(self.host, &mut carried.pages[..total]);
         self.session.went(found);
         if tracked {
@@ -164,7 +154,7 @@ impl Caller<'_> {
         notices: &mut NoticeRoom,
     ) -> Outcome {
         // Without an answer the guest could not ask for the rest.
-        let mut effort = match answer.is_some() && !mutated(c"flushes-at-once") {
+        let mut effort = match answer.is_some() {
             true => Effort::BOUNDED,
             false => Effort::UNBOUNDED,
         };
@@ -253,14 +243,6 @@ impl Caller<'_> {
         }
     }
 
-    /// Puts what a get took back into the index: what `mutated("get-leaves-pages")` does.
-    fn keep(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, found: usize) {
-        if self.host.tier.reserve(found as u64) {
-            let stamp = self.session.stamp(found as u64);
-            keep(self.session, runs.placed(), carried, stamp);
-        }
-    }
-
     /// Ends a call that has results, or only pages.
     fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
         let sent =
@@ -270,14 +252,5 @@ impl Caller<'_> {
             answered: sent,
             pages: pages.min(u64::from(u32::MAX)) as u32,
         }
-    }
-}
-
-/// Evicts from a VM that has more than it is entitled to: a test has nothing lent.
-fn take_back(host: &Host) {
-    let mut roster = host.vms.lock();
-    let entities = roster.entitle(host.tier.limit());
-    if entities.iter().any(|vm| vm.used > vm.entitlement) {
-        evict_batch(host, &mut *roster, None);
     }
 }

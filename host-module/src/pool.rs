@@ -4,9 +4,8 @@
 //! lists of the shards.
 
 use crate::counters::{Counter, Latency};
-use crate::mutation::mutated;
 use crate::number::Number;
-use ddabi::pool::{PoolStats, Store, DEFAULT_WEIGHT};
+use ddabi::pool::{PoolStats, Store};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::put::Refusal;
 use ddcore::policy::Policy;
@@ -108,10 +107,7 @@ impl Pool {
 
     /// Its weight when pages are divided.
     pub(crate) fn share(&self) -> u32 {
-        match self.settings().share() {
-            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
-            weight => weight,
-        }
+        self.settings().share()
     }
 
     pub(crate) fn policy(&self) -> Policy {

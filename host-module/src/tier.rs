@@ -6,15 +6,12 @@
 use crate::counters::Totals;
 use crate::ffi;
 use crate::host::Host;
-use crate::mutation::mutated;
 use crate::number::Number;
 use crate::page::Page;
 use crate::registry::Roster;
 use crate::session::Session;
 use crate::stock::Stock;
 use core::ops::{Deref, DerefMut};
-use ddcore::host::room::{self, Roster as _};
-use ddcore::partition::entitle;
 use kernel::time::{Instant, Monotonic};
 
 /// The books of the memory tier, and what the module counts.
@@ -89,38 +86,5 @@ impl ddcore::host::Host for Host {
 
     fn is_dying(&self) -> bool {
         ffi::is_dying()
-    }
-
-    fn fill(&self, pages: &mut [Option<Page>]) -> usize {
-        let got = room::allocate(self, pages);
-        match mutated(c"puts-not-recycled") {
-            true => got,
-            false => got + room::recycle(self, &mut pages[got..]),
-        }
-    }
-
-    fn lower_limit(&self, pages: u64) {
-        if !mutated(c"capacity-alone") {
-            self.tier.lower_limit(pages, self.milliseconds());
-        }
-    }
-
-    fn entitle(&self, roster: &mut Roster, pages: u64) {
-        room::entitle(roster, self.tier.limit());
-        let entities = roster.parts().entities;
-        if mutated(c"capacity-alone") {
-            // From all by what they hold, whatever their weights.
-            for vm in entities.iter_mut() {
-                vm.weight = vm.used as u32;
-            }
-            let used: u64 = entities.iter().map(|vm| vm.used).sum();
-            entitle(entities, used.saturating_sub(pages));
-        }
-        if mutated(c"shrinks-in-order") {
-            let first = entities.iter().position(|vm| vm.used > 0).unwrap_or(0);
-            for vm in entities.iter_mut().skip(first + 1) {
-                vm.used = 0;
-            }
-        }
     }
 }

@@ -6,11 +6,9 @@ use crate::allowance::Allowance;
 use crate::desk::Desks;
 use crate::genl::send_event;
 use crate::memory::quietly;
-use crate::mutation::mutated;
 use crate::session::Session;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
-use ddabi::pool::DEFAULT_WEIGHT;
 use ddcore::gate::{Gate, Refused};
 use ddcore::host::walk::drain;
 use kernel::prelude::*;
@@ -50,9 +48,6 @@ impl WorkItem for Vm {
 
     /// The VM is gone: KVM has destroyed it.
     fn run(this: Arc<Vm>) {
-        if mutated(c"dead-vm-kept") {
-            return;
-        }
         this.leave();
         if let Some(host) = crate::ffi::host() {
             host.vms.lock().remove(&this);
@@ -68,10 +63,7 @@ impl ddcore::host::room::Vm for Vm {
     }
 
     fn share(&self) -> u32 {
-        match self.weight() {
-            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
-            weight => weight,
-        }
+        self.weight()
     }
 
     fn session(&self) -> Option<impl Deref<Target = Session>> {
@@ -114,9 +106,6 @@ impl Vm {
     }
 
     pub(crate) fn set_weight(&self, weight: u32) {
-        if mutated(c"weights-fixed") {
-            return;
-        }
         self.weight.store(weight, Relaxed);
     }
 
@@ -128,27 +117,13 @@ impl Vm {
     /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
     pub(crate) fn enter(
         &self,
-        mut session: u64,
+        session: u64,
         number: u64,
     ) -> Result<Arc<Session>, Refused<Arc<Session>>> {
-        let mut gate = self.gate.lock();
-        if mutated(c"any-session") {
-            session = gate.id().unwrap_or(session);
-        }
-        if mutated(c"rollback-unseen") && gate.id() == Some(session) {
-            return gate.session().cloned().ok_or(Refused::Unknown);
-        }
-        let judged = gate.enter(session, number);
-        drop(gate);
-        match &judged {
-            Err(Refused::Rollback(ended)) => {
-                self.ended(ended);
-                self.tell(Event::Rollback);
-            }
-            Err(Refused::Unknown) if mutated(c"straggler-ends-session") => {
-                self.leave();
-            }
-            _ => {}
+        let judged = self.gate.lock().enter(session, number);
+        if let Err(Refused::Rollback(ended)) = &judged {
+            self.ended(ended);
+            self.tell(Event::Rollback);
         }
         judged
     }

@@ -18,7 +18,6 @@ const ALLOWED: &[&str] = &[
     "host-module/src/page.rs",
     "host-module/src/shard.rs",
     "shim/genl.rs",
-    "shim/mutation.rs",
     // An allocator that counts.
     "policyd/tests/engine/heap.rs",
     "tests/bench/src/memory.rs",
