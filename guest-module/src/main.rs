@@ -27,6 +27,8 @@ mod memory;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;
+#[path = "../../shim/published.rs"]
+mod published;
 mod state;
 
 use crate::ffi::machine;

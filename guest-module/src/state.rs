@@ -6,7 +6,6 @@
 //! commands are built on it.
 
 use crate::counters::{count, Counters};
-use crate::ffi::published::Published;
 use crate::ffi::worker::Worker;
 use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
@@ -20,6 +19,7 @@ use crate::map::Map;
 use crate::memory::quietly;
 use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
+use crate::published::Published;
 use ddabi::counters::GuestCounters;
 use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;

@@ -5,7 +5,9 @@
 //! What is given is no longer the tier's: its limit falls, and the pages that are beyond it go by
 //! Algorithm 1, so that weights rule whether the tier or its host is full (invariant 27).
 
-use crate::host::Host;
+use crate::counters::TOTALS;
+use crate::ffi::queue;
+use crate::state::Host;
 use ddcore::host::room;
 
 /// Pages given in a step, between which others may evict.
@@ -27,11 +29,10 @@ pub(crate) fn count(host: &Host) -> u64 {
 /// The caller may hold any lock under which the kernel allocates. It waits here for evictions
 /// under way, which neither allocate nor wait for a task that does.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
-    let totals = &host.tier.totals;
     let freed = room::give_back(host, &mut host.vms.lock(), pages);
-    totals.shrunk.add(freed);
+    TOTALS.shrunk.add(freed);
     if freed == 0 && count(host) > 0 {
-        totals.shrink_refused.add(1);
+        TOTALS.shrink_refused.add(1);
     }
     freed
 }
@@ -47,7 +48,7 @@ pub(crate) fn rescue(host: &Host) -> u64 {
             break;
         }
         freed += got;
-        crate::ffi::breathe();
+        queue::breathe();
     }
     freed
 }

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A VM that has registered: who it is, and its session.
+//!
+//! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
+//! [`shard`]s; [`charge`] says to whom its memory is charged. [`desk`] is the memory of a call, and
+//! [`allowance`] bounds the events about a VM.
 
-use crate::allowance::Allowance;
-use crate::desk::Desks;
+pub(crate) mod allowance;
+pub(crate) mod charge;
+pub(crate) mod desk;
+pub(crate) mod pool;
+pub(crate) mod registry;
+pub(crate) mod session;
+pub(crate) mod shard;
+
+use crate::counters::TOTALS;
 use crate::genl::send_event;
 use crate::memory::quietly;
-use crate::session::Session;
+use crate::vm::allowance::Allowance;
+use crate::vm::desk::Desks;
+use crate::vm::session::Session;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::gate::{Gate, Refused};
@@ -16,7 +29,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::task::Task;
-use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+use kernel::workqueue::{impl_has_work, new_work, Work};
 
 /// A VM, from its first registration until KVM destroys it.
 #[pin_data]
@@ -41,18 +54,6 @@ pub(crate) struct Vm {
 
 impl_has_work! {
     impl HasWork<Self> for Vm { self.end }
-}
-
-impl WorkItem for Vm {
-    type Pointer = Arc<Vm>;
-
-    /// The VM is gone: KVM has destroyed it.
-    fn run(this: Arc<Vm>) {
-        this.leave();
-        if let Some(host) = crate::ffi::host() {
-            host.vms.lock().remove(&this);
-        }
-    }
 }
 
 impl ddcore::host::room::Vm for Vm {
@@ -149,7 +150,7 @@ impl Vm {
     }
 
     /// Ends whatever session there is.
-    fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let ended = self.gate.lock().close();
         if let Some(ended) = ended {
             self.ended(&ended);
@@ -164,12 +165,10 @@ impl Vm {
     }
 
     fn tell(&self, event: Event) {
-        if let Some(host) = crate::ffi::host() {
-            match event {
-                Event::VmCame => host.tier.totals.vms_came.add(1),
-                Event::VmWent => host.tier.totals.vms_went.add(1),
-                _ => {}
-            }
+        match event {
+            Event::VmCame => TOTALS.vms_came.add(1),
+            Event::VmWent => TOTALS.vms_went.add(1),
+            _ => {}
         }
         self.send(event, None, &[]);
     }
@@ -177,9 +176,7 @@ impl Vm {
     /// Sends an event about this VM, unless there were too many of it.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
         if !self.events.lock().take() {
-            if let Some(host) = crate::ffi::host() {
-                host.tier.totals.events_dropped.add(1);
-            }
+            TOTALS.events_dropped.add(1);
             return;
         }
         let known = [

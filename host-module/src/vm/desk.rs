@@ -3,10 +3,10 @@
 //! The memory of a call: too much for the stack, too much to clear for every call. Each VM keeps
 //! what its calls have used, about one for each vCPU.
 
-use crate::answer::NoticeRoom;
-use crate::charge::charged;
 use crate::memory::quietly;
-use crate::page::Page;
+use crate::tier::page::Page;
+use crate::vm::charge::charged;
+use ddabi::answer::{Eviction, MAX_EVICTIONS};
 use ddcore::host::carried::Carried;
 use ddcore::request::MAX_BODY;
 use kernel::alloc::AllocError;
@@ -15,6 +15,9 @@ use kernel::sync::{new_spinlock, SpinLock};
 
 /// Most desks that a VM keeps.
 const KEPT: usize = 32;
+
+/// Room for notices on their way into an answer.
+pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
 
 /// The memory of a call. Between two calls nothing is carried; the rest is stale.
 pub(crate) struct Desk {

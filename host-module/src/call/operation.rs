@@ -5,14 +5,16 @@
 //! Each has a stack frame of its own (`inline(never)`, here and in what they call): together they
 //! would take much of a vCPU thread's stack, of which KVM has used its part.
 
-use crate::answer::{Answer, NoticeRoom};
-use crate::ffi::Guest;
-use crate::get::Frames;
-use crate::host::Host;
-use crate::page::Page;
-use crate::pool::Pool;
-use crate::put::Putter;
-use crate::session::Session;
+use crate::call::answer::Answer;
+use crate::call::get::Frames;
+use crate::call::put::Putter;
+use crate::counters::TOTALS;
+use crate::ffi::kvm::Guest;
+use crate::state::Host;
+use crate::tier::page::Page;
+use crate::vm::desk::NoticeRoom;
+use crate::vm::pool::Pool;
+use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
@@ -135,7 +137,7 @@ impl Caller<'_> {
         retire(self.host, &mut carried.pages[..total]);
         self.session.went(found);
         if tracked {
-            self.host.tier.totals.dirty_tracked.add(1);
+            TOTALS.dirty_tracked.add(1);
         }
         if let Some(pool) = self.first_pool(runs) {
             pool.get_batches.add(1);

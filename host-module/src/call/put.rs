@@ -2,10 +2,10 @@
 
 //! What a put needs of its guest: the data of the pages.
 
-use crate::answer::Answer;
-use crate::ffi::{Fault, Guest};
-use crate::page::Page;
-use crate::session::Session;
+use crate::call::answer::Answer;
+use crate::ffi::kvm::{Fault, Guest};
+use crate::tier::page::Page;
+use crate::vm::session::Session;
 use ddabi::request::Run;
 use ddcore::host::put::{Refusal, Source};
 

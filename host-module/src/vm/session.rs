@@ -7,12 +7,14 @@
 
 mod pools;
 
-use crate::charge::charged;
+use crate::counters::TOTALS;
+use crate::ffi::{queue, random};
 use crate::number::Number;
-use crate::page::Page;
-use crate::pool::Pool;
-use crate::shard::{Memory, Shard, SHARDS, SHARD_BITS};
+use crate::tier::page::Page;
 use crate::tier::Tier;
+use crate::vm::charge::charged;
+use crate::vm::pool::Pool;
+use crate::vm::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use ddabi::answer::Eviction;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddcore::clock::Clock;
@@ -62,7 +64,7 @@ pub(crate) struct Session {
 impl Session {
     /// A session with an empty default pool.
     pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
-        let hasher = Hasher::new(crate::ffi::random());
+        let hasher = Hasher::new(random::number());
         let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
         let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
         for _ in 0..MAX_POOLS {
@@ -72,7 +74,7 @@ impl Session {
         let notices = Notices::new(notices);
         let session = Arc::pin_init(
             pin_init!(Self {
-                id: crate::ffi::random(),
+                id: random::number(),
                 tier,
                 hasher,
                 shards,
@@ -105,7 +107,7 @@ impl ddcore::host::Session for Session {
     const SHARD_BITS: u32 = SHARD_BITS;
 
     fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
-        self.shards[shard].with(&self.tier, work)
+        self.shards[shard].with(work)
     }
 
     fn with_room<R>(
@@ -114,7 +116,7 @@ impl ddcore::host::Session for Session {
         parts: usize,
         work: impl FnOnce(&mut Store<Memory>) -> R,
     ) -> Option<R> {
-        self.shards[shard].with_room(&self.tier, parts, work).ok()
+        self.shards[shard].with_room(parts, work).ok()
     }
 
     fn page(&self, removed: Removed) -> Option<Page> {
@@ -164,7 +166,7 @@ impl ddcore::host::Session for Session {
     fn announce(&self, notices: &[Eviction]) {
         let lost = self.notices.lock().add_all(notices);
         if lost > 0 {
-            self.tier.totals.notices_lost.add(lost);
+            TOTALS.notices_lost.add(lost);
         }
     }
 
@@ -177,11 +179,11 @@ impl ddcore::host::Session for Session {
     }
 
     fn breathe(&self) {
-        crate::ffi::breathe();
+        queue::breathe();
     }
 
     fn is_dying(&self) -> bool {
-        crate::ffi::is_dying()
+        queue::is_dying()
     }
 }
 
@@ -190,7 +192,7 @@ impl PinnedDrop for Session {
     fn drop(self: Pin<&mut Self>) {
         drain(&*self);
         for shard in self.shards.iter() {
-            shard.dismantle(&self.tier);
+            shard.dismantle();
         }
     }
 }

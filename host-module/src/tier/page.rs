@@ -2,7 +2,8 @@
 
 //! Pages that hold what guests put. A page has one owner; dropping it frees it.
 
-use crate::ffi::{self, Fault, Guest};
+use crate::ffi::kvm::{Fault, Guest};
+use crate::ffi::page;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
 use ddcore::store::{Removed, MAX_HANDLE};
@@ -11,7 +12,7 @@ use ddcore::store::{Removed, MAX_HANDLE};
 ///
 /// # Invariants
 ///
-/// The frame came from [`ffi::allocate_frames`] and is owned by this value alone.
+/// The frame came from [`page::allocate`] and is owned by this value alone.
 #[repr(transparent)]
 pub(crate) struct Page(NonZeroU64);
 
@@ -24,7 +25,7 @@ impl Page {
         for chunk in pages.chunks_mut(CHUNK) {
             let mut frames = [0; CHUNK];
             let wanted = chunk.len();
-            let got = ffi::allocate_frames(&mut frames[..wanted], below_floor);
+            let got = page::allocate(&mut frames[..wanted], below_floor);
             for (page, frame) in chunk.iter_mut().zip(&frames[..got]) {
                 // INVARIANT: It was just allocated and is known to no other task.
                 *page = NonZeroU64::new(*frame).map(Self);
@@ -64,8 +65,7 @@ impl Page {
     /// Writes the page into a guest's frame.
     pub(crate) fn write_to(&self, guest: &Guest<'_>, gfn: u64) -> Result<(), Fault> {
         // SAFETY: By the type invariants the page is ours; it is only read.
-        let bytes =
-            unsafe { core::slice::from_raw_parts(ffi::frame_address(self.0.get()), PAGE_SIZE) };
+        let bytes = unsafe { core::slice::from_raw_parts(page::address(self.0.get()), PAGE_SIZE) };
         guest.write(gfn << PAGE_SHIFT, bytes)
     }
 }
@@ -83,7 +83,7 @@ impl ddcore::host::carried::Page for Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe { ffi::free_frame(self.0.get()) };
+        unsafe { page::free(self.0.get()) };
     }
 }
 

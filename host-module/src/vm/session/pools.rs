@@ -3,8 +3,8 @@
 //! The pools of a session: they begin, change and end.
 
 use super::Session;
-use crate::charge::charged;
-use crate::pool::Pool;
+use crate::vm::charge::charged;
+use crate::vm::pool::Pool;
 use ddabi::hypercall::Status;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::CLASSES;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How callbacks of the kernel, which get no pointer from the module, reach its state.
+//! How callbacks of the kernel, which get no pointer from the module, reach its state. Compiled into
+//! both modules (`#[path]`).
 
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 

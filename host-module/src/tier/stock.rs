@@ -7,7 +7,7 @@
 //! in the index, as it does with a page that was just allocated.
 
 use crate::memory::quietly;
-use crate::page::Page;
+use crate::tier::page::Page;
 use ddabi::request::MAX_PAGES;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};

@@ -2,10 +2,10 @@
 
 //! What a get needs of its guest: frames that can be written.
 
-use crate::ffi::Guest;
-use crate::page::Page;
-use crate::pool::Pool;
-use crate::session::Session;
+use crate::ffi::kvm::Guest;
+use crate::tier::page::Page;
+use crate::vm::pool::Pool;
+use crate::vm::session::Session;
 use ddabi::request::Run;
 use ddcore::host::carried::Carried;
 use ddcore::host::get::{foreign, give};

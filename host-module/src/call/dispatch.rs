@@ -2,12 +2,13 @@
 
 //! A call, from its registers to its outcome.
 
-use crate::answer::Answer;
-use crate::desk::{Desk, Desks};
-use crate::ffi::{Fault, Guest, RawCall};
-use crate::host::Host;
-use crate::operation::Caller;
-use crate::session::Session;
+use crate::call::answer::Answer;
+use crate::call::operation::Caller;
+use crate::counters::TOTALS;
+use crate::ffi::kvm::{Fault, Guest, RawCall};
+use crate::state::Host;
+use crate::vm::desk::{Desk, Desks};
+use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::HelloAnswer;
 use ddabi::hypercall::{Outcome, Status};
@@ -26,20 +27,19 @@ const KVM_EPERM: i64 = -1;
 
 /// Takes a call and returns what the guest finds in `rax`.
 pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
-    let totals = &host.tier.totals;
-    totals.calls.add(1);
+    TOTALS.calls.add(1);
     if !call.kernel {
-        totals.refused_user.add(1);
+        TOTALS.refused_user.add(1);
         return KVM_EPERM as u64;
     }
     match handle(host, guest, call) {
         Ok(outcome) => outcome.into_raw(),
         Err(status) => {
             match status {
-                Status::Invalid => totals.refused_invalid.add(1),
-                Status::Unsupported => totals.refused_unsupported.add(1),
-                Status::NoMemory => totals.refused_memory.add(1),
-                Status::Retry => totals.retries.add(1),
+                Status::Invalid => TOTALS.refused_invalid.add(1),
+                Status::Unsupported => TOTALS.refused_unsupported.add(1),
+                Status::NoMemory => TOTALS.refused_memory.add(1),
+                Status::Retry => TOTALS.retries.add(1),
                 _ => {}
             }
             Outcome::bare(status).into_raw()
@@ -53,27 +53,26 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
         return Err(Status::Invalid);
     }
     let mut header = RequestHeader::default();
-    read(host, guest, call.gpa, header.as_mut_bytes())?;
+    read(guest, call.gpa, header.as_mut_bytes())?;
     let header = Header::parse(&header)?;
     let vm = host.vms.table().find(guest);
     Desks::work(vm.map(Vm::desks), |desk| {
         let body = &mut desk.body.0[..header.body_len()];
-        read(host, guest, call.gpa + BODY as u64, body)?;
+        read(guest, call.gpa + BODY as u64, body)?;
         serve(host, guest, vm, call.gpa, start, &header, desk)
     })
     .unwrap_or(Err(Status::NoMemory))
 }
 
-fn read(host: &Host, guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
-    let totals = &host.tier.totals;
+fn read(guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
     guest.read(gpa, to).map_err(|fault| match fault {
         Fault::NoMemory => {
-            totals.refused_fault.add(1);
+            TOTALS.refused_fault.add(1);
             Status::Invalid
         }
         // Its guest writes to the page before it sends again.
         Fault::Absent => {
-            totals.refused_absent.add(1);
+            TOTALS.refused_absent.add(1);
             Status::Retry
         }
     })
@@ -93,7 +92,7 @@ fn serve(
     if let Request::Hello = request {
         return hello(host, guest, answer);
     }
-    let (vm, session) = enter(host, vm, header)?;
+    let (vm, session) = enter(vm, header)?;
     let caller = Caller {
         host,
         guest,
@@ -111,7 +110,7 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
         if error != ENOSPC {
             return Status::NoMemory;
         }
-        host.tier.totals.refused_limit.add(1);
+        TOTALS.refused_limit.add(1);
         kernel::pr_warn_once!("a VM was refused: there are max_vms; load with a larger number\n");
         Status::Denied
     })?;
@@ -134,21 +133,16 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
 }
 
 /// Lets a call into its session, or counts why not.
-fn enter<'a>(
-    host: &Host,
-    vm: Option<&'a Vm>,
-    header: &Header,
-) -> Result<(&'a Vm, Arc<Session>), Status> {
+fn enter<'a>(vm: Option<&'a Vm>, header: &Header) -> Result<(&'a Vm, Arc<Session>), Status> {
     let refused = match vm.map(|vm| (vm, vm.enter(header.session, header.sequence))) {
         Some((vm, Ok(session))) => return Ok((vm, session)),
         Some((_, Err(refused))) => refused,
         None => Refused::Unknown,
     };
-    let totals = &host.tier.totals;
     match refused {
         Refused::Retry => return Err(Status::Retry),
-        Refused::Unknown => totals.refused_session.add(1),
-        Refused::Rollback(_) => totals.refused_rollback.add(1),
+        Refused::Unknown => TOTALS.refused_session.add(1),
+        Refused::Rollback(_) => TOTALS.refused_rollback.add(1),
     }
     Err(Status::Stale)
 }

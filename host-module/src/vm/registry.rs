@@ -2,9 +2,10 @@
 
 //! All VMs: found by `struct kvm` without a lock, listed under one.
 
-use crate::ffi::{Guest, VmTable};
+use crate::ffi::kvm::Guest;
+use crate::ffi::table::VmTable;
 use crate::memory::quietly;
-use crate::session::Session;
+use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::MAX_POOLS;
 use ddcore::host::room::{entitle, Parts, Roster as _};
@@ -28,7 +29,7 @@ pub(crate) struct Admission {
 pub(crate) struct Registry {
     admission: Admission,
     #[pin]
-    table: VmTable,
+    table: VmTable<Vm>,
     /// The number of the last VM. Its holder is the only task that adds one.
     #[pin]
     last: Mutex<u32>,
@@ -46,7 +47,7 @@ impl Registry {
         })
     }
 
-    pub(crate) fn table(&self) -> &VmTable {
+    pub(crate) fn table(&self) -> &VmTable<Vm> {
         &self.table
     }
 

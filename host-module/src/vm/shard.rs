@@ -2,9 +2,9 @@
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
-use crate::charge::charged;
+use crate::counters::TOTALS;
 use crate::memory::quietly;
-use crate::tier::Tier;
+use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
 use ddcore::store::{Hasher, Kind, List, Segment, Storage, Store};
 use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// Works on the index. Memory it no longer needs is freed.
-    pub(crate) fn with<R>(&self, tier: &Tier, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
         let mut trimmed = [const { None }; TRIM_SEGMENTS];
         let mut count = 0;
         let mut store = self.store.lock();
@@ -102,14 +102,13 @@ impl Shard {
             }
         }
         drop(store);
-        tier.totals.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
         result
     }
 
     /// Works on the index with room for `parts` more.
     pub(crate) fn with_room<R>(
         &self,
-        tier: &Tier,
         parts: usize,
         work: impl FnOnce(&mut Store<Memory>) -> R,
     ) -> Result<R, AllocError> {
@@ -120,7 +119,7 @@ impl Shard {
         };
         loop {
             let mut store = self.store.lock();
-            spare.attach(store.storage_mut(), tier);
+            spare.attach(store.storage_mut());
             let Some(kind) = store.lack(parts) else {
                 let result = work(&mut store);
                 // The lock goes first: what is left of `spare` is freed without it.
@@ -163,13 +162,13 @@ impl Shard {
     }
 
     /// Frees all memory of an index that has no pages and is not in use any more.
-    pub(crate) fn dismantle(&self, tier: &Tier) {
+    pub(crate) fn dismantle(&self) {
         let mut store = self.store.lock();
         let empty = [const { KVVec::new() }; Kind::ALL.len()];
         let segments = core::mem::replace(&mut store.storage_mut().segments, empty);
         drop(store);
         let count: usize = segments.iter().map(|segments| segments.len()).sum();
-        tier.totals.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
     }
 }
 
@@ -193,7 +192,7 @@ impl Spare {
     }
 
     /// Under the lock: allocates and frees nothing.
-    fn attach(&mut self, memory: &mut Memory, tier: &Tier) {
+    fn attach(&mut self, memory: &mut Memory) {
         let segments = &mut memory.segments[self.kind as usize];
         if let Some(mut larger) = self.directory.take() {
             if larger.capacity() > segments.len() {
@@ -208,7 +207,7 @@ impl Spare {
         if segments.len() < segments.capacity() {
             if let Some(block) = self.block.take() {
                 let _ = segments.push_within_capacity(block);
-                tier.totals.index_bytes.add(PAGE_SIZE as u64);
+                TOTALS.index_bytes.add(PAGE_SIZE as u64);
             }
         }
     }

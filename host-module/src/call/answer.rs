@@ -2,19 +2,14 @@
 
 //! The answer page. It is written at the end of a call, in at most two pieces.
 
-use crate::ffi::{Fault, Guest};
-use crate::session::Session;
-use ddabi::answer::{
-    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
-    UNFINISHED,
-};
+use crate::ffi::kvm::{Fault, Guest};
+use crate::vm::desk::NoticeRoom;
+use crate::vm::session::Session;
+use ddabi::answer::{AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, RESULTS, UNFINISHED};
 use ddabi::request::MAX_RUNS;
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
 use zerocopy::{Immutable, IntoBytes};
-
-/// Room for notices on their way into an answer.
-pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
 
 /// The answer of one call under construction.
 pub(crate) struct Answer {
