@@ -5,7 +5,6 @@
 #include <linux/module.h>
 #include <linux/sched.h>
 #include "hook.h"
-#include "mutation.h"
 
 #if !IS_ENABLED(CONFIG_DYNAMIC_FTRACE_WITH_ARGS) || !IS_ENABLED(CONFIG_KPROBES)
 /* The stubs of ftrace.h and kprobes.h would fail at load without saying why. */
@@ -164,8 +163,7 @@ int dd_hook_attach(struct dd_hook_set *set, struct dd_hook_failure *failure)
 		 * when operations are registered, not when a filter grows; a
 		 * trampoline that was not told calls the original itself.
 		 */
-		if (!err && !set->registered &&
-		    (hook == last || dd_mutated("hooks-one-by-one")))
+		if (!err && hook == last)
 			err = dd_hook_register(set);
 	}
 	if (!err)
@@ -202,9 +200,7 @@ void dd_hook_detach(struct dd_hook_set *set)
 		return;
 	/* This waits for RCU-tasks and its variants, because the ops are dynamic. */
 	err = unregister_ftrace_function(&set->ops);
-	if (dd_mutated("detach-fails"))
-		err = -ENODEV;
-	if (err && !dd_mutated("detach-ignored"))
+	if (err)
 		dd_hook_stuck(err);
 	ftrace_free_filter(&set->ops);
 	set->registered = false;

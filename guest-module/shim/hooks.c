@@ -20,7 +20,6 @@
 #include <linux/rcupdate.h>
 #include "guest.h"
 #include "../../shim/hook.c"
-#include "../../shim/mutation.h"
 
 /*
  * Number of diverted calls under way. Only the sum over all CPUs is meaningful,
@@ -39,8 +38,6 @@ static void dd_folio_changes(struct address_space *mapping, struct folio *folio)
 /* void __filemap_remove_folio(struct folio *, void *shadow) */
 DD_CALLBACK(dd_remove_one)
 {
-	if (dd_mutated("put-sleeps"))
-		msleep(1);
 	/* Only shrink_folio_list() leaves a shadow: see docs/decisions/0002-deferred-puts.md. */
 	dd_on_folio_removed(DD_ARG(fregs, 0), DD_ARG(fregs, 1) != NULL);
 }
@@ -78,9 +75,8 @@ DD_CALLBACK(dd_direct_write_begins)
 	/* Later steps carry the extent of the step before. */
 	if ((iter->flags & direct_write) != direct_write || iter->iomap.length || !iter->len)
 		return;
-	if (!dd_mutated("direct-write-unseen") && !dd_mutated("direct-write-begins-unseen"))
-		dd_on_content_change(iter->inode->i_mapping, iter->pos >> PAGE_SHIFT,
-				     (iter->pos + iter->len - 1) >> PAGE_SHIFT);
+	dd_on_content_change(iter->inode->i_mapping, iter->pos >> PAGE_SHIFT,
+			     (iter->pos + iter->len - 1) >> PAGE_SHIFT);
 }
 
 static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
@@ -88,7 +84,7 @@ static void dd_blocks_change(struct inode *inode, u32 block, u32 count)
 	u64 first = (u64)block << inode->i_blkbits;
 	u64 end = ((u64)block + count) << inode->i_blkbits;
 
-	if (count && !dd_mutated("swap-unseen"))
+	if (count)
 		dd_on_content_change(inode->i_mapping, first >> PAGE_SHIFT,
 				     (end - 1) >> PAGE_SHIFT);
 }
@@ -112,8 +108,7 @@ DD_CALLBACK(dd_swapped_to)
 	struct file *file = DD_ARG(fregs, 1);
 
 	/* No hook at the exit is needed: pages of a swap file are not put until swapoff. */
-	if (!dd_mutated("swapfile-unseen"))
-		dd_on_content_change(file->f_mapping, 0, U64_MAX);
+	dd_on_content_change(file->f_mapping, 0, U64_MAX);
 }
 
 /*
@@ -124,16 +119,10 @@ DD_CALLBACK(dd_swapped_to)
  * new one.
  */
 
-static void dd_folio_dirtied(struct address_space *mapping, struct folio *folio)
-{
-	if (!dd_mutated("dirty-unseen"))
-		dd_folio_changes(mapping, folio);
-}
-
 /* void __folio_mark_dirty(struct folio *, struct address_space *, int warn) */
 DD_CALLBACK(dd_dirtied)
 {
-	dd_folio_dirtied(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
+	dd_folio_changes(DD_ARG(fregs, 1), DD_ARG(fregs, 0));
 }
 
 /*
@@ -148,8 +137,8 @@ DD_CALLBACK(dd_dirtied_in_cache)
 	 * A folio that is dirty already was forgotten when it became so, and
 	 * has not been put since. Most writes return here.
 	 */
-	if (!folio_test_dirty(folio) || dd_mutated("dirty-seen-twice"))
-		dd_folio_dirtied(DD_ARG(fregs, 0), folio);
+	if (!folio_test_dirty(folio))
+		dd_folio_changes(DD_ARG(fregs, 0), folio);
 }
 
 /*
@@ -164,19 +153,16 @@ static bool dd_only_evicted(struct address_space *mapping)
 	 * stays DAX until its inode leaves the cache, and none of its pages is
 	 * put or read until then.
 	 */
-	if (IS_DAX(mapping->host) && !dd_mutated("dax-unseen"))
+	if (IS_DAX(mapping->host))
 		return false;
-	return mapping_exiting(mapping) &&
-	       (mapping->host->i_nlink || dd_mutated("inode-reused")) &&
-	       !dd_mutated("inode-forgotten");
+	return mapping_exiting(mapping) && mapping->host->i_nlink;
 }
 
 static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t lend)
 {
 	u64 first = (u64)lstart >> PAGE_SHIFT;
 	u64 last = lend == -1 ? U64_MAX : lend >> PAGE_SHIFT;
-	bool changes = !dd_only_evicted(mapping) && !dd_mutated("truncate-unseen") &&
-		       !(dd_mutated("empty-unseen") && mapping_empty(mapping));
+	bool changes = !dd_only_evicted(mapping);
 
 	this_cpu_inc(dd_busy);
 	if (changes)
@@ -189,20 +175,12 @@ static void dd_truncate(struct address_space *mapping, loff_t lstart, uoff_t len
 
 static int dd_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)
 {
-	bool changes = !dd_mutated("direct-write-unseen") &&
-		       !(dd_mutated("puts-beside-direct-io") &&
-			 atomic_read(&mapping->host->i_dio_count));
 	int ret;
 
 	this_cpu_inc(dd_busy);
-	if (changes)
-		dd_on_range_change(mapping, start, end);
+	dd_on_range_change(mapping, start, end);
 	ret = invalidate_inode_pages2_range(mapping, start, end);
-	if (changes)
-		dd_on_range_change(mapping, start, end);
-	/* Mutation: a direct write rarely stops here by itself. */
-	if (dd_mutated("direct-write-begins-unseen") || dd_mutated("direct-io-looked-at-once"))
-		msleep(5);
+	dd_on_range_change(mapping, start, end);
 	this_cpu_dec(dd_busy);
 	return ret;
 }

@@ -2,14 +2,12 @@
 /* Views of mappings and their inodes, and which operations tables are known. */
 
 #include <linux/blkdev.h>
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/kallsyms.h>
 #include <linux/pagemap.h>
 #include <linux/quotaops.h>
 #include "guest.h"
-#include "../../shim/mutation.h"
 
 /*
  * Operations tables whose folios have no private state when they are fresh. The
@@ -111,7 +109,7 @@ bool dd_mapping_learn(struct address_space *mapping)
 
 	if (dd_table_known(table))
 		return true;
-	if (dd_table_in(&dd_others, table) && !dd_mutated("tables-forgotten"))
+	if (dd_table_in(&dd_others, table))
 		return false;
 	for (i = 0; i < ARRAY_SIZE(dd_known); i++)
 		if (dd_named(table->readahead, dd_known[i].readahead) &&
@@ -128,9 +126,7 @@ bool dd_mapping_learn(struct address_space *mapping)
  */
 const struct super_block *dd_mapping_superblock(const struct address_space *mapping)
 {
-	const struct super_block *sb = mapping->host->i_sb;
-
-	return dd_mutated("unmount-unseen") ? (void *)(unsigned long)sb->s_dev : sb;
+	return mapping->host->i_sb;
 }
 
 /*
@@ -163,7 +159,7 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 
 	view->sb = dd_mapping_superblock(mapping);
 	view->inode = inode->i_ino;
-	view->generation = dd_mutated("inode-reused") ? 0 : inode->i_generation;
+	view->generation = inode->i_generation;
 	view->end = DIV_ROUND_UP_ULL(i_size_read(inode), PAGE_SIZE);
 
 	if (!S_ISREG(inode->i_mode) || !dd_table_known(mapping->a_ops))
@@ -179,9 +175,6 @@ void dd_mapping_view(struct address_space *mapping, struct dd_mapping *view)
 	if (mapping_exiting(mapping))
 		flags |= DD_MAPPING_EXITING;
 	view->flags = flags;
-	/* Mutation: direct I/O rarely begins at this point by itself. */
-	if (dd_mutated("direct-io-looked-at-once") && irqs_disabled())
-		mdelay(3);
 }
 
 /* Fills the view of the file behind a descriptor of the running task. Returns 0 or -EBADF. */

@@ -5,7 +5,6 @@
 #include <linux/fs.h>
 #include <linux/pagemap.h>
 #include "guest.h"
-#include "../../shim/mutation.h"
 
 void dd_ra_window(const struct readahead_control *rac, u64 *index, u32 *pages)
 {
@@ -62,8 +61,6 @@ void dd_ra_consume(struct readahead_control *rac, u32 pages)
  */
 static bool dd_ra_is_ours(unsigned int pages, unsigned int usual)
 {
-	if (dd_mutated("sequential-undone"))
-		return pages > usual && pages <= DD_RA_WIDE;
 	return pages == DD_RA_WIDE && pages != 2 * usual;
 }
 

@@ -15,7 +15,6 @@
 #include <linux/pagemap.h>
 #include <linux/sched.h>
 #include "guest.h"
-#include "../../shim/mutation.h"
 
 /* Seconds that changes are waited for. A longer one is waited for at the next attempt. */
 #define DD_SETTLE_S 60
@@ -102,7 +101,7 @@ int dd_settle(void)
 	unsigned int i;
 
 	/* Files of a filesystem without hooks are not cached. */
-	for (i = 0; i < DD_FILESYSTEMS && !dd_mutated("attach-unsettled"); i++) {
+	for (i = 0; i < DD_FILESYSTEMS; i++) {
 		struct file_system_type *type;
 
 		name = dd_hooks_filesystem(i);

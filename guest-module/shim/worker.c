@@ -9,7 +9,6 @@
 #include <linux/suspend.h>
 #include <linux/workqueue.h>
 #include "guest.h"
-#include "../../shim/mutation.h"
 
 /* Shortest pause between two runs that dd_worker_hurry() asked for. */
 #define DD_WORKER_PAUSE_MS 20
@@ -29,7 +28,7 @@ static void dd_worker_run(struct work_struct *work)
 		return;
 	/* The run was asked to hurry while it ran. The pause begins only now. */
 	if (delayed_work_pending(&dd_worker))
-		ms = dd_mutated("worker-unpaced") ? 0 : min_t(unsigned int, ms, DD_WORKER_PAUSE_MS);
+		ms = min_t(unsigned int, ms, DD_WORKER_PAUSE_MS);
 	mod_delayed_work(system_dfl_wq, &dd_worker, msecs_to_jiffies(ms));
 }
 
@@ -88,8 +87,6 @@ void dd_worker_hurry(void)
 	unsigned long now = jiffies;
 	unsigned long left = time_after(next, now) ? next - now : 0;
 
-	if (dd_mutated("worker-unpaced"))
-		left = 0;
 	mod_delayed_work(system_dfl_wq, &dd_worker, left);
 }
 

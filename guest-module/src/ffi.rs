@@ -23,6 +23,5 @@ pub(crate) mod folio;
 pub(crate) mod hooks;
 pub(crate) mod machine;
 pub(crate) mod mapping;
-pub(crate) mod published;
 pub(crate) mod readahead;
 pub(crate) mod worker;

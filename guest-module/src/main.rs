@@ -24,11 +24,11 @@ mod lock;
 mod map;
 #[path = "../../shim/memory.rs"]
 mod memory;
-#[path = "../../shim/mutation.rs"]
-mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
 mod pools;
+#[path = "../../shim/published.rs"]
+mod published;
 mod state;
 
 use crate::ffi::machine;

@@ -6,7 +6,6 @@
 use crate::ffi::{cpu, machine};
 use crate::lock::{new_irq_lock, IrqLock};
 use crate::memory::quietly;
-use crate::mutation::mutated;
 use ddabi::answer::Eviction;
 use ddabi::key::FileKey;
 use ddcore::presence::{
@@ -132,15 +131,10 @@ impl Map {
         last: u64,
         mut pause: impl FnMut(),
     ) -> u64 {
-        let most = if mutated(c"invalidates-at-once") {
-            u32::MAX
-        } else {
-            STEP
-        };
         let (mut cursor, mut cleared) = (Cursor::default(), 0);
         loop {
             let step = self.with(file, |shard| {
-                shard.invalidate_step(file, first, last, &mut cursor, most)
+                shard.invalidate_step(file, first, last, &mut cursor, STEP)
             });
             cleared += step.cleared;
             if step.done {

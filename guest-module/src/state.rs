@@ -6,7 +6,6 @@
 //! commands are built on it.
 
 use crate::counters::{count, Counters};
-use crate::ffi::published::Published;
 use crate::ffi::worker::Worker;
 use crate::ffi::{cpu, machine};
 use crate::filesystems::Filesystems;
@@ -18,9 +17,9 @@ use crate::host::flushes::Flushes;
 use crate::host::schedule::Schedule;
 use crate::map::Map;
 use crate::memory::quietly;
-use crate::mutation::mutated;
 use crate::pools::admissions::Admissions;
 use crate::pools::Pools;
+use crate::published::Published;
 use ddabi::counters::GuestCounters;
 use ddabi::hypercall::{Operation, Outcome};
 use ddabi::key::FileKey;
@@ -141,9 +140,6 @@ impl State {
     /// is never used again. The worker forgets them later, so that the unmounting task does not
     /// have to search the whole map.
     pub(crate) fn unmount(&self, superblock: usize, done: bool) {
-        if mutated(c"unmount-unseen") {
-            return;
-        }
         if let Some(number) = self.filesystems.begin_unmount(superblock) {
             self.flushes.push_filesystem(number);
         }

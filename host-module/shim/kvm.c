@@ -15,7 +15,6 @@
 #include <linux/uaccess.h>
 #include <uapi/linux/kvm_para.h>
 #include "../../shim/hook.h"
-#include "../../shim/mutation.h"
 #include "host.h"
 
 static u64 dd_number __read_mostly;
@@ -159,9 +158,7 @@ static struct kvm_memory_slot *dd_kvm_slot(struct kvm *kvm, u64 gfn)
 
 static bool dd_kvm_may_write(const struct kvm_memory_slot *slot)
 {
-	bool tracked = kvm_slot_dirty_track_enabled(slot) && !dd_mutated("writes-what-is-tracked");
-
-	return !tracked && !(slot->flags & KVM_MEM_READONLY);
+	return !kvm_slot_dirty_track_enabled(slot) && !(slot->flags & KVM_MEM_READONLY);
 }
 
 /*
@@ -234,22 +231,6 @@ int dd_kvm_read(struct kvm *kvm, u64 gpa, void *to, size_t len)
 	return whole ? 0 : -EFAULT;
 }
 
-/* The frames' data by way of page faults, which may take for ever. */
-static int dd_kvm_fill_waiting(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
-{
-	for (; count; count--, gfn++, frames++) {
-		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
-		unsigned long from;
-
-		if (!slot)
-			return -EFAULT;
-		from = __gfn_to_hva_memslot(slot, gfn);
-		if (copy_from_user(dd_page_address(*frames), (void __user *)from, PAGE_SIZE))
-			return -EFAULT;
-	}
-	return 0;
-}
-
 /*
  * Fills pages of ours from consecutive frames of the guest, all of them or an
  * unknown part. Returns as dd_kvm_read() does.
@@ -258,8 +239,6 @@ int dd_kvm_fill(struct kvm *kvm, u64 gfn, const u64 *frames, size_t count)
 {
 	struct page *pages[DD_TOGETHER];
 
-	if (dd_mutated("waits-for-memory"))
-		return dd_kvm_fill_waiting(kvm, gfn, frames, count);
 	while (count) {
 		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
 		size_t got, i;
@@ -291,8 +270,6 @@ bool dd_kvm_present(struct kvm *kvm, u64 gfn, u64 count)
 {
 	struct page *pages[DD_TOGETHER];
 
-	if (dd_mutated("waits-for-memory"))
-		return true;
 	while (count) {
 		struct kvm_memory_slot *slot = dd_kvm_slot(kvm, gfn);
 		size_t got;
@@ -319,8 +296,6 @@ int dd_kvm_write(struct kvm *kvm, u64 gpa, const void *from, size_t len)
 	if (!slot || !dd_kvm_may_write(slot))
 		return -EFAULT;
 	to = (void __user *)(__gfn_to_hva_memslot(slot, gfn) + offset_in_page(gpa));
-	if (dd_mutated("waits-for-memory"))
-		return copy_to_user(to, from, len) ? -EFAULT : 0;
 	return copy_to_user_nofault(to, from, len) ? -EFAULT : 0;
 }
 

@@ -4,7 +4,6 @@
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/vmstat.h>
-#include "../../shim/mutation.h"
 #include "host.h"
 
 /*
@@ -101,8 +100,6 @@ size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor)
 	for_each_online_node(nid)
 		if (nid != near)
 			got = dd_node_alloc(nid, pages, got, count);
-	if (dd_mutated("capacity-alone"))
-		below_floor = true;
 	if (below_floor)
 		got = dd_floor_alloc(pages, got, count);
 	for (i = 0; i < got; i++) {

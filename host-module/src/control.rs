@@ -2,11 +2,11 @@
 
 //! What administrators ask for by netlink (`docs/netlink/`).
 
-use crate::ffi;
+use crate::counters::TOTALS;
+use crate::ffi::page;
 use crate::genl::{control, Args, Control, Message};
-use crate::host::Host;
-use crate::mutation::mutated;
-use crate::session::Session;
+use crate::state::{host, Host};
+use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode};
 use ddabi::pool::MAX_WEIGHT;
@@ -26,7 +26,7 @@ control!(HostControl);
 
 impl Control for HostControl {
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
-        let host = ffi::host().ok_or(ENODEV)?;
+        let host = host().ok_or(ENODEV)?;
         match command {
             command if command == HostCommand::Status as u8 => status(host, reply),
             command if command == HostCommand::VmSet as u8 => set_vm(host, args, reply),
@@ -37,7 +37,7 @@ impl Control for HostControl {
     }
 
     fn dump(command: u8, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
-        let host = ffi::host().ok_or(ENODEV)?;
+        let host = host().ok_or(ENODEV)?;
         match command {
             command if command == HostCommand::VmList as u8 => list_vm(host, cursor, message),
             command if command == HostCommand::PoolList as u8 => {
@@ -60,7 +60,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
     reply.put_u32(Attribute::Batch, tier.batch() as u32)?;
     reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
-    reply.put_bytes(Attribute::Counters, tier.totals.snapshot().as_bytes())
+    reply.put_bytes(Attribute::Counters, TOTALS.snapshot().as_bytes())
 }
 
 fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {
@@ -133,7 +133,7 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if args
         .capacity()
-        .is_some_and(|capacity| capacity > ffi::total_pages())
+        .is_some_and(|capacity| capacity > page::total())
     {
         return Err(reply.explain(c"capacity is above the memory of this machine", ERANGE));
     }
@@ -145,17 +145,11 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
         host.set_mode(mode);
     }
     if let Some(batch) = args.batch() {
-        if !mutated(c"batch-fixed") {
-            tier.set_batch(batch);
-        }
+        tier.set_batch(batch);
     }
-    if !mutated(c"capacity-fixed") {
-        tier.set_capacity(capacity);
-    }
+    tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
-    if !mutated(c"capacity-unenforced") {
-        enforce_limit(host);
-    }
+    enforce_limit(host);
     Ok(())
 }
 

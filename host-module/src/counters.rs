@@ -77,6 +77,9 @@ macro_rules! totals {
     };
 }
 
+/// What the module counts.
+pub(crate) static TOTALS: Totals = Totals::new();
+
 totals! {
     calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
     retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came

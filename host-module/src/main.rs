@@ -3,12 +3,15 @@
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.
 //!
-//! A call comes in through [`dispatch`]; its words are checked by `ddcore::request`; its [`vm`],
-//! found in the [`registry`], lets it in. [`operation`] carries it out on a [`session`], which is
-//! an index in [`shard`]s and a number of [`pool`]s. What is done with its pages, and who gives if
-//! there is no room for them, is decided by the engine, `ddcore::host`; this module has the locks
-//! and the memory: the session, the [`registry`], and the memory [`tier`] with its [`page`]s and
-//! [`stock`]. [`control`] is netlink, [`ffi`] and `shim/` are everything C.
+//! - [`entry`] (what C calls), [`control`] (netlink), [`shrinker`] (memory reclaim) and [`call`]
+//!   (the calls of guests) use the whole state, and [`stats`] is what they tell about it;
+//! - [`state`] is the module's state: the memory tier and the VMs. What is done with pages, and who
+//!   gives if there is no room for them, is decided by the engine, `ddcore::host`; this module has
+//!   the locks and the memory;
+//! - [`vm`] is a VM, with its session, which is an index in shards and a number of pools;
+//! - [`tier`] is the memory tier, with its pages;
+//! - [`ffi`] and `shim/` are all that is written in C, and [`counters`] is what all of the above
+//!   counts.
 //!
 //! Lock order, outermost first:
 //!
@@ -26,39 +29,32 @@
 
 #![crate_name = "doubledecker_host"]
 
-mod allowance;
-mod answer;
-mod charge;
+mod call;
 mod control;
 mod counters;
-mod desk;
-mod dispatch;
+mod entry;
 mod ffi;
 #[path = "../../shim/genl.rs"]
 mod genl;
-mod get;
-mod host;
 #[path = "../../shim/memory.rs"]
 mod memory;
-#[path = "../../shim/mutation.rs"]
-mod mutation;
 #[path = "../../shim/number.rs"]
 mod number;
-mod operation;
-mod page;
-mod pool;
-mod put;
-mod registry;
-mod session;
-mod shard;
+#[path = "../../shim/published.rs"]
+mod published;
 mod shrinker;
+mod state;
 mod stats;
-mod stock;
 mod tier;
 mod vm;
 
-use crate::host::Host;
-use crate::registry::Admission;
+use crate::ffi::kvm::KvmHooks;
+use crate::ffi::oom::Rescue;
+use crate::ffi::queue::WorkQueue;
+use crate::ffi::shrinker::{like_reclaim, Shrinker};
+use crate::ffi::{page, param};
+use crate::state::{Host, STATE};
+use crate::vm::registry::Admission;
 use core::borrow::Borrow;
 use ddabi::pool::MAX_WEIGHT;
 use kernel::prelude::*;
@@ -83,15 +79,37 @@ const VERSION: &str = "0.1.0";
 /// Pages in a MiB.
 const MIB: u64 = 256;
 
+/// As long as it lives, callbacks reach the state.
+struct Publication(());
+
+impl Publication {
+    /// Publishes the state.
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the state is, and no callback runs any more by then.
+    unsafe fn new(host: &Host) -> Self {
+        // SAFETY: By the function's contract.
+        unsafe { STATE.publish(host) };
+        Self(())
+    }
+}
+
+impl Drop for Publication {
+    fn drop(&mut self) {
+        STATE.withdraw();
+    }
+}
+
 /// The module. Fields are dropped from the first to the last: callers of the module are stopped
 /// before the state they work on is dropped.
 struct Module {
-    _hooks: ffi::KvmHooks,
-    _queue: ffi::WorkQueue,
-    _rescue: ffi::Rescue,
-    _shrinker: ffi::Shrinker,
+    _hooks: KvmHooks,
+    _queue: WorkQueue,
+    _rescue: Rescue,
+    _shrinker: Shrinker,
     _family: genl::Family,
-    _publication: ffi::Publication,
+    _publication: Publication,
     _host: Pin<KBox<Host>>,
 }
 
@@ -107,13 +125,13 @@ impl kernel::Module for Module {
         // SAFETY: Declared behind `host` here, so dropped before it if something below fails, and
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
         // still.
-        let publication = unsafe { ffi::Publication::new(&host) };
+        let publication = unsafe { Publication::new(&host) };
         let family = genl::Family::register()?;
-        ffi::like_reclaim(|| drop(host.vms.lock()));
-        let shrinker = ffi::Shrinker::register()?;
-        let rescue = ffi::Rescue::register()?;
-        let queue = ffi::WorkQueue::create()?;
-        let hooks = ffi::KvmHooks::attach()?;
+        like_reclaim(|| drop(host.vms.lock()));
+        let shrinker = Shrinker::register()?;
+        let rescue = Rescue::register()?;
+        let queue = WorkQueue::create()?;
+        let hooks = KvmHooks::attach()?;
         pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
         Ok(Self {
             _hooks: hooks,
@@ -129,7 +147,7 @@ impl kernel::Module for Module {
 
 /// The tier's capacity in pages, from the module parameter.
 fn capacity(mib: u64) -> Result<u64> {
-    let total = ffi::total_pages();
+    let total = page::total();
     if mib == 0 {
         return Ok(total / 4);
     }
@@ -143,7 +161,7 @@ fn capacity(mib: u64) -> Result<u64> {
 
 /// Who may register, from the module parameters.
 fn admission() -> Result<Admission> {
-    let (most, weight) = ffi::admission_parameters();
+    let (most, weight) = param::admission();
     if weight > MAX_WEIGHT {
         pr_err!("default_weight={} is above {}\n", weight, MAX_WEIGHT);
         return Err(ERANGE);

@@ -5,8 +5,9 @@
 //! What is given is no longer the tier's: its limit falls, and the pages that are beyond it go by
 //! Algorithm 1, so that weights rule whether the tier or its host is full (invariant 27).
 
-use crate::host::Host;
-use crate::mutation::mutated;
+use crate::counters::TOTALS;
+use crate::ffi::queue;
+use crate::state::Host;
 use ddcore::host::room;
 
 /// Pages given in a step, between which others may evict.
@@ -28,18 +29,10 @@ pub(crate) fn count(host: &Host) -> u64 {
 /// The caller may hold any lock under which the kernel allocates. It waits here for evictions
 /// under way, which neither allocate nor wait for a task that does.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
-    if mutated(c"shrinker-deaf") {
-        return 0;
-    }
-    let totals = &host.tier.totals;
-    let roster = match mutated(c"shrinker-shy") {
-        true => host.vms.try_lock(),
-        false => Some(host.vms.lock()),
-    };
-    let freed = roster.map_or(0, |mut roster| room::give_back(host, &mut roster, pages));
-    totals.shrunk.add(freed);
+    let freed = room::give_back(host, &mut host.vms.lock(), pages);
+    TOTALS.shrunk.add(freed);
     if freed == 0 && count(host) > 0 {
-        totals.shrink_refused.add(1);
+        TOTALS.shrink_refused.add(1);
     }
     freed
 }
@@ -55,7 +48,7 @@ pub(crate) fn rescue(host: &Host) -> u64 {
             break;
         }
         freed += got;
-        crate::ffi::breathe();
+        queue::breathe();
     }
     freed
 }

@@ -2,8 +2,8 @@
 
 //! What is told about VMs and pools, put together from where it is counted.
 
-use crate::host::Host;
-use crate::session::Session;
+use crate::state::Host;
+use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::host::walk::counted;

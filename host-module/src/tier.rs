@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory tier: its books, its pages and its time behind the engine's interface
-//! (`ddcore::host::Host`), which a tier on another kind of memory implements as well.
+//! The memory tier: its books and its time. [`page`] is a page of its memory, [`stock`] has pages
+//! for the next puts.
 
-use crate::counters::Totals;
-use crate::ffi;
-use crate::host::Host;
-use crate::mutation::mutated;
+pub(crate) mod page;
+pub(crate) mod stock;
+
 use crate::number::Number;
-use crate::page::Page;
-use crate::registry::Roster;
-use crate::session::Session;
-use crate::stock::Stock;
-use core::ops::{Deref, DerefMut};
-use ddcore::host::room::{self, Roster as _};
-use ddcore::partition::entitle;
+use core::ops::Deref;
 use kernel::time::{Instant, Monotonic};
 
-/// The books of the memory tier, and what the module counts.
+/// The books of the memory tier.
 pub(crate) struct Tier {
     books: ddcore::host::tier::Tier<Number>,
     /// When the clock of its limit began.
     born: Instant<Monotonic>,
-    pub(crate) totals: Totals,
 }
 
 impl Tier {
@@ -30,8 +22,12 @@ impl Tier {
         Self {
             books: ddcore::host::tier::Tier::new(capacity),
             born: Instant::now(),
-            totals: Totals::new(),
         }
+    }
+
+    /// Returns the time by which its limit rises.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.born.elapsed().as_millis().max(0) as u64
     }
 }
 
@@ -40,87 +36,5 @@ impl Deref for Tier {
 
     fn deref(&self) -> &Self::Target {
         &self.books
-    }
-}
-
-impl ddcore::host::Host for Host {
-    type Number = Number;
-    type Page = Page;
-    type Stock = Stock;
-    type Session = Session;
-    type Roster = Roster;
-
-    fn tier(&self) -> &ddcore::host::tier::Tier<Number> {
-        &self.tier
-    }
-
-    fn lock(&self) -> impl DerefMut<Target = Roster> {
-        self.vms.lock()
-    }
-
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
-        self.vms.try_lock()
-    }
-
-    fn stock(&self) -> &Stock {
-        &self.stock
-    }
-
-    fn allocate(&self, pages: &mut [Option<Page>], below_floor: bool) -> usize {
-        Page::allocate(pages, below_floor)
-    }
-
-    fn spare(&self) -> u64 {
-        ffi::spare_pages()
-    }
-
-    fn milliseconds(&self) -> u64 {
-        self.tier.born.elapsed().as_millis().max(0) as u64
-    }
-
-    fn evicted(&self, pages: u64) {
-        self.tier.totals.eviction_batches.add(1);
-        self.tier.totals.evicted.add(pages);
-    }
-
-    fn breathe(&self) {
-        ffi::breathe();
-    }
-
-    fn is_dying(&self) -> bool {
-        ffi::is_dying()
-    }
-
-    fn fill(&self, pages: &mut [Option<Page>]) -> usize {
-        let got = room::allocate(self, pages);
-        match mutated(c"puts-not-recycled") {
-            true => got,
-            false => got + room::recycle(self, &mut pages[got..]),
-        }
-    }
-
-    fn lower_limit(&self, pages: u64) {
-        if !mutated(c"capacity-alone") {
-            self.tier.lower_limit(pages, self.milliseconds());
-        }
-    }
-
-    fn entitle(&self, roster: &mut Roster, pages: u64) {
-        room::entitle(roster, self.tier.limit());
-        let entities = roster.parts().entities;
-        if mutated(c"capacity-alone") {
-            // From all by what they hold, whatever their weights.
-            for vm in entities.iter_mut() {
-                vm.weight = vm.used as u32;
-            }
-            let used: u64 = entities.iter().map(|vm| vm.used).sum();
-            entitle(entities, used.saturating_sub(pages));
-        }
-        if mutated(c"shrinks-in-order") {
-            let first = entities.iter().position(|vm| vm.used > 0).unwrap_or(0);
-            for vm in entities.iter_mut().skip(first + 1) {
-                vm.used = 0;
-            }
-        }
     }
 }

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A VM that has registered: who it is, and its session.
+//!
+//! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
+//! [`shard`]s; [`charge`] says to whom its memory is charged. [`desk`] is the memory of a call, and
+//! [`allowance`] bounds the events about a VM.
 
-use crate::allowance::Allowance;
-use crate::desk::Desks;
+pub(crate) mod allowance;
+pub(crate) mod charge;
+pub(crate) mod desk;
+pub(crate) mod pool;
+pub(crate) mod registry;
+pub(crate) mod session;
+pub(crate) mod shard;
+
+use crate::counters::TOTALS;
 use crate::genl::send_event;
 use crate::memory::quietly;
-use crate::mutation::mutated;
-use crate::session::Session;
+use crate::vm::allowance::Allowance;
+use crate::vm::desk::Desks;
+use crate::vm::session::Session;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
-use ddabi::pool::DEFAULT_WEIGHT;
 use ddcore::gate::{Gate, Refused};
 use ddcore::host::walk::drain;
 use kernel::prelude::*;
@@ -18,7 +29,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::task::Task;
-use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
+use kernel::workqueue::{impl_has_work, new_work, Work};
 
 /// A VM, from its first registration until KVM destroys it.
 #[pin_data]
@@ -45,21 +56,6 @@ impl_has_work! {
     impl HasWork<Self> for Vm { self.end }
 }
 
-impl WorkItem for Vm {
-    type Pointer = Arc<Vm>;
-
-    /// The VM is gone: KVM has destroyed it.
-    fn run(this: Arc<Vm>) {
-        if mutated(c"dead-vm-kept") {
-            return;
-        }
-        this.leave();
-        if let Some(host) = crate::ffi::host() {
-            host.vms.lock().remove(&this);
-        }
-    }
-}
-
 impl ddcore::host::room::Vm for Vm {
     type Session = Session;
 
@@ -68,10 +64,7 @@ impl ddcore::host::room::Vm for Vm {
     }
 
     fn share(&self) -> u32 {
-        match self.weight() {
-            1.. if mutated(c"weights-ignored") => DEFAULT_WEIGHT,
-            weight => weight,
-        }
+        self.weight()
     }
 
     fn session(&self) -> Option<impl Deref<Target = Session>> {
@@ -114,9 +107,6 @@ impl Vm {
     }
 
     pub(crate) fn set_weight(&self, weight: u32) {
-        if mutated(c"weights-fixed") {
-            return;
-        }
         self.weight.store(weight, Relaxed);
     }
 
@@ -128,27 +118,13 @@ impl Vm {
     /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
     pub(crate) fn enter(
         &self,
-        mut session: u64,
+        session: u64,
         number: u64,
     ) -> Result<Arc<Session>, Refused<Arc<Session>>> {
-        let mut gate = self.gate.lock();
-        if mutated(c"any-session") {
-            session = gate.id().unwrap_or(session);
-        }
-        if mutated(c"rollback-unseen") && gate.id() == Some(session) {
-            return gate.session().cloned().ok_or(Refused::Unknown);
-        }
-        let judged = gate.enter(session, number);
-        drop(gate);
-        match &judged {
-            Err(Refused::Rollback(ended)) => {
-                self.ended(ended);
-                self.tell(Event::Rollback);
-            }
-            Err(Refused::Unknown) if mutated(c"straggler-ends-session") => {
-                self.leave();
-            }
-            _ => {}
+        let judged = self.gate.lock().enter(session, number);
+        if let Err(Refused::Rollback(ended)) = &judged {
+            self.ended(ended);
+            self.tell(Event::Rollback);
         }
         judged
     }
@@ -174,7 +150,7 @@ impl Vm {
     }
 
     /// Ends whatever session there is.
-    fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let ended = self.gate.lock().close();
         if let Some(ended) = ended {
             self.ended(&ended);
@@ -189,12 +165,10 @@ impl Vm {
     }
 
     fn tell(&self, event: Event) {
-        if let Some(host) = crate::ffi::host() {
-            match event {
-                Event::VmCame => host.tier.totals.vms_came.add(1),
-                Event::VmWent => host.tier.totals.vms_went.add(1),
-                _ => {}
-            }
+        match event {
+            Event::VmCame => TOTALS.vms_came.add(1),
+            Event::VmWent => TOTALS.vms_went.add(1),
+            _ => {}
         }
         self.send(event, None, &[]);
     }
@@ -202,9 +176,7 @@ impl Vm {
     /// Sends an event about this VM, unless there were too many of it.
     pub(crate) fn send(&self, event: Event, more: Option<(Attribute, u32)>, name: &[u8]) {
         if !self.events.lock().take() {
-            if let Some(host) = crate::ffi::host() {
-                host.tier.totals.events_dropped.add(1);
-            }
+            TOTALS.events_dropped.add(1);
             return;
         }
         let known = [

@@ -2,7 +2,7 @@
 
 //! `build`: modules and tools.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use anyhow::Result;
 
@@ -13,12 +13,25 @@ use crate::{modules, package, suite::KernelArgs, tools, tree::Kernel};
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
+    /// Build modules with patches of tests/mutations, too: their names, or all that scenarios load
+    #[arg(long, value_name = "NAME,NAME|all", value_delimiter = ',')]
+    mutated: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     package::install_missing()?;
     let kernel = Kernel::prepare(&args.kernel)?;
     let modules = modules::build(&kernel)?;
+    for name in &args.mutated {
+        let named = BTreeSet::from([name.split('+').collect()]);
+        let builds = match name.as_str() {
+            "all" => ddscenarios::every_build(),
+            _ => named,
+        };
+        for patches in builds {
+            modules::build_mutated(&kernel, &patches)?;
+        }
+    }
     let tools = tools::build(tools::ALL)?;
     println!("modules: {}", modules.display());
     println!("tools:   {}", tools.display());

@@ -3,6 +3,7 @@
 //! Images the test machines boot from.
 
 use std::{
+    collections::BTreeSet,
     fs,
     panic::resume_unwind,
     path::{Path, PathBuf},
@@ -11,6 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use ddlab::{Accel, Artifacts, Qemu};
+use ddscenarios::Patches;
 
 use crate::{
     cache,
@@ -36,7 +38,7 @@ const SUPERFLUOUS: [&str; 7] = [
 ];
 
 /// What a lab gets of ours.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
     /// Modules and tools.
     All(Extras),
@@ -47,10 +49,10 @@ pub(crate) enum Content {
 }
 
 /// What few scenarios want.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Extras {
-    /// Modules whose invariants break on demand.
-    pub(crate) mutable: bool,
+    /// Modules with patches of `tests/mutations`, a build for each of these.
+    pub(crate) mutated: BTreeSet<Patches>,
     /// The kernel's own selftests.
     pub(crate) selftests: bool,
     /// The file system exerciser, on the path.
@@ -60,7 +62,7 @@ pub(crate) struct Extras {
 impl Content {
     /// Modules and tools, no extras.
     pub(crate) const ALL: Self = Self::All(Extras {
-        mutable: false,
+        mutated: BTreeSet::new(),
         selftests: false,
         fsx: false,
     });
@@ -136,14 +138,17 @@ impl Ours {
     fn build(args: &KernelArgs, content: Content) -> Result<Self> {
         let kernel = Kernel::prepare(args)?;
         let (mut files, tools) = match content {
-            Content::All(_) => (all_in(&modules::build(&kernel)?, "modules")?, tools::ALL),
+            Content::All(_) => (
+                all_in(&modules::build(&kernel)?, ddlab::MODULES)?,
+                tools::ALL,
+            ),
             Content::Agent => (Vec::new(), [tools::AGENT].as_slice()),
             Content::Bench => (Vec::new(), [tools::AGENT, tools::BENCH].as_slice()),
         };
         if let Content::All(extras) = content {
-            if extras.mutable {
-                let mutable = modules::build_mutable(&kernel)?;
-                files.extend(all_in(&mutable, ddlab::MUTABLE_MODULES)?);
+            for patches in &extras.mutated {
+                let built = modules::build_mutated(&kernel, patches)?;
+                files.extend(all_in(&built, &ddlab::mutated_modules(patches))?);
             }
             if extras.selftests {
                 files.extend(selftests::programs(&kernel, ddlab::SELFTESTS)?);
@@ -284,7 +289,7 @@ fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {
 /// pairs of a file here and its path in the image.
 fn make_opt(kernel: &Kernel, dir: &Path, files: &[(PathBuf, String)]) -> Result<PathBuf> {
     let staging = tempfile::tempdir_in(dir)?;
-    fs::create_dir(staging.path().join("modules"))?;
+    fs::create_dir(staging.path().join(ddlab::MODULES))?;
     for (from, to) in files {
         let to = staging.path().join(to);
         fs::create_dir_all(to.parent().unwrap_or(&to))?;

@@ -28,6 +28,7 @@ mod initrd;
 mod mirror;
 mod modules;
 mod package;
+mod patch;
 mod progress;
 mod release;
 mod root;

@@ -2,6 +2,8 @@
 
 //! The kernel modules.
 
+mod mutated;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,6 +13,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{cache, progress, tree::Kernel, workspace};
+
+pub(crate) use mutated::build as build_mutated;
 
 /// Folders Kbuild needs.
 const SOURCES: [&str; 8] = [
@@ -43,8 +47,8 @@ enum Mode {
     Plain,
     /// With clippy and the kernel's extra warnings; for their messages only.
     Lint,
-    /// With invariants that break on demand (`shim/mutation.h`).
-    Mutable,
+    /// From a copy of the tree to which patches of `tests/mutations` were applied.
+    Mutated,
 }
 
 impl Mode {
@@ -53,49 +57,33 @@ impl Mode {
         match self {
             Self::Plain => "",
             Self::Lint => "-lint",
-            Self::Mutable => "-mutable",
+            Self::Mutated => "-mutated",
         }
     }
 }
 
 /// Builds all modules for a kernel; returns the directory they are in.
 pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
-    build_as(kernel, Mode::Plain)
-}
-
-/// Builds modules whose invariants break on demand; returns their directory.
-pub(crate) fn build_mutable(kernel: &Kernel) -> Result<PathBuf> {
-    build_as(kernel, Mode::Mutable)
-}
-
-fn build_as(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
     let name = &kernel.release.name;
-    let suffix = mode.suffix();
-    let work = work_dir(kernel, suffix)?;
+    let work = work_dir(kernel, Mode::Plain)?;
     let _lock = cache::lock_in(&work)?;
-    progress::step(&format!("build the modules for {name}{suffix}"), || {
-        compile(kernel, mode, &work)
+    progress::step(&format!("build the modules for {name}"), || {
+        compile(kernel, Mode::Plain, (workspace::top(), &work), &MODULES)
     })?;
-    let out = workspace::target()
-        .join("modules")
-        .join(format!("{name}{suffix}"));
-    fs::create_dir_all(&out)?;
-    for module in built(&work)? {
-        let file = module.file_name().unwrap_or_default();
-        fs::copy(&module, out.join(file))?;
-    }
+    let out = out_dir(kernel, Mode::Plain);
+    gather(&work, &MODULES, &out)?;
     Ok(out)
 }
 
 /// Fails on any warning of clippy, the compilers, `modpost` or `objtool`.
 pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
-    let work = work_dir(kernel, Mode::Lint.suffix())?;
+    let work = work_dir(kernel, Mode::Lint)?;
     let _lock = cache::lock_in(&work)?;
     // What is not compiled again does not warn again.
     for dir in SOURCES {
         cache::remove(&work.join(dir))?;
     }
-    compile(kernel, Mode::Lint, &work)?;
+    compile(kernel, Mode::Lint, (workspace::top(), &work), &MODULES)?;
     let log = fs::read_to_string(log(Mode::Lint))?;
     match warnings(&log) {
         found if found.is_empty() => Ok(()),
@@ -119,11 +107,18 @@ pub(crate) fn check_format() -> Result<()> {
     Ok(())
 }
 
-fn work_dir(kernel: &Kernel, suffix: &str) -> Result<PathBuf> {
-    let name = format!("{}{suffix}", kernel.release.name);
+/// Where modules are compiled.
+fn work_dir(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
+    let name = format!("{}{}", kernel.release.name, mode.suffix());
     let work = workspace::target().join("kbuild").join(name);
     fs::create_dir_all(&work)?;
     Ok(work)
+}
+
+/// Where they are found afterwards.
+fn out_dir(kernel: &Kernel, mode: Mode) -> PathBuf {
+    let name = format!("{}{}", kernel.release.name, mode.suffix());
+    workspace::target().join("modules").join(name)
 }
 
 fn log(mode: Mode) -> PathBuf {
@@ -131,19 +126,30 @@ fn log(mode: Mode) -> PathBuf {
     workspace::target().join("log").join(name)
 }
 
+/// Compiles the modules in some of the folders [`MODULES`], from the tree `from`.
+///
 /// Kbuild writes beside the sources, so it gets a copy: the source tree stays
-/// clean, and objects of several kernels live side by side.
-fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
-    let extra = match mode {
-        Mode::Plain => "",
-        Mode::Lint => "CLIPPY=1 W=1",
-        Mode::Mutable => "DD_MUTATIONS=1",
+/// clean, and objects of several kernels live side by side. A file that changes gets the time of
+/// the copy, whatever its own is, so that make sees it also when an older text comes back.
+fn compile(
+    kernel: &Kernel,
+    mode: Mode,
+    (from, work): (&Path, &Path),
+    modules: &[&str],
+) -> Result<()> {
+    let (extra, after) = match mode {
+        Mode::Plain => ("", ""),
+        Mode::Lint => ("CLIPPY=1 W=1", ""),
+        // There are many of them, each with megabytes of what only debuggers read.
+        Mode::Mutated => ("", "strip --strip-debug /src/$module/*.ko"),
     };
+    let sources = SOURCES.iter().filter(|dir| from.join(dir).is_dir());
     // With the part of the path behind the dot.
-    let sources = SOURCES.map(|dir| format!("/repo/./{dir}")).join(" ");
-    let modules = MODULES.join(" ");
+    let sources: Vec<String> = sources.map(|dir| format!("/repo/./{dir}")).collect();
+    let sources = sources.join(" ");
+    let modules = modules.join(" ");
     let script = format!(
-        "rsync -aR --delete --exclude target \
+        "rsync -rlpRc --delete --exclude target \
              --filter 'P *.o' --filter 'P *.ko' --filter 'P *.mod' --filter 'P *.mod.c' \
              --filter 'P *.cmd' --filter 'P *.d' --filter 'P *.rmeta' \
              --filter 'P modules.order' --filter 'P Module.symvers' \
@@ -151,6 +157,7 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
          failed=0\n\
          for module in {modules}; do\n\
              make -j{jobs} -C {tree} M=/src/$module {arguments} {extra} modules || failed=1\n\
+             {after}\n\
          done\n\
          exit $failed\n",
         jobs = std::thread::available_parallelism()?,
@@ -159,7 +166,7 @@ fn compile(kernel: &Kernel, mode: Mode, work: &Path) -> Result<()> {
     );
     let mut command = kernel
         .chroot()
-        .bind(workspace::top(), "/repo")
+        .bind(from, "/repo")
         .bind(work, "/src")
         .command("sh");
     command.args(["-euc", &script]);
@@ -185,17 +192,18 @@ fn is_step(line: &str) -> bool {
     line.starts_with("make") || line.strip_prefix("  ").is_some_and(verb)
 }
 
-fn built(work: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for module in MODULES {
+/// Copies the modules that were built in folders to the directory `out`.
+fn gather(work: &Path, modules: &[&str], out: &Path) -> Result<()> {
+    fs::create_dir_all(out)?;
+    for module in modules {
         for entry in fs::read_dir(work.join(module))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "ko") {
-                found.push(path);
+                fs::copy(&path, out.join(path.file_name().unwrap_or_default()))?;
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod conflict;
 mod dependency;
 mod licence;
 mod link;
+mod mutation;
 mod name;
 mod size;
 mod title;
@@ -54,6 +55,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         licence::check(&sources),
         dependency::check(&sources, top)?,
         link::check(&sources, top),
+        mutation::check(top)?,
         title::check(&sources, top)?,
     ]
     .concat();

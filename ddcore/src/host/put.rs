@@ -4,7 +4,7 @@
 //! a page is in the index, so without any lock.
 
 use super::carried::{Carried, Page};
-use super::room::{make_room, retire, Host};
+use super::room::{fill, make_room, retire, Host};
 use super::run::{discard, insert};
 use super::session::Session;
 use crate::request::Runs;
@@ -68,7 +68,7 @@ pub fn store<H: Host>(
     let wanted = wanted.map(|run| u64::from(run.pages)).sum();
     let mut room = Room::reserve(host, wanted);
     let reserved = room.pages as usize;
-    let got = host.fill(&mut carried.pages[..reserved]);
+    let got = fill(host, &mut carried.pages[..reserved]);
     let stamp = session.stamp(wanted);
     let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
     let mut next = 0;
@@ -111,7 +111,7 @@ pub fn store<H: Host>(
 /// Puts those of the carried pages that belong to runs into the index, which need have room
 /// reserved for them. The pages that it keeps are no longer carried. Returns their number.
 #[inline(never)]
-pub fn keep<S: Session>(
+fn keep<S: Session>(
     session: &S,
     runs: impl Iterator<Item = (Run, usize)>,
     carried: &mut Carried<S::Page>,

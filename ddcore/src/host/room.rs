@@ -155,26 +155,10 @@ pub trait Host {
         self.tier().batch_time()
     }
 
-    /// Divides the pages there may be among the VMs, before they give `pages` back.
-    fn entitle(&self, roster: &mut Self::Roster, _pages: u64) {
-        entitle(roster, self.tier().limit());
-    }
-
-    /// The host can spare no more than these pages.
-    fn lower_limit(&self, pages: u64) {
-        self.tier().lower_limit(pages, self.milliseconds());
-    }
-
     /// Raises the limit of the tier if the host has had memory to spare for a while.
     fn recover(&self) {
         let now = self.milliseconds();
         self.tier().recover(now, || self.spare());
-    }
-
-    /// Gets pages for a put that has room reserved for them. Returns how many.
-    fn fill(&self, pages: &mut [Option<Self::Page>]) -> usize {
-        let got = allocate(self, pages);
-        got + recycle(self, &mut pages[got..])
     }
 }
 
@@ -220,9 +204,14 @@ fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
     0
 }
 
-/// Gets pages from the stock and from the host's memory, for a put that has room reserved for
-/// them. Returns how many.
-pub fn allocate<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+/// Gets pages for a put that has room reserved for them. Returns how many.
+pub(super) fn fill<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+    let got = allocate(host, pages);
+    got + recycle(host, &mut pages[got..])
+}
+
+/// Gets pages from the stock and from the host's memory. Returns how many.
+fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     let got = host.stock().take(pages);
     // The room for these pages is reserved, and so a part of what is used.
     let below_floor = host.tier().used() <= host.tier().floor();
@@ -231,14 +220,14 @@ pub fn allocate<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> us
 
 /// Gets pages by eviction, because the host has no memory for the caller. The limit falls to what
 /// the tier holds, and what lies idle where the caller may not allocate. Returns how many.
-pub fn recycle<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+fn recycle<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
     }
     let missing = pages.len() as u64;
     let mut roster = host.lock();
     let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
-    host.lower_limit(held + host.spare());
+    lower_limit(host, held + host.spare());
     let mut got = 0;
     for _ in 0..ROUNDS {
         got += host.stock().take(&mut pages[got..]);
@@ -247,6 +236,11 @@ pub fn recycle<H: Host + ?Sized>(host: &H, pages: &mut [Option<H::Page>]) -> usi
         }
     }
     got
+}
+
+/// Lowers the limit of the tier: the host can spare no more than these pages.
+fn lower_limit<H: Host>(host: &H, pages: u64) {
+    host.tier().lower_limit(pages, host.milliseconds());
 }
 
 /// Takes pages back whose content is gone. While the host is short the next puts fill them.
@@ -270,10 +264,10 @@ pub fn give_back<H: Host>(host: &H, roster: &mut H::Roster, pages: u64) -> u64 {
     let stocked = host.stock().give_back(pages);
     let used = tier.used();
     let pages = (pages - stocked).min(used.saturating_sub(tier.floor()));
-    host.lower_limit(used - pages);
+    lower_limit(host, used - pages);
     let evicted = match tier.mode() {
         Mode::Weighted => {
-            host.entitle(roster, pages);
+            entitle(roster, tier.limit());
             take_in_turns(roster, pages)
         }
         Mode::GlobalFifo => evict_by_age(host, roster, pages, None),
@@ -307,11 +301,7 @@ pub fn entitle<R: Roster>(roster: &mut R, pages: u64) {
 }
 
 /// Evicts one batch, whose pages go to a stock if one is given. Returns their number.
-pub fn evict_batch<H: Host + ?Sized>(
-    host: &H,
-    roster: &mut H::Roster,
-    stock: Option<&H::Stock>,
-) -> u64 {
+pub fn evict_batch<H: Host>(host: &H, roster: &mut H::Roster, stock: Option<&H::Stock>) -> u64 {
     let batch = host.tier().batch();
     let evicted = match host.tier().mode() {
         Mode::Weighted => evict_by_weight(host, roster, batch, stock),
@@ -323,7 +313,7 @@ pub fn evict_batch<H: Host + ?Sized>(
 
 /// Algorithm 1 among the VMs, then among the pools of the victim: a guest with its pages in a
 /// thousand pools gives a batch like any other.
-fn evict_by_weight<H: Host + ?Sized>(
+fn evict_by_weight<H: Host>(
     host: &H,
     roster: &mut H::Roster,
     batch: u64,
@@ -367,7 +357,7 @@ fn take_in_turns<R: Roster>(roster: &mut R, pages: u64) -> u64 {
 }
 
 /// Evicts the oldest pages of all VMs, to within a batch. Returns their number.
-fn evict_by_age<H: Host + ?Sized>(
+fn evict_by_age<H: Host>(
     host: &H,
     roster: &mut H::Roster,
     batch: u64,

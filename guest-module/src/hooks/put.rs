@@ -6,12 +6,10 @@
 //! in this file sleeps or allocates.
 
 use crate::counters::count;
-use crate::ffi::cpu::InterruptsOff;
 use crate::ffi::folio::{Folio, FolioView};
 use crate::ffi::mapping::{mapping_flag, MappingView};
 use crate::hooks::departures::Departure;
-use crate::host::call::{most_pages, parts};
-use crate::mutation::mutated;
+use crate::host::call::{parts, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
 use ddabi::hypercall::Operation;
@@ -78,10 +76,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
     };
     // A direct write that began after putable() looked did not find these pages in the map, so this
     // second look has to refuse them.
-    if mapping.in_direct_io()
-        && !mutated(c"puts-beside-direct-io")
-        && !mutated(c"direct-io-looked-at-once")
-    {
+    if mapping.in_direct_io() {
         count!(state, put_skipped_io, pages);
         state.map.invalidate(&file, view.index, last, || ());
         finish(state, &departure, false);
@@ -115,12 +110,6 @@ fn admit(
         .decide(route.slot, file, run, view.is_refaulted());
     match verdict {
         Verdict::Put(class) => Some((route, class)),
-        Verdict::Refuse(Refusal::Policy) if mutated(c"admission-ignored") => {
-            Some((route, Class::LOWEST))
-        }
-        Verdict::Refuse(Refusal::Throttle) if mutated(c"throttle-ignored") => {
-            Some((route, Class::LOWEST))
-        }
         Verdict::Refuse(why) => {
             match why {
                 Refusal::Policy => count!(state, put_skipped_policy, pages),
@@ -141,8 +130,7 @@ fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> 
         count!(state, put_skipped_mapping, view.pages);
         return None;
     }
-    let direct = inode.any(mapping_flag::DIRECT) && !mutated(c"puts-beside-direct-io");
-    if direct || inode.any(mapping_flag::ERROR) {
+    if inode.any(mapping_flag::DIRECT | mapping_flag::ERROR) {
         count!(state, put_skipped_io, view.pages);
         return None;
     }
@@ -150,8 +138,7 @@ fn putable(state: &State, inode: &MappingView, view: &FolioView) -> Option<u32> 
         .end
         .saturating_sub(view.index)
         .min(u64::from(view.pages)) as u32;
-    let valid = view.is_valid() || mutated(c"puts-what-is-not-valid");
-    if !valid || inside == 0 {
+    if !view.is_valid() || inside == 0 {
         count!(state, put_skipped_page, view.pages);
         return None;
     }
@@ -164,9 +151,6 @@ pub(crate) fn folios_freed<'a, I>(state: &State, folios: impl Fn() -> I)
 where
     I: Iterator<Item = Folio<'a>>,
 {
-    if mutated(c"freed-unseen") || mutated(c"departures-kept") {
-        return;
-    }
     state.departures.with_freed(
         || folios().map(|folio| folio.address()),
         |freed| put(state, |number| freed.get(number)),
@@ -198,12 +182,9 @@ impl<F: Fn(usize) -> Option<Departure>> Iterator for Parts<F> {
     }
 }
 
-/// Puts departures in calls of at most [`call::MOST_PAGES`] pages. Interrupts and other tasks may
-/// run between two calls, unless the caller has disabled them.
-///
-/// [`call::MOST_PAGES`]: crate::host::call::MOST_PAGES
+/// Puts departures in calls of at most [`MOST_PAGES`] pages. Interrupts and other tasks may run
+/// between two calls, unless the caller has disabled them.
 fn put(state: &State, departure: impl Fn(usize) -> Option<Departure> + Copy) {
-    let _off = mutated(c"calls-unbounded").then(InterruptsOff::new);
     let mut rest = Parts {
         departure,
         number: 0,
@@ -226,7 +207,7 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
         let more = u32::from(part.run.pages);
         // The request has room for all of them: a task has no more departures than a batch has
         // folios.
-        if count > 0 && (pages + more > most_pages() || count == u64::BITS as usize) {
+        if count > 0 && (pages + more > MOST_PAGES || count == u64::BITS as usize) {
             break;
         }
         if let Some(call) = &mut call {
@@ -243,7 +224,7 @@ fn put_call(state: &State, parts: impl Iterator<Item = Departure>) -> (usize, u6
         if let Some(outcome) = state.send(&mut call, Operation::Put, session) {
             let all = !outcome.answered && outcome.pages == pages;
             for n in 0..count {
-                if all || call.succeeded(n) || mutated(c"put-unconfirmed") {
+                if all || call.succeeded(n) {
                     stored |= 1 << n;
                 }
             }
@@ -259,11 +240,6 @@ pub(crate) fn finish(state: &State, departure: &Departure, stored: bool) {
     let (file, index) = (departure.file(), departure.run.index);
     let pages = u32::from(departure.run.pages);
     let finished = state.map.finish_put(file, index, pages, stored);
-    if stored && finished.cancelled > 0 && mutated(c"put-overtakes") {
-        let _ = state.map.begin_put(file, index, pages);
-        state.map.finish_put(file, index, pages, true);
-        return;
-    }
     count!(state, put_stored, finished.present);
     if !stored {
         count!(state, put_refused, pages);

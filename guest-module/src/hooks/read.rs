@@ -10,8 +10,7 @@ use crate::counters::count;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
-use crate::host::call::{most_pages, parts};
-use crate::mutation::mutated;
+use crate::host::call::{parts, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
 use core::iter::once;
@@ -157,7 +156,7 @@ fn plan_window(
         let pages = folio.view().pages;
         let Some(place) = plan
             .get_mut(count)
-            .filter(|_| asked + pages <= most_pages() || count == 0)
+            .filter(|_| asked + pages <= MOST_PAGES || count == 0)
         else {
             break;
         };
@@ -193,15 +192,11 @@ fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> P
         Claim::Ask if view.is_fresh() && inside <= MAX_PAGES => {
             planned.ask = true;
             planned.pool = pool;
-            if inside < view.pages && !mutated(c"tail-not-zeroed") {
+            if inside < view.pages {
                 folio.zero_tail(inside);
             }
         }
         Claim::Ask => flush_unneeded(state, source.file, &planned),
-        Claim::Miss { .. } if asks_for_all() && view.is_fresh() && inside > 0 => {
-            planned.ask = inside <= MAX_PAGES;
-            planned.pool = pool;
-        }
         Claim::Miss { present } => {
             count!(state, read_absent, planned.inside);
             if present > 0 {
@@ -215,11 +210,6 @@ fn plan_folio(state: &State, source: &Source, folio: &Folio<'_>, pool: u32) -> P
         folio.touch(inside);
     }
     planned
-}
-
-/// Returns whether a mutation asks the host for pages whose bit is clear.
-fn asks_for_all() -> bool {
-    mutated(c"cold-read-asks") || mutated(c"host-trusted")
 }
 
 /// Queues a flush for pages that the host may hold and that no read will ask for.
@@ -239,7 +229,7 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     let claimed = || plan.iter().filter(|planned| planned.ask);
     let asked: u32 = claimed().map(|planned| planned.inside).sum();
     count!(state, get_asked, asked);
-    let hits = if asked <= most_pages() {
+    let hits = if asked <= MOST_PAGES {
         get(state, session, claimed().map(|planned| planned.run(file)))
     } else {
         let mut all = claimed().flat_map(|planned| parts(planned.run(file)));
@@ -273,8 +263,9 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
     }
     count!(state, get_calls);
     let answer = state.send(&mut call, Operation::Get, session).map(|_| {
-        let hit = |n: &usize| call.succeeded(*n) || mutated(c"miss-taken-for-hit");
-        (0..count).filter(hit).fold(0, |hits, n| hits | 1 << n)
+        (0..count)
+            .filter(|n| call.succeeded(*n))
+            .fold(0, |hits, n| hits | 1 << n)
     });
     drop(call);
     state.counters().got(start);

@@ -3,7 +3,6 @@
 //! Whether the hooks are attached to the kernel, and when a failed attempt is repeated.
 
 use crate::host::schedule::MINUTE;
-use crate::mutation::mutated;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     ordering::{Full, Relaxed},
@@ -58,9 +57,7 @@ impl Attachment {
     pub(crate) fn waits(&self, now: u64) -> bool {
         let failed = self.failed_at.load(Relaxed);
         let passed = now.saturating_sub(failed);
-        failed != 0
-            && passed < self.retry_after.load(Relaxed)
-            && !mutated(c"attaches-at-every-look")
+        failed != 0 && passed < self.retry_after.load(Relaxed)
     }
 
     /// Notes that an attempt succeeded.
@@ -79,6 +76,6 @@ impl Attachment {
         self.retry_after.store(retry, Relaxed);
         self.failed_at.store(now, Relaxed);
         let error = error.to_errno();
-        self.reported.xchg(error, Full) != error || mutated(c"attaches-at-every-look")
+        self.reported.xchg(error, Full) != error
     }
 }

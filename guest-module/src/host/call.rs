@@ -5,14 +5,13 @@
 use crate::ffi::cpu::{self, PreemptionOff};
 use crate::ffi::machine;
 use crate::memory::quietly;
-use crate::mutation::mutated;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
     AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
     UNFINISHED,
 };
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
-use ddabi::request::{RequestHeader, Run, BODY, MAX_PAGES, MAX_RUNS, REQUEST_MAGIC};
+use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
@@ -32,25 +31,14 @@ pub(crate) const MOST_PAGES: u32 = 128;
 /// Splits a run into parts that each fit into a call.
 pub(crate) fn parts(run: Run) -> impl Iterator<Item = Run> {
     (0..run.pages)
-        .step_by(most_pages() as usize)
+        .step_by(MOST_PAGES as usize)
         .map(move |done| Run {
             index: run.index + u64::from(done),
             gfn: run.gfn + u64::from(done),
             // The result is less than `run.pages`, so it fits.
-            pages: u32::from(run.pages - done).min(most_pages()) as u16,
+            pages: u32::from(run.pages - done).min(MOST_PAGES) as u16,
             ..run
         })
-}
-
-/// Returns [`MOST_PAGES`], unless a mutation wants calls without that bound or with a lower one.
-pub(crate) fn most_pages() -> u32 {
-    if mutated(c"calls-unbounded") {
-        MAX_PAGES
-    } else if mutated(c"calls-small") {
-        MOST_PAGES / 8
-    } else {
-        MOST_PAGES
-    }
 }
 
 /// The request page and the answer page of a CPU. They are physically contiguous, as any allocation
@@ -132,17 +120,6 @@ impl CallBuffers {
     }
 }
 
-/// Returns the ABI version to be written into requests. Mutations write others.
-fn version() -> u16 {
-    if mutated(c"older-abi") {
-        ABI_VERSION - 1
-    } else if mutated(c"newer-abi") {
-        ABI_VERSION + 1
-    } else {
-        ABI_VERSION
-    }
-}
-
 /// A call under construction, or its answer.
 ///
 /// # Invariants
@@ -189,7 +166,7 @@ impl Call<'_> {
         for _ in 0..MAX_RETRIES {
             let header = RequestHeader {
                 magic: REQUEST_MAGIC,
-                version: version(),
+                version: ABI_VERSION,
                 operation: operation as u16,
                 session,
                 sequence: self.buffers.sequence.fetch_add(1, Relaxed) + 1,

@@ -9,7 +9,6 @@ use crate::genl::send_event;
 use crate::hooks::departures::Departure;
 use crate::hooks::put;
 use crate::host::call::Failure;
-use crate::mutation::mutated;
 use crate::state::State;
 use ddabi::genl::{Attribute, Event, LinkState};
 use ddabi::hypercall::Status;
@@ -80,9 +79,7 @@ fn attach(state: &State) -> Result<(), Failure> {
 /// Puts the module into the state without a host: hooks are detached, so that the VM pays nothing
 /// for the module. `was` is the [`LinkState`] before. Worker only.
 pub(crate) fn without_host(state: &State, was: u32, failure: Failure) {
-    if !mutated(c"hooks-without-host") {
-        detach(state);
-    }
+    detach(state);
     // Running out of memory is temporary and no refusal: the worker tries again.
     let refused = failure != Failure::NoHost && failure != NO_MEMORY;
     let now = if refused {
@@ -109,10 +106,8 @@ fn detach(state: &State) {
         hooks::remove();
         // The hooks that would see these folios freed are detached, so that their puts are not
         // made.
-        if !mutated(c"departures-kept") {
-            let dropped = |departure: &Departure| put::finish(state, departure, false);
-            state.departures.clear(dropped);
-        }
+        let dropped = |departure: &Departure| put::finish(state, departure, false);
+        state.departures.clear(dropped);
         // No put is under way any more, and unmounts are not seen any more: both tables are
         // emptied.
         state.map.clear();
@@ -137,9 +132,6 @@ pub(crate) fn shut_down(state: &State) {
 /// Ends the session because hibernation or a reboot begins (invariant 13), or allows sessions
 /// again.
 pub(crate) fn set_paused(state: &State, pause: bool) {
-    if mutated(c"hibernates-full") {
-        return;
-    }
     if !pause {
         state.channel.link().resume();
     } else if let Some(session) = state.channel.link().pause() {

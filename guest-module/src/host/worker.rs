@@ -7,7 +7,6 @@ use crate::ffi::cpu;
 use crate::ffi::worker::Delay;
 use crate::host::schedule::{MINUTE, SECOND};
 use crate::host::session::{register, send_link_event, without_host};
-use crate::mutation::mutated;
 use crate::state::State;
 use ddabi::genl::{Event, LinkState};
 use ddabi::hypercall::Operation;
@@ -33,9 +32,7 @@ const MAX_FLUSH_CALLS: usize = 4096;
 /// next round.
 pub(crate) fn run(state: &State) -> Delay {
     // Cgroups are removed without a host, too.
-    if state.channel.session().is_some() || !mutated(c"reaps-with-host-only") {
-        state.pools.remove_dead(&state.channel);
-    }
+    state.pools.remove_dead(&state.channel);
     if state.channel.session().is_some() {
         keep_house(state);
     }
@@ -93,8 +90,7 @@ fn keep_house(state: &State) {
     }
     let outdated = state.map.forget_outdated();
     count!(state, invalidated, outdated);
-    let forgets =
-        schedule.is_due(&schedule.last_forget, FORGET_INTERVAL) && !mutated(c"unmounted-kept");
+    let forgets = schedule.is_due(&schedule.last_forget, FORGET_INTERVAL);
     if forgets && state.filesystems.take_gone() > 0 {
         let is_gone = |number| state.filesystems.is_gone(number);
         let cleared = state.map.forget_filesystems(is_gone);
@@ -103,7 +99,7 @@ fn keep_house(state: &State) {
     if schedule.is_due(&schedule.last_fade, FADE_INTERVAL) {
         state.pools.admissions.fade();
     }
-    if schedule.is_due(&schedule.last_ping, PING_INTERVAL) || mutated(c"worker-unpaced") {
+    if schedule.is_due(&schedule.last_ping, PING_INTERVAL) {
         if let (Some(session), Some(mut call)) = (channel.session(), channel.begin()) {
             state.send(&mut call, Operation::Ping, session);
         }
@@ -112,9 +108,6 @@ fn keep_house(state: &State) {
 
 /// Sends one request with flushes. Returns whether there may be more of them.
 fn send_flushes(state: &State) -> bool {
-    if mutated(c"host-trusted") {
-        state.flushes.clear();
-    }
     let mut ranges = [FlushRange::default(); MAX_RUNS / 4];
     let Some(session) = state.channel.session() else {
         return false;

@@ -1,52 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The VMs by their `struct kvm`.
+//! Values by `struct kvm`, in an xarray.
 
-use super::Guest;
-use crate::vm::Vm;
+use super::kvm::Guest;
+use core::marker::PhantomData;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// Finds VMs without taking a lock.
+/// Finds what belongs to a VM without taking a lock.
 ///
 /// # Invariants
 ///
-/// Every entry is an `Arc<Vm>` turned into a pointer.
+/// Every entry is an `Arc<V>` turned into a pointer.
 #[pin_data(PinnedDrop)]
-pub(crate) struct VmTable {
+pub(crate) struct VmTable<V: Send + Sync> {
     #[pin]
     xa: Opaque<bindings::xarray>,
+    _entries: PhantomData<Arc<V>>,
 }
 
-// SAFETY: An xarray may be used from any thread, and so may `Arc<Vm>`.
-unsafe impl Send for VmTable {}
+// SAFETY: An xarray may be used from any thread, and so may `Arc<V>`.
+unsafe impl<V: Send + Sync> Send for VmTable<V> {}
 // SAFETY: As above.
-unsafe impl Sync for VmTable {}
+unsafe impl<V: Send + Sync> Sync for VmTable<V> {}
 
-impl VmTable {
+impl<V: Send + Sync> VmTable<V> {
     pub(crate) fn new() -> impl PinInit<Self> {
         // INVARIANT: The table is empty.
         pin_init!(Self {
             // SAFETY: The place is valid for the call.
             xa <- Opaque::ffi_init(|xa| unsafe { bindings::xa_init_flags(xa, 0) }),
+            _entries: PhantomData,
         })
     }
 
-    /// The caller's VM, if it is registered.
-    pub(crate) fn find<'a>(&self, guest: &'a Guest<'_>) -> Option<&'a Vm> {
+    /// What belongs to the caller's VM, if it is registered.
+    pub(crate) fn find<'a>(&self, guest: &'a Guest<'_>) -> Option<&'a V> {
         // SAFETY: The xarray is initialised by the type invariants.
         let entry = unsafe { bindings::xa_load(self.xa.get(), guest.identity()) };
-        // SAFETY: By the type invariants it is null or an `Arc<Vm>`; `remove` says that the table
+        // SAFETY: By the type invariants it is null or an `Arc<V>`; `remove` says that the table
         // keeps it while a `Guest` of the VM lives.
-        unsafe { entry.cast::<Vm>().as_ref() }
+        unsafe { entry.cast::<V>().as_ref() }
     }
 
-    /// Registers a VM. The caller sees to it that it is done once.
-    pub(crate) fn insert(&self, guest: &Guest<'_>, vm: Arc<Vm>) -> Result {
-        let entry = Arc::into_raw(vm).cast_mut();
-        // SAFETY: The xarray is initialised by the type invariants. INVARIANT: an `Arc<Vm>`.
+    /// Registers a VM. The caller sees to it that this is done once.
+    pub(crate) fn insert(&self, guest: &Guest<'_>, value: Arc<V>) -> Result {
+        let entry = Arc::into_raw(value).cast_mut();
+        // SAFETY: The xarray is initialised by the type invariants. INVARIANT: an `Arc<V>`.
         let old = unsafe {
             bindings::xa_store(
                 self.xa.get(),
@@ -64,19 +66,19 @@ impl VmTable {
         kernel::error::to_result(err)
     }
 
-    /// Takes a VM out.
+    /// Takes out what belongs to a VM.
     ///
     /// # Safety
     ///
     /// No [`Guest`] of this VM exists or will.
-    pub(super) unsafe fn remove(&self, kvm: usize) -> Option<Arc<Vm>> {
+    pub(crate) unsafe fn remove(&self, kvm: usize) -> Option<Arc<V>> {
         // SAFETY: The xarray is initialised by the type invariants.
         let entry = unsafe { bindings::xa_erase(self.xa.get(), kvm) };
         // SAFETY: By the type invariants, and it is no longer in the table.
-        (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<Vm>()) })
+        (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<V>()) })
     }
 
-    /// Takes all VMs out.
+    /// Takes everything out.
     ///
     /// # Safety
     ///
@@ -98,7 +100,7 @@ impl VmTable {
 }
 
 #[pinned_drop]
-impl PinnedDrop for VmTable {
+impl<V: Send + Sync> PinnedDrop for VmTable<V> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: No task that could make a `Guest` runs any more when the state is dropped.
         unsafe { self.clear() };

@@ -31,7 +31,8 @@ pub struct Artifacts {
     /// Read-only root image of all machines.
     pub root: PathBuf,
     /// Read-only image with our own files, mounted at `/opt/dd`:
-    /// `bin/` (on the path), `modules/*.ko`, `boot/{vmlinuz,initrd}`.
+    /// `bin/` (on the path), `modules/*.ko`, `boot/{vmlinuz,initrd}`, and what few scenarios want
+    /// (see [`crate::mutated_modules`], [`crate::SELFTESTS`]).
     pub opt: PathBuf,
     /// Makes, if it is not there yet, the read-only image of a whole Debian
     /// with systemd and servers, a layer over `root` (see

@@ -330,13 +330,13 @@ impl Lab {
         &self.host
     }
 
-    /// Has its machines load modules that break an invariant from now on, or
-    /// those that keep all.
+    /// Has its machines load modules that were built with these patches of
+    /// `tests/mutations` from now on, or with none.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = &'static str>) {
         self.host.link().mutate(mutations.into_iter().collect());
     }
 
-    /// What the modules break that its machines load, if they do.
+    /// Returns the patches with which the modules were built that its machines load.
     #[must_use]
     pub fn mutations(&self) -> Vec<&'static str> {
         self.host.link().mutations()

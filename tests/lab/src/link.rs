@@ -40,7 +40,7 @@ pub(crate) struct Link {
     pending: Pending,
     next: AtomicU64,
     pub(crate) vitals: Arc<Vitals>,
-    /// What our modules break on purpose.
+    /// Patches of `tests/mutations` with which our modules are built.
     mutations: Mutex<Vec<&'static str>>,
 }
 
@@ -66,12 +66,12 @@ impl Link {
         })
     }
 
-    /// Has modules that are loaded from now on break these rules.
+    /// Has modules that are loaded from now on be built with these patches.
     pub(crate) fn mutate(&self, mutations: Vec<&'static str>) {
         *self.mutations.lock().expect("no panic holds this lock") = mutations;
     }
 
-    /// What modules break that are loaded now.
+    /// Returns the patches with which modules are built that are loaded now.
     pub(crate) fn mutations(&self) -> Vec<&'static str> {
         let mutations = self.mutations.lock();
         mutations.expect("no panic holds this lock").clone()

@@ -24,8 +24,16 @@ pub const HOST_MODULE: &str = "doubledecker_host";
 /// The guest's.
 pub const GUEST_MODULE: &str = "doubledecker_guest";
 
-/// Where images have the modules whose invariants break on demand.
-pub const MUTABLE_MODULES: &str = "mutable-modules";
+/// Where images have the modules, below `/opt/dd`.
+pub const MODULES: &str = "modules";
+
+/// Returns where images have modules that were built with patches of `tests/mutations`, below
+/// `/opt/dd`. Only those modules are there that the patches change.
+#[must_use]
+pub fn mutated_modules(patches: &[&str]) -> String {
+    format!("mutated-modules/{}", patches.join("+"))
+}
+
 /// Directory of the kernel's selftests below `/opt/dd`, for scenarios that want them.
 pub const SELFTESTS: &str = "selftests";
 
@@ -288,20 +296,25 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When the kernel refuses it.
+    /// When the kernel refuses it, or the image lacks a build that [`crate::Lab::mutate`] asked
+    /// for.
     pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
-        let mutations = self.link.mutations();
-        let (dir, broken) = match mutations.as_slice() {
-            [] => ("modules", None),
-            names => (
-                MUTABLE_MODULES,
-                Some(format!("mutation={}", names.join(","))),
-            ),
+        let file = format!("{name}.ko");
+        let dir = match self.link.mutations().as_slice() {
+            [] => MODULES.to_owned(),
+            patches => {
+                let mutated = mutated_modules(patches);
+                let built = self.exec_ok(["ls", &format!("/opt/dd/{mutated}")])?;
+                // A module that the patches do not change is as it always is.
+                match built.lines().any(|one| one == file) {
+                    true => mutated,
+                    false => MODULES.to_owned(),
+                }
+            }
         };
-        let mut argv = vec!["insmod".to_owned(), format!("/opt/dd/{dir}/{name}.ko")];
-        argv.extend(parameters.iter().map(|&parameter| parameter.to_owned()));
-        argv.extend(broken);
-        self.exec_ok(argv).map(drop)
+        let argv = ["insmod".to_owned(), format!("/opt/dd/{dir}/{file}")];
+        let parameters = parameters.iter().map(|&parameter| parameter.to_owned());
+        self.exec_ok(argv.into_iter().chain(parameters)).map(drop)
     }
 
     /// Unloads a module.

@@ -263,8 +263,8 @@ impl Context {
         }
     }
 
-    /// Runs another scenario, in its short form and with modules that break an
-    /// invariant on purpose, if one is named.
+    /// Runs another scenario, in its short form and with modules that were built
+    /// with a patch of `tests/mutations`, if one is named.
     pub fn provoke(&mut self, scenario: &Scenario, mutation: Option<&'static str>) -> Provoked {
         let (outer, quick, retries) = (self.scenario, self.quick, self.retries);
         (self.mutation, self.quick) = (mutation, true);

@@ -27,6 +27,13 @@ pub(crate) const BOUNDS: Scenario = Scenario {
     run,
 };
 
+/// Patch with which the end of folios is not seen that were noted for a put.
+const FREED_UNSEEN: &str = "freed-unseen";
+/// Patch with which ftrace fails to detach.
+const DETACH_FAILS: &str = "detach-fails";
+/// The faults that the scenario provokes, beside what it is to notice.
+pub(crate) const FAULTS: [&str; 2] = [FREED_UNSEEN, DETACH_FAILS];
+
 const CAPACITY_MIB: u64 = 256;
 /// Bytes of files of which one is read for the first time here and there.
 const LEN: u64 = 16 << 20;
@@ -95,7 +102,7 @@ fn forgets(guest: &Guest) -> Result<()> {
 /// Folios that were noted and whose end was not seen keep no task from putting after the next
 /// attach.
 fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
-    reload(stage, guest, "freed-unseen")?;
+    reload(stage, guest, FREED_UNSEEN)?;
     ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
     let skipped = || -> Result<GuestCounters> {
         let before = ddctl::counters(guest)?;
@@ -145,7 +152,7 @@ fn take_all_places(guest: &Guest) -> Result<()> {
 
 /// A module that cannot be detached from the kernel, because ftrace fails, does not go away.
 fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
-    reload(stage, guest, "detach-fails")?;
+    reload(stage, guest, DETACH_FAILS)?;
     let mut unloading = guest.spawn(&Command::new(["rmmod", GUEST]))?;
     wait::until("unloading ends or does not", || {
         let said = guest.exec_ok(["dmesg"])?;

@@ -35,6 +35,7 @@ mod mutations;
 mod offload;
 mod only;
 mod overhead;
+mod patched;
 mod policies;
 mod policy;
 mod reboot;
@@ -61,6 +62,8 @@ mod vmm;
 mod work;
 
 use ddlab::Scenario;
+
+pub use patched::{Patches, every_build, patched_builds};
 
 /// The scenarios of every run. The longest come early, so that labs side by side end together.
 #[must_use]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tests themselves are tested: modules that break one invariant each, and
-//! the scenario that notices. The same modules must pass it while they break nothing, and the
-//! scenario must fail for what is broken, not for something else.
+//! The tests themselves are tested: modules that break one invariant each, by a patch of
+//! `tests/mutations`, and the scenario that notices. It must pass with the modules as they are, and
+//! fail for what is broken, not for something else.
 
 mod list;
 
@@ -13,7 +13,7 @@ use ddlab::{Context, Provoked, Scenario, Target, report};
 use serde::Serialize;
 
 use crate::only;
-use list::{ALL, Mutation};
+pub(crate) use list::{ALL, Mutation};
 
 /// One mutation after the other.
 pub(crate) const MUTATIONS: Scenario = Scenario {
@@ -50,7 +50,7 @@ struct Verdict {
     why: String,
 }
 
-/// What scenarios do with modules that break nothing, by name.
+/// What scenarios do with the modules as they are, by name.
 type Clean = BTreeMap<&'static str, Provoked>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -102,7 +102,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 }
 
 /// All mutations, or those that are named in the environment.
-fn wanted() -> Result<Vec<&'static Mutation>> {
+pub(crate) fn wanted() -> Result<Vec<&'static Mutation>> {
     let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
     let wanted = only::of(&names)?;
     let mutations = ALL.iter();

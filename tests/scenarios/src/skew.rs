@@ -18,6 +18,8 @@ pub(crate) const SKEW: Scenario = Scenario {
     run,
 };
 
+/// Patches with which the guest module claims another version.
+pub(crate) const CLAIMS: [&str; 2] = ["older-abi", "newer-abi"];
 const LEN: u64 = 16 << 20;
 const READER: &str = "reader";
 
@@ -30,7 +32,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     guest.cgroup(READER, &[("memory.max", "8M")])?;
     let spec = ReadSpec::new("/mnt/file").cgroup(READER);
     let read = || stage::read(&guest, &spec, &file);
-    for claim in ["older-abi", "newer-abi"] {
+    for claim in CLAIMS {
         // What it puts now must not be there for what comes after it.
         read()?;
         guest.unload_module(GUEST)?;

@@ -3,7 +3,7 @@
 //! Scenarios on real kernels.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     sync::{
         Mutex,
@@ -29,8 +29,6 @@ const MEMORY_EACH: u64 = 8 << 30;
 const MOST_RETRIES: f64 = 3.0;
 /// More would wait for the longest scenario alone.
 const MOST_LABS: usize = 4;
-/// Scenarios that load modules which break an invariant on demand.
-const NEED_MUTABLE: [&str; 3] = ["mutations", "skew", "bounds"];
 /// Scenarios that run the kernel's selftests.
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
@@ -143,10 +141,14 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     // Labs of two runs would starve each other, and share the images.
     let _lock = cache::lock("vm.lock")?;
     let need = |names: &[&str]| scenarios.iter().any(|one| names.contains(&one.name));
+    let mut mutated = BTreeSet::new();
+    for scenario in &scenarios {
+        mutated.extend(ddscenarios::patched_builds(scenario.name)?);
+    }
     let content = match args.bare {
         true => Content::Agent,
         false => Content::All(Extras {
-            mutable: need(&NEED_MUTABLE),
+            mutated,
             selftests: need(&NEED_SELFTESTS),
             fsx: need(&NEED_FSX),
         }),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is broken, by which name, and how who notices says so.
+//! The mutations, the scenarios that notice them, and how these say so.
 
 use ddlab::Scenario;
 
@@ -9,10 +9,12 @@ use crate::{
     scarce, shares, shrinker, small_files, stream, torture, tracing,
 };
 
-/// What is broken (`shim/mutation.h`), and who may notice, the quickest first.
-pub(super) struct Mutation {
-    pub(super) name: &'static str,
-    pub(super) scenarios: &'static [Scenario],
+/// An invariant that is broken.
+pub(crate) struct Mutation {
+    /// Name of its patch in `tests/mutations`.
+    pub(crate) name: &'static str,
+    /// The scenarios that may notice, the quickest first.
+    pub(crate) scenarios: &'static [Scenario],
     /// One of these is in what a scenario fails with that noticed this and nothing else.
     pub(super) reasons: &'static [&'static str],
 }
@@ -35,7 +37,7 @@ const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 /// How they say that something was not right.
 const WRONG: &[&str] = &["coherence: wrong", "torture: wrong"];
 
-pub(super) const ALL: &[Mutation] = &[
+pub(crate) const ALL: &[Mutation] = &[
     // In the guest.
     mutation("direct-write-unseen", CONTENT, WRONG),
     mutation("truncate-unseen", CONTENT, WRONG),

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The answer page. It is written at the end of a call, in at most two pieces.
+
+use crate::ffi::kvm::{Fault, Guest};
+use crate::vm::desk::NoticeRoom;
+use crate::vm::session::Session;
+use ddabi::answer::{AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, RESULTS, UNFINISHED};
+use ddabi::request::MAX_RUNS;
+use ddabi::{ABI_VERSION, PAGE_SIZE};
+use kernel::prelude::*;
+use zerocopy::{Immutable, IntoBytes};
+
+/// The answer of one call under construction.
+pub(crate) struct Answer {
+    gpa: u64,
+    header: AnswerHeader,
+    results: [u8; MAX_RUNS],
+    runs: usize,
+}
+
+impl Answer {
+    /// An answer in the page behind the request; `None` if that page must not or cannot be
+    /// written. Guests write to it before each call, so that it is there.
+    pub(crate) fn new(guest: &Guest<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
+        let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
+        let gfn = gpa / PAGE_SIZE as u64;
+        let can_be_written = guest.is_writable(gfn, 1) && guest.is_present(gfn, 1);
+        can_be_written.then(|| Self {
+            gpa,
+            header: AnswerHeader {
+                magic: ANSWER_MAGIC,
+                version: ABI_VERSION,
+                sequence,
+                ..AnswerHeader::default()
+            },
+            results: [0; MAX_RUNS],
+            runs: 0,
+        })
+    }
+
+    /// Says that some of a flush is left to do.
+    pub(crate) fn set_unfinished(&mut self) {
+        self.header.flags |= UNFINISHED;
+    }
+
+    /// Adds the result of the next run or range.
+    pub(crate) fn add(&mut self, done: bool) {
+        if let Some(place) = self.results.get_mut(self.runs) {
+            *place = u8::from(done);
+            self.runs += 1;
+        }
+    }
+
+    /// Sequence of the request.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.header.sequence
+    }
+
+    /// Says how a pool stands.
+    pub(crate) fn set_pressure(&mut self, pressure: PoolPressure) {
+        self.header.pressure = pressure;
+    }
+
+    /// Writes the answer with the results, and with eviction notices of the session.
+    pub(crate) fn send(
+        mut self,
+        guest: &Guest<'_>,
+        session: &Session,
+        room: &mut NoticeRoom,
+    ) -> Result<(), Fault> {
+        let (count, lost) = session.notices.lock().take(room);
+        self.header.evictions = count as u16;
+        self.header.evictions_lost = lost;
+        if count > 0 {
+            guest.write(self.gpa + EVICTIONS as u64, room[..count].as_bytes())?;
+        }
+        let mut bytes = [0; RESULTS + MAX_RUNS];
+        bytes[..RESULTS].copy_from_slice(self.header.as_bytes());
+        bytes[RESULTS..].copy_from_slice(&self.results);
+        guest.write(self.gpa, &bytes[..RESULTS + self.runs])
+    }
+
+    /// Writes the answer with a body.
+    pub(crate) fn send_body(
+        self,
+        guest: &Guest<'_>,
+        body: &(impl IntoBytes + Immutable),
+    ) -> Result<(), Fault> {
+        guest.write(self.gpa, self.header.as_bytes())?;
+        guest.write(self.gpa + RESULTS as u64, body.as_bytes())
+    }
+}

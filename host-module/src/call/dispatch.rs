@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A call, from its registers to its outcome.
+
+use crate::call::answer::Answer;
+use crate::call::operation::Caller;
+use crate::counters::TOTALS;
+use crate::ffi::kvm::{Fault, Guest, RawCall};
+use crate::state::Host;
+use crate::vm::desk::{Desk, Desks};
+use crate::vm::session::Session;
+use crate::vm::Vm;
+use ddabi::answer::HelloAnswer;
+use ddabi::hypercall::{Outcome, Status};
+use ddabi::pool::MAX_POOLS;
+use ddabi::request::{RequestHeader, BODY};
+use ddabi::PAGE_SIZE;
+use ddcore::gate::Refused;
+use ddcore::request::{Header, Request};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
+use zerocopy::IntoBytes;
+
+/// `-KVM_EPERM`: what KVM itself answers to a call from the guest's user mode.
+const KVM_EPERM: i64 = -1;
+
+/// Takes a call and returns what the guest finds in `rax`.
+pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
+    TOTALS.calls.add(1);
+    if !call.kernel {
+        TOTALS.refused_user.add(1);
+        return KVM_EPERM as u64;
+    }
+    match handle(host, guest, call) {
+        Ok(outcome) => outcome.into_raw(),
+        Err(status) => {
+            match status {
+                Status::Invalid => TOTALS.refused_invalid.add(1),
+                Status::Unsupported => TOTALS.refused_unsupported.add(1),
+                Status::NoMemory => TOTALS.refused_memory.add(1),
+                Status::Retry => TOTALS.retries.add(1),
+                _ => {}
+            }
+            Outcome::bare(status).into_raw()
+        }
+    }
+}
+
+fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Status> {
+    let start = Instant::now();
+    if call.zero != [0; 3] || call.gpa % PAGE_SIZE as u64 != 0 {
+        return Err(Status::Invalid);
+    }
+    let mut header = RequestHeader::default();
+    read(guest, call.gpa, header.as_mut_bytes())?;
+    let header = Header::parse(&header)?;
+    let vm = host.vms.table().find(guest);
+    Desks::work(vm.map(Vm::desks), |desk| {
+        let body = &mut desk.body.0[..header.body_len()];
+        read(guest, call.gpa + BODY as u64, body)?;
+        serve(host, guest, vm, call.gpa, start, &header, desk)
+    })
+    .unwrap_or(Err(Status::NoMemory))
+}
+
+fn read(guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
+    guest.read(gpa, to).map_err(|fault| match fault {
+        Fault::NoMemory => {
+            TOTALS.refused_fault.add(1);
+            Status::Invalid
+        }
+        // Its guest writes to the page before it sends again.
+        Fault::Absent => {
+            TOTALS.refused_absent.add(1);
+            Status::Retry
+        }
+    })
+}
+
+fn serve(
+    host: &Host,
+    guest: &Guest<'_>,
+    vm: Option<&Vm>,
+    gpa: u64,
+    start: Instant<Monotonic>,
+    header: &Header,
+    desk: &mut Desk,
+) -> Result<Outcome, Status> {
+    let request = Request::parse(header, &desk.body.0[..header.body_len()])?;
+    let answer = Answer::new(guest, gpa, header.sequence);
+    if let Request::Hello = request {
+        return hello(host, guest, answer);
+    }
+    let (vm, session) = enter(vm, header)?;
+    let caller = Caller {
+        host,
+        guest,
+        vm,
+        session: &session,
+        start,
+    };
+    caller.serve(&request, answer, &mut desk.carried, &mut desk.notices)
+}
+
+fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
+    // Without an answer the guest could not know its session.
+    let answer = answer.ok_or(Status::NoMemory)?;
+    let vm = host.vms.join(guest).map_err(|error| {
+        if error != ENOSPC {
+            return Status::NoMemory;
+        }
+        TOTALS.refused_limit.add(1);
+        kernel::pr_warn_once!("a VM was refused: there are max_vms; load with a larger number\n");
+        Status::Denied
+    })?;
+    let session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
+    let body = HelloAnswer {
+        session: session.id,
+        features: 0,
+        vm: vm.number,
+        max_pools: MAX_POOLS,
+    };
+    vm.register(session.clone());
+    if answer.send_body(guest, &body).is_err() {
+        vm.end(&session);
+        return Err(Status::Invalid);
+    }
+    Ok(Outcome {
+        answered: true,
+        ..Outcome::bare(Status::Ok)
+    })
+}
+
+/// Lets a call into its session, or counts why not.
+fn enter<'a>(vm: Option<&'a Vm>, header: &Header) -> Result<(&'a Vm, Arc<Session>), Status> {
+    let refused = match vm.map(|vm| (vm, vm.enter(header.session, header.sequence))) {
+        Some((vm, Ok(session))) => return Ok((vm, session)),
+        Some((_, Err(refused))) => refused,
+        None => Refused::Unknown,
+    };
+    match refused {
+        Refused::Retry => return Err(Status::Retry),
+        Refused::Unknown => TOTALS.refused_session.add(1),
+        Refused::Rollback(_) => TOTALS.refused_rollback.add(1),
+    }
+    Err(Status::Stale)
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a call that was let in.
+//!
+//! Each has a stack frame of its own (`inline(never)`, here and in what they call): together they
+//! would take much of a vCPU thread's stack, of which KVM has used its part.
+
+use crate::call::answer::Answer;
+use crate::call::get::Frames;
+use crate::call::put::Putter;
+use crate::counters::TOTALS;
+use crate::ffi::kvm::Guest;
+use crate::state::Host;
+use crate::tier::page::Page;
+use crate::vm::desk::NoticeRoom;
+use crate::vm::pool::Pool;
+use crate::vm::session::Session;
+use crate::vm::Vm;
+use ddabi::answer::PoolAnswer;
+use ddabi::genl::{Attribute, Event};
+use ddabi::hypercall::{Outcome, Status};
+use ddabi::key::FileKey;
+use ddabi::request::MAX_RUNS;
+use ddcore::host::carried::Carried;
+use ddcore::host::flush::{flush, Effort};
+use ddcore::host::get::take;
+use ddcore::host::pressure::pressure;
+use ddcore::host::put::store;
+use ddcore::host::room::retire;
+use ddcore::host::run::discard;
+use ddcore::host::walk::migrate;
+use ddcore::host::Session as _;
+use ddcore::request::{Name, Ranges, Request, Runs, Settings};
+use kernel::time::{Instant, Monotonic};
+
+/// Whom a call comes from, and since when.
+pub(crate) struct Caller<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) guest: &'a Guest<'a>,
+    pub(crate) vm: &'a Vm,
+    pub(crate) session: &'a Session,
+    pub(crate) start: Instant<Monotonic>,
+}
+
+impl Caller<'_> {
+    /// Carries out a request. `answer` is `None` if the answer page must not be written.
+    pub(crate) fn serve(
+        &self,
+        request: &Request<'_>,
+        answer: Option<Answer>,
+        carried: &mut Carried<Page>,
+        notices: &mut NoticeRoom,
+    ) -> Result<Outcome, Status> {
+        match request {
+            Request::Hello | Request::Ping => Ok(self.finish(0, answer, notices)),
+            Request::Goodbye => {
+                self.vm.end(self.session);
+                Ok(Outcome::bare(Status::Ok))
+            }
+            Request::Put(runs) => Ok(self.put(runs, answer, carried, notices)),
+            Request::Get(runs) => Ok(self.get(runs, answer, carried, notices)),
+            Request::Flush(ranges) => Ok(self.flush(ranges, answer, carried, notices)),
+            Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
+            Request::PoolSet(pool, settings) => {
+                self.session.set_pool(*pool, *settings)?;
+                Ok(Outcome::bare(Status::Ok))
+            }
+            Request::PoolDestroy(pool) => self.destroy_pool(*pool),
+            Request::Migrate(file, pool) => self.migrate(file, *pool),
+            Request::PoolStats(pool) => self.pool_stats(*pool, answer),
+        }
+    }
+
+    #[inline(never)]
+    fn put(
+        &self,
+        runs: &Runs<'_>,
+        mut answer: Option<Answer>,
+        carried: &mut Carried<Page>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let mut putter = Putter {
+            guest: self.guest,
+            session: self.session,
+            answer: &mut answer,
+        };
+        let caller = (self.host, self.session, self.vm.weight() > 0);
+        let pages = store(caller, runs, carried, &mut putter);
+        if let Some(pool) = self.first_pool(runs) {
+            pool.put_batches.add(1);
+            pool.put_latency.record(self.start);
+        }
+        self.press(runs, &mut answer);
+        self.finish(pages, answer, notices)
+    }
+
+    #[inline(never)]
+    fn get(
+        &self,
+        runs: &Runs<'_>,
+        mut answer: Option<Answer>,
+        carried: &mut Carried<Page>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let mut pages = 0;
+        let mut tracked = answer.is_none();
+        let mut frames = [Frames::Tracked; MAX_RUNS];
+        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
+            // Without the answer page the guest could not know which runs were given.
+            if answer.is_some() {
+                *frames = Frames::of(self.guest, &run);
+            }
+        }
+        let wanted = runs.placed().zip(frames);
+        let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
+        let found = take(self.session, wanted, carried);
+        let mut total = 0;
+        for ((run, place), frames) in runs.placed().zip(frames) {
+            total = place + run.pages as usize;
+            let given =
+                frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
+            if given {
+                pages += u64::from(run.pages);
+            }
+            if frames != Frames::Ready {
+                tracked |= frames == Frames::Tracked;
+                self.session.miss(&run);
+            }
+            if frames == Frames::Absent {
+                // The guest's map no longer knows what is held of it.
+                discard(self.session, &mut carried.batch, &run);
+            }
+            if let Some(answer) = &mut answer {
+                answer.add(given);
+            }
+        }
+        retire(self.host, &mut carried.pages[..total]);
+        self.session.went(found);
+        if tracked {
+            TOTALS.dirty_tracked.add(1);
+        }
+        if let Some(pool) = self.first_pool(runs) {
+            pool.get_batches.add(1);
+            pool.get_latency.record(self.start);
+        }
+        self.press(runs, &mut answer);
+        self.finish(pages, answer, notices)
+    }
+
+    #[inline(never)]
+    fn flush(
+        &self,
+        ranges: &Ranges<'_>,
+        mut answer: Option<Answer>,
+        carried: &mut Carried<Page>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        // Without an answer the guest could not ask for the rest.
+        let mut effort = match answer.is_some() {
+            true => Effort::BOUNDED,
+            false => Effort::UNBOUNDED,
+        };
+        let mut pages = 0;
+        for range in ranges.iter() {
+            let flushed = flush(self.session, &range, &mut carried.batch, &mut effort);
+            pages += flushed.pages;
+            if let Some(answer) = &mut answer {
+                answer.add(flushed.done);
+                if !flushed.done {
+                    answer.set_unfinished();
+                }
+            }
+        }
+        self.finish(pages, answer, notices)
+    }
+
+    #[inline(never)]
+    fn create_pool(
+        &self,
+        settings: Settings,
+        name: &Name,
+        answer: Option<Answer>,
+    ) -> Result<Outcome, Status> {
+        // Without an answer the guest could not know the pool.
+        let answer = answer.ok_or(Status::NoMemory)?;
+        let pool = self.session.create_pool(settings, *name)?;
+        let body = PoolAnswer { pool, reserved: 0 };
+        if answer.send_body(self.guest, &body).is_err() {
+            self.session.destroy_pool(pool)?;
+            return Err(Status::Invalid);
+        }
+        let pool = (Attribute::PoolId, pool);
+        self.vm.send(Event::PoolCame, Some(pool), name.as_bytes());
+        Ok(Outcome {
+            answered: true,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    fn destroy_pool(&self, pool: u32) -> Result<Outcome, Status> {
+        let name = self.session.pool(pool).ok_or(Status::NoPool)?.name();
+        self.session.destroy_pool(pool)?;
+        let pool = (Attribute::PoolId, pool);
+        self.vm.send(Event::PoolWent, Some(pool), name.as_bytes());
+        Ok(Outcome::bare(Status::Ok))
+    }
+
+    #[inline(never)]
+    fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
+        self.session.pool(pool).ok_or(Status::NoPool)?;
+        let moved = migrate(self.session, file, pool);
+        Ok(Outcome {
+            pages: moved.min(u64::from(u32::MAX)) as u32,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    #[inline(never)]
+    fn pool_stats(&self, pool: u32, answer: Option<Answer>) -> Result<Outcome, Status> {
+        let stats = self
+            .host
+            .pool_stats(self.vm, self.session, pool)
+            .ok_or(Status::NoPool)?;
+        let sent = answer.is_some_and(|answer| answer.send_body(self.guest, &stats).is_ok());
+        Ok(Outcome {
+            answered: sent,
+            ..Outcome::bare(Status::Ok)
+        })
+    }
+
+    /// The pool to which the time of the call is counted.
+    fn first_pool(&self, runs: &Runs<'_>) -> Option<&Pool> {
+        self.session.pool(runs.first()?.pool)
+    }
+
+    /// Lets the answer say how one of the request's pools stands.
+    fn press(&self, runs: &Runs<'_>, answer: &mut Option<Answer>) {
+        let Some(answer) = answer else { return };
+        // In turn: requests have many pools, answers room for one.
+        if let Some(run) = runs.in_turn(answer.sequence()) {
+            let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
+            let now = self.session.nanoseconds(self.start);
+            let caller = (self.host, self.session, self.vm.number);
+            answer.set_pressure(pressure(caller, &run, pages, now));
+        }
+    }
+
+    /// Ends a call that has results, or only pages.
+    fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
+        let sent =
+            answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());
+        Outcome {
+            status: Status::Ok,
+            answered: sent,
+            pages: pages.min(u64::from(u32::MAX)) as u32,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a put needs of its guest: the data of the pages.
+
+use crate::call::answer::Answer;
+use crate::ffi::kvm::{Fault, Guest};
+use crate::tier::page::Page;
+use crate::vm::session::Session;
+use ddabi::request::Run;
+use ddcore::host::put::{Refusal, Source};
+
+/// The guest whose pages are put, and the answer that tells it which of them were stored.
+pub(crate) struct Putter<'a> {
+    pub(crate) guest: &'a Guest<'a>,
+    pub(crate) session: &'a Session,
+    pub(crate) answer: &'a mut Option<Answer>,
+}
+
+impl Source<Page> for Putter<'_> {
+    fn copy(&mut self, run: &Run, pages: &mut [Option<Page>]) -> Result<(), Refusal> {
+        Page::fill(pages, self.guest, run.gfn).map_err(|fault| match fault {
+            Fault::NoMemory => Refusal::Fault,
+            Fault::Absent => Refusal::Absent,
+        })
+    }
+
+    fn settled(&mut self, run: &Run, result: Result<(), Refusal>) {
+        if let Err(refusal) = result {
+            if let Some(pool) = self.session.pool(run.pool) {
+                pool.refuse(refusal, u64::from(run.pages));
+            }
+        }
+        if let Some(answer) = self.answer {
+            answer.add(result.is_ok());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KVM: its hooks, the calls of guests, and their memory (`shim/kvm.c`).
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use kernel::prelude::*;
+
+extern "C" {
+    fn dd_kvm_attach(number: u64) -> c_int;
+    fn dd_kvm_detach();
+    fn dd_kvm_read(kvm: *mut c_void, gpa: u64, to: *mut c_void, len: usize) -> c_int;
+    fn dd_kvm_write(kvm: *mut c_void, gpa: u64, from: *const c_void, len: usize) -> c_int;
+    fn dd_kvm_fill(kvm: *mut c_void, gfn: u64, frames: *const u64, count: usize) -> c_int;
+    fn dd_kvm_present(kvm: *mut c_void, gfn: u64, count: u64) -> bool;
+    fn dd_kvm_writable(kvm: *mut c_void, gfn: u64, pages: u64) -> bool;
+}
+
+/// Registers of a call; mirrors `struct dd_call`.
+#[repr(C)]
+pub(crate) struct RawCall {
+    kvm: *mut c_void,
+    pub(crate) gpa: u64,
+    pub(crate) zero: [u64; 3],
+    pub(crate) kernel: bool,
+}
+
+/// Why the guest's memory could not be reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// The VM has no memory there, or none that the host may touch.
+    NoMemory,
+    /// The page is not in the host's memory at the moment.
+    Absent,
+}
+
+impl Fault {
+    /// What a shim returned.
+    fn check(err: c_int) -> Result<(), Self> {
+        match err {
+            0 => Ok(()),
+            err if err == EAGAIN.to_errno() => Err(Self::Absent),
+            _ => Err(Self::NoMemory),
+        }
+    }
+}
+
+/// The VM whose vCPU runs the current thread.
+///
+/// # Invariants
+///
+/// `kvm` is a live `struct kvm`, and stays so as long as the value lives: a vCPU's ioctl holds a
+/// reference to it, and holds `kvm->srcu`.
+pub(crate) struct Guest<'a> {
+    kvm: *mut c_void,
+    _call: PhantomData<&'a RawCall>,
+}
+
+impl<'a> Guest<'a> {
+    /// The VM that makes a call.
+    ///
+    /// # Safety
+    ///
+    /// The current thread is a vCPU of that VM inside KVM's run loop, until the call ends.
+    pub(crate) unsafe fn of(call: &'a RawCall) -> Self {
+        // INVARIANT: By the function's contract.
+        Self {
+            kvm: call.kvm,
+            _call: PhantomData,
+        }
+    }
+}
+
+impl Guest<'_> {
+    /// What the VM is registered by.
+    pub(super) fn identity(&self) -> usize {
+        self.kvm as usize
+    }
+
+    /// Reads guest memory inside one page, without waiting for it.
+    pub(crate) fn read(&self, gpa: u64, to: &mut [u8]) -> Result<(), Fault> {
+        // SAFETY: By the type invariants; `to` has the length given.
+        Fault::check(unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) })
+    }
+
+    /// Fills pages of the host from consecutive frames, without waiting for them. If one cannot be
+    /// filled, the content of all of them is undefined.
+    ///
+    /// # Safety
+    ///
+    /// `frames` came from [`allocate`](super::page::allocate), and no other task uses them.
+    pub(crate) unsafe fn fill(&self, gfn: u64, frames: &[u64]) -> Result<(), Fault> {
+        // SAFETY: By the type invariants and the function's contract; the slice has that length.
+        Fault::check(unsafe { dd_kvm_fill(self.kvm, gfn, frames.as_ptr(), frames.len()) })
+    }
+
+    /// Writes guest memory inside one page, if that is allowed and the page is there.
+    pub(crate) fn write(&self, gpa: u64, from: &[u8]) -> Result<(), Fault> {
+        // SAFETY: By the type invariants; `from` has the length given.
+        Fault::check(unsafe { dd_kvm_write(self.kvm, gpa, from.as_ptr().cast(), from.len()) })
+    }
+
+    /// Whether all these frames are memory that can be written without waiting.
+    pub(crate) fn is_present(&self, gfn: u64, pages: u64) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { dd_kvm_present(self.kvm, gfn, pages) }
+    }
+
+    /// Whether all these frames may be written, until the call ends.
+    pub(crate) fn is_writable(&self, gfn: u64, pages: u64) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { dd_kvm_writable(self.kvm, gfn, pages) }
+    }
+}
+
+/// KVM calls us, from construction until drop.
+pub(crate) struct KvmHooks(());
+
+impl KvmHooks {
+    /// Hooks KVM. The state must be published.
+    pub(crate) fn attach() -> Result<Self> {
+        // SAFETY: Called once, from module init.
+        kernel::error::to_result(unsafe { dd_kvm_attach(ddabi::hypercall::NUMBER) })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for KvmHooks {
+    fn drop(&mut self) {
+        // SAFETY: Attached by construction. Waits for all callers.
+        unsafe { dd_kvm_detach() };
+    }
+}

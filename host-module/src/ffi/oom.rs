@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The notifier that the kernel calls before it kills a task for memory (`shim/oom.c`).
+
+use kernel::prelude::*;
+
+extern "C" {
+    fn dd_oom_register() -> c_int;
+    fn dd_oom_unregister();
+}
+
+/// The kernel calls us before it kills a task for memory, from construction until drop.
+pub(crate) struct Rescue(());
+
+impl Rescue {
+    /// Registers. The state must be published.
+    pub(crate) fn register() -> Result<Self> {
+        // SAFETY: Called once, from module init.
+        kernel::error::to_result(unsafe { dd_oom_register() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Rescue {
+    fn drop(&mut self) {
+        // SAFETY: Registered by construction. Waits for running callbacks.
+        unsafe { dd_oom_unregister() };
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages of the host, by their frames (`shim/page.c`).
+
+use core::ffi::c_void;
+
+extern "C" {
+    fn dd_pages_alloc(frames: *mut u64, count: usize, below_floor: bool) -> usize;
+    fn dd_page_free(frame: u64);
+    fn dd_page_address(frame: u64) -> *mut c_void;
+    fn dd_pages_total() -> u64;
+    fn dd_pages_spare() -> u64;
+}
+
+/// Allocates pages; fills in frame numbers and returns how many. Memory beyond what the host can
+/// spare is taken only for a tier that is below its floor.
+pub(crate) fn allocate(frames: &mut [u64], below_floor: bool) -> usize {
+    // SAFETY: The slice has the length given.
+    unsafe { dd_pages_alloc(frames.as_mut_ptr(), frames.len(), below_floor) }
+}
+
+/// Frees a page.
+///
+/// # Safety
+///
+/// It came from [`allocate`] and is not in use.
+pub(crate) unsafe fn free(frame: u64) {
+    // SAFETY: By the function's contract.
+    unsafe { dd_page_free(frame) };
+}
+
+/// The kernel's address of a page.
+///
+/// # Safety
+///
+/// It came from [`allocate`] and was not freed.
+pub(crate) unsafe fn address(frame: u64) -> *mut u8 {
+    // SAFETY: By the function's contract.
+    unsafe { dd_page_address(frame).cast() }
+}
+
+/// Pages of memory the machine has.
+pub(crate) fn total() -> u64 {
+    // SAFETY: Reads a number.
+    unsafe { dd_pages_total() }
+}
+
+/// Pages of the machine that lie idle: free, and beyond those that reclaim keeps free.
+pub(crate) fn spare() -> u64 {
+    // SAFETY: Reads numbers.
+    unsafe { dd_pages_spare() }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Module parameters that the `module!` macro has no types for (`shim/param.c`).
+
+extern "C" {
+    fn dd_param_max_vms() -> u32;
+    fn dd_param_default_weight() -> u32;
+}
+
+/// The module parameters `max_vms` and `default_weight`.
+pub(crate) fn admission() -> (u32, u32) {
+    // SAFETY: Both read a number that does not change after the module was loaded.
+    unsafe { (dd_param_max_vms(), dd_param_default_weight()) }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The shrinker that memory reclaim calls (`shim/shrinker.c`).
+
+use kernel::prelude::*;
+
+extern "C" {
+    fn dd_shrinker_register() -> c_int;
+    fn dd_shrinker_unregister();
+    fn dd_reclaim_enter();
+    fn dd_reclaim_leave();
+}
+
+/// Memory reclaim calls us, from construction until drop.
+pub(crate) struct Shrinker(());
+
+impl Shrinker {
+    /// Registers with memory reclaim. The state must be published.
+    pub(crate) fn register() -> Result<Self> {
+        // SAFETY: Called once, from module init.
+        kernel::error::to_result(unsafe { dd_shrinker_register() })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Shrinker {
+    fn drop(&mut self) {
+        // SAFETY: Registered by construction. Waits for running callbacks.
+        unsafe { dd_shrinker_unregister() };
+    }
+}
+
+/// Does something that is done in memory reclaim as well. A kernel that checks its locks learns of
+/// it now, not when reclaim first comes here.
+pub(crate) fn like_reclaim(work: impl FnOnce()) {
+    // SAFETY: Only tells the lock checker; left below.
+    unsafe { dd_reclaim_enter() };
+    work();
+    // SAFETY: Entered above.
+    unsafe { dd_reclaim_leave() };
+}

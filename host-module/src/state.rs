@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The module's state, and the engine's view of it (`ddcore::host::Host`), which a tier on another
+//! kind of memory implements as well.
+
+use crate::counters::TOTALS;
+use crate::ffi::{page, queue};
+use crate::memory::quietly;
+use crate::number::Number;
+use crate::published::Published;
+use crate::tier::page::Page;
+use crate::tier::stock::Stock;
+use crate::tier::Tier;
+use crate::vm::registry::{Admission, Registry, Roster};
+use crate::vm::session::Session;
+use core::ops::DerefMut;
+use ddabi::genl::Mode;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// The state, while callbacks of the kernel may reach it: hooks, netlink family, shrinker and work
+/// queue end before it does, and each waits for its callbacks.
+pub(crate) static STATE: Published<Host> = Published::new();
+
+/// Returns the state. For callbacks of the kernel only.
+pub(crate) fn host() -> Option<&'static Host> {
+    STATE.get()
+}
+
+/// State of the host module. One instance lives from load to unload.
+#[pin_data]
+pub(crate) struct Host {
+    pub(crate) tier: Arc<Tier>,
+    #[pin]
+    pub(crate) vms: Registry,
+    #[pin]
+    pub(crate) stock: Stock,
+}
+
+impl Host {
+    /// A host without VMs, with a tier of `capacity` pages.
+    pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
+        let tier = Arc::new(Tier::new(capacity), quietly())?;
+        KBox::pin_init(
+            try_pin_init!(Self {
+                tier,
+                vms <- Registry::new(admission),
+                stock <- Stock::new(),
+            }),
+            quietly(),
+        )
+    }
+
+    /// Sets how the tier is shared.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        if mode == Mode::GlobalFifo {
+            // What comes from now on is younger than all there is.
+            let roster = self.vms.lock();
+            for session in (0..roster.vms().len()).filter_map(|at| roster.session(at)) {
+                self.tier.follow(&session.clock);
+            }
+        }
+        self.tier.set_mode(mode);
+    }
+}
+
+impl ddcore::host::Host for Host {
+    type Number = Number;
+    type Page = Page;
+    type Stock = Stock;
+    type Session = Session;
+    type Roster = Roster;
+
+    fn tier(&self) -> &ddcore::host::tier::Tier<Number> {
+        &self.tier
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = Roster> {
+        self.vms.lock()
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
+        self.vms.try_lock()
+    }
+
+    fn stock(&self) -> &Stock {
+        &self.stock
+    }
+
+    fn allocate(&self, pages: &mut [Option<Page>], below_floor: bool) -> usize {
+        Page::allocate(pages, below_floor)
+    }
+
+    fn spare(&self) -> u64 {
+        page::spare()
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.tier.milliseconds()
+    }
+
+    fn evicted(&self, pages: u64) {
+        TOTALS.eviction_batches.add(1);
+        TOTALS.evicted.add(pages);
+    }
+
+    fn breathe(&self) {
+        queue::breathe();
+    }
+
+    fn is_dying(&self) -> bool {
+        queue::is_dying()
+    }
+}

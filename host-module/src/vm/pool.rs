@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A pool: settings and counters. Its pages, and what is counted for each of them, are in the
+//! lists of the shards.
+
+use crate::counters::{Counter, Latency};
+use crate::number::Number;
+use ddabi::pool::{PoolStats, Store};
+use ddcore::host::pressure::Gauge;
+use ddcore::host::put::Refusal;
+use ddabi::policy::Policy;
+use ddcore::request::{Name, Settings};
+use ddcore::store::List;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// One pool of a session. The place of a destroyed pool is used again by a later one.
+#[pin_data]
+pub(crate) struct Pool {
+    live: Atomic<bool>,
+    weight: Atomic<u32>,
+    store: Atomic<u32>,
+    policy: Atomic<u32>,
+    /// What its guest is told about it.
+    pub(crate) gauge: Gauge<Number>,
+    #[pin]
+    name: SpinLock<Name>,
+    refused_off: Counter,
+    refused_memory: Counter,
+    refused_fault: Counter,
+    refused_absent: Counter,
+    pub(crate) gets: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) hits_foreign: Counter,
+    pub(crate) get_batches: Counter,
+    pub(crate) put_batches: Counter,
+    pub(crate) get_latency: Latency,
+    pub(crate) put_latency: Latency,
+}
+
+impl Pool {
+    /// A pool that is not yet live.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            live: Atomic::new(false),
+            weight: Atomic::new(0),
+            store: Atomic::new(Store::None as u32),
+            policy: Atomic::new(Policy::DEFAULT as u32),
+            gauge: Gauge::new(),
+            name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
+            refused_off: Counter::new(),
+            refused_memory: Counter::new(),
+            refused_fault: Counter::new(),
+            refused_absent: Counter::new(),
+            gets: Counter::new(),
+            misses: Counter::new(),
+            hits_foreign: Counter::new(),
+            get_batches: Counter::new(),
+            put_batches: Counter::new(),
+            get_latency: Latency::new(),
+            put_latency: Latency::new(),
+        })
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.load(Relaxed)
+    }
+
+    /// Begins a pool's life. The caller holds the session's control lock, as for [`Self::end`].
+    pub(crate) fn begin(&self, settings: Settings, name: Name) {
+        let counters = [
+            &self.refused_off,
+            &self.refused_memory,
+            &self.refused_fault,
+            &self.refused_absent,
+            &self.gets,
+            &self.misses,
+            &self.hits_foreign,
+            &self.get_batches,
+            &self.put_batches,
+        ];
+        for counter in counters {
+            counter.set(0);
+        }
+        self.get_latency.reset();
+        self.put_latency.reset();
+        *self.name.lock() = name;
+        self.set(settings);
+        self.live.store(true, Relaxed);
+    }
+
+    /// Ends a pool's life; its pages are the caller's business.
+    pub(crate) fn end(&self) {
+        self.live.store(false, Relaxed);
+        self.weight.store(0, Relaxed);
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let store = Store::from_raw(self.store.load(Relaxed)).unwrap_or(Store::None);
+        Settings {
+            weight: self.weight.load(Relaxed),
+            store,
+            policy: self.policy(),
+        }
+    }
+
+    /// Its weight when pages are divided.
+    pub(crate) fn share(&self) -> u32 {
+        self.settings().share()
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        Policy::from_raw(self.policy.load(Relaxed)).unwrap_or_default()
+    }
+
+    pub(crate) fn set(&self, settings: Settings) {
+        self.weight.store(settings.weight, Relaxed);
+        self.store.store(settings.store as u32, Relaxed);
+        self.policy.store(settings.policy as u32, Relaxed);
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        *self.name.lock()
+    }
+
+    pub(crate) fn refuse(&self, why: Refusal, pages: u64) {
+        let counter = match why {
+            Refusal::Off => &self.refused_off,
+            Refusal::Memory => &self.refused_memory,
+            Refusal::Fault => &self.refused_fault,
+            Refusal::Absent => &self.refused_absent,
+        };
+        counter.add(pages);
+    }
+
+    /// The statistics, with what the shards' lists say.
+    pub(crate) fn stats(&self, pages: &List, entitlement: u64) -> PoolStats {
+        PoolStats {
+            weight: u64::from(self.settings().weight),
+            entitlement,
+            used: pages.used,
+            puts: pages.puts,
+            put_refused_off: self.refused_off.get(),
+            put_refused_memory: self.refused_memory.get(),
+            put_refused_fault: self.refused_fault.get(),
+            gets: self.gets.get(),
+            hits: pages.hits,
+            misses: self.misses.get(),
+            flushes: pages.flushes,
+            evictions: pages.evictions,
+            moved_in: pages.moved_in,
+            moved_out: pages.moved_out,
+            hits_foreign: self.hits_foreign.get(),
+            get_batches: self.get_batches.get(),
+            put_batches: self.put_batches.get(),
+            get_latency: self.get_latency.snapshot(),
+            put_latency: self.put_latency.snapshot(),
+            put_refused_absent: self.refused_absent.get(),
+        }
+    }
+}

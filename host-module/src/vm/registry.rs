@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All VMs: found by `struct kvm` without a lock, listed under one.
+
+use crate::ffi::kvm::Guest;
+use crate::ffi::table::VmTable;
+use crate::memory::quietly;
+use crate::vm::session::Session;
+use crate::vm::Vm;
+use ddabi::pool::MAX_POOLS;
+use ddcore::host::room::{entitle, Parts, Roster as _};
+use ddcore::partition::Entity;
+use ddcore::roll::next;
+use kernel::prelude::*;
+use kernel::sync::lock::{mutex::MutexBackend, Guard};
+use kernel::sync::{new_mutex, Arc, Mutex};
+
+/// Who may register, and as what.
+#[derive(Clone, Copy)]
+pub(crate) struct Admission {
+    /// Most VMs at a time.
+    pub(crate) most: u32,
+    /// Weight of a VM until the administrator sets one.
+    pub(crate) weight: u32,
+}
+
+/// The VMs that have registered, until KVM destroys them.
+#[pin_data]
+pub(crate) struct Registry {
+    admission: Admission,
+    #[pin]
+    table: VmTable<Vm>,
+    /// The number of the last VM. Its holder is the only task that adds one.
+    #[pin]
+    last: Mutex<u32>,
+    #[pin]
+    roster: Mutex<Roster>,
+}
+
+impl Registry {
+    pub(crate) fn new(admission: Admission) -> impl PinInit<Self> {
+        pin_init!(Self {
+            admission,
+            table <- VmTable::new(),
+            last <- new_mutex!(0, "Registry::last"),
+            roster <- new_mutex!(Roster::new(), "Registry::roster"),
+        })
+    }
+
+    pub(crate) fn table(&self) -> &VmTable<Vm> {
+        &self.table
+    }
+
+    /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a
+    /// task that does, because memory reclaim takes this lock.
+    pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
+        self.roster.lock()
+    }
+
+    /// The list, if it is not locked.
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, Roster, MutexBackend>> {
+        self.roster.try_lock()
+    }
+
+    /// The caller's VM; a new one if it is not registered yet. The error is `ENOSPC` if there are
+    /// as many as there may be.
+    pub(crate) fn join<'a>(&self, guest: &'a Guest<'_>) -> Result<&'a Vm> {
+        if let Some(vm) = self.table.find(guest) {
+            return Ok(vm);
+        }
+        let mut last = self.last.lock();
+        // Another vCPU may have been faster.
+        if self.table.find(guest).is_none() {
+            let number = self.admit(*last)?;
+            let room = self.room()?;
+            let vm = Vm::new(number, self.admission.weight)?;
+            self.table.insert(guest, vm.clone())?;
+            // It cannot die before it is on the list: a call of it is under way.
+            let rest = self.roster.lock().add(vm, room);
+            drop(rest);
+            *last = number;
+        }
+        self.table.find(guest).ok_or(ENOENT)
+    }
+
+    /// The number of one VM more. Returns `ENOSPC` if there are as many as there may be.
+    fn admit(&self, last: u32) -> Result<u32> {
+        let roster = self.roster.lock();
+        if roster.vms.len() >= self.admission.most as usize {
+            return Err(ENOSPC);
+        }
+        let taken = roster.vms.iter().map(|vm| vm.number);
+        next(last, taken).ok_or(ENOSPC)
+    }
+
+    /// Room for one VM more, if the list has none. Only the holder of `last` adds to the list.
+    fn room(&self) -> Result<Option<Room>> {
+        let roster = self.roster.lock();
+        let (vms, capacity) = (roster.vms.len(), roster.vms.capacity());
+        drop(roster);
+        if vms < capacity {
+            return Ok(None);
+        }
+        Room::new((2 * vms).max(LEAST_VMS)).map(Some)
+    }
+}
+
+/// VMs there is room for at the least.
+const LEAST_VMS: usize = 16;
+
+/// The memory of a list of VMs: allocated without its lock, exchanged under it.
+struct Room {
+    vms: KVec<Arc<Vm>>,
+    entities: KVec<Entity>,
+    pools: KVec<Entity>,
+}
+
+impl Room {
+    fn new(vms: usize) -> Result<Self> {
+        Ok(Self {
+            vms: KVec::with_capacity(vms, quietly())?,
+            entities: KVec::from_elem(Entity::default(), vms, quietly())?,
+            pools: KVec::from_elem(Entity::default(), MAX_POOLS as usize, quietly())?,
+        })
+    }
+}
+
+/// The list of VMs, and memory allocated beforehand for computing entitlements.
+pub(crate) struct Roster {
+    vms: KVec<Arc<Vm>>,
+    /// One for each VM there is room for.
+    entities: KVec<Entity>,
+    pools: KVec<Entity>,
+}
+
+impl ddcore::host::room::Roster for Roster {
+    type Vm = Vm;
+    type Ref = Arc<Vm>;
+
+    fn parts(&mut self) -> Parts<'_, Arc<Vm>> {
+        let count = self.vms.len().min(self.entities.len());
+        Parts {
+            vms: &self.vms,
+            entities: &mut self.entities[..count],
+            pools: &mut self.pools,
+        }
+    }
+}
+
+impl Roster {
+    const fn new() -> Self {
+        Self {
+            vms: KVec::new(),
+            entities: KVec::new(),
+            pools: KVec::new(),
+        }
+    }
+
+    /// Puts a VM on the list. Returns memory that is to be freed without the lock.
+    fn add(&mut self, vm: Arc<Vm>, mut room: Option<Room>) -> Option<Room> {
+        if let Some(room) = &mut room {
+            core::mem::swap(&mut self.vms, &mut room.vms);
+            for vm in room.vms.drain_all() {
+                // It is larger than the one before.
+                let _ = self.vms.push_within_capacity(vm);
+            }
+            core::mem::swap(&mut self.entities, &mut room.entities);
+            core::mem::swap(&mut self.pools, &mut room.pools);
+        }
+        // The list is ordered by number, and numbers begin again some day.
+        let place = self.vms.partition_point(|other| other.number < vm.number);
+        let _ = self.vms.insert_within_capacity(place, vm);
+        room
+    }
+
+    /// Takes a VM off the list.
+    pub(crate) fn remove(&mut self, vm: &Arc<Vm>) {
+        self.vms.retain(|other| !Arc::ptr_eq(other, vm));
+    }
+
+    /// The VMs, ordered by number.
+    pub(crate) fn vms(&self) -> &[Arc<Vm>] {
+        &self.vms
+    }
+
+    /// The session of the VM at a place of the list.
+    pub(crate) fn session(&self, at: usize) -> Option<Arc<Session>> {
+        self.vms.get(at)?.session()
+    }
+
+    /// Divides `pages` among the VMs. Returns what each of them has and is entitled to, in the
+    /// order of the list.
+    pub(crate) fn entitle(&mut self, pages: u64) -> &[Entity] {
+        entitle(self, pages);
+        self.parts().entities
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the host keeps for one registration of a guest: its pools and its pages.
+//!
+//! When a guest registers again, its session is replaced as a whole. A call that was under way in
+//! the old one ends there: what it stores goes with the session.
+
+mod pools;
+
+use crate::counters::TOTALS;
+use crate::ffi::{queue, random};
+use crate::number::Number;
+use crate::tier::page::Page;
+use crate::tier::Tier;
+use crate::vm::charge::charged;
+use crate::vm::pool::Pool;
+use crate::vm::shard::{Memory, Shard, SHARDS, SHARD_BITS};
+use ddabi::answer::Eviction;
+use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddcore::clock::Clock;
+use ddcore::host::flush::Rest;
+use ddcore::host::notice::Notices;
+use ddcore::host::pressure::Gauge;
+use ddcore::host::session::Ledger;
+use ddcore::host::walk::drain;
+use ddcore::policy::Order;
+use ddcore::request::{Name, Settings};
+use ddcore::store::{Hasher, Removed, Store};
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
+use kernel::time::{Instant, Monotonic};
+
+/// Notices kept for a VM.
+const NOTICES: usize = 2048;
+
+/// One registration of a guest.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Session {
+    /// Random, never zero.
+    pub(crate) id: u64,
+    pub(crate) tier: Arc<Tier>,
+    hasher: Hasher,
+    pub(crate) shards: Pin<KBox<[Shard]>>,
+    /// Places of pools; a place once taken stays, its pool may end and begin again.
+    pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
+    /// Places below this number may be taken.
+    pool_count: Atomic<u32>,
+    /// What its pages are stamped by.
+    pub(crate) clock: Clock<Number>,
+    /// When it began.
+    born: Instant<Monotonic>,
+    ledger: Ledger<Number>,
+    #[pin]
+    pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
+    /// What the last flush left to the next one.
+    #[pin]
+    unflushed: SpinLock<Option<Rest>>,
+    /// Pools come and go one at a time.
+    #[pin]
+    control: Mutex<()>,
+}
+
+impl Session {
+    /// A session with an empty default pool.
+    pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
+        let hasher = Hasher::new(random::number());
+        let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
+        let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
+        for _ in 0..MAX_POOLS {
+            pools.push(SetOnce::new(), charged())?;
+        }
+        let notices = KVVec::from_elem(Eviction::default(), NOTICES, charged())?;
+        let notices = Notices::new(notices);
+        let session = Arc::pin_init(
+            pin_init!(Self {
+                id: random::number(),
+                tier,
+                hasher,
+                shards,
+                pools,
+                pool_count: Atomic::new(0),
+                clock: Clock::new(),
+                born: Instant::now(),
+                ledger: Ledger::new(),
+                notices <- new_spinlock!(notices, "Session::notices"),
+                unflushed <- new_spinlock!(None, "Session::unflushed"),
+                control <- new_mutex!((), "Session::control"),
+            }),
+            charged(),
+        )?;
+        session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
+        Ok(session)
+    }
+
+    /// Returns the nanoseconds from its beginning to a time.
+    pub(crate) fn nanoseconds(&self, to: Instant<Monotonic>) -> u64 {
+        (to - self.born).as_nanos().max(0) as u64
+    }
+}
+
+impl ddcore::host::Session for Session {
+    type Storage = Memory;
+    type Number = Number;
+    type Page = Page;
+
+    const SHARD_BITS: u32 = SHARD_BITS;
+
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+        self.shards[shard].with(work)
+    }
+
+    fn with_room<R>(
+        &self,
+        shard: usize,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Memory>) -> R,
+    ) -> Option<R> {
+        self.shards[shard].with_room(parts, work).ok()
+    }
+
+    fn page(&self, removed: Removed) -> Option<Page> {
+        Page::from_removed(removed)
+    }
+
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    fn ledger(&self) -> &Ledger<Number> {
+        &self.ledger
+    }
+
+    fn release(&self, pages: u64) {
+        self.tier.release(pages);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn stamp(&self, pages: u64) -> u64 {
+        self.tier.stamp(&self.clock, pages)
+    }
+
+    fn pool_count(&self) -> u32 {
+        self.pool_count.load(Relaxed)
+    }
+
+    fn is_live(&self, pool: u32) -> bool {
+        self.pool(pool).is_some()
+    }
+
+    fn share(&self, pool: u32) -> u32 {
+        self.pool(pool).map_or(0, Pool::share)
+    }
+
+    fn order(&self, pool: u32) -> Option<Order> {
+        Some(Order::of(self.place(pool)?.policy()))
+    }
+
+    fn gauge(&self, pool: u32) -> Option<&Gauge<Number>> {
+        Some(&self.place(pool)?.gauge)
+    }
+
+    fn announce(&self, notices: &[Eviction]) {
+        let lost = self.notices.lock().add_all(notices);
+        if lost > 0 {
+            TOTALS.notices_lost.add(lost);
+        }
+    }
+
+    fn take_rest(&self) -> Option<Rest> {
+        self.unflushed.lock().take()
+    }
+
+    fn leave_rest(&self, rest: Rest) {
+        *self.unflushed.lock() = Some(rest);
+    }
+
+    fn breathe(&self) {
+        queue::breathe();
+    }
+
+    fn is_dying(&self) -> bool {
+        queue::is_dying()
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Session {
+    fn drop(self: Pin<&mut Self>) {
+        drain(&*self);
+        for shard in self.shards.iter() {
+            shard.dismantle();
+        }
+    }
+}
+
+const _: () = assert!(SHARDS == <Session as ddcore::host::Session>::SHARDS);

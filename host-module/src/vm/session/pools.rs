@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pools of a session: they begin, change and end.
+
+use super::Session;
+use crate::vm::charge::charged;
+use crate::vm::pool::Pool;
+use ddabi::hypercall::Status;
+use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddabi::request::CLASSES;
+use ddcore::host::evict::evict_pool;
+use ddcore::host::list::lists;
+use ddcore::host::walk::empty;
+use ddcore::host::Session as _;
+use ddcore::partition::Shares;
+use ddcore::request::{Name, Settings};
+use kernel::prelude::*;
+use kernel::sync::atomic::ordering::Relaxed;
+
+impl Session {
+    /// The pool with this number, if there is one.
+    pub(crate) fn pool(&self, number: u32) -> Option<&Pool> {
+        self.place(number).filter(|pool| pool.is_live())
+    }
+
+    /// The pools there are, by number.
+    pub(crate) fn live_pools(&self) -> impl Iterator<Item = (u32, &Pool)> {
+        (0..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
+    }
+
+    /// A pool's part of the pages that the VM is entitled to. Pools may change during the call.
+    pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
+        let weights = (0..self.pool_count()).map(|number| self.share(number));
+        let total = weights.fold(0u32, |sum, weight| sum.saturating_add(weight));
+        let mut shares = Shares::new(pages, total);
+        for number in 0..pool {
+            shares.take(self.share(number));
+        }
+        shares.take(self.share(pool))
+    }
+
+    /// Creates a pool.
+    pub(crate) fn create_pool(&self, settings: Settings, name: Name) -> Result<u32, Status> {
+        let _control = self.control.lock();
+        for number in DEFAULT_POOL + 1..MAX_POOLS {
+            if self.pool(number).is_some() || !self.forget_pool(number) {
+                continue;
+            }
+            return match self.begin_pool(number, settings, name) {
+                Ok(()) => Ok(number),
+                Err(_) => Err(Status::NoMemory),
+            };
+        }
+        Err(Status::Limit)
+    }
+
+    /// Sets a pool. One that keeps nothing any more gives its pages away.
+    pub(crate) fn set_pool(&self, number: u32, settings: Settings) -> Result<(), Status> {
+        let _control = self.control.lock();
+        self.pool(number).ok_or(Status::NoPool)?.set(settings);
+        if !settings.is_on() {
+            evict_pool(self, number);
+        }
+        Ok(())
+    }
+
+    /// Ends a pool and frees its pages.
+    pub(crate) fn destroy_pool(&self, number: u32) -> Result<(), Status> {
+        let _control = self.control.lock();
+        self.pool(number).ok_or(Status::NoPool)?.end();
+        empty(self, number);
+        Ok(())
+    }
+
+    /// Begins a pool in a place that has none.
+    pub(super) fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
+        let place = self.pools.get(number as usize).ok_or(EINVAL)?;
+        let lists = (number as usize + 1).next_power_of_two() * CLASSES;
+        for shard in self.shards.iter() {
+            shard.extend_lists(lists)?;
+        }
+        if place.as_ref().is_none() {
+            place.populate(KBox::pin_init(Pool::new(), charged())?);
+        }
+        if let Some(pool) = place.as_ref() {
+            pool.begin(settings, name);
+        }
+        if number >= self.pool_count() {
+            self.pool_count.store(number + 1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes the place of an ended pool as good as new.
+    fn forget_pool(&self, number: u32) -> bool {
+        empty(self, number);
+        self.shards
+            .iter()
+            .all(|shard| lists(number).all(|list| shard.reset_list(list)))
+    }
+
+    /// The place with this number, whether or not it has a pool.
+    pub(crate) fn place(&self, number: u32) -> Option<&Pool> {
+        Some(self.pools.get(number as usize)?.as_ref()?)
+    }
+}

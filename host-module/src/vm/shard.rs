@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A part of a session's index behind its own lock, and the memory it stands on.
+
+use crate::counters::TOTALS;
+use crate::memory::quietly;
+use crate::vm::charge::charged;
+use ddabi::PAGE_SIZE;
+use ddcore::store::{Hasher, Kind, List, Segment, Storage, Store};
+use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, SpinLock};
+
+/// Binary logarithm of the number of shards of a session.
+pub(crate) const SHARD_BITS: u32 = 3;
+
+/// Shards of a session.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Places that one operation may put out of use, which bounds its time under the lock.
+const TRIM_STEPS: u32 = 128;
+
+/// Segments that one operation may free: places are in segments of at least 64.
+const TRIM_SEGMENTS: usize = 8;
+
+/// A segment in a page of memory of its own.
+#[repr(transparent)]
+struct Block(Segment);
+
+// SAFETY: A segment is all integers; all zeroes is an empty one.
+unsafe impl Zeroable for Block {}
+
+type Directory = KVVec<KBox<Block>>;
+
+/// The memory of a shard's index.
+pub(crate) struct Memory {
+    segments: [Directory; Kind::ALL.len()],
+    lists: KVVec<List>,
+}
+
+impl Storage for Memory {
+    #[inline]
+    fn segments(&self, kind: Kind) -> usize {
+        self.segments[kind as usize].len()
+    }
+
+    #[inline]
+    fn segment(&self, kind: Kind, number: usize) -> &Segment {
+        &self.segments[kind as usize][number].0
+    }
+
+    #[inline]
+    fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment {
+        &mut self.segments[kind as usize][number].0
+    }
+
+    #[inline]
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+
+    #[inline]
+    fn lists_mut(&mut self) -> &mut [List] {
+        &mut self.lists
+    }
+}
+
+/// A shard.
+#[pin_data]
+pub(crate) struct Shard {
+    #[pin]
+    store: SpinLock<Store<Memory>>,
+}
+
+impl Shard {
+    pub(crate) fn new(hasher: Hasher) -> impl PinInit<Self, Error> {
+        let memory = Memory {
+            segments: [const { KVVec::new() }; Kind::ALL.len()],
+            lists: KVVec::new(),
+        };
+        try_pin_init!(Self {
+            store <- new_spinlock!(Store::new(memory, hasher), "Shard::store"),
+        })
+    }
+
+    /// Works on the index. Memory it no longer needs is freed.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+        let mut trimmed = [const { None }; TRIM_SEGMENTS];
+        let mut count = 0;
+        let mut store = self.store.lock();
+        let result = work(&mut store);
+        if store.is_slack() {
+            store.trim(TRIM_STEPS);
+            for kind in Kind::ALL {
+                let needed = store.needed(kind);
+                let segments = &mut store.storage_mut().segments[kind as usize];
+                while segments.len() > needed && count < TRIM_SEGMENTS {
+                    trimmed[count] = segments.pop();
+                    count += 1;
+                }
+            }
+        }
+        drop(store);
+        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
+        result
+    }
+
+    /// Works on the index with room for `parts` more.
+    pub(crate) fn with_room<R>(
+        &self,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Memory>) -> R,
+    ) -> Result<R, AllocError> {
+        let mut spare = Spare {
+            kind: Kind::Blocks,
+            block: None,
+            directory: None,
+        };
+        loop {
+            let mut store = self.store.lock();
+            spare.attach(store.storage_mut());
+            let Some(kind) = store.lack(parts) else {
+                let result = work(&mut store);
+                // The lock goes first: what is left of `spare` is freed without it.
+                drop(store);
+                return Ok(result);
+            };
+            let segments = &store.storage().segments[kind as usize];
+            let full = segments.len();
+            let has_place = full < segments.capacity();
+            drop(store);
+            spare.kind = kind;
+            spare.replenish(if has_place { None } else { Some(full) })?;
+        }
+    }
+
+    /// Makes the lists below `count`, if there are none yet.
+    pub(crate) fn extend_lists(&self, count: usize) -> Result<(), AllocError> {
+        // A guest may create and destroy a pool as often as it likes.
+        if self.store.lock().storage().lists.len() >= count {
+            return Ok(());
+        }
+        let mut lists = KVVec::from_elem(List::default(), count, charged())?;
+        let mut store = self.store.lock();
+        let current = &mut store.storage_mut().lists;
+        if current.len() < lists.len() {
+            lists[..current.len()].copy_from_slice(current);
+            core::mem::swap(current, &mut lists);
+        }
+        drop(store);
+        Ok(())
+    }
+
+    /// Forgets what was counted in a list; refused while it has pages.
+    pub(crate) fn reset_list(&self, list: u16) -> bool {
+        let mut store = self.store.lock();
+        match store.storage_mut().lists.get_mut(usize::from(list)) {
+            Some(list) => list.reset(),
+            None => true,
+        }
+    }
+
+    /// Frees all memory of an index that has no pages and is not in use any more.
+    pub(crate) fn dismantle(&self) {
+        let mut store = self.store.lock();
+        let empty = [const { KVVec::new() }; Kind::ALL.len()];
+        let segments = core::mem::replace(&mut store.storage_mut().segments, empty);
+        drop(store);
+        let count: usize = segments.iter().map(|segments| segments.len()).sum();
+        TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
+    }
+}
+
+/// Memory on its way into a shard: allocated without the lock, attached under it.
+struct Spare {
+    kind: Kind,
+    block: Option<KBox<Block>>,
+    directory: Option<Directory>,
+}
+
+impl Spare {
+    fn replenish(&mut self, full: Option<usize>) -> Result<(), AllocError> {
+        if self.block.is_none() {
+            self.block = Some(KBox::zeroed(GFP_NOWAIT | __GFP_NOWARN)?);
+        }
+        if let Some(full) = full {
+            let capacity = full + full / 2 + 8;
+            self.directory = Some(KVVec::with_capacity(capacity, quietly())?);
+        }
+        Ok(())
+    }
+
+    /// Under the lock: allocates and frees nothing.
+    fn attach(&mut self, memory: &mut Memory) {
+        let segments = &mut memory.segments[self.kind as usize];
+        if let Some(mut larger) = self.directory.take() {
+            if larger.capacity() > segments.len() {
+                core::mem::swap(&mut larger, segments);
+                for segment in larger.drain_all() {
+                    // It has the room: compared above.
+                    let _ = segments.push_within_capacity(segment);
+                }
+            }
+            self.directory = Some(larger);
+        }
+        if segments.len() < segments.capacity() {
+            if let Some(block) = self.block.take() {
+                let _ = segments.push_within_capacity(block);
+                TOTALS.index_bytes.add(PAGE_SIZE as u64);
+            }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Block>() <= PAGE_SIZE);
