@@ -111,7 +111,7 @@ pub fn store<H: Host>(
 /// Puts those of the carried pages that belong to runs into the index, which need have room
 /// reserved for them. The pages that it keeps are no longer carried. Returns their number.
 #[inline(never)]
-fn keep<S: Session>(
+pub(super) fn keep<S: Session>(
     session: &S,
     runs: impl Iterator<Item = (Run, usize)>,
     carried: &mut Carried<S::Page>,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::host::carried::Carried;
 use crate::host::put::keep;
-use crate::host::room::{make_room, retire, Host as _, Stock as _};
+use crate::host::room::{fill, make_room, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::policy::Order;
 use crate::store::Hasher;
@@ -108,7 +108,7 @@ fn put(host: &Host<Short>, index: u64) -> usize {
     let pages = usize::from(PUT);
     assert_eq!(make_room(host, PUT.into()), u64::from(PUT));
     let mut carried = Carried::new();
-    let stored = match host.fill(&mut carried.pages[..pages]) == pages {
+    let stored = match fill(host, &mut carried.pages[..pages]) == pages {
         true => {
             let stamp = session.stamp(PUT.into());
             keep(session, iter::once((run, 0)), &mut carried, stamp)
