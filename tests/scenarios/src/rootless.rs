@@ -217,7 +217,11 @@ fn share(guest: &Guest, when: &str) -> Result<f64> {
     }
     let gold = ddctl::container(&pools, "gold")?;
     let sum: u32 = pools.iter().map(|one| one.weight).sum();
-    Ok(f64::from(gold.weight) * 100.0 / f64::from(sum))
+    let share = f64::from(gold.weight) * 100.0 / f64::from(sum);
+    if share < FLOOR {
+        eprintln!("    {share:.1} % {when}: {}", service::weights(&pools));
+    }
+    Ok(share)
 }
 
 fn becomes(guest: &Guest, path: &str, value: &str, when: &str) -> Result<()> {

@@ -5,6 +5,8 @@
 use anyhow::{Result, ensure};
 use ddlab::{Guest, wait};
 
+use crate::ddctl::Container;
+
 const UNIT: &str = include_str!("../../../policyd/doubledecker-policyd.service");
 pub(crate) const UNIT_NAME: &str = "doubledecker-policyd.service";
 pub(crate) const FILE_PATH: &str = "/etc/doubledecker/policyd.toml";
@@ -62,6 +64,14 @@ fn show(guest: &Guest, property: &str) -> Result<String> {
 pub(crate) fn journal(guest: &Guest) -> String {
     let said = guest.exec_ok(["journalctl", "--no-pager", "-o", "cat", "-u", UNIT_NAME]);
     said.unwrap_or_else(|error| format!("no journal: {error:#}"))
+}
+
+/// The weights of pools, for a message.
+pub(crate) fn weights(pools: &[Container]) -> String {
+    let all = pools
+        .iter()
+        .map(|one| format!("{} {}", one.name, one.weight));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// Runs what leaves something in the background, which would keep the pipes of its

@@ -261,6 +261,9 @@ fn share(guest: &Guest) -> Result<f64> {
     let sum: u32 = pools.iter().map(|one| one.weight).sum();
     let gold = ddctl::container(&pools, "gold")?;
     let share = f64::from(gold.weight) * 100.0 / f64::from(sum);
+    if share < FLOOR {
+        eprintln!("    {share:.1} %: {}", service::weights(&pools));
+    }
     // The pool of a cgroup that went is there until the module looks for such, which is soon.
     wait::until("the user has no more pools than the file allows", || {
         let pools = ddctl::containers(guest)?;
