@@ -20,6 +20,7 @@ mod cursor;
 mod curve;
 mod damper;
 mod event;
+mod fair;
 mod goal;
 mod help;
 mod knobs;

@@ -12,7 +12,8 @@ use super::{
     Time,
     character::Character,
     curve::Curve,
-    damper::{Damper, Fair, WEIGHT_SUM, Wanted},
+    damper::{Damper, WEIGHT_SUM, Wanted},
+    fair::{self, Fair},
     help::Belief,
     member::Member,
     sample::Sample,
@@ -153,7 +154,7 @@ impl Controller {
 
     /// Containers came or went: all get weights, new ones what is fair for them.
     pub(super) fn fit(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
-        let bases = bases(config, targets);
+        let bases = bases(config, targets, self.pages);
         self.fit_to(config.max_step, &bases);
         self.weigh(&bases);
     }
@@ -166,7 +167,7 @@ impl Controller {
 
     /// Moves the weights one step, if there is reason to.
     pub(super) fn decide(&mut self, config: &Config, targets: &BTreeMap<String, Target>) {
-        let bases = bases(config, targets);
+        let bases = bases(config, targets, self.pages);
         self.damper.begin_interval();
         self.fit_to(config.max_step, &bases);
         if let Some(pages) = self.pages {
@@ -206,17 +207,20 @@ impl Controller {
     }
 
     fn fit_to(&mut self, max_step: f64, bases: &BTreeMap<String, Base>) {
+        let budget = budget(bases).max(0.01);
         let controlled = bases.iter().filter(|(_, base)| base.controlled);
-        let fair = |base: &Base| Fair {
-            part: base.weight,
-            class: base.class,
-        };
-        let controlled: BTreeMap<String, Fair> = controlled
-            .map(|(key, base)| (key.clone(), fair(base)))
+        let asked: Vec<(f64, f64)> = controlled
+            .clone()
+            .map(|(_, base)| (base.weight, base.floor / budget))
             .collect();
-        if !self.damper.has(&controlled) {
-            self.damper
-                .fit(&controlled, max_step / budget(bases).max(0.01));
+        let fair = controlled.zip(fair::parts(&asked));
+        let fair = fair.map(|((key, base), part)| {
+            let class = base.class;
+            (key.clone(), Fair { part, class })
+        });
+        let fair: BTreeMap<String, Fair> = fair.collect();
+        if !self.damper.has(&fair) {
+            self.damper.fit(&fair, max_step / budget);
         }
     }
 
@@ -414,23 +418,33 @@ fn least_change(now: &[f64], needed: &[f64], rest: f64, default: f64) -> (Vec<f6
 /// A container's part before anything is measured.
 struct Base {
     weight: f64,
+    /// The least of everything that the file promises it.
+    floor: f64,
     class: Priority,
     controlled: bool,
 }
 
-/// The parts of all containers and of the default pool.
-fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String, Base> {
+/// The parts of all containers and of the default pool, of a store of `pages` if that is known.
+fn bases(
+    config: &Config,
+    targets: &BTreeMap<String, Target>,
+    pages: Option<f64>,
+) -> BTreeMap<String, Base> {
+    let bytes = pages.map_or(0, |pages| (pages * ddabi::PAGE_SIZE as f64) as u64);
     let mut bases: BTreeMap<String, Base> = targets
         .iter()
         .map(|(cgroup, target)| {
             let container = &config.containers[target.container];
+            let controlled = takes_part(container);
+            let floor = container.cache_floor.filter(|_| controlled);
             let base = Base {
                 weight: match container.store {
                     Store::None => 0.0,
                     _ => f64::from(container.weight),
                 },
+                floor: floor.map_or(0.0, |floor| floor.part_of(bytes).min(1.0)),
                 class: container.rank(),
-                controlled: takes_part(container),
+                controlled,
             };
             (cgroup.clone(), base)
         })
@@ -440,6 +454,7 @@ fn bases(config: &Config, targets: &BTreeMap<String, Target>) -> BTreeMap<String
         DEFAULT.into(),
         Base {
             weight: f64::from(default),
+            floor: 0.0,
             class: Priority::BRONZE,
             // What the file excludes from the store gets nothing of what is left over, either.
             controlled: default > 0,

@@ -6,6 +6,7 @@
 //! better: then no more moves than that needs. Or for some time the best shares were far away: then
 //! all move there. Once moving they move on until they are close, at most one step an interval.
 
+use super::fair::Fair;
 use crate::config::Priority;
 use std::collections::BTreeMap;
 
@@ -21,15 +22,6 @@ pub(super) struct Damper {
     far: u32,
     /// What newcomers got in this interval, as a part of everything.
     entered: f64,
-}
-
-/// What is fair for a container before anything is known of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fair {
-    /// Its part, in proportion to the others'.
-    pub(super) part: f64,
-    /// Lower classes make room for newcomers first.
-    pub(super) class: Priority,
 }
 
 /// Why shares move.

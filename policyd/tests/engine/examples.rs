@@ -281,6 +281,30 @@ fn a_retry_waits_for_weights_that_are_to_be_decided() {
     assert_eq!(world.enrolled().len(), 3);
 }
 
+/// The host tells nothing yet, and newcomers come all the time: what the file promises a container
+/// does not wait for either.
+#[test]
+fn a_floor_holds_from_the_start_and_beside_newcomers() {
+    let file = "interval_s = 1\n\
+         [[container]]\nname = \"gold\"\ncgroup = \"/gold\"\nclass = \"gold\"\n\
+         cache_floor = \"40%\"\n\
+         [[container]]\nname = \"{}\"\ncgroup = \"/c/*\"\nclass = \"bronze\"\n\
+         target = { hit_ratio = 0.9 }\n";
+    let mut world = World::new(file);
+    for n in 0..6 {
+        world.make(&format!("/c/{n}"), true);
+    }
+    world.make("/gold", true);
+    let least = |world: &World| assert!(world.enrolled()["/gold"].1 >= 4000);
+    world.act();
+    least(&world);
+    for n in 6..30 {
+        world.make(&format!("/c/{n}"), true);
+        world.pass(Time::from_millis(400));
+        least(&world);
+    }
+}
+
 /// Otherwise a container would have a smaller part of the sum than before and after.
 #[test]
 fn weights_are_lowered_before_others_are_raised() {
