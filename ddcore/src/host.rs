@@ -4,7 +4,7 @@
 //! gives when there is no room (`docs/decisions/0009-host-engine.md`).
 //!
 //! The host module, the fuzz target `host`, the simulator and the benchmark run this source. It
-//! decides and counts; locks, memory, time and the guests' frames belong to its owner, who
+//! decides and counts; locks, memory, time and the guests' frames belong to its owner, which
 //! implements the traits of [`session`] and [`room`].
 //!
 //! - [`session`]: the seam to a session's index and its pools; [`list`]: which lists are whose;
@@ -12,13 +12,16 @@
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: what guests ask for; [`walk`]:
 //!   operations on whole shards;
 //! - [`tier`]: the books of a tier; [`room`]: who gives; [`evict`]: which pages;
-//! - [`notice`], [`pressure`]: what guests are told of that.
+//! - [`notice`], [`pressure`]: what guests are told of that;
+//! - `heap`: an owner outside of kernels.
 
 pub mod bin;
 pub mod carried;
 pub mod evict;
 pub mod flush;
 pub mod get;
+#[cfg(any(test, feature = "heap"))]
+pub mod heap;
 pub mod list;
 pub mod notice;
 pub mod pressure;

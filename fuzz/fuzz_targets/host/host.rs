@@ -2,17 +2,18 @@
 
 //! A host with some VMs around the engine, and what must be true of them after each call.
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::ops::{Deref, DerefMut};
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
+use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
 use ddcore::host::evict::evict_all;
-use ddcore::host::room::{self, Parts, enforce_limit, give_back, surplus};
-use ddcore::host::tier::Tier;
+use ddcore::host::heap::{self, Owner, Tier};
+use ddcore::host::room::{self, Stock as _, enforce_limit, give_back, surplus};
 use ddcore::host::walk::drain;
-use ddcore::partition::Entity;
+use ddcore::store::Removed;
 
 use crate::memory::{Frame, Memory};
 use crate::session::{POOLS, Session};
@@ -24,95 +25,38 @@ const BATCH: u32 = 64;
 /// Frames that are kept in stock.
 const STOCKED: usize = 100;
 
-/// Frames in stock.
-pub(crate) struct Stock(RefCell<Vec<Frame>>);
-
-impl room::Stock<Frame> for Stock {
-    fn len(&self) -> u64 {
-        self.0.borrow().len() as u64
-    }
-
-    fn add(&self, pages: &mut [Option<Frame>]) {
-        let mut stock = self.0.borrow_mut();
-        let room = STOCKED - stock.len();
-        stock.extend(pages.iter_mut().filter_map(Option::take).take(room));
-    }
-
-    fn take(&self, places: &mut [Option<Frame>]) -> usize {
-        let mut stock = self.0.borrow_mut();
-        let count = stock.len().min(places.len());
-        for place in &mut places[..count] {
-            *place = stock.pop();
-        }
-        count
-    }
-
-    fn give_back(&self, pages: u64) -> u64 {
-        let mut stock = self.0.borrow_mut();
-        let count = (stock.len() as u64).min(pages);
-        let left = stock.len() - count as usize;
-        stock.truncate(left);
-        count
-    }
-}
-
-pub(crate) struct Roster {
-    vms: [Rc<Vm>; VMS],
-    entities: [Entity; VMS],
-    pools: [Entity; POOLS],
-}
-
-impl room::Roster for Roster {
-    type Vm = Vm;
-    type Ref = Rc<Vm>;
-
-    fn parts(&mut self) -> Parts<'_, Rc<Vm>> {
-        Parts {
-            vms: &self.vms,
-            entities: &mut self.entities,
-            pools: &mut self.pools,
-        }
-    }
-}
-
-pub(crate) struct Host {
-    pub(crate) tier: Rc<Tier<AtomicU64>>,
+/// What the host has of its own.
+pub(crate) struct World {
     pub(crate) memory: Rc<Memory>,
-    vms: [Rc<Vm>; VMS],
-    roster: RefCell<Roster>,
-    stock: Stock,
+    vms: Vec<Arc<Vm>>,
+    /// In milliseconds.
     time: Cell<u64>,
     sessions: Cell<u64>,
 }
 
-impl ddcore::host::Host for Host {
-    type Number = AtomicU64;
+impl Owner for World {
+    type Lock<T> = RefCell<T>;
     type Page = Frame;
-    type Stock = Stock;
     type Session = Session;
-    type Roster = Roster;
+    type Vm = Vm;
 
-    fn tier(&self) -> &Tier<AtomicU64> {
-        &self.tier
+    const SHARD_BITS: u32 = 2;
+
+    fn page(session: &heap::Session<Self>, removed: Removed) -> Option<Frame> {
+        session.own.page(removed)
     }
 
-    fn lock(&self) -> impl DerefMut<Target = Roster> {
-        self.roster.borrow_mut()
+    fn has_index_memory(session: &heap::Session<Self>) -> bool {
+        !session.own.is_short.get()
     }
 
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
-        self.roster
-            .try_borrow_mut()
-            .ok()
-            .map(|roster: RefMut<'_, _>| roster)
+    fn announce(session: &heap::Session<Self>, notices: &[Eviction]) {
+        session.own.announce(notices);
     }
 
-    fn stock(&self) -> &Stock {
-        &self.stock
-    }
-
-    fn allocate(&self, pages: &mut [Option<Frame>], below_floor: bool) -> usize {
-        self.memory.allocate(pages, below_floor)
+    fn allocate(host: &heap::Host<Self>, pages: &mut [Option<Frame>], below_floor: bool) -> usize {
+        assert_eq!(below_floor, host.tier.used() <= host.tier.floor());
+        host.own.memory.allocate(pages, below_floor)
     }
 
     fn spare(&self) -> u64 {
@@ -123,118 +67,131 @@ impl ddcore::host::Host for Host {
         self.time.get()
     }
 
-    fn evicted(&self, pages: u64) {
-        assert!(pages <= self.tier.batch());
-        assert!(pages > 0 || self.used() == 0, "a session still has pages");
+    fn evicted(host: &heap::Host<Self>, pages: u64) {
+        assert!(pages <= host.tier.batch());
+        assert!(
+            pages > 0 || host.own.used() == 0,
+            "a session still has pages"
+        );
+    }
+}
+
+impl World {
+    fn sessions(&self) -> impl Iterator<Item = Rc<heap::Session<Self>>> {
+        self.vms.iter().filter_map(|vm| vm.current())
     }
 
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
+    fn used(&self) -> u64 {
+        let sessions = self.sessions();
+        sessions
+            .map(|session| session.own.model.borrow().len() as u64)
+            .sum()
     }
+}
+
+/// The engine with its VMs, and what is asked of it beside calls.
+pub(crate) struct Host {
+    pub(crate) engine: heap::Host<World>,
 }
 
 impl Host {
     pub(crate) fn new(capacity: u64) -> Self {
-        let vms: [Rc<Vm>; VMS] = std::array::from_fn(|number| Rc::new(Vm::new(number as u32)));
         let tier = Tier::new(capacity);
         tier.set_batch(BATCH);
-        Self {
-            tier: Rc::new(tier),
+        let own = World {
             memory: Memory::new(),
-            roster: RefCell::new(Roster {
-                vms: vms.clone(),
-                entities: [Entity::default(); VMS],
-                pools: [Entity::default(); POOLS],
-            }),
-            vms,
-            stock: Stock(RefCell::default()),
+            vms: Vec::new(),
             time: Cell::new(0),
             sessions: Cell::new(0),
-        }
+        };
+        let mut engine = heap::Host::new(Arc::new(tier), STOCKED, own);
+        let roster = engine.roster.get_mut();
+        roster.make_room(POOLS);
+        let vms = (0..VMS as u32).map(|number| roster.add(Vm::new(number)));
+        engine.own.vms = vms.collect();
+        Self { engine }
     }
 
     pub(crate) fn vm(&self, number: u8) -> &Vm {
-        &self.vms[usize::from(number) % VMS]
+        &self.engine.own.vms[usize::from(number) % VMS]
     }
 
     /// A guest registers.
     pub(crate) fn hello(&self, vm: u8) {
-        self.sessions.set(self.sessions.get() + 1);
-        let id = self.sessions.get();
-        let session = Session::new(id, self.tier.clone(), self.memory.clone());
+        let World {
+            memory, sessions, ..
+        } = &self.engine.own;
+        sessions.set(sessions.get() + 1);
+        let session = Session::begin(sessions.get(), self.engine.tier.clone(), memory.clone());
         if let Some(old) = self.vm(vm).begin(session) {
             drain(&*old);
         }
     }
 
     pub(crate) fn set_capacity(&self, pages: u64) {
-        self.tier.set_capacity(pages);
-        self.tier.set_floor(self.tier.floor().min(pages));
-        enforce_limit(self);
-        assert!(!self.tier.is_overfull());
+        let tier = &self.engine.tier;
+        tier.set_capacity(pages);
+        tier.set_floor(tier.floor().min(pages));
+        enforce_limit(&self.engine);
+        assert!(!tier.is_overfull());
     }
 
     pub(crate) fn set_floor(&self, pages: u64) {
-        self.tier.set_floor(pages.min(self.tier.capacity()));
+        let tier = &self.engine.tier;
+        tier.set_floor(pages.min(tier.capacity()));
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         if mode == Mode::GlobalFifo {
-            for session in self.vms.iter().filter_map(|vm| vm.current()) {
-                self.tier.follow(&session.clock);
+            for session in self.engine.own.sessions() {
+                self.engine.tier.follow(&session.clock);
             }
         }
-        self.tier.set_mode(mode);
+        self.engine.tier.set_mode(mode);
     }
 
     pub(crate) fn flush_vm(&self, vm: u8) {
         if let Some(session) = self.vm(vm).current() {
             evict_all(&*session);
-            assert!(session.model.borrow().is_empty());
+            assert!(session.own.model.borrow().is_empty());
         }
     }
 
     /// The host takes back what its memory pressure asks for.
     pub(crate) fn shrink(&self, pages: u64) {
-        let (before, can) = (self.memory.used(), surplus(self));
-        let given = give_back(self, &mut self.roster.borrow_mut(), pages);
+        let (engine, memory) = (&self.engine, &self.engine.own.memory);
+        let (before, can) = (memory.used(), surplus(engine));
+        let given = give_back(engine, &mut engine.roster.borrow_mut(), pages);
         assert!(given <= pages && given <= can);
-        assert_eq!(self.memory.used() as u64, before as u64 - given);
+        assert_eq!(memory.used() as u64, before as u64 - given);
         // Evictions by age are to within a batch.
-        if self.tier.mode() == Mode::Weighted {
+        if engine.tier.mode() == Mode::Weighted {
             assert_eq!(given, pages.min(can));
         }
     }
 
     pub(crate) fn pass(&self, milliseconds: u64) {
-        self.time.set(self.time.get() + milliseconds);
-    }
-
-    fn used(&self) -> u64 {
-        let sessions = self.vms.iter().filter_map(|vm| vm.current());
-        sessions
-            .map(|session| session.model.borrow().len() as u64)
-            .sum()
+        let time = &self.engine.own.time;
+        time.set(time.get() + milliseconds);
     }
 
     /// No page is lost, none is kept twice, and all books agree.
     pub(crate) fn check(&self) {
-        for session in self.vms.iter().filter_map(|vm| vm.current()) {
-            session.check();
-            session.tell();
+        let engine = &self.engine;
+        for session in engine.own.sessions() {
+            session.own.check(&session);
+            session.own.tell();
         }
-        let used = self.used();
-        assert_eq!(self.tier.used(), used);
-        assert!(used <= self.tier.capacity());
-        let stocked = self.stock.0.borrow().len() as u64;
-        assert_eq!(self.memory.used() as u64, used + stocked);
+        let used = engine.own.used();
+        assert_eq!(engine.tier.used(), used);
+        assert!(used <= engine.tier.capacity());
+        let stocked = engine.stock.len();
+        assert_eq!(engine.own.memory.used() as u64, used + stocked);
     }
 }
 
 impl room::Vm for Vm {
-    type Session = Session;
+    type Session = heap::Session<World>;
 
     fn number(&self) -> u32 {
         self.number
@@ -244,7 +201,7 @@ impl room::Vm for Vm {
         self.weight.get()
     }
 
-    fn session(&self) -> Option<impl Deref<Target = Session>> {
+    fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {
         self.current()
     }
 }

@@ -43,11 +43,11 @@ fuzz_target!(|input: Input| {
             Call::Mode(true) => host.set_mode(Mode::Weighted),
             Call::Mode(false) => host.set_mode(Mode::GlobalFifo),
             Call::FlushVm(vm) => host.flush_vm(vm),
-            Call::Spare(frames) => host.memory.spare.set(frames.into()),
+            Call::Spare(frames) => host.engine.own.memory.spare.set(frames.into()),
             Call::Shrink(frames) => host.shrink(frames.into()),
             Call::IndexMemory(vm, there_is) => {
                 if let Some(session) = host.vm(vm).current() {
-                    session.set_short(!there_is);
+                    session.own.is_short.set(!there_is);
                 }
             }
             Call::Time(milliseconds) => host.pass(milliseconds.into()),

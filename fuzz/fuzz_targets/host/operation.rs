@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use ddabi::answer::PoolPressure;
+use ddabi::key::PageKey;
 use ddabi::request::{CLASSES, Run};
 use ddcore::host::carried::Carried;
 use ddcore::host::evict::evict_pool;
@@ -20,7 +21,7 @@ use ddcore::request::{Request, Runs};
 use crate::call::is_reachable;
 use crate::host::Host;
 use crate::memory::Frame;
-use crate::session::{POOLS, Session};
+use crate::session::{POOLS, Registration, Session, set};
 use crate::vm::Vm;
 
 /// The most that is done about one flush.
@@ -30,7 +31,7 @@ const MOST_CALLS: usize = 10_000;
 pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
     pub(crate) vm: &'a Vm,
-    pub(crate) session: &'a Session,
+    pub(crate) session: &'a Registration,
 }
 
 /// A put, and the frames of those of its runs that were copied.
@@ -88,20 +89,20 @@ impl Caller<'_> {
                         calls += 1;
                         assert!(calls < MOST_CALLS, "a flush ends");
                     }
-                    self.session.assert_flushed(&range);
+                    self.session.own.assert_flushed(&range);
                 }
             }
             Request::PoolCreate(settings, _) => {
                 let is_free = |pool: &usize| !self.session.is_live(*pool as u32);
                 if let Some(pool) = (0..POOLS).find(is_free) {
                     empty(self.session, pool as u32);
-                    self.session.reset(pool);
-                    self.session.set(pool, *settings);
+                    self.session.reset_counters(pool as u32);
+                    set(self.session, pool as u32, *settings);
                 }
             }
             Request::PoolSet(pool, settings) => {
                 if self.session.is_live(*pool) {
-                    self.session.set(*pool as usize, *settings);
+                    set(self.session, *pool, *settings);
                     if !settings.is_on() {
                         evict_pool(self.session, *pool);
                     }
@@ -109,14 +110,15 @@ impl Caller<'_> {
             }
             Request::PoolDestroy(pool) => {
                 if self.session.is_live(*pool) {
-                    self.session.pools[*pool as usize].settings.set(None);
+                    self.session.end_pool(*pool);
                     empty(self.session, *pool);
                 }
             }
             Request::Migrate(file, pool) => {
                 if self.session.is_live(*pool) {
                     migrate(self.session, file, *pool);
-                    self.session.migrated(|key| key.file == *file, *pool);
+                    let moves = |key: &PageKey| key.file == *file;
+                    self.session.own.migrated(self.session, moves, *pool);
                 }
             }
             Request::PoolStats(_) => {}
@@ -125,11 +127,11 @@ impl Caller<'_> {
 
     fn put(&self, runs: &Runs<'_>, carried: &mut Carried<Frame>) {
         let mut put = Put {
-            session: self.session,
+            session: &self.session.own,
             copied: BTreeMap::new(),
             stored: 0,
         };
-        let caller = (self.host, self.session, self.vm.weight.get() > 0);
+        let caller = (&self.host.engine, self.session, self.vm.weight.get() > 0);
         let stored = store(caller, runs, carried, &mut put);
         assert_eq!(stored, put.stored);
         self.finish(runs, carried);
@@ -148,10 +150,10 @@ impl Caller<'_> {
                 is_reachable(gfn)
             });
             assert_eq!(given, whole && reachable);
-            self.session.assert_gone(&run);
+            self.session.own.assert_gone(&run);
         }
         assert_eq!(found, held);
-        retire(self.host, &mut carried.pages[..total]);
+        retire(&self.host.engine, &mut carried.pages[..total]);
         self.session.went(found);
         self.finish(runs, carried);
     }
@@ -160,14 +162,14 @@ impl Caller<'_> {
         assert!(carried.pages.iter().all(Option::is_none));
         assert!(carried.batch.is_empty());
         for run in runs.iter() {
-            let caller = (self.host, self.session, self.vm.number);
+            let caller = (&self.host.engine, self.session, self.vm.number);
             let PoolPressure {
                 known, floor, full, ..
             } = pressure(
                 caller,
                 &run,
                 run.pages.into(),
-                self.host.milliseconds() * 1_000_000,
+                self.host.engine.milliseconds() * 1_000_000,
             );
             assert_eq!(known == 1, self.session.is_live(run.pool));
             assert!(usize::from(floor) < CLASSES && full <= 1);

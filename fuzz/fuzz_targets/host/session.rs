@@ -5,23 +5,20 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
 use ddabi::answer::Eviction;
 use ddabi::key::PageKey;
 use ddabi::request::{CLASSES, Run};
-use ddcore::clock::Clock;
-use ddcore::host::flush::Rest;
+use ddcore::host::Session as _;
+use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::{list, same_class};
 use ddcore::host::notice::Notices;
-use ddcore::host::pressure::Gauge;
-use ddcore::host::session::Ledger;
-use ddcore::host::tier::Tier;
 use ddcore::host::walk::counted;
-use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
-use ddcore::store::{Hasher, Heap, Removed, Store};
+use ddcore::store::{Hasher, Removed};
 
+use crate::host::World;
 use crate::memory::{Frame, Memory};
 
 /// Places for pools.
@@ -33,81 +30,46 @@ const NOTICES: usize = 4;
 /// oldest first.
 type Copies = Vec<(u16, u64)>;
 
-pub(crate) struct Pool {
-    pub(crate) settings: Cell<Option<Settings>>,
-    order: Cell<Option<Order>>,
-    gauge: Gauge<AtomicU64>,
-}
+/// A registration as the engine has it.
+pub(crate) type Registration = heap::Session<World>;
 
-/// A session.
+/// What is known of a session beside the engine.
 pub(crate) struct Session {
     pub(crate) id: u64,
-    hasher: Hasher,
-    shards: Vec<RefCell<Store<Heap>>>,
-    ledger: Ledger<AtomicU64>,
-    pub(crate) clock: Clock<AtomicU64>,
-    tier: Rc<Tier<AtomicU64>>,
     memory: Rc<Memory>,
-    pub(crate) pools: [Pool; POOLS],
     notices: RefCell<Notices<Vec<Eviction>>>,
     /// Pages announced, and pages told or lost.
     announced: Cell<u64>,
     told: Cell<u64>,
-    rest: Cell<Option<Rest>>,
     /// Whether the index gets no more memory.
-    is_short: Cell<bool>,
+    pub(crate) is_short: Cell<bool>,
     /// Every page that is kept.
     pub(crate) model: RefCell<BTreeMap<PageKey, Copies>>,
 }
 
+/// Begins a pool, or changes it.
+pub(crate) fn set(session: &Registration, pool: u32, settings: Settings) {
+    session.set_pool(pool, settings.share(), settings.policy.order());
+}
+
 impl Session {
-    pub(crate) fn new(id: u64, tier: Rc<Tier<AtomicU64>>, memory: Rc<Memory>) -> Rc<Self> {
-        let hasher = Hasher::new(id);
-        let shard = |_| RefCell::new(Store::new(Heap::with_lists(POOLS * CLASSES), hasher));
-        let session = Self {
+    /// A registration with an empty default pool.
+    pub(crate) fn begin(id: u64, tier: Arc<Tier>, memory: Rc<Memory>) -> Rc<Registration> {
+        let own = Self {
             id,
-            hasher,
-            shards: (0..<Self as ddcore::host::Session>::SHARDS)
-                .map(shard)
-                .collect(),
-            ledger: Ledger::new(),
-            clock: Clock::new(),
-            tier,
             memory,
-            pools: std::array::from_fn(|_| Pool {
-                settings: Cell::new(None),
-                order: Cell::new(None),
-                gauge: Gauge::new(),
-            }),
             notices: RefCell::new(Notices::new(vec![Eviction::default(); NOTICES])),
             announced: Cell::new(0),
             told: Cell::new(0),
-            rest: Cell::new(None),
             is_short: Cell::new(false),
             model: RefCell::default(),
         };
-        session.set(0, Settings::DEFAULT);
-        Rc::new(session)
-    }
-
-    pub(crate) fn set(&self, pool: usize, settings: Settings) {
-        self.pools[pool].settings.set(Some(settings));
-        self.pools[pool].order.set(Some(settings.policy.order()));
-    }
-
-    /// Whether the index gets no more memory from now on.
-    pub(crate) fn set_short(&self, is_short: bool) {
-        self.is_short.set(is_short);
-    }
-
-    /// Forgets what was counted in the lists of a pool that is empty.
-    pub(crate) fn reset(&self, pool: usize) {
-        for shard in &self.shards {
-            for class in 0..CLASSES as u8 {
-                let number = usize::from(list(pool as u32, class));
-                assert!(shard.borrow_mut().storage_mut().lists[number].reset());
-            }
+        let mut session = Registration::new(tier, Hasher::new(id), own);
+        for _ in 0..POOLS {
+            session.add_pool();
         }
+        set(&session, 0, Settings::DEFAULT);
+        Rc::new(session)
     }
 
     /// A run's data was copied into frames: it may get into the index, behind what is there.
@@ -158,10 +120,15 @@ impl Session {
     }
 
     /// The pages of a file have been moved to a pool, or stay where memory is missing.
-    pub(crate) fn migrated(&self, moves: impl Fn(&PageKey) -> bool, pool: u32) {
+    pub(crate) fn migrated(
+        &self,
+        whole: &Registration,
+        moves: impl Fn(&PageKey) -> bool,
+        pool: u32,
+    ) {
         let mut model = self.model.borrow_mut();
         for (key, copies) in model.iter_mut().filter(|(key, _)| moves(key)) {
-            let owner = self.owner(key).expect("it is still there");
+            let owner = owner(whole, key).expect("it is still there");
             for (list, _) in copies {
                 assert!(owner == *list || owner == same_class(*list, pool));
                 *list = owner;
@@ -169,18 +136,8 @@ impl Session {
         }
     }
 
-    fn owner(&self, key: &PageKey) -> Option<u16> {
-        let mut owners = self
-            .shards
-            .iter()
-            .filter_map(|shard| shard.borrow().pool_of(key));
-        let owner = owners.next();
-        assert_eq!(owners.next(), None);
-        owner
-    }
-
     /// Everything that the engine counted agrees with the map.
-    pub(crate) fn check(&self) {
+    pub(crate) fn check(&self, whole: &Registration) {
         let model = self.model.borrow();
         let mut kept = [0u64; POOLS];
         for copies in model.values() {
@@ -188,17 +145,19 @@ impl Session {
             kept[usize::from(copies[0].0) / CLASSES] += 1;
         }
         for (pool, kept) in (0..).zip(kept) {
-            let sum = counted(self, pool);
+            let sum = counted(whole, pool);
             assert_eq!(sum.used, kept);
             let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;
             assert_eq!(sum.used + gone, sum.puts + sum.moved_in);
         }
-        let used: u64 = self.shards.iter().map(|shard| shard.borrow().used()).sum();
+        let shards = 0..Registration::SHARDS;
+        let used = shards.map(|shard| whole.with(shard, |store| store.used()));
+        let used = used.sum::<u64>();
         assert_eq!(used, model.len() as u64);
-        assert_eq!(used, self.ledger.used());
+        assert_eq!(used, whole.used());
         if model.len() < 64 {
             for (key, copies) in model.iter() {
-                assert_eq!(self.owner(key), Some(copies[0].0));
+                assert_eq!(owner(whole, key), Some(copies[0].0));
             }
         }
     }
@@ -212,45 +171,9 @@ impl Session {
         self.told.set(self.told.get() + told);
         assert_eq!(self.announced.get(), self.told.get());
     }
-}
 
-fn keys(run: &Run) -> impl Iterator<Item = PageKey> + use<> {
-    let file = run.file;
-    let indices = run.index..run.index + u64::from(run.pages);
-    indices.map(move |index| PageKey { file, index })
-}
-
-impl ddcore::host::Session for Session {
-    type Storage = Heap;
-    type Number = AtomicU64;
-    type Page = Frame;
-
-    const SHARD_BITS: u32 = 2;
-
-    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
-        let mut store = self.shards[shard].borrow_mut();
-        let result = work(&mut store);
-        if store.is_slack() {
-            store.trim_and_free(128);
-        }
-        result
-    }
-
-    fn with_room<R>(
-        &self,
-        shard: usize,
-        parts: usize,
-        work: impl FnOnce(&mut Store<Heap>) -> R,
-    ) -> Option<R> {
-        let mut store = self.shards[shard].borrow_mut();
-        if self.is_short.get() && store.lack(parts).is_some() {
-            return None;
-        }
-        store.supply(parts);
-        Some(work(&mut store))
-    }
-
-    fn page(&self, removed: Removed) -> Option<Frame> {
+    /// Turns an entry that left the index into its frame.
+    pub(crate) fn page(&self, removed: Removed) -> Option<Frame> {
         let (key, owner) = (*removed.key(), removed.pool());
         let number = removed.into_handle();
         let mut model = self.model.borrow_mut();
@@ -263,69 +186,26 @@ impl ddcore::host::Session for Session {
         Some(self.memory.frame(number))
     }
 
-    fn hasher(&self) -> &Hasher {
-        &self.hasher
-    }
-
-    fn ledger(&self) -> &Ledger<AtomicU64> {
-        &self.ledger
-    }
-
-    fn release(&self, pages: u64) {
-        self.tier.release(pages);
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
-    fn stamp(&self, pages: u64) -> u64 {
-        self.tier.stamp(&self.clock, pages)
-    }
-
-    fn pool_count(&self) -> u32 {
-        POOLS as u32
-    }
-
-    fn is_live(&self, pool: u32) -> bool {
-        let pool = self.pools.get(pool as usize);
-        pool.is_some_and(|pool| pool.settings.get().is_some())
-    }
-
-    fn share(&self, pool: u32) -> u32 {
-        let settings = self
-            .pools
-            .get(pool as usize)
-            .and_then(|pool| pool.settings.get());
-        settings.map_or(0, |settings| settings.share())
-    }
-
-    fn order(&self, pool: u32) -> Option<Order> {
-        self.pools.get(pool as usize)?.order.get()
-    }
-
-    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
-        Some(&self.pools.get(pool as usize)?.gauge)
-    }
-
-    fn announce(&self, notices: &[Eviction]) {
+    /// Keeps notices of evictions for the guest.
+    pub(crate) fn announce(&self, notices: &[Eviction]) {
         let pages = notices.iter().map(|notice| u64::from(notice.pages));
         self.announced
             .set(self.announced.get() + pages.sum::<u64>());
         self.notices.borrow_mut().add_all(notices);
     }
+}
 
-    fn take_rest(&self) -> Option<Rest> {
-        self.rest.take()
-    }
+/// The list that a page is on.
+fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
+    let shards = 0..Registration::SHARDS;
+    let mut owners = shards.filter_map(|shard| session.with(shard, |store| store.pool_of(key)));
+    let owner = owners.next();
+    assert_eq!(owners.next(), None);
+    owner
+}
 
-    fn leave_rest(&self, rest: Rest) {
-        self.rest.set(Some(rest));
-    }
-
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
-    }
+fn keys(run: &Run) -> impl Iterator<Item = PageKey> + use<> {
+    let file = run.file;
+    let indices = run.index..run.index + u64::from(run.pages);
+    indices.map(move |index| PageKey { file, index })
 }

@@ -11,12 +11,12 @@ use ddcore::host::walk::drain;
 use ddcore::sequence::WINDOW;
 
 use crate::call::Sent;
-use crate::session::Session;
+use crate::session::Registration;
 
 pub(crate) struct Vm {
     pub(crate) number: u32,
     pub(crate) weight: Cell<u32>,
-    gate: RefCell<Gate<Rc<Session>>>,
+    gate: RefCell<Gate<Rc<Registration>>>,
     /// Numbers seen in the session.
     seen: RefCell<BTreeSet<u64>>,
 }
@@ -31,7 +31,7 @@ impl Vm {
         }
     }
 
-    pub(crate) fn current(&self) -> Option<Rc<Session>> {
+    pub(crate) fn current(&self) -> Option<Rc<Registration>> {
         self.gate.borrow().session().cloned()
     }
 
@@ -40,9 +40,9 @@ impl Vm {
     }
 
     /// Begins a session. Returns the one before.
-    pub(crate) fn begin(&self, session: Rc<Session>) -> Option<Rc<Session>> {
+    pub(crate) fn begin(&self, session: Rc<Registration>) -> Option<Rc<Registration>> {
         *self.seen.borrow_mut() = BTreeSet::from([0]);
-        self.gate.borrow_mut().begin(session.id, session)
+        self.gate.borrow_mut().begin(session.own.id, session)
     }
 
     /// Ends whatever session there is.
@@ -64,7 +64,7 @@ impl Vm {
     }
 
     /// Lets a call into its session, or not; after a rollback there is no session.
-    pub(crate) fn enter(&self, id: u64, number: u64) -> Option<Rc<Session>> {
+    pub(crate) fn enter(&self, id: u64, number: u64) -> Option<Rc<Registration>> {
         let is_current = self.gate.borrow().id() == Some(id);
         let mut seen = self.seen.borrow_mut();
         let highest = seen.last().copied().unwrap_or(0);

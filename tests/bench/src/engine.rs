@@ -7,30 +7,26 @@
 use std::{
     cell::RefCell,
     num::NonZeroU64,
-    ops::{Deref, DerefMut},
-    sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::AtomicU64},
+    ops::DerefMut,
+    sync::{Arc, Mutex, MutexGuard, TryLockError},
 };
 
 use ddabi::{
     answer::{Eviction, MAX_EVICTIONS},
-    request::{self, CLASSES},
+    request,
 };
 use ddcore::{
-    clock::Clock,
     host::{
         carried::Page,
-        flush::{Effort, Rest, flush},
+        flush::{Effort, flush},
+        heap::{Host, Lock, Owner, Session, Tier, Vm},
         notice::Notices,
-        pressure::Gauge,
-        room::{self, Parts, make_room},
+        room::make_room,
         run::{insert, take},
-        session::Ledger,
-        tier::Tier,
     },
-    partition::Entity,
-    policy::{Order, Policy},
+    policy::Policy,
     request::Range,
-    store::{Batch, Hasher, Heap, Removed, Store},
+    store::{Batch, Hasher, Removed},
 };
 
 use crate::{cache::Cache, mix::Run};
@@ -41,13 +37,8 @@ const SPINS: u32 = 256;
 /// Notices kept for the VM.
 const NOTICES: usize = 2048;
 
-/// Places that one operation may put out of use.
-const TRIM_STEPS: u32 = 128;
-
 /// Weight of the VM, and of its pool.
 const WEIGHT: u32 = 100;
-
-type Books = Tier<AtomicU64>;
 
 thread_local! {
     /// The memory of a call, which the module keeps for each vCPU.
@@ -67,26 +58,20 @@ impl Page for Frame {
     fn keep(self) {}
 }
 
-/// The session of the VM.
-pub(crate) struct Session {
-    hasher: Hasher,
-    shards: Vec<Mutex<Store<Heap>>>,
-    ledger: Ledger<AtomicU64>,
-    clock: Clock<AtomicU64>,
-    tier: Arc<Books>,
-    gauge: Gauge<AtomicU64>,
-    notices: Mutex<Notices<Vec<Eviction>>>,
-    rest: Mutex<Option<Rest>>,
-}
+/// A lock that spins, as the module's does, for it is held for less than a microsecond.
+pub(crate) struct Spinlock<T>(Mutex<T>);
 
-impl Session {
+impl<T> Lock<T> for Spinlock<T> {
+    fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
     #[inline]
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Store<Heap>> {
-        // Held for less than a microsecond: spinning, as the module does, beats sleeping. But here
-        // the thread that holds it may be interrupted, and then it had better run.
+    fn lock(&self) -> impl DerefMut<Target = T> {
+        // Here the thread that holds it may be interrupted, and then it had better run.
         let mut spins = 0;
         loop {
-            match self.shards[shard].try_lock() {
+            match self.0.try_lock() {
                 Ok(guard) => return guard,
                 Err(TryLockError::WouldBlock) if spins < SPINS => std::hint::spin_loop(),
                 Err(TryLockError::WouldBlock) => std::thread::yield_now(),
@@ -95,180 +80,39 @@ impl Session {
             spins += 1;
         }
     }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = T>> {
+        self.0.try_lock().ok().map(|guard: MutexGuard<'_, T>| guard)
+    }
+
+    fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().expect("no thread panics")
+    }
 }
 
-impl ddcore::host::Session for Session {
-    type Storage = Heap;
-    type Number = AtomicU64;
+/// What the benchmark has of its own: nothing, for frames are the caller's.
+pub(crate) struct Bench;
+
+impl Owner for Bench {
+    type Lock<T> = Spinlock<T>;
     type Page = Frame;
+    type Session = Mutex<Notices<Vec<Eviction>>>;
+    type Vm = Vm<Self>;
 
     /// As in the host module.
     const SHARD_BITS: u32 = 3;
 
     #[inline]
-    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
-        let mut store = self.lock(shard);
-        let result = work(&mut store);
-        if store.is_slack() {
-            store.trim_and_free(TRIM_STEPS);
-        }
-        result
-    }
-
-    #[inline]
-    fn with_room<R>(
-        &self,
-        shard: usize,
-        parts: usize,
-        work: impl FnOnce(&mut Store<Heap>) -> R,
-    ) -> Option<R> {
-        let mut store = self.lock(shard);
-        store.supply(parts);
-        Some(work(&mut store))
-    }
-
-    #[inline]
-    fn page(&self, removed: Removed) -> Option<Frame> {
+    fn page(_session: &Session<Self>, removed: Removed) -> Option<Frame> {
         NonZeroU64::new(removed.into_handle()).map(Frame)
     }
 
-    #[inline]
-    fn hasher(&self) -> &Hasher {
-        &self.hasher
-    }
-
-    #[inline]
-    fn ledger(&self) -> &Ledger<AtomicU64> {
-        &self.ledger
-    }
-
-    #[inline]
-    fn release(&self, pages: u64) {
-        self.tier.release(pages);
-    }
-
-    #[inline]
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
-    #[inline]
-    fn stamp(&self, pages: u64) -> u64 {
-        self.tier.stamp(&self.clock, pages)
-    }
-
-    fn pool_count(&self) -> u32 {
-        1
-    }
-
-    fn is_live(&self, pool: u32) -> bool {
-        pool == 0
-    }
-
-    fn share(&self, _pool: u32) -> u32 {
-        WEIGHT
-    }
-
-    fn order(&self, pool: u32) -> Option<Order> {
-        self.is_live(pool).then(|| Policy::DEFAULT.order())
-    }
-
-    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
-        self.is_live(pool).then_some(&self.gauge)
-    }
-
-    fn announce(&self, notices: &[Eviction]) {
-        let mut queue = self.notices.lock().expect("no thread panics");
+    fn announce(session: &Session<Self>, notices: &[Eviction]) {
+        let mut queue = session.own.lock().expect("no thread panics");
         queue.add_all(notices);
     }
 
-    fn take_rest(&self) -> Option<Rest> {
-        self.rest.lock().expect("no thread panics").take()
-    }
-
-    fn leave_rest(&self, rest: Rest) {
-        *self.rest.lock().expect("no thread panics") = Some(rest);
-    }
-
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
-    }
-}
-
-/// The VM.
-pub(crate) struct Vm {
-    session: Session,
-}
-
-impl room::Vm for Vm {
-    type Session = Session;
-
-    fn number(&self) -> u32 {
-        1
-    }
-
-    fn share(&self) -> u32 {
-        WEIGHT
-    }
-
-    fn session(&self) -> Option<impl Deref<Target = Session>> {
-        Some(&self.session)
-    }
-}
-
-/// A list of one VM.
-pub(crate) struct Roster {
-    vms: [Arc<Vm>; 1],
-    entities: [Entity; 1],
-    pools: [Entity; 1],
-}
-
-impl room::Roster for Roster {
-    type Vm = Vm;
-    type Ref = Arc<Vm>;
-
-    fn parts(&mut self) -> Parts<'_, Arc<Vm>> {
-        Parts {
-            vms: &self.vms,
-            entities: &mut self.entities,
-            pools: &mut self.pools,
-        }
-    }
-}
-
-/// One VM with one pool on a tier of its own.
-pub(crate) struct Engine {
-    tier: Arc<Books>,
-    vm: Arc<Vm>,
-    roster: Mutex<Roster>,
-}
-
-impl ddcore::host::Host for Engine {
-    type Number = AtomicU64;
-    type Page = Frame;
-    type Stock = ();
-    type Session = Session;
-    type Roster = Roster;
-
-    fn tier(&self) -> &Books {
-        &self.tier
-    }
-
-    fn lock(&self) -> impl DerefMut<Target = Roster> {
-        self.roster.lock().expect("no thread panics")
-    }
-
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
-        self.roster.try_lock().ok()
-    }
-
-    fn stock(&self) -> &() {
-        &()
-    }
-
-    fn allocate(&self, _pages: &mut [Option<Frame>], _below_floor: bool) -> usize {
+    fn allocate(_host: &Host<Self>, _pages: &mut [Option<Frame>], _below_floor: bool) -> usize {
         // The caller has the frames.
         0
     }
@@ -280,44 +124,32 @@ impl ddcore::host::Host for Engine {
     fn milliseconds(&self) -> u64 {
         0
     }
+}
 
-    fn evicted(&self, _pages: u64) {}
-
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
-    }
+/// One VM with one pool on a tier of its own.
+pub(crate) struct Engine {
+    host: Host<Bench>,
+    vm: Arc<Vm<Bench>>,
 }
 
 impl Engine {
     /// An engine for so many pages.
     pub(crate) fn new(capacity: u64) -> Self {
-        let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
-        let shard = || Mutex::new(Store::new(Heap::with_lists(CLASSES), hasher));
         let tier = Arc::new(Tier::new(capacity));
-        let session = Session {
-            hasher,
-            shards: (0..<Session as ddcore::host::Session>::SHARDS)
-                .map(|_| shard())
-                .collect(),
-            ledger: Ledger::new(),
-            clock: Clock::new(),
-            tier: tier.clone(),
-            gauge: Gauge::new(),
-            notices: Mutex::new(Notices::new(vec![Eviction::default(); NOTICES])),
-            rest: Mutex::new(None),
-        };
-        let vm = Arc::new(Vm { session });
-        Self {
-            tier,
-            roster: Mutex::new(Roster {
-                vms: [vm.clone()],
-                entities: [Entity::default()],
-                pools: [Entity::default()],
-            }),
-            vm,
-        }
+        let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
+        let notices = Mutex::new(Notices::new(vec![Eviction::default(); NOTICES]));
+        let mut session = Session::new(tier.clone(), hasher, notices);
+        let pool = session.add_pool();
+        session.set_pool(pool, WEIGHT, Policy::DEFAULT.order());
+        let mut host = Host::new(tier, 0, Bench);
+        let roster = host.roster.get_mut();
+        roster.make_room(1);
+        let vm = roster.add(Vm {
+            number: 1,
+            share: WEIGHT,
+            session,
+        });
+        Self { host, vm }
     }
 }
 
@@ -341,7 +173,7 @@ impl Cache for Engine {
         use ddcore::host::Session as _;
         let pages = runs.iter().map(|run| run.pages as usize).sum::<usize>();
         let session = &self.vm.session;
-        assert_eq!(make_room(self, pages as u64), pages as u64);
+        assert_eq!(make_room(&self.host, pages as u64), pages as u64);
         let stamp = session.stamp(pages as u64);
         let mut handles = [0; 64];
         for (handle, frame) in handles.iter_mut().zip(frame..) {
@@ -351,7 +183,7 @@ impl Cache for Engine {
             insert(session, batch, placed(runs), (&handles, stamp), |_| {})
         });
         assert_eq!(stored, pages, "there is room");
-        let mut queue = session.notices.lock().expect("no thread panics");
+        let mut queue = session.own.lock().expect("no thread panics");
         std::hint::black_box(TOLD.with_borrow_mut(|told| queue.take(told)));
     }
 

@@ -13,20 +13,17 @@ use ddabi::genl;
 use ddabi::request::Run;
 use ddcore::host::Session as _;
 use ddcore::host::carried;
-use ddcore::host::flush::Rest;
-use ddcore::host::pressure::{Gauge, pressure};
-use ddcore::host::room::{self, Parts, enforce_limit, make_room};
+use ddcore::host::heap::{self, Owner, Session, Tier};
+use ddcore::host::pressure::pressure;
+use ddcore::host::room::{enforce_limit, make_room};
 use ddcore::host::run::{discard, insert, take};
-use ddcore::host::session::Ledger;
-use ddcore::host::tier::Tier;
 use ddcore::host::walk::{counted, empty};
-use ddcore::partition::Entity;
-use ddcore::policy::{CLASSES, Class, Order, Pressure};
-use ddcore::store::{Batch, Hasher, Heap, List, Removed, Store};
+use ddcore::policy::{Class, Order, Pressure};
+use ddcore::store::{Batch, Hasher, Removed};
 use std::cell::{Cell, RefCell};
-use std::ops::{Deref, DerefMut};
+use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
 /// How the tier is divided.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,177 +97,42 @@ impl Clock {
     }
 }
 
-#[derive(Debug)]
-struct Pool {
-    weight: u32,
-    order: Order,
-    gauge: Gauge<AtomicU64>,
-}
-
-/// A VM with its index and its pools.
-#[derive(Debug)]
-struct Vm {
-    number: u32,
-    weight: u32,
-    index: RefCell<Store<Heap>>,
-    ledger: Ledger<AtomicU64>,
-    tier: Rc<Tier<AtomicU64>>,
+/// What a host has of its own.
+struct Engine {
+    /// The clock of all VMs, if the tier is not divided.
     clock: Rc<Clock>,
-    pools: Vec<Pool>,
 }
 
-impl ddcore::host::Session for Vm {
-    type Storage = Heap;
-    type Number = AtomicU64;
+impl Owner for Engine {
+    type Lock<T> = RefCell<T>;
     type Page = Frame;
+    type Session = Rc<Clock>;
+    type Vm = Vm;
 
     const SHARD_BITS: u32 = 0;
 
-    fn with<R>(&self, _shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
-        work(&mut self.index.borrow_mut())
-    }
-
-    fn with_room<R>(
-        &self,
-        _shard: usize,
-        parts: usize,
-        work: impl FnOnce(&mut Store<Heap>) -> R,
-    ) -> Option<R> {
-        let mut index = self.index.borrow_mut();
-        index.supply(parts);
-        Some(work(&mut index))
-    }
-
-    fn page(&self, removed: Removed) -> Option<Frame> {
+    fn page(_session: &Session<Self>, removed: Removed) -> Option<Frame> {
         removed.into_handle();
         Some(Frame)
     }
 
-    fn hasher(&self) -> &Hasher {
-        &HASHER
+    fn announce(_session: &Session<Self>, _notices: &[Eviction]) {}
+
+    fn now(session: &Session<Self>) -> u64 {
+        session.own.now()
     }
 
-    fn ledger(&self) -> &Ledger<AtomicU64> {
-        &self.ledger
+    fn stamp(session: &Session<Self>, pages: u64) -> u64 {
+        let clock = &session.own;
+        clock.puts.set(clock.puts.get() + pages);
+        clock.now()
     }
 
-    fn release(&self, pages: u64) {
-        self.tier.release(pages);
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
-    fn stamp(&self, pages: u64) -> u64 {
-        self.clock.puts.set(self.clock.puts.get() + pages);
-        self.clock.now()
-    }
-
-    fn pool_count(&self) -> u32 {
-        self.pools.len() as u32
-    }
-
-    fn is_live(&self, pool: u32) -> bool {
-        pool < self.pool_count()
-    }
-
-    fn share(&self, pool: u32) -> u32 {
-        self.pools.get(pool as usize).map_or(0, |pool| pool.weight)
-    }
-
-    fn order(&self, pool: u32) -> Option<Order> {
-        Some(self.pools.get(pool as usize)?.order)
-    }
-
-    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
-        Some(&self.pools.get(pool as usize)?.gauge)
-    }
-
-    fn announce(&self, _notices: &[Eviction]) {}
-
-    fn take_rest(&self) -> Option<Rest> {
-        None
-    }
-
-    fn leave_rest(&self, _rest: Rest) {}
-
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
-    }
-}
-
-impl room::Vm for Vm {
-    type Session = Self;
-
-    fn number(&self) -> u32 {
-        self.number
-    }
-
-    fn share(&self) -> u32 {
-        self.weight
-    }
-
-    fn session(&self) -> Option<impl Deref<Target = Self>> {
-        Some(self)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Roster {
-    vms: Vec<Rc<Vm>>,
-    entities: Vec<Entity>,
-    pools: Vec<Entity>,
-}
-
-impl room::Roster for Roster {
-    type Vm = Vm;
-    type Ref = Rc<Vm>;
-
-    fn parts(&mut self) -> Parts<'_, Rc<Vm>> {
-        Parts {
-            vms: &self.vms,
-            entities: &mut self.entities,
-            pools: &mut self.pools,
-        }
-    }
-}
-
-/// What the engine needs of a host.
-#[derive(Debug)]
-struct Engine {
-    tier: Rc<Tier<AtomicU64>>,
-    roster: RefCell<Roster>,
-    /// Of all VMs, if the tier is not divided.
-    clock: Rc<Clock>,
-}
-
-impl ddcore::host::Host for Engine {
-    type Number = AtomicU64;
-    type Page = Frame;
-    type Stock = ();
-    type Session = Vm;
-    type Roster = Roster;
-
-    fn tier(&self) -> &Tier<AtomicU64> {
-        &self.tier
-    }
-
-    fn lock(&self) -> impl DerefMut<Target = Roster> {
-        self.roster.borrow_mut()
-    }
-
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
-        self.roster.try_borrow_mut().ok()
-    }
-
-    fn stock(&self) -> &() {
-        &()
-    }
-
-    fn allocate(&self, _pages: &mut [Option<Frame>], _below_floor: bool) -> usize {
+    fn allocate(
+        _host: &heap::Host<Self>,
+        _pages: &mut [Option<Frame>],
+        _below_floor: bool,
+    ) -> usize {
         // Pages have no data.
         0
     }
@@ -283,28 +145,29 @@ impl ddcore::host::Host for Engine {
         0
     }
 
-    fn evicted(&self, _pages: u64) {}
-
-    fn breathe(&self) {}
-
-    fn is_dying(&self) -> bool {
-        false
+    fn common_time(host: &heap::Host<Self>) -> u64 {
+        host.own.clock.now()
     }
 
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-
-    fn batch_time(&self) -> u64 {
-        (self.tier.batch() / self.clock.tick).max(1)
+    fn batch_time(host: &heap::Host<Self>) -> u64 {
+        (host.tier.batch() / host.own.clock.tick).max(1)
     }
 }
 
+type Vm = heap::Vm<Engine>;
+
 /// The memory tier of a host.
-#[derive(Debug)]
 pub struct Host {
-    engine: Engine,
+    engine: heap::Host<Engine>,
     batch: Batch,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut host = formatter.debug_struct("Host");
+        host.field("tier", &self.engine.tier)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Host {
@@ -316,60 +179,50 @@ impl Host {
             Mode::Weighted => genl::Mode::Weighted,
             Mode::Global => genl::Mode::GlobalFifo,
         });
+        let own = Engine {
+            clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
+        };
         Self {
-            engine: Engine {
-                tier: Rc::new(tier),
-                roster: RefCell::default(),
-                clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
-            },
+            engine: heap::Host::new(Arc::new(tier), 0, own),
             batch: Batch::new(),
         }
     }
 
     /// Adds a VM.
     pub fn add_vm(&mut self, weight: u32) -> usize {
+        let common = &self.engine.own.clock;
         let clock = match self.engine.tier.mode() {
-            genl::Mode::Weighted => Rc::new(Clock::new(self.engine.clock.tick)),
-            genl::Mode::GlobalFifo => self.engine.clock.clone(),
+            genl::Mode::Weighted => Rc::new(Clock::new(common.tick)),
+            genl::Mode::GlobalFifo => common.clone(),
         };
+        let session = Session::new(self.engine.tier.clone(), HASHER, clock);
         let roster = self.engine.roster.get_mut();
-        let number = roster.vms.len();
-        roster.vms.push(Rc::new(Vm {
+        let number = roster.vms().len();
+        roster.add(Vm {
             number: number as u32,
-            weight,
-            index: RefCell::new(Store::new(Heap::default(), HASHER)),
-            ledger: Ledger::new(),
-            tier: self.engine.tier.clone(),
-            clock,
-            pools: Vec::new(),
-        }));
-        roster.entities.push(Entity::default());
+            share: weight,
+            session,
+        });
         number
     }
 
     /// Adds a pool to a VM.
     pub fn add_pool(&mut self, vm: usize, weight: u32, order: Order) -> PoolId {
-        let held = self.vm_mut(vm);
-        let pool = held.pools.len();
-        held.pools.push(Pool {
-            weight,
-            order,
-            gauge: Gauge::new(),
-        });
-        let lists = &mut held.index.get_mut().storage_mut().lists;
-        lists.resize(lists.len() + CLASSES, List::default());
-        let scratch = &mut self.engine.roster.get_mut().pools;
-        scratch.resize(scratch.len().max(pool + 1), Entity::default());
+        let session = &mut self.vm_mut(vm).session;
+        let number = session.add_pool();
+        session.set_pool(number, weight, order);
+        let pool = number as usize;
+        self.engine.roster.get_mut().make_room(pool + 1);
         PoolId { vm, pool }
     }
 
-    fn vm(&self, vm: usize) -> Rc<Vm> {
-        self.engine.roster.borrow().vms[vm].clone()
+    fn vm(&self, vm: usize) -> Arc<Vm> {
+        self.engine.roster.borrow().vms()[vm].clone()
     }
 
     fn vm_mut(&mut self, vm: usize) -> &mut Vm {
-        let vm = &mut self.engine.roster.get_mut().vms[vm];
-        Rc::get_mut(vm).expect("no operation is under way")
+        let vm = &mut self.engine.roster.get_mut().vms_mut()[vm];
+        Arc::get_mut(vm).expect("no operation is under way")
     }
 
     /// Changes the capacity; pages above it leave at once.
@@ -380,25 +233,25 @@ impl Host {
 
     /// Changes the weight of a VM.
     pub fn set_vm_weight(&mut self, vm: usize, weight: u32) {
-        self.vm_mut(vm).weight = weight;
+        self.vm_mut(vm).share = weight;
     }
 
     /// Changes the weight of a pool.
     pub fn set_weight(&mut self, id: PoolId, weight: u32) {
-        self.vm_mut(id.vm).pools[id.pool].weight = weight;
+        self.vm(id.vm).session.set_share(id.pool as u32, weight);
     }
 
     /// Ends a pool: its pages are freed and it stores no more.
     pub fn remove_pool(&mut self, id: PoolId) {
         self.set_weight(id, 0);
-        empty(&*self.vm(id.vm), id.pool as u32);
+        empty(&self.vm(id.vm).session, id.pool as u32);
     }
 
     /// Ends a VM and all its pools.
     pub fn remove_vm(&mut self, vm: usize) {
         self.set_vm_weight(vm, 0);
-        let pools = self.vm(vm).pools.len();
-        for pool in 0..pools {
+        let pools = self.vm(vm).session.pool_count();
+        for pool in 0..pools as usize {
             self.remove_pool(PoolId { vm, pool });
         }
     }
@@ -407,23 +260,24 @@ impl Host {
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
         let vm = self.vm(vm);
         let run = std::iter::once((run(page), 0));
-        let found = take(&*vm, &mut self.batch, run, |_, page| {
+        let found = take(&vm.session, &mut self.batch, run, |_, page| {
             page.into_handle();
         });
-        vm.went(found);
+        vm.session.went(found);
         found > 0
     }
 
     /// Frees a page whose content is gone.
     pub fn flush(&mut self, vm: usize, page: Page) {
         let vm = self.vm(vm);
-        discard(&*vm, &mut self.batch, &run(page));
+        discard(&vm.session, &mut self.batch, &run(page));
     }
 
     /// Stores a page, making room for it if there is none. Pools without weight store nothing.
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
         let vm = self.vm(id.vm);
-        if vm.pools[id.pool].weight == 0 || make_room(&self.engine, 1) == 0 {
+        let session = &vm.session;
+        if session.share(id.pool as u32) == 0 || make_room(&self.engine, 1) == 0 {
             return false;
         }
         let run = Run {
@@ -431,9 +285,9 @@ impl Host {
             class: class.number() as u8,
             ..run(page)
         };
-        let stamp = vm.stamp(1);
+        let stamp = session.stamp(1);
         let run = std::iter::once((run, 0));
-        insert(&*vm, &mut self.batch, run, (&[0], stamp), |_| {}) > 0
+        insert(session, &mut self.batch, run, (&[0], stamp), |_| {}) > 0
     }
 
     /// What the guest is told about a pool. The kernel's gauges are up to a quarter of a batch old;
@@ -444,7 +298,8 @@ impl Host {
             pool: id.pool as u32,
             ..Run::default()
         };
-        let told = pressure((&self.engine, &*vm, vm.number), &run, u32::MAX.into(), 0);
+        let caller = (&self.engine, &vm.session, vm.number);
+        let told = pressure(caller, &run, u32::MAX.into(), 0);
         Pressure {
             capacity: told.capacity,
             full: told.full != 0,
@@ -454,7 +309,7 @@ impl Host {
 
     /// What a pool counted.
     pub fn counts(&self, id: PoolId) -> Counts {
-        let sum = counted(&*self.vm(id.vm), id.pool as u32);
+        let sum = counted(&self.vm(id.vm).session, id.pool as u32);
         Counts {
             used: sum.used,
             puts: sum.puts,

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An owner of the engine on the heap, for the fuzz target, the simulator and the benchmark.
+//!
+//! It implements the traits of [`session`](super::session) and [`room`](super::room) once. What
+//! differs between its users is behind the trait [`Owner`].
+//!
+//! - [`lock`]: what protects shards, queues and rosters; [`pool`]: a place for a pool;
+//! - [`session`]: a registration with its index; [`vm`]: a VM that has one;
+//! - [`roster`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of them.
+
+mod host;
+mod lock;
+mod pool;
+mod roster;
+mod session;
+mod stock;
+#[cfg(test)]
+mod tests;
+mod vm;
+
+pub use host::Host;
+pub use lock::Lock;
+pub use roster::Roster;
+pub use session::Session;
+pub use stock::Stock;
+pub use vm::Vm;
+
+use super::carried::Page;
+use super::room;
+use crate::store::Removed;
+use core::sync::atomic::AtomicU64;
+use ddabi::answer::Eviction;
+
+/// The books of a tier on the heap.
+pub type Tier = super::tier::Tier<AtomicU64>;
+
+/// What differs between the users of this module. The value is what a host has of its own.
+///
+/// The functions with a body have that of the kernel module.
+pub trait Owner: Sized {
+    /// What protects what threads share.
+    type Lock<T>: Lock<T>;
+    /// A page of the tier's memory.
+    type Page: Page;
+    /// What the owner keeps for each session.
+    type Session;
+    /// A VM.
+    type Vm: room::Vm<Session = Session<Self>>;
+
+    /// Binary logarithm of the number of shards of a session.
+    const SHARD_BITS: u32;
+
+    /// Turns an entry that left the index of a session into its page.
+    fn page(session: &Session<Self>, removed: Removed) -> Option<Self::Page>;
+
+    /// Whether the index of a session gets more memory if it needs some.
+    #[inline]
+    fn has_index_memory(_session: &Session<Self>) -> bool {
+        true
+    }
+
+    /// Keeps notices of evictions for the guest.
+    fn announce(session: &Session<Self>, notices: &[Eviction]);
+
+    /// Returns the time by which the ages of a session's pages are told.
+    #[inline]
+    fn now(session: &Session<Self>) -> u64 {
+        session.clock.now()
+    }
+
+    /// Returns the stamp of pages that come into a session now.
+    #[inline]
+    fn stamp(session: &Session<Self>, pages: u64) -> u64 {
+        session.tier().stamp(&session.clock, pages)
+    }
+
+    /// Fills `pages` with new pages, as far as there are some to spare or the tier is below its
+    /// floor. Returns their number.
+    fn allocate(host: &Host<Self>, pages: &mut [Option<Self::Page>], below_floor: bool) -> usize;
+
+    /// Returns the pages that may be allocated above the floor.
+    fn spare(&self) -> u64;
+
+    /// Returns the time in milliseconds since some beginning.
+    fn milliseconds(&self) -> u64;
+
+    /// A batch was evicted, of so many pages.
+    fn evicted(_host: &Host<Self>, _pages: u64) {}
+
+    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    fn common_time(host: &Host<Self>) -> u64 {
+        host.tier.now()
+    }
+
+    /// Returns the time in which an eviction batch is put, in the same unit.
+    fn batch_time(host: &Host<Self>) -> u64 {
+        host.tier.batch_time()
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A tier with its memory, and the VMs that share it.
+
+use super::{Lock, Owner, Roster, Session, Stock, Tier};
+use crate::host::room;
+use alloc::sync::Arc;
+use core::ops::DerefMut;
+use core::sync::atomic::AtomicU64;
+
+/// A host.
+pub struct Host<O: Owner> {
+    /// What the owner has of its own.
+    pub own: O,
+    /// The books of the tier.
+    pub tier: Arc<Tier>,
+    /// The VMs.
+    pub roster: O::Lock<Roster<O::Vm>>,
+    /// Evicted pages that the next puts fill.
+    pub stock: Stock<O>,
+}
+
+impl<O: Owner> Host<O> {
+    /// A host without VMs, which keeps at most `stocked` pages in its stock.
+    pub fn new(tier: Arc<Tier>, stocked: usize, own: O) -> Self {
+        Self {
+            own,
+            tier,
+            roster: O::Lock::new(Roster::new()),
+            stock: Stock::new(stocked),
+        }
+    }
+}
+
+impl<O: Owner> room::Host for Host<O> {
+    type Number = AtomicU64;
+    type Page = O::Page;
+    type Stock = Stock<O>;
+    type Session = Session<O>;
+    type Roster = Roster<O::Vm>;
+
+    #[inline]
+    fn tier(&self) -> &Tier {
+        &self.tier
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = Roster<O::Vm>> {
+        self.roster.lock()
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster<O::Vm>>> {
+        self.roster.try_lock()
+    }
+
+    fn stock(&self) -> &Stock<O> {
+        &self.stock
+    }
+
+    fn allocate(&self, pages: &mut [Option<O::Page>], below_floor: bool) -> usize {
+        O::allocate(self, pages, below_floor)
+    }
+
+    fn spare(&self) -> u64 {
+        self.own.spare()
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.own.milliseconds()
+    }
+
+    fn evicted(&self, pages: u64) {
+        O::evicted(self, pages);
+    }
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
+    }
+
+    fn now(&self) -> u64 {
+        O::common_time(self)
+    }
+
+    fn batch_time(&self) -> u64 {
+        O::batch_time(self)
+    }
+}

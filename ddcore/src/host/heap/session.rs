@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A registration of a guest.
+
+use super::pool::{Pool, Settings};
+use super::{Lock, Owner, Tier};
+use crate::clock::Clock;
+use crate::host::flush::Rest;
+use crate::host::list::list;
+use crate::host::pressure::Gauge;
+use crate::host::session::{self, Ledger};
+use crate::policy::Order;
+use crate::store::{Hasher, Heap, List, Removed, Store};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
+use ddabi::answer::Eviction;
+use ddabi::request::CLASSES;
+
+/// Places that one operation may put out of use, as in the kernel module.
+const TRIM_STEPS: u32 = 128;
+
+/// One registration of a guest: an index in shards, and pools.
+pub struct Session<O: Owner> {
+    /// What the owner keeps of it.
+    pub own: O::Session,
+    /// What its pages are stamped by.
+    pub clock: Clock<AtomicU64>,
+    tier: Arc<Tier>,
+    hasher: Hasher,
+    shards: Vec<O::Lock<Store<Heap>>>,
+    ledger: Ledger<AtomicU64>,
+    pools: Vec<Pool<O::Lock<Settings>>>,
+    /// What the last flush left to the next one.
+    rest: O::Lock<Option<Rest>>,
+}
+
+impl<O: Owner> Session<O> {
+    /// A session without pools.
+    pub fn new(tier: Arc<Tier>, hasher: Hasher, own: O::Session) -> Self {
+        let shard = |_| O::Lock::new(Store::new(Heap::default(), hasher));
+        Self {
+            own,
+            clock: Clock::new(),
+            tier,
+            hasher,
+            shards: (0..<Self as session::Session>::SHARDS).map(shard).collect(),
+            ledger: Ledger::new(),
+            pools: Vec::new(),
+            rest: O::Lock::new(None),
+        }
+    }
+
+    /// The books of the tier that has its pages.
+    #[inline]
+    pub fn tier(&self) -> &Tier {
+        &self.tier
+    }
+
+    /// Adds a place for a pool. Returns its number.
+    pub fn add_pool(&mut self) -> u32 {
+        for shard in &mut self.shards {
+            let lists = &mut shard.get_mut().storage_mut().lists;
+            lists.resize(lists.len() + CLASSES, List::default());
+        }
+        self.pools.push(Pool {
+            settings: O::Lock::new(Settings::default()),
+            gauge: Gauge::new(),
+        });
+        self.pools.len() as u32 - 1
+    }
+
+    /// Begins a pool at its place, or changes its weight and the order in which its pages leave.
+    pub fn set_pool(&self, pool: u32, share: u32, order: Order) {
+        *self.pools[pool as usize].settings.lock() = Settings {
+            share: Some(share),
+            order: Some(order),
+        };
+    }
+
+    /// Changes the weight of a pool.
+    pub fn set_share(&self, pool: u32, share: u32) {
+        self.pools[pool as usize].settings.lock().share = Some(share);
+    }
+
+    /// Ends a pool. Its pages stay until they are evicted or freed.
+    pub fn end_pool(&self, pool: u32) {
+        self.pools[pool as usize].settings.lock().share = None;
+    }
+
+    /// Forgets what was counted for a pool, which has no pages.
+    pub fn reset_counters(&self, pool: u32) {
+        for shard in &self.shards {
+            for class in 0..CLASSES as u8 {
+                let mut store = shard.lock();
+                let list = usize::from(list(pool, class));
+                let is_reset = store.storage_mut().lists[list].reset();
+                assert!(is_reset, "the pool has no pages");
+            }
+        }
+    }
+
+    fn settings(&self, pool: u32) -> Settings {
+        let pool = self.pools.get(pool as usize);
+        pool.map_or_else(Settings::default, |pool| *pool.settings.lock())
+    }
+}
+
+impl<O: Owner> session::Session for Session<O> {
+    type Storage = Heap;
+    type Number = AtomicU64;
+    type Page = O::Page;
+
+    const SHARD_BITS: u32 = O::SHARD_BITS;
+
+    #[inline]
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
+        let mut store = self.shards[shard].lock();
+        let result = work(&mut store);
+        if store.is_slack() {
+            store.trim_and_free(TRIM_STEPS);
+        }
+        result
+    }
+
+    #[inline]
+    fn with_room<R>(
+        &self,
+        shard: usize,
+        parts: usize,
+        work: impl FnOnce(&mut Store<Heap>) -> R,
+    ) -> Option<R> {
+        let mut store = self.shards[shard].lock();
+        if !O::has_index_memory(self) && store.lack(parts).is_some() {
+            return None;
+        }
+        store.supply(parts);
+        Some(work(&mut store))
+    }
+
+    #[inline]
+    fn page(&self, removed: Removed) -> Option<O::Page> {
+        O::page(self, removed)
+    }
+
+    #[inline]
+    fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    #[inline]
+    fn ledger(&self) -> &Ledger<AtomicU64> {
+        &self.ledger
+    }
+
+    #[inline]
+    fn release(&self, pages: u64) {
+        self.tier.release(pages);
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        O::now(self)
+    }
+
+    #[inline]
+    fn stamp(&self, pages: u64) -> u64 {
+        O::stamp(self, pages)
+    }
+
+    fn pool_count(&self) -> u32 {
+        self.pools.len() as u32
+    }
+
+    fn is_live(&self, pool: u32) -> bool {
+        self.settings(pool).share.is_some()
+    }
+
+    fn share(&self, pool: u32) -> u32 {
+        self.settings(pool).share.unwrap_or(0)
+    }
+
+    fn order(&self, pool: u32) -> Option<Order> {
+        self.settings(pool).order
+    }
+
+    fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
+        Some(&self.pools.get(pool as usize)?.gauge)
+    }
+
+    fn announce(&self, notices: &[Eviction]) {
+        O::announce(self, notices);
+    }
+
+    fn take_rest(&self) -> Option<Rest> {
+        self.rest.lock().take()
+    }
+
+    fn leave_rest(&self, rest: Rest) {
+        *self.rest.lock() = Some(rest);
+    }
+
+    fn breathe(&self) {}
+
+    fn is_dying(&self) -> bool {
+        false
+    }
+}

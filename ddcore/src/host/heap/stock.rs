@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Evicted pages that the next puts fill.
+
+use super::{Lock, Owner};
+use crate::host::room;
+use alloc::vec::Vec;
+
+/// A stock with a bound.
+pub struct Stock<O: Owner> {
+    pages: O::Lock<Vec<O::Page>>,
+    most: usize,
+}
+
+impl<O: Owner> Stock<O> {
+    /// An empty stock of at most so many pages.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            pages: O::Lock::new(Vec::new()),
+            most,
+        }
+    }
+}
+
+impl<O: Owner> room::Stock<O::Page> for Stock<O> {
+    fn len(&self) -> u64 {
+        self.pages.lock().len() as u64
+    }
+
+    fn add(&self, pages: &mut [Option<O::Page>]) {
+        let mut stock = self.pages.lock();
+        let room = self.most - stock.len();
+        stock.extend(pages.iter_mut().filter_map(Option::take).take(room));
+    }
+
+    fn take(&self, places: &mut [Option<O::Page>]) -> usize {
+        let mut stock = self.pages.lock();
+        let count = stock.len().min(places.len());
+        for place in &mut places[..count] {
+            *place = stock.pop();
+        }
+        count
+    }
+
+    fn give_back(&self, pages: u64) -> u64 {
+        let mut stock = self.pages.lock();
+        let count = (stock.len() as u64).min(pages);
+        let left = stock.len() - count as usize;
+        stock.truncate(left);
+        count
+    }
+}

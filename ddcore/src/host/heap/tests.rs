@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::*;
+use crate::host::carried::Carried;
+use crate::host::put::keep;
+use crate::host::room::{make_room, retire, Host as _, Stock as _};
+use crate::host::session::Session as _;
+use crate::policy::Order;
+use crate::store::Hasher;
+use alloc::sync::Arc;
+use core::cell::{Cell, RefCell};
+use core::iter;
+use ddabi::request::Run;
+
+/// A page, which is nothing but a number.
+struct Number(u64);
+
+impl Page for Number {
+    fn handle(&self) -> u64 {
+        self.0
+    }
+
+    fn keep(self) {}
+}
+
+/// A host that has no memory above the floor, and remembers what it was asked for.
+#[derive(Default)]
+struct Short {
+    last: Cell<u64>,
+    /// For each call of `allocate`: the pages, what it was told, the pages in use and the floor.
+    calls: RefCell<Vec<(usize, bool, u64, u64)>>,
+}
+
+impl Owner for Short {
+    type Lock<T> = RefCell<T>;
+    type Page = Number;
+    type Session = ();
+    type Vm = Vm<Self>;
+
+    const SHARD_BITS: u32 = 1;
+
+    fn page(_session: &Session<Self>, removed: Removed) -> Option<Number> {
+        Some(Number(removed.into_handle()))
+    }
+
+    fn announce(_session: &Session<Self>, _notices: &[Eviction]) {}
+
+    fn allocate(host: &Host<Self>, pages: &mut [Option<Number>], below_floor: bool) -> usize {
+        let call = (
+            pages.len(),
+            below_floor,
+            host.tier.used(),
+            host.tier.floor(),
+        );
+        host.own.calls.borrow_mut().push(call);
+        if !below_floor {
+            return 0;
+        }
+        for page in pages.iter_mut() {
+            host.own.last.set(host.own.last.get() + 1);
+            *page = Some(Number(host.own.last.get()));
+        }
+        pages.len()
+    }
+
+    fn spare(&self) -> u64 {
+        0
+    }
+
+    fn milliseconds(&self) -> u64 {
+        0
+    }
+}
+
+const CAPACITY: u64 = 100;
+const FLOOR: u64 = 40;
+/// Pages of a put.
+const PUT: u16 = 8;
+
+fn host() -> Host<Short> {
+    let tier = Arc::new(Tier::new(CAPACITY));
+    tier.set_batch(4);
+    tier.set_floor(FLOOR);
+    let mut session = Session::new(tier.clone(), Hasher::new(1), ());
+    let pool = session.add_pool();
+    session.set_pool(pool, 100, Order::Aged);
+    let host = Host::new(tier, 16, Short::default());
+    let mut roster = host.roster.borrow_mut();
+    roster.make_room(1);
+    roster.add(Vm {
+        number: 1,
+        share: 100,
+        session,
+    });
+    drop(roster);
+    host
+}
+
+/// Puts a run of a file as a hypercall does. Returns the number of pages stored.
+fn put(host: &Host<Short>, index: u64) -> usize {
+    let vm = host.roster.borrow().vms()[0].clone();
+    let session = &vm.session;
+    let run = Run {
+        index,
+        pages: PUT,
+        ..Run::default()
+    };
+    let pages = usize::from(PUT);
+    assert_eq!(make_room(host, PUT.into()), u64::from(PUT));
+    let mut carried = Carried::new();
+    let stored = match host.fill(&mut carried.pages[..pages]) == pages {
+        true => {
+            let stamp = session.stamp(PUT.into());
+            keep(session, iter::once((run, 0)), &mut carried, stamp)
+        }
+        false => 0,
+    };
+    host.tier.release((pages - stored) as u64);
+    retire(host, &mut carried.pages[..pages]);
+    stored
+}
+
+/// Memory that other callers may need is allocated only for what the administrator promised.
+#[test]
+fn allocation_is_told_below_floor_only_while_no_more_is_used() {
+    let host = host();
+    let told = |floor| {
+        host.tier.set_floor(floor);
+        for index in 0..2 * CAPACITY {
+            put(&host, index * u64::from(PUT));
+        }
+        let calls = host.own.calls.take();
+        for (pages, below_floor, used, floor) in &calls {
+            assert_eq!(*below_floor, used <= floor, "{pages} pages");
+        }
+        let count = |below| {
+            calls
+                .iter()
+                .filter(|call| call.1 == below && call.0 > 0)
+                .count()
+        };
+        (count(true), count(false))
+    };
+    let puts = (FLOOR / u64::from(PUT)) as usize;
+    let (below, above) = told(FLOOR);
+    assert!(below == puts && above > 0, "{below} {above}");
+    assert_eq!(host.tier.used(), FLOOR);
+    // The stock has the pages of what leaves.
+    let (below, above) = told(FLOOR / 2);
+    assert!(below == 0, "{below} {above}");
+    let (below, _) = told(FLOOR + 2 * u64::from(PUT));
+    assert_eq!(below, 2);
+    assert_eq!(
+        host.tier.used() + host.stock.len(),
+        FLOOR + 2 * u64::from(PUT)
+    );
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A VM with one session as long as it lives.
+
+use super::{Owner, Session};
+use crate::host::room;
+use core::ops::Deref;
+
+/// A VM that has registered once.
+pub struct Vm<O: Owner> {
+    /// No other VM of the host has this number.
+    pub number: u32,
+    /// The weight when pages are divided.
+    pub share: u32,
+    /// The registration.
+    pub session: Session<O>,
+}
+
+impl<O: Owner> room::Vm for Vm<O> {
+    type Session = Session<O>;
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn share(&self) -> u32 {
+        self.share
+    }
+
+    fn session(&self) -> Option<impl Deref<Target = Session<O>>> {
+        Some(&self.session)
+    }
+}
