@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[path = "../../tests/sim/tests/host/model.rs"]
+#[path = "../../ddsim/tests/host/model.rs"]
 mod model;
 
 use arbitrary::Arbitrary;

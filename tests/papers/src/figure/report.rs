@@ -82,7 +82,7 @@ fn page(report: &Report) -> Result<Markup> {
                     "The store, its shares, victims and policies are "
                     code { "ddcore" }
                     ", the source of the kernel modules; guests, containers and the disk are a \
-                     model whose parameters are in " code { "tests/sim/src/parameters.rs" }
+                     model whose parameters are in " code { "ddsim/src/parameters.rs" }
                     ". Where containers have targets, policyd's own engine decides. Grey is what a paper says. Places of curves that \
                      need what is not built yet are left empty."
                 }
