@@ -52,7 +52,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
         size::check(&sources),
         name::check(&sources),
         licence::check(&sources),
-        dependency::check(&sources),
+        dependency::check(&sources, top)?,
         link::check(&sources, top),
         title::check(&sources, top)?,
     ]

@@ -1,116 +1,259 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dependencies point one way: from what changes often to what does not.
+//! Dependencies point one way: from what changes often to what does not, as `cargo metadata` has
+//! them.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
 
 use super::Source;
 
-/// Our crates, each with those of ours it may depend on.
-const OURS: &[(&str, &[&str])] = &[
-    ("ddabi", &[]),
-    ("ddcore", &["ddabi"]),
+/// A crate of ours: its name, those of ours that it may depend on, and those that its tests may
+/// use besides.
+type Ours = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+/// Our crates, from the bottom up: each names only crates above it in this list.
+const OURS: &[Ours] = &[
+    ("ddabi", &[], &[]),
+    // Its tests have the feature `heap`.
+    ("ddcore", &["ddabi"], &["ddcore"]),
     // The names of policies are the engine's.
-    ("ddnl", &["ddabi", "ddcore"]),
-    ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"]),
-    ("policyd", &["ddabi", "ddnl"]),
-    ("ddsim", &["ddabi", "ddcore"]),
-    ("ddpapers", &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"]),
+    ("ddnl", &["ddabi", "ddcore"], &[]),
+    ("ddsim", &["ddabi", "ddcore"], &[]),
+    ("ddctl", &["ddabi", "ddcore", "ddnl", "ddsim"], &[]),
+    ("policyd", &["ddabi", "ddnl"], &["ddcore", "ddsim"]),
     // What runs in the test machines knows nothing of what is tested.
-    ("ddagent", &[]),
-    ("ddhelper", &["ddabi", "ddagent", "ddload"]),
-    ("ddload", &[]),
-    ("ddlab", &["ddagent"]),
-    ("ddfuzz", &["ddabi", "ddcore", "ddsim"]),
-    ("ddbench", &["ddabi", "ddcore", "ddlab"]),
-    ("dddemo", &["ddabi", "ddlab", "ddload"]),
+    ("ddagent", &[], &[]),
+    ("ddload", &[], &[]),
+    ("ddhelper", &["ddabi", "ddagent", "ddload"], &[]),
+    ("ddlab", &["ddagent"], &[]),
+    (
+        "ddpapers",
+        &["ddabi", "ddcore", "ddnl", "ddsim", "policyd"],
+        &[],
+    ),
+    ("ddbench", &["ddabi", "ddcore", "ddlab"], &[]),
+    ("dddemo", &["ddabi", "ddlab", "ddload"], &[]),
     (
         "ddscenarios",
         &["ddabi", "ddhelper", "ddlab", "ddload", "ddnl"],
+        &[],
     ),
-    ("xtask", &["dddemo", "ddlab", "ddscenarios"]),
+    ("ddfuzz", &["ddabi", "ddcore", "ddsim"], &[]),
+    ("xtask", &["dddemo", "ddlab", "ddscenarios"], &[]),
 ];
-/// Crates the kernel build compiles too: it has nothing else of foreigners'.
+/// Crates that the kernel build compiles as well, and the only crates of others that it has.
 const IN_KERNEL: [&str; 2] = ["ddabi", "ddcore"];
 const KERNELS_OWN: [&str; 2] = ["zerocopy", "zerocopy-derive"];
+/// Folders of crates that build and test. All others are products.
+const MACHINERY: [&str; 3] = ["tests", "fuzz", "xtask"];
+/// The workspaces, by their manifests.
+const WORKSPACES: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
-pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    sources
-        .iter()
-        .filter(|source| source.path.ends_with("/Cargo.toml"))
-        .flat_map(|source| check_manifest(&source.path, &source.text))
-        .collect()
+/// What `cargo metadata` says of a workspace.
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
 }
 
-fn check_manifest(path: &str, manifest: &str) -> Vec<String> {
-    let Some(name) = package_name(manifest) else {
-        return vec![format!("{path}: no package name")];
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    /// The name of its package, whatever the depending crate calls it.
+    name: String,
+    /// None for those of the crate itself.
+    kind: Option<Kind>,
+    /// The folder of a crate that is not from a registry.
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Build,
+    Dev,
+}
+
+pub(super) fn check(sources: &[Source], top: &Path) -> Result<Vec<String>> {
+    let mut packages = Vec::new();
+    for manifest in WORKSPACES {
+        packages.extend(metadata(&top.join(manifest))?.packages);
+    }
+    let is_known = |source: &&Source| {
+        let path = top.join(&source.path);
+        let mut packages = packages.iter();
+        packages.any(|package| package.manifest_path == path)
     };
-    let Some((_, ours)) = OURS.iter().find(|(known, _)| *known == name) else {
+    let mut broken: Vec<String> = sources
+        .iter()
+        .filter(|source| source.path.ends_with("/Cargo.toml"))
+        .filter(|source| !is_known(source))
+        .map(|source| format!("{}: no workspace has this crate", source.path))
+        .collect();
+    broken.extend(packages.iter().flat_map(|package| complaints(package, top)));
+    Ok(broken)
+}
+
+fn metadata(manifest: &Path) -> Result<Metadata> {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!(
+            "cargo cannot read {}: {}",
+            manifest.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("cannot read what cargo says of the crates")
+}
+
+/// Returns what is wrong with the dependencies of a crate.
+fn complaints(package: &Package, top: &Path) -> Vec<String> {
+    let path = folder(package.manifest_path.parent(), top);
+    let name = package.name.as_str();
+    let Some((_, ours, in_tests)) = OURS.iter().find(|(known, ..)| *known == name) else {
         return vec![format!(
             "{path}: say in xtask/src/tidy/dependency.rs what {name} may depend on"
         )];
     };
-    let may = |dependency: &str| match OURS.iter().any(|(known, _)| *known == dependency) {
-        true => ours.contains(&dependency),
-        false => !IN_KERNEL.contains(&name) || KERNELS_OWN.contains(&dependency),
+    let is_product = !is_machinery(&path);
+    let may = |dependency: &Dependency| {
+        let to = dependency.name.as_str();
+        let is_for_tests = dependency.kind == Some(Kind::Dev);
+        if is_product && is_machinery(&folder(dependency.path.as_deref(), top)) {
+            return false;
+        }
+        match OURS.iter().any(|(known, ..)| *known == to) {
+            true => ours.contains(&to) || is_for_tests && in_tests.contains(&to),
+            false => is_for_tests || !IN_KERNEL.contains(&name) || KERNELS_OWN.contains(&to),
+        }
     };
-    dependencies(manifest)
-        .filter(|dependency| !may(dependency))
-        .map(|dependency| format!("{path}: {name} must not depend on {dependency}"))
+    let wrong = package.dependencies.iter().filter(|to| !may(to));
+    wrong
+        .map(|to| match to.kind {
+            None => format!("{path}: {name} must not depend on {}", to.name),
+            Some(Kind::Build) => format!("{path}: the build of {name} must not use {}", to.name),
+            Some(Kind::Dev) => format!("{path}: the tests of {name} must not use {}", to.name),
+        })
         .collect()
 }
 
-fn package_name(manifest: &str) -> Option<&str> {
-    section(manifest, "[package]")
-        .find_map(|line| line.strip_prefix("name = \""))
-        .and_then(|rest| rest.strip_suffix('"'))
+/// Returns a folder of the tree from its top; nothing for a crate from a registry.
+fn folder(path: Option<&Path>, top: &Path) -> String {
+    let path = path.and_then(|path| path.strip_prefix(top).ok());
+    path.map_or_else(String::new, |path| path.display().to_string())
 }
 
-/// Names below `[dependencies]`.
-fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
-    section(manifest, "[dependencies]")
-        .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter(|name| !name.is_empty() && !name.starts_with('#'))
-}
-
-fn section<'a>(manifest: &'a str, head: &str) -> impl Iterator<Item = &'a str> {
-    manifest
-        .lines()
-        .skip_while(move |line| line.trim() != head)
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
+fn is_machinery(folder: &str) -> bool {
+    let first = folder.split('/').next().unwrap_or(folder);
+    MACHINERY.contains(&first)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{from_value, json};
+
     use super::*;
 
-    fn manifest(name: &str, dependency: &str) -> String {
-        format!(
-            "[package]\nname = \"{name}\"\n[dependencies]\n# why\n{dependency}.workspace = true\n\
-             \n[dev-dependencies]\nproptest = \"1\"\n"
-        )
-    }
-
-    fn complaints(name: &str, dependency: &str) -> usize {
-        check_manifest("x/Cargo.toml", &manifest(name, dependency)).len()
+    /// Complaints about a crate in a folder with one dependency, whose folder is given if it is no
+    /// crate of a registry.
+    fn of(name: &str, at: &str, kind: Option<&str>, to: &str, path: Option<&str>) -> Vec<String> {
+        let package = from_value(json!({
+            "name": name,
+            "manifest_path": format!("/top/{at}/Cargo.toml"),
+            "dependencies": [{
+                "name": to,
+                "kind": kind,
+                "path": path.map(|path| format!("/top/{path}")),
+            }],
+        }));
+        complaints(&package.expect("a package"), Path::new("/top"))
     }
 
     #[test]
-    fn the_direction_holds() {
-        assert_eq!(complaints("ddcore", "ddabi"), 0);
-        assert_eq!(complaints("ddabi", "ddcore"), 1);
-        assert_eq!(complaints("policyd", "serde"), 0);
-        assert_eq!(complaints("policyd", "ddlab"), 1);
+    fn the_list_points_one_way() {
+        for (at, (name, ours, in_tests)) in OURS.iter().enumerate() {
+            for to in ours.iter().chain(*in_tests) {
+                let below = OURS[..at].iter().any(|(known, ..)| known == to);
+                assert!(below || to == name, "{name} and {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_dependency_on_what_is_above_is_noticed() {
+        assert!(of("ddcore", "ddcore", None, "ddabi", Some("ddabi")).is_empty());
+        assert_eq!(
+            of("ddabi", "ddabi", None, "ddcore", Some("ddcore")),
+            ["ddabi: ddabi must not depend on ddcore"]
+        );
+        assert_eq!(
+            of("ddcore", "ddcore", Some("dev"), "ddsim", Some("ddsim")),
+            ["ddcore: the tests of ddcore must not use ddsim"]
+        );
+        assert_eq!(
+            of("ddnl", "ddnl", Some("build"), "policyd", Some("policyd")),
+            ["ddnl: the build of ddnl must not use policyd"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_more() {
+        let dev = |kind| of("policyd", "policyd", kind, "ddsim", Some("ddsim")).len();
+        assert_eq!((dev(Some("dev")), dev(None)), (0, 1));
+    }
+
+    #[test]
+    fn a_product_that_depends_on_a_test_crate_is_noticed() {
+        for kind in [None, Some("dev"), Some("build")] {
+            assert_eq!(
+                of("policyd", "policyd", kind, "ddlab", Some("tests/lab")).len(),
+                1
+            );
+            // Even one that would be allowed elsewhere, or that no list knows.
+            assert_eq!(
+                of("ddctl", "ddctl", kind, "ddsim", Some("tests/sim")).len(),
+                1
+            );
+            assert_eq!(
+                of("ddctl", "ddctl", kind, "new", Some("tests/new")).len(),
+                1
+            );
+        }
+        assert!(of("ddctl", "ddctl", None, "ddsim", Some("ddsim")).is_empty());
+        assert!(of("xtask", "xtask", None, "ddlab", Some("tests/lab")).is_empty());
     }
 
     #[test]
     fn the_kernel_has_no_other_crates() {
-        assert_eq!(complaints("ddcore", "zerocopy"), 0);
-        assert_eq!(complaints("ddcore", "serde"), 1);
+        assert!(of("ddcore", "ddcore", None, "zerocopy", None).is_empty());
+        assert!(of("ddcore", "ddcore", Some("dev"), "proptest", None).is_empty());
+        assert_eq!(of("ddcore", "ddcore", None, "serde", None).len(), 1);
+        assert!(of("policyd", "policyd", None, "serde", None).is_empty());
     }
 
     #[test]
     fn a_new_crate_is_asked_for_its_place() {
-        assert_eq!(complaints("ddnew", "serde"), 1);
+        assert_eq!(of("ddnew", "ddnew", None, "serde", None).len(), 1);
     }
 }
