@@ -5,15 +5,17 @@
 use super::session::Session;
 use crate::store::Removed;
 
+/// Most pages that a step under a lock removes.
+pub const SIZE: usize = 64;
+
 /// Pages that left the index in one step under a lock. They are freed when this is dropped, after
 /// the lock is gone.
+///
+/// They are of one tier. With two tiers a bin has to count the pages of each, by their lists.
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
     count: usize,
 }
-
-/// Most pages that a step under a lock removes.
-pub const SIZE: usize = 64;
 
 impl<P> Bin<P> {
     /// An empty bin.
@@ -36,12 +38,12 @@ impl<P> Bin<P> {
         self.count += 1;
     }
 
-    /// The pages it has.
+    /// Returns the places of the pages it has.
     pub fn pages(&mut self) -> &mut [Option<P>] {
         &mut self.pages
     }
 
-    /// Pages added.
+    /// Returns the number of pages added.
     pub fn count(&self) -> usize {
         self.count
     }
