@@ -198,11 +198,11 @@ impl Host {
         let session = Session::new(self.engine.tier.clone(), HASHER, clock);
         let roster = self.engine.roster.get_mut();
         let number = roster.vms().len();
-        roster.add(Arc::new(Vm {
+        roster.add(Vm {
             number: number as u32,
             share: weight,
             session,
-        }));
+        });
         number
     }
 

@@ -13,8 +13,7 @@ pub const SIZE: usize = 64;
 ///
 /// They are of one tier. With two tiers a bin has to count the pages of each, by their lists.
 pub struct Bin<P> {
-    /// Most steps of a put remove nothing, and are spared writing and looking at all the places.
-    pages: Option<[Option<P>; SIZE]>,
+    pages: [Option<P>; SIZE],
     count: usize,
 }
 
@@ -23,7 +22,7 @@ impl<P> Bin<P> {
     #[inline]
     pub fn new() -> Self {
         Self {
-            pages: None,
+            pages: [const { None }; SIZE],
             count: 0,
         }
     }
@@ -32,9 +31,8 @@ impl<P> Bin<P> {
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
         let page = session.page(removed);
-        let pages = self.pages.get_or_insert_with(|| [const { None }; SIZE]);
         // A full bin frees the page at once, which is correct but slow under a lock.
-        if let Some(place) = pages.get_mut(self.count) {
+        if let Some(place) = self.pages.get_mut(self.count) {
             *place = page;
         }
         self.count += 1;
@@ -42,7 +40,7 @@ impl<P> Bin<P> {
 
     /// Returns the places of the pages it has.
     pub fn pages(&mut self) -> &mut [Option<P>] {
-        self.pages.as_mut().map_or(&mut [], |pages| pages)
+        &mut self.pages
     }
 
     /// Returns the number of pages added.

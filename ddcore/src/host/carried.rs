@@ -10,7 +10,7 @@ const MOST: usize = MAX_PAGES as usize;
 
 /// A page of a tier. It has one owner; dropping it frees it.
 pub trait Page: Sized {
-    /// Returns what the index knows the page by.
+    /// Returns the handle by which the index knows the page.
     fn handle(&self) -> u64;
 
     /// Leaves the page to the index, which keeps nothing but its handle.
@@ -21,7 +21,7 @@ pub trait Page: Sized {
 pub struct Carried<P> {
     /// The pages. Between two calls there are none.
     pub pages: [Option<P>; MOST],
-    /// What the index is to know the pages of a put by.
+    /// The handles by which the index is to know the pages of a put.
     pub handles: [u64; MOST],
     /// Where the pages belong in the index. Between two calls it is empty.
     pub batch: Batch,
@@ -30,7 +30,7 @@ pub struct Carried<P> {
 }
 
 impl<P> Carried<P> {
-    /// No pages.
+    /// Makes places for the pages of a call; there are no pages in them.
     pub const fn new() -> Self {
         Self {
             pages: [const { None }; MOST],

@@ -38,7 +38,7 @@ pub fn evict<S: Session>(
     while evicted < pages && dry < S::SHARDS {
         let shard = turn as usize % S::SHARDS;
         turn = turn.wrapping_add(1);
-        // The class is chosen once a turn, and again if it has nothing left.
+        // The class is chosen once in a turn, and again if it has no page left.
         let mut chosen = None;
         let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |store| {
             if chosen.is_none_or(|list| list::used(store, list..list + 1) == 0) {
@@ -168,7 +168,7 @@ fn from_shard<S: Session>(
         let mut left = pages.min(TURN) as u32;
         while left > 0 {
             let Some(list) = choose(store) else { break };
-            // No more than a block at a time, for the next may be younger.
+            // Take at most a block at a time, because the next block may be younger.
             let step = left.min(BLOCK_PAGES as u32);
             let got = store.remove_oldest(list, step, Reason::Eviction, |removed| {
                 fresh.add(&removed);

@@ -11,8 +11,8 @@ use crate::store::{Batch, Cursor, Reason, Store, Walk};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 
-/// What a call does at most: it removes this number of pages, or looks at as many blocks as takes
-/// that time. The vCPU runs no guest meanwhile, and what waits for it may be urgent.
+/// The most that a call does: it removes this number of pages, or looks at as many blocks as take
+/// the same time. The vCPU does not run its guest meanwhile, in which a task may be urgent.
 const EFFORT: u32 = MAX_PAGES;
 
 /// What looking for a file in a shard costs that has none of its pages, in pages removed.
@@ -23,11 +23,11 @@ const MISS: u32 = 1;
 pub struct Effort(u32);
 
 impl Effort {
-    /// Of a call that ends after about a millisecond, and is told how far it came.
+    /// The effort of a call that ends after about a millisecond, and whose guest is told how far it
+    /// came.
     pub const BOUNDED: Self = Self(EFFORT);
 
-    /// Of a call that cannot be told how far it came: without an answer a guest could not ask for
-    /// the rest.
+    /// The effort of a call without an answer, whose guest could not ask for the rest.
     pub const UNBOUNDED: Self = Self(u32::MAX);
 
     fn is_left(&self) -> bool {
@@ -52,7 +52,7 @@ pub struct Rest {
 pub struct Flushed {
     /// Pages that were freed.
     pub pages: u64,
-    /// The guest need not ask for it again.
+    /// Whether the range is finished, so that the guest need not ask for it again.
     pub done: bool,
 }
 
@@ -74,7 +74,7 @@ pub fn flush<S: Session>(
     }
     match *range {
         Range::Pages { file, first, last } if last - first < u64::from(MAX_PAGES) => {
-            // Few: each is looked up.
+            // A few pages are looked up one by one.
             let run = Run {
                 file,
                 index: first,

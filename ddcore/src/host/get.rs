@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages out. Data is copied after a page has left the index, so without any lock.
+//! Pages on their way out. Data is copied after a page has left the index, and therefore without a
+//! lock.
 
 use super::carried::Carried;
 use super::list;

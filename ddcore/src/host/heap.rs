@@ -7,7 +7,8 @@
 //!
 //! - [`lock`]: what protects shards, queues and rosters; [`pool`]: a place for a pool;
 //! - [`session`]: a registration with its index; [`vm`]: a VM that has one;
-//! - [`roster`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of them.
+//! - [`roster`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of
+//!   them.
 
 mod host;
 mod lock;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was evicted and the guest was not told of yet. Bounded; what finds no room is counted.
+//! Evictions that a guest was not told of yet. Their number is bounded; notices that find no room
+//! are counted.
 
 use crate::store::Removed;
 use core::ops::DerefMut;
@@ -81,10 +82,10 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// As many as pages in a step, so that none is lost here.
+    /// Notices that there is room for: one for each page of a step, so that no notice is lost here.
     pub const SIZE: usize = 32;
 
-    /// None.
+    /// No notices.
     #[inline]
     pub fn new() -> Self {
         const NONE: Eviction = Eviction {
@@ -124,7 +125,7 @@ impl Fresh {
         }
     }
 
-    /// The notices.
+    /// Returns the notices.
     pub fn as_slice(&self) -> &[Eviction] {
         &self.notices[..self.count]
     }

@@ -36,7 +36,7 @@ pub struct Gauge<N> {
 }
 
 impl<N: Number> Gauge<N> {
-    /// Of a pool that was not looked at.
+    /// Makes the gauge of a pool that was not looked at yet.
     pub fn new() -> Self {
         Self {
             capacity: N::new(0),
@@ -54,14 +54,14 @@ impl<N: Number> Default for Gauge<N> {
 /// When the gauges of a session were last read.
 #[derive(Debug)]
 pub(super) struct Reading<N> {
-    /// In nanoseconds.
+    /// The time of the last reading, in nanoseconds.
     at: N,
     /// Pages that came or were asked for since.
     moved: N,
 }
 
 impl<N: Number> Reading<N> {
-    /// Never.
+    /// Makes the state before the first reading.
     pub(super) fn new() -> Self {
         Self {
             at: N::new(0),
@@ -69,7 +69,7 @@ impl<N: Number> Reading<N> {
         }
     }
 
-    /// Has the next answer read the gauges again.
+    /// Makes the next answer read the gauges again.
     pub(super) fn expire(&self) {
         self.moved.swap(ENOUGH);
     }
@@ -134,8 +134,8 @@ pub fn pressure<H: Host>(
     }
 }
 
-/// The class of a run's pool that would give, as one of the shards has it; the runs of a scan look
-/// at all of them in turn.
+/// Returns the class of a run's pool that would give, by what one of the shards holds; the runs of
+/// a scan look at the shards in turn.
 fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     let now = session.now();
     let turn = run.index as usize / BLOCK_PAGES;
@@ -145,7 +145,7 @@ fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     class.unwrap_or(0)
 }
 
-/// Reads the gauges of all pools of a session; `false` if an eviction is under way.
+/// Reads the gauges of all pools of a session. Returns `false` if an eviction is under way.
 fn read_gauges<H: Host>((host, session, vm): (&H, &H::Session, u32)) -> bool {
     let Some(mut roster) = host.try_lock() else {
         return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages in. Room is reserved and pages are allocated for a call as a whole; data is copied before
-//! a page is in the index, so without any lock.
+//! Pages on their way in. Room is reserved and pages are allocated for a call as a whole. Data is
+//! copied before a page is in the index, and therefore without a lock.
 
 use super::carried::{Carried, Page};
 use super::room::{fill, make_room, retire, Host};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making room in a tier: who gives, and how much.
+//! Making room in a tier: which VM and which pool give pages, and how many.
 //!
 //! One eviction runs at a time, by the task that has the roster. A task that waited for it looks
 //! again whether there is room before it evicts more.
@@ -17,7 +17,7 @@ use crate::partition::{self, collect, collect_in_turns, victim, Entity};
 use core::ops::{Deref, DerefMut};
 use ddabi::genl::Mode;
 
-/// Rounds of eviction for one reservation: others may take the room that was made.
+/// Rounds of eviction for one reservation, because other tasks may take the room that was made.
 const ROUNDS: usize = 64;
 
 /// Pages that a VM gives in a turn when memory is asked for.
@@ -29,7 +29,7 @@ pub trait Stock<P> {
     /// Returns how many there are.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -44,7 +44,7 @@ pub trait Stock<P> {
     fn give_back(&self, pages: u64) -> u64;
 }
 
-/// No stock: pages are freed.
+/// A tier without a stock, whose evicted pages are freed at once.
 impl<P> Stock<P> for () {
     fn len(&self) -> u64 {
         0
@@ -85,7 +85,7 @@ pub trait Roster {
     /// How the roster refers to it.
     type Ref: Deref<Target = Self::Vm>;
 
-    /// The parts of the roster.
+    /// Returns the parts of the roster.
     fn parts(&mut self) -> Parts<'_, Self::Ref>;
 }
 
@@ -113,17 +113,17 @@ pub trait Host {
     /// The VMs.
     type Roster: Roster<Vm: Vm<Session = Self::Session>>;
 
-    /// The books of the tier.
+    /// Returns the books of the tier.
     fn tier(&self) -> &Tier<Self::Number>;
 
     /// Waits for the roster. Its holder allocates nothing and waits for no lock but those of
     /// shards and of a stock, because tasks that free memory wait for it.
     fn lock(&self) -> impl DerefMut<Target = Self::Roster>;
 
-    /// The roster, unless another task has it.
+    /// Returns the roster, unless another task has it.
     fn try_lock(&self) -> Option<impl DerefMut<Target = Self::Roster>>;
 
-    /// The stock.
+    /// Returns the stock.
     fn stock(&self) -> &Self::Stock;
 
     /// Fills `pages` with new pages, as far as the host can spare memory or the tier is below its
@@ -136,13 +136,14 @@ pub trait Host {
     /// Returns the time in milliseconds since some beginning.
     fn milliseconds(&self) -> u64;
 
-    /// A batch was evicted, of so many pages.
+    /// Is told that a batch of so many pages was evicted.
     fn evicted(&self, pages: u64);
 
     /// Lets the scheduler act, between two steps of a long operation.
     fn breathe(&self);
 
-    /// Whether the calling task is being killed, so that its long operations are to end early.
+    /// Returns whether the calling task is being killed, so that its long operations are to end
+    /// early.
     fn is_dying(&self) -> bool;
 
     /// Returns the time by which ages are told while all pages stand in one FIFO.
@@ -286,6 +287,21 @@ pub fn enforce_limit<H: Host>(host: &H) {
     }
 }
 
+/// Returns the session of the VM at a place of a roster.
+fn session<'a, V: Vm + 'a>(
+    vms: &'a [impl Deref<Target = V>],
+    at: usize,
+) -> Option<impl Deref<Target = V::Session> + 'a> {
+    vms.get(at)?.session()
+}
+
+/// Returns the sessions of the VMs of a roster, without places for VMs that have no session.
+fn sessions<'a, V: Vm + 'a>(
+    vms: &'a [impl Deref<Target = V>],
+) -> impl Iterator<Item = impl Deref<Target = V::Session> + 'a> + 'a {
+    (0..vms.len()).filter_map(|at| session(vms, at))
+}
+
 /// Divides `pages` among the VMs of a roster.
 pub fn entitle<R: Roster>(roster: &mut R, pages: u64) {
     let Parts { vms, entities, .. } = roster.parts();
@@ -329,7 +345,7 @@ fn evict_by_weight<H: Host>(
         return 0;
     };
     let vm = entitled[at];
-    let Some(session) = vms.get(at).and_then(|vm| vm.session()) else {
+    let Some(session) = session(vms, at) else {
         return 0;
     };
     let pools = entities(&*session, pools);
@@ -351,8 +367,7 @@ fn take_in_turns<R: Roster>(roster: &mut R, pages: u64) -> u64 {
         pools,
     } = roster.parts();
     collect_in_turns(entities, pages, VM_TURN, |at, pages| {
-        let session = vms.get(at).and_then(|vm| vm.session());
-        session.map_or(0, |session| shrink(&*session, pages, pools))
+        session(vms, at).map_or(0, |session| shrink(&*session, pages, pools))
     })
 }
 
@@ -365,14 +380,13 @@ fn evict_by_age<H: Host>(
 ) -> u64 {
     let now = host.now();
     let vms = roster.parts().vms;
-    let sessions = || vms.iter().filter_map(|vm| vm.session());
-    let oldest = sessions().filter_map(|session| oldest_age(&*session, now));
+    let oldest = sessions(vms).filter_map(|session| oldest_age(&*session, now));
     let Some(oldest) = oldest.max() else {
         return 0;
     };
     let least = oldest.saturating_sub(host.batch_time());
     let mut evicted = 0;
-    for session in sessions() {
+    for session in sessions(vms) {
         evicted += evict_aged(&*session, (now, least), batch - evicted, stock);
         if evicted >= batch {
             break;

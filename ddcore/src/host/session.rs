@@ -22,7 +22,7 @@ pub struct Ledger<N> {
 }
 
 impl<N: Number> Ledger<N> {
-    /// Of a session without pages.
+    /// Makes the ledger of a session without pages.
     pub fn new() -> Self {
         Self {
             used: Account::new(),
@@ -78,13 +78,16 @@ pub trait Session {
     /// and neither allocates nor frees.
     fn page(&self, removed: Removed) -> Option<Self::Page>;
 
-    /// How the index hashes its keys.
+    /// Returns the hasher of the index's keys.
     fn hasher(&self) -> &Hasher;
 
-    /// What the engine keeps of the session.
+    /// Returns what the engine keeps of the session.
     fn ledger(&self) -> &Ledger<Self::Number>;
 
     /// Gives the room of pages that are gone back to the tier.
+    ///
+    /// The pages of a session are of one tier. With a second one this function,
+    /// [`Bin`](super::bin::Bin) and the ledger have to count the pages of each.
     fn release(&self, pages: u64);
 
     /// Returns the time by which the ages of the session's pages are told.
@@ -93,10 +96,10 @@ pub trait Session {
     /// Returns the stamp of pages that come now.
     fn stamp(&self, pages: u64) -> u64;
 
-    /// Numbers of pools are below this.
+    /// Returns a number that is above those of all pools.
     fn pool_count(&self) -> u32;
 
-    /// Whether there is a pool with this number, which has begun and not ended.
+    /// Returns whether there is a pool with this number, which has begun and not ended.
     fn is_live(&self, pool: u32) -> bool;
 
     /// Returns the weight of a pool when pages are divided. A pool that has ended has none, but may
@@ -107,7 +110,7 @@ pub trait Session {
     /// there never was such a pool.
     fn order(&self, pool: u32) -> Option<Order>;
 
-    /// The gauge of a pool, if there ever was such a pool.
+    /// Returns the gauge of a pool, if there ever was such a pool.
     fn gauge(&self, pool: u32) -> Option<&Gauge<Self::Number>>;
 
     /// Keeps notices of evictions for the guest.
@@ -122,7 +125,8 @@ pub trait Session {
     /// Lets the scheduler act, between two steps of a long operation.
     fn breathe(&self);
 
-    /// Whether the calling task is being killed, so that its long operations are to end early.
+    /// Returns whether the calling task is being killed, so that its long operations are to end
+    /// early.
     fn is_dying(&self) -> bool;
 
     /// Returns the number of pages held.

@@ -3,7 +3,7 @@
 //! The books of a tier: how many pages there may be, how many its host can spare, and how many
 //! there are.
 //!
-//! Who has to give when it is full is decided in [`room`](super::room).
+//! When it is full, [`room`](super::room) decides which VM and which pool give pages.
 
 use crate::account::Account;
 use crate::clock::{ticks, Clock};
@@ -21,14 +21,14 @@ pub const MAX_BATCH: u32 = 1 << 14;
 #[derive(Debug)]
 pub struct Tier<N> {
     capacity: N,
-    /// What the host can spare.
+    /// The pages that the host can spare.
     limit: Limit<N>,
     floor: N,
     batch: N,
     mode: N,
     /// Pages reserved: those in the index and those on their way there.
     used: Account<N>,
-    /// Of the pages of all VMs, while they stand in one FIFO.
+    /// The clock of the pages of all VMs, while they stand in one FIFO.
     clock: Clock<N>,
 }
 

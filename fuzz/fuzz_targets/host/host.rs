@@ -28,7 +28,7 @@ const STOCKED: usize = 100;
 /// What the host has of its own.
 pub(crate) struct World {
     pub(crate) memory: Rc<Memory>,
-    vms: [Arc<Vm>; VMS],
+    vms: Vec<Arc<Vm>>,
     /// In milliseconds.
     time: Cell<u64>,
     sessions: Cell<u64>,
@@ -96,21 +96,19 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(capacity: u64) -> Self {
-        let vms: [Arc<Vm>; VMS] = std::array::from_fn(|number| Arc::new(Vm::new(number as u32)));
         let tier = Tier::new(capacity);
         tier.set_batch(BATCH);
         let own = World {
             memory: Memory::new(),
-            vms: vms.clone(),
+            vms: Vec::new(),
             time: Cell::new(0),
             sessions: Cell::new(0),
         };
         let mut engine = heap::Host::new(Arc::new(tier), STOCKED, own);
         let roster = engine.roster.get_mut();
         roster.make_room(POOLS);
-        for vm in vms {
-            roster.add(vm);
-        }
+        let vms = (0..VMS as u32).map(|number| roster.add(Vm::new(number)));
+        engine.own.vms = vms.collect();
         Self { engine }
     }
 

@@ -141,15 +141,14 @@ impl Engine {
         let mut session = Session::new(tier.clone(), hasher, notices);
         let pool = session.add_pool();
         session.set_pool(pool, WEIGHT, Order::of(Policy::DEFAULT));
-        let vm = Arc::new(Vm {
+        let mut host = Host::new(tier, 0, Bench);
+        let roster = host.roster.get_mut();
+        roster.make_room(1);
+        let vm = roster.add(Vm {
             number: 1,
             share: WEIGHT,
             session,
         });
-        let mut host = Host::new(tier, 0, Bench);
-        let roster = host.roster.get_mut();
-        roster.make_room(1);
-        roster.add(vm.clone());
         Self { host, vm }
     }
 }

@@ -25,9 +25,11 @@ impl<V> Roster<V> {
     }
 
     /// Adds a VM.
-    pub fn add(&mut self, vm: Arc<V>) {
-        self.vms.push(vm);
+    pub fn add(&mut self, vm: V) -> Arc<V> {
+        let vm = Arc::new(vm);
+        self.vms.push(vm.clone());
         self.entities.push(Entity::default());
+        vm
     }
 
     /// Makes sure that VMs may have so many pools.

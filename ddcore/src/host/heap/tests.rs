@@ -27,7 +27,7 @@ impl Page for Number {
 #[derive(Default)]
 struct Short {
     last: Cell<u64>,
-    /// Of each call of `allocate`: pages, what it was told, and what was used and the floor then.
+    /// For each call of `allocate`: the pages, what it was told, the pages in use and the floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
 }
 
@@ -87,11 +87,11 @@ fn host() -> Host<Short> {
     let host = Host::new(tier, 16, Short::default());
     let mut roster = host.roster.borrow_mut();
     roster.make_room(1);
-    roster.add(Arc::new(Vm {
+    roster.add(Vm {
         number: 1,
         share: 100,
         session,
-    }));
+    });
     drop(roster);
     host
 }
