@@ -15,6 +15,7 @@ use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::{list, same_class};
 use ddcore::host::notice::Notices;
 use ddcore::host::walk::counted;
+use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
 use ddcore::store::{Hasher, Removed};
 
