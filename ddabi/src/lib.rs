@@ -6,6 +6,7 @@
 //! - [`request`] and [`answer`]: the two pages of a call in guest memory;
 //! - [`key`]: how a page of a file is named;
 //! - [`pool`]: weights, stores, and what a pool counts;
+//! - [`name`]: how a pool is called;
 //! - [`policy`]: which pages of a container are worth keeping;
 //! - [`counters`]: what each module counts about itself;
 //! - [`genl`]: generic netlink commands and attributes of both modules.
@@ -22,6 +23,7 @@ pub mod counters;
 pub mod genl;
 pub mod hypercall;
 pub mod key;
+pub mod name;
 pub mod policy;
 pub mod pool;
 pub mod request;

@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::speculation::{confine, part};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
+use ddabi::name::Name;
 use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT};
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
@@ -294,38 +295,6 @@ impl Settings {
             store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
             policy: Policy::from_raw(body.policy).ok_or(Status::Invalid)?,
         })
-    }
-}
-
-/// A pool's name: printable, for the administrator only.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Name {
-    bytes: [u8; NAME_LEN],
-    len: usize,
-}
-
-impl Name {
-    /// That of the default pool.
-    pub const DEFAULT: Self = Self::new(b"default");
-
-    /// A name of those of the bytes that fit; what is not printable ASCII becomes a question mark.
-    pub const fn new(text: &[u8]) -> Self {
-        let mut name = Self {
-            bytes: [0; NAME_LEN],
-            len: 0,
-        };
-        while name.len < text.len() && name.len < NAME_LEN {
-            let byte = text[name.len];
-            let printable = byte.is_ascii_graphic() || byte == b' ';
-            name.bytes[name.len] = if printable { byte } else { b'?' };
-            name.len += 1;
-        }
-        name
-    }
-
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }
 

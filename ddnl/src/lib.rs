@@ -37,5 +37,5 @@ pub use counters::{CounterFields, quantile_ns};
 pub use ddabi::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
-pub use printable::{is_hidden, printable, printable_json};
+pub use printable::{is_hidden, is_listed_as, listed_name, printable, printable_json};
 pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};

@@ -6,6 +6,7 @@
 //! direction of writing or are not seen at all would make a name look like another one, so that
 //! they are shown by their numbers.
 
+use ddabi::name::Name;
 use std::{borrow::Cow, fmt::Write};
 
 /// Whether a letter is not seen as itself: control characters, and what Unicode allows to ignore
@@ -45,6 +46,17 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         }
     }
     shown.into()
+}
+
+/// A name as the modules keep and list it: each byte that is not printable ASCII is a question mark,
+/// and what does not fit is missing.
+pub fn listed_name(name: &str) -> String {
+    String::from_utf8_lossy(Name::new(name.as_bytes()).as_bytes()).into_owned()
+}
+
+/// Whether the modules list a name as `listed`.
+pub fn is_listed_as(name: &str, listed: &str) -> bool {
+    Name::new(name.as_bytes()).as_bytes() == listed.as_bytes()
 }
 
 /// A JSON text with hidden letters escaped as JSON does it: readers find the same strings in it.

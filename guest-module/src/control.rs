@@ -11,12 +11,13 @@ use crate::state::{state, State};
 use ddabi::counters::CurvePoint;
 use ddabi::genl::{Attribute, GuestCommand};
 use ddabi::hypercall::Operation;
+use ddabi::name::Name;
+use ddabi::policy::Policy;
 use ddabi::pool::{Store, MAX_WEIGHT};
 use ddabi::request::MigrateBody;
 use ddabi::ABI_VERSION;
 use ddcore::curve::POINTS;
-use ddabi::policy::Policy;
-use ddcore::request::{Name, Settings};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 

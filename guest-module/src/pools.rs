@@ -25,8 +25,9 @@ use crate::pools::routes::{Route, Routes};
 use ddabi::answer::PoolPressure;
 use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
+use ddabi::name::Name;
 use ddabi::pool::MAX_POOLS;
-use ddcore::request::{Name, Settings};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 

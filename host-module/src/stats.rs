@@ -5,10 +5,10 @@
 use crate::state::Host;
 use crate::vm::session::Session;
 use crate::vm::Vm;
+use ddabi::name::Name;
+use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::host::walk::counted;
-use ddabi::policy::Policy;
-use ddcore::request::Name;
 use kernel::sync::Arc;
 
 /// A registered VM.

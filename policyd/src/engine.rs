@@ -102,7 +102,8 @@ pub struct Engine {
     /// When to take the next look, and when to decide by it.
     next_look: Time,
     next_round: Time,
-    /// Cgroups whose pools are ours to change and to remove, and the names we gave these.
+    /// Cgroups whose pools are ours to change and to remove, and their names as the
+    /// module lists them.
     managed: BTreeMap<String, String>,
     retries: Retries,
     /// Changes of pools that were found to be needed, until anything else happens.
@@ -688,7 +689,7 @@ impl Engine {
                     Action::Add(pool) => {
                         let (name, weight) = (&pool.name, pool.weight);
                         info!(cgroup = key, name, weight, "enrolled");
-                        self.managed.insert(key, name.clone());
+                        self.managed.insert(key, ddnl::listed_name(name));
                     }
                     Action::Remove(_) => {
                         info!(cgroup = key, "removed");

@@ -8,6 +8,7 @@ use crate::{
     control::{AsyncGuestControl, GuestControl, NewPool, PoolChange},
     error::Result,
     family::Side,
+    printable::listed_name,
     reply::{GuestStatus, Pool},
 };
 use ddabi::policy::Policy;
@@ -122,7 +123,7 @@ impl GuestState {
         self.pools.push(Pool {
             vm: None,
             id,
-            name: new.name.clone(),
+            name: listed_name(&new.name),
             cgroup_id: Some(cgroup_id),
             cgroup: Some(new.cgroup.clone()),
             weight: new.weight,

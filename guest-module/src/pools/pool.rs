@@ -11,10 +11,11 @@ use crate::pools::admissions::DEFAULT_SLOT;
 use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Operation, Status};
+use ddabi::name::Name;
 use ddabi::pool::{PoolStats, DEFAULT_POOL};
 use ddabi::request::PoolBody;
 use ddabi::NAME_LEN;
-use ddcore::request::{Name, Settings};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 
 /// The error for users if there is no host. ENOTCONN would fit better, but the kernel crate does

@@ -20,6 +20,7 @@ use ddabi::answer::PoolAnswer;
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
+use ddabi::name::Name;
 use ddabi::request::MAX_RUNS;
 use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
@@ -30,7 +31,7 @@ use ddcore::host::room::retire;
 use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
 use ddcore::host::Session as _;
-use ddcore::request::{Name, Ranges, Request, Runs, Settings};
+use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
 
 /// Whom a call comes from, and since when.

@@ -5,11 +5,12 @@
 
 use crate::counters::{Counter, Latency};
 use crate::number::Number;
+use ddabi::name::Name;
+use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, Store};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::put::Refusal;
-use ddabi::policy::Policy;
-use ddcore::request::{Name, Settings};
+use ddcore::request::Settings;
 use ddcore::store::List;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};

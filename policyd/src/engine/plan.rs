@@ -4,14 +4,14 @@
 
 use super::{Action, Time, cursor::Cursor, retry::Retries, targets::Target};
 use ddabi::pool::{DEFAULT_POOL, Store};
-use ddnl::{NewPool, Pool, PoolChange};
+use ddnl::{NewPool, Pool, PoolChange, is_listed_as};
 use std::collections::BTreeMap;
 
 /// Both sides of the comparison.
 pub(super) struct Plan<'a> {
     pub(super) now: Time,
     pub(super) retries: &'a Retries,
-    /// Cgroups whose pools are ours, and the names we gave them.
+    /// Cgroups whose pools are ours, and their names as the module lists them.
     pub(super) managed: &'a BTreeMap<String, String>,
     pub(super) targets: &'a BTreeMap<String, Target>,
     /// The weights of containers, where they are not what the file says.
@@ -36,7 +36,7 @@ impl Plan<'_> {
             let weight = weights.at(cgroup).copied().unwrap_or(target.weight);
             let step = match pools.at(cgroup) {
                 // Another pool takes its place.
-                Some(_) if names.at(cgroup).is_some_and(|name| *name != target.name) => None,
+                Some(_) if is_other(names.at(cgroup), target) => None,
                 Some(pool) => {
                     let step = set(pool, target, weight).filter(|_| self.may(cgroup));
                     if weight > pool.weight {
@@ -64,7 +64,7 @@ impl Plan<'_> {
         let remove = |(cgroup, name): (&String, &String)| {
             let pool = pools.at(cgroup)?;
             let target = targets.at(cgroup);
-            let unwanted = target.is_none_or(|target| target.name != *name);
+            let unwanted = target.is_none_or(|target| is_other(Some(name), target));
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         };
         self.managed.iter().filter_map(remove).collect()
@@ -85,6 +85,11 @@ impl Plan<'_> {
     fn may(&self, key: &str) -> bool {
         self.retries.may(self.now, key)
     }
+}
+
+/// Whether a pool that the module lists by `name` is that of another container.
+fn is_other(name: Option<&String>, target: &Target) -> bool {
+    name.is_some_and(|name| !is_listed_as(&target.name, name))
 }
 
 /// What is to be changed of a pool, if anything.

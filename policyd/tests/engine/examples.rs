@@ -39,6 +39,22 @@ fn containers_are_enrolled_as_they_come() {
     assert_eq!(world.changes().len(), 2);
 }
 
+/// The module lists a name with question marks for what is no ASCII.
+#[test]
+fn a_name_that_is_listed_otherwise_is_still_ours() {
+    let file = "[[container]]\nname = \"köln\"\ncgroup = \"/web\"\n";
+    let mut world = World::new(file);
+    world.make("/web", true);
+    world.pass(MINUTE);
+    assert_eq!(world.enrolled()["/web"].0, "k??ln");
+    assert_eq!(world.changes().len(), 1);
+    // Another daemon finds the pool.
+    let mut other = World::new(file);
+    other.guest = world.guest.clone();
+    other.pass(10 * MINUTE);
+    assert_eq!(other.changes(), []);
+}
+
 #[test]
 fn nothing_is_done_twice() {
     let mut world = World::new(TWO);

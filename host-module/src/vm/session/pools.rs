@@ -6,6 +6,7 @@ use super::Session;
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
 use ddabi::hypercall::Status;
+use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::CLASSES;
 use ddcore::host::evict::evict_pool;
@@ -13,7 +14,7 @@ use ddcore::host::list::lists;
 use ddcore::host::walk::empty;
 use ddcore::host::Session as _;
 use ddcore::partition::Shares;
-use ddcore::request::{Name, Settings};
+use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Relaxed;
 
