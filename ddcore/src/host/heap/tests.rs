@@ -2,15 +2,21 @@
 
 use super::*;
 use crate::host::carried::Carried;
+use crate::host::flush::{flush, Effort};
+use crate::host::get::take;
+use crate::host::list::list;
 use crate::host::put::keep;
 use crate::host::room::{fill, make_room, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::policy::Order;
-use crate::store::Hasher;
+use crate::request::Range;
+use crate::store::{Batch, Hasher, Storage as _};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::iter;
-use ddabi::request::Run;
+use ddabi::key::FileKey;
+use ddabi::request::{Run, CLASSES};
 
 /// A page, which is nothing but a number.
 struct Number(u64);
@@ -76,17 +82,21 @@ const CAPACITY: u64 = 100;
 const FLOOR: u64 = 40;
 /// Pages of a put.
 const PUT: u16 = 8;
+/// Weights of the pools.
+const SHARES: [u32; 2] = [100, 300];
 
 fn host() -> Host<Short> {
     let tier = Arc::new(Tier::new(CAPACITY));
     tier.set_batch(4);
     tier.set_floor(FLOOR);
     let mut session = Session::new(tier.clone(), Hasher::new(1), ());
-    let pool = session.add_pool();
-    session.set_pool(pool, 100, Order::Aged);
+    for share in SHARES {
+        let pool = session.add_pool();
+        session.set_pool(pool, share, Order::Aged);
+    }
     let host = Host::new(tier, 16, Short::default());
     let mut roster = host.roster.borrow_mut();
-    roster.make_room(1);
+    roster.make_room(SHARES.len());
     roster.add(Vm {
         number: 1,
         share: 100,
@@ -98,13 +108,19 @@ fn host() -> Host<Short> {
 
 /// Puts a run of a file as a hypercall does. Returns the number of pages stored.
 fn put(host: &Host<Short>, index: u64) -> usize {
+    put_run(
+        host,
+        Run {
+            index,
+            pages: PUT,
+            ..Run::default()
+        },
+    )
+}
+
+fn put_run(host: &Host<Short>, run: Run) -> usize {
     let vm = host.roster.borrow().vms()[0].clone();
     let session = &vm.session;
-    let run = Run {
-        index,
-        pages: PUT,
-        ..Run::default()
-    };
     let pages = usize::from(PUT);
     assert_eq!(make_room(host, PUT.into()), u64::from(PUT));
     let mut carried = Carried::new();
@@ -154,4 +170,82 @@ fn allocation_is_told_below_floor_only_while_no_more_is_used() {
         host.tier.used() + host.stock.len(),
         FLOOR + 2 * u64::from(PUT)
     );
+}
+
+fn file(inode: u64) -> FileKey {
+    FileKey {
+        inode,
+        ..FileKey::default()
+    }
+}
+
+fn used(host: &Host<Short>, pool: u32) -> u64 {
+    let vm = host.roster.borrow().vms()[0].clone();
+    let shards = 0..Session::<Short>::SHARDS;
+    let lists = (0..CLASSES as u8).map(|class| usize::from(list(pool, class)));
+    let of = |shard| {
+        vm.session.with(shard, |store| {
+            let lists = lists.clone().map(|at| store.storage().lists()[at].used);
+            lists.sum::<u64>()
+        })
+    };
+    shards.map(of).sum()
+}
+
+#[test]
+fn pools_of_a_full_tier_have_their_weights() {
+    let host = host();
+    host.tier.set_floor(CAPACITY);
+    for round in 0..4 * CAPACITY {
+        for pool in 0..2 {
+            let run = Run {
+                file: file(pool.into()),
+                pool,
+                index: round * u64::from(PUT),
+                pages: PUT,
+                ..Run::default()
+            };
+            put_run(&host, run);
+        }
+    }
+    let batch = u64::from(PUT) + 4;
+    for (pool, wanted) in [(0, CAPACITY / 4), (1, CAPACITY * 3 / 4)] {
+        let has = used(&host, pool);
+        assert!(has.abs_diff(wanted) <= batch, "pool {pool} has {has}");
+    }
+}
+
+#[test]
+fn a_flush_takes_the_pages_that_it_names() {
+    let host = host();
+    for inode in 0..2 {
+        let run = Run {
+            file: file(inode),
+            pages: PUT,
+            ..Run::default()
+        };
+        assert_eq!(put_run(&host, run), usize::from(PUT));
+    }
+    let vm = host.roster.borrow().vms()[0].clone();
+    let (mut batch, mut effort) = (Batch::new(), Effort::BOUNDED);
+    let range = Range::Pages {
+        file: file(1),
+        first: 2,
+        last: 4,
+    };
+    let flushed = flush(&vm.session, &range, &mut batch, &mut effort);
+    assert_eq!((flushed.pages, flushed.done), (3, true));
+    let mut left = |inode| {
+        let run = Run {
+            file: file(inode),
+            pages: PUT,
+            ..Run::default()
+        };
+        let mut carried = Carried::new();
+        take(&vm.session, iter::once((run, 0)), &mut carried);
+        let pages = carried.pages[..usize::from(PUT)].iter();
+        pages.map(Option::is_some).collect::<Vec<_>>()
+    };
+    assert_eq!(left(0), [true; 8]);
+    assert_eq!(left(1), [true, true, false, false, false, true, true, true]);
 }
