@@ -34,6 +34,9 @@ pub struct Config {
     pub default_pool_weight: Option<u32>,
     /// Most of the VM's share that moves in one interval, 0 to 1.
     pub max_step: f64,
+    /// Most of the VM's share that containers without a floor of their own keep together, however
+    /// little they need; 0 to 1.
+    pub floors: f64,
     /// How much better than its target a container shall be, so that noise does not break it;
     /// 0 to 1.
     pub margin: f64,
@@ -130,6 +133,7 @@ impl Default for Config {
             cgroup_root: "/sys/fs/cgroup".into(),
             default_pool_weight: None,
             max_step: 0.2,
+            floors: 0.05,
             margin: 0.05,
             status_socket: Some("/run/doubledecker/policyd.sock".into()),
             metrics: None,

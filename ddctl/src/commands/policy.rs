@@ -7,8 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     output::{Frame, Table, printable},
     size::show_bytes,
-    watch,
-    watch::Watch,
+    watch::{self, Watch},
 };
 use clap::Args;
 use serde::Deserialize;

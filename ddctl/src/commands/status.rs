@@ -7,8 +7,7 @@ use crate::{
     error::Result,
     output::{Facts, Frame},
     size::{show_bytes, show_pages},
-    watch,
-    watch::Watch,
+    watch::{self, Watch},
 };
 use clap::Args;
 use ddabi::{PAGE_SIZE, genl::LinkState};

@@ -9,8 +9,7 @@ use crate::{
     output::{Frame, Table, show_ratio},
     size::show_pages,
     target::{NamedVm, name_vms},
-    watch,
-    watch::Watch,
+    watch::{self, Watch},
 };
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};

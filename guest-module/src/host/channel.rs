@@ -25,7 +25,7 @@ pub(crate) struct Channel {
     buffers: CallBuffers,
     /// The session, and whether hibernation prevents one.
     link: Link<Number>,
-    /// The [`LinkState`] of the worker's last round.
+    /// The [`LinkState`] that users see.
     state: Atomic<u32>,
     /// The VM's number at the host, 0 before the first session.
     vm: Atomic<u32>,
@@ -59,22 +59,13 @@ impl Channel {
         self.link.session()
     }
 
-    /// Returns the [`LinkState`] of the worker's last round.
+    /// Returns the [`LinkState`] that users see. Between the end of a session and the moment when
+    /// the worker has detached the hooks, which takes part of a second, it is still `Attached`.
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Relaxed)
     }
 
-    /// Returns the [`LinkState`] that users see. A session that has ended is none, although the
-    /// worker takes part of a second to detach the hooks and to note the new state.
-    pub(crate) fn reported_state(&self) -> u32 {
-        let state = self.state();
-        if state == LinkState::Attached as u32 && self.session().is_none() {
-            return LinkState::Alone as u32;
-        }
-        state
-    }
-
-    /// Notes the state. Worker only.
+    /// Sets the state that users see. Worker only.
     pub(crate) fn set_state(&self, state: LinkState) {
         self.state.store(state as u32, Relaxed);
     }

@@ -31,11 +31,12 @@ impl fmt::Display for Problem {
     }
 }
 
-const TOP_KEYS: [&str; 11] = [
+const TOP_KEYS: [&str; 12] = [
     "cgroup_root",
     "container",
     "default_pool_weight",
     "default_weight",
+    "floors_percent",
     "interval_s",
     "margin_percent",
     "max_step_percent",
@@ -155,6 +156,9 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {
         .unwrap_or(DEFAULT_WEIGHT);
     if let Some(part) = reader.percent(table, "max_step_percent", 1.0..=100.0) {
         config.max_step = part;
+    }
+    if let Some(part) = reader.percent(table, "floors_percent", 0.0..=50.0) {
+        config.floors = part;
     }
     if let Some(part) = reader.percent(table, "margin_percent", 0.0..=50.0) {
         config.margin = part;

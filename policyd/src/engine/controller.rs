@@ -303,7 +303,7 @@ impl Controller {
             let share = self.damper.shares().get(cgroup).copied().unwrap_or(0.0);
             share * budget * pages
         };
-        let smallest = SMALLEST.min(FLOORS / ours.len().max(1) as f64);
+        let smallest = SMALLEST.min(config.floors / ours.len().max(1) as f64);
         let claims: Vec<Claim<'_>> = ours
             .iter()
             .map(|(cgroup, container, member)| {
@@ -513,9 +513,6 @@ const TAKES: f64 = 0.25;
 
 /// The smallest part a container gets: enough to see whether more would help.
 const SMALLEST: f64 = 0.002;
-
-/// The smallest parts of all containers together: what is left serves the targets.
-const FLOORS: f64 = 0.05;
 
 fn rule(
     container: &Container,

@@ -34,23 +34,18 @@ impl Plan<'_> {
         let (mut raised, mut added) = (Vec::new(), Vec::new());
         for (cgroup, target) in self.targets {
             let weight = weights.at(cgroup).copied().unwrap_or(target.weight);
-            let step = match pools.at(cgroup) {
+            match pools.at(cgroup) {
                 // Another pool takes its place.
-                Some(_) if is_other(names.at(cgroup), target) => None,
+                Some(_) if is_other(names.at(cgroup), target) => {}
                 Some(pool) => {
                     let step = set(pool, target, weight).filter(|_| self.may(cgroup));
-                    if weight > pool.weight {
-                        raised.extend(step);
-                        continue;
+                    match weight > pool.weight {
+                        true => raised.extend(step),
+                        false => steps.extend(step),
                     }
-                    step
                 }
-                None => {
-                    added.extend(self.may(cgroup).then(|| add(cgroup, target, weight)));
-                    None
-                }
-            };
-            steps.extend(step);
+                None => added.extend(self.may(cgroup).then(|| add(cgroup, target, weight))),
+            }
         }
         steps.extend(raised);
         steps.extend(added);

@@ -96,11 +96,16 @@ fn undoing_that_failed_is_tried_again() {
 fn memory_of_the_kernel_is_not_asked_for() {
     const KEPT: u64 = 1100;
     let mut world = short(ONLY, reader(1400, 100, 300));
-    pass(&mut world, 60);
+    let mut least = u64::MAX;
+    // Not for a moment: that the kernel gives less than it was asked for is noticed later.
+    for _ in 0..60 {
+        pass(&mut world, 1);
+        let high = limits(&world, "/web").and_then(|limits| limits.high);
+        least = least.min(high.unwrap_or(u64::MAX) / MIB);
+    }
     let web = &world.sample.containers["/web"];
     assert!(web.current >= KEPT * MIB && web.file < 300 * MIB, "{web:?}");
-    let high = limits(&world, "/web").unwrap().high.unwrap() / MIB;
-    assert!(high >= KEPT, "{high} MiB");
+    assert!((KEPT..2 * KEPT).contains(&least), "{least} MiB");
 }
 
 /// The kernel does not say of every page that it cannot be reclaimed.

@@ -85,6 +85,25 @@ fn targets_are_served_among_a_thousand_containers() {
     }
 }
 
+/// A target that would take all there is leaves to many others what the file says.
+#[test]
+fn many_keep_together_what_the_file_says() {
+    for (percent, gold_has) in [(5, 9_400..=9_520), (15, 8_400..=8_520)] {
+        let workload = needs("/gold", 2.0);
+        let text = format!(
+            "floors_percent = {percent}\n{}[[container]]\nname = \"job {{}}\"\n\
+             cgroup = \"/jobs/*\"\nclass = \"bronze\"\nweight = 1\n",
+            file(std::slice::from_ref(&workload), &["gold"])
+        );
+        let mut vm = Vm::new(&text, vec![workload], GIB, 7);
+        add_jobs(&mut vm, 250);
+        for _ in 0..100 {
+            vm.interval();
+        }
+        assert!(gold_has.contains(&gold(&vm)), "{percent}: {}", gold(&vm));
+    }
+}
+
 #[test]
 fn a_pool_without_statistics_holds_nothing_up() {
     let workloads = vec![needs("/a", 0.5), needs("/b", 0.1)];

@@ -248,6 +248,8 @@ impl Site<'_> {
         self.works().context("the module came first")?;
         host.unload_module(HOST)?;
         self.is_right().context("the module went first")?;
+        // Until the hooks are detached the guest still says that it is attached.
+        stage::alone(self.guest)?;
         come().context("the module came later")?;
         stop(watches)?;
         self.works().context("the tracers went")

@@ -235,7 +235,7 @@ fn a_flush_takes_the_pages_that_it_names() {
     };
     let flushed = flush(&vm.session, &range, &mut batch, &mut effort);
     assert_eq!((flushed.pages, flushed.done), (3, true));
-    let mut left = |inode| {
+    let left = |inode| {
         let run = Run {
             file: file(inode),
             pages: PUT,

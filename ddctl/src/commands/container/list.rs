@@ -9,8 +9,7 @@ use crate::{
     output::{Frame, Table, printable, show_ratio},
     size::show_pages,
     target::pool_label,
-    watch,
-    watch::Watch,
+    watch::{self, Watch},
 };
 use clap::Args;
 use ddnl::reply::store_word;
