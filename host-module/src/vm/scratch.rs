@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a call: too much for the stack, too much to clear for every call. Each VM keeps
-//! what its calls have used, about one for each vCPU.
+//! Scratch memory of a call, which is too large for the stack, and too large to clear for every
+//! call. Each VM keeps the memory that its calls have used, about one for each vCPU.
 
 use crate::memory::quietly;
 use crate::tier::page::Page;
@@ -13,55 +13,57 @@ use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
 
-/// Most desks that a VM keeps.
+/// The most scratch memories that a VM keeps.
 const KEPT: usize = 32;
 
 /// Room for notices on their way into an answer.
 pub(crate) type NoticeRoom = [Eviction; MAX_EVICTIONS];
 
-/// The memory of a call. Between two calls nothing is carried; the rest is stale.
-pub(crate) struct Desk {
+/// Scratch memory of a call. Between two calls `carried` has no pages, and `body` and `notices`
+/// have stale bytes.
+pub(crate) struct Scratch {
     pub(crate) body: Body,
     pub(crate) carried: Carried<Page>,
     pub(crate) notices: NoticeRoom,
 }
 
-/// A request's body, aligned for what it may contain.
+/// The body of a request, aligned for all types that it may contain.
 #[repr(align(8))]
 pub(crate) struct Body(pub(crate) [u8; MAX_BODY]);
 
 // SAFETY: Bytes and integers, an empty batch among them, and optional pages: `Option<Page>` is
 // `None` if all is zero, for a page's number is not.
-unsafe impl Zeroable for Desk {}
+unsafe impl Zeroable for Scratch {}
 
-/// The desks of a VM that are free.
+/// The scratch memories of a VM that no call uses.
 #[pin_data]
-pub(crate) struct Desks {
+pub(crate) struct ScratchList {
     #[pin]
-    free: SpinLock<KVec<KVBox<Desk>>>,
+    free: SpinLock<KVec<KVBox<Scratch>>>,
 }
 
-impl Desks {
+impl ScratchList {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            free <- new_spinlock!(KVec::with_capacity(KEPT, quietly())?, "Desks::free"),
+            free <- new_spinlock!(KVec::with_capacity(KEPT, quietly())?, "ScratchList::free"),
         })
     }
 
-    /// Works at one of the VM's desks, or at a new one; without a VM the desk is not kept.
+    /// Calls `work` with one of the VM's scratch memories, or with a new one, and keeps it for
+    /// later calls. Without a list it is freed. Fails if there is no memory for a new one.
     pub(crate) fn work<R>(
-        desks: Option<&Self>,
-        work: impl FnOnce(&mut Desk) -> R,
+        list: Option<&Self>,
+        work: impl FnOnce(&mut Scratch) -> R,
     ) -> Result<R, AllocError> {
-        let kept = desks.and_then(|desks| desks.free.lock().pop());
-        let mut desk = match kept {
-            Some(desk) => desk,
+        let kept = list.and_then(|list| list.free.lock().pop());
+        let mut scratch = match kept {
+            Some(scratch) => scratch,
             None => KVBox::zeroed(charged())?,
         };
-        let result = work(&mut desk);
-        if let Some(desks) = desks {
-            let mut free = desks.free.lock();
-            let surplus = free.push_within_capacity(desk);
+        let result = work(&mut scratch);
+        if let Some(list) = list {
+            let mut free = list.free.lock();
+            let surplus = free.push_within_capacity(scratch);
             drop(free);
             drop(surplus);
         }
