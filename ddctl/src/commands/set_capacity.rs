@@ -105,10 +105,7 @@ fn memory(system: &dyn System) -> Result<u64> {
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.split_whitespace().next())
         .and_then(|number| number.parse::<u64>().ok());
-    kilobytes.map(|kilobytes| kilobytes << 10).ok_or_else(|| {
-        Error::new(
-            Kind::Failed,
-            "/proc/meminfo has no MemTotal",
-        )
-    })
+    kilobytes
+        .map(|kilobytes| kilobytes << 10)
+        .ok_or_else(|| Error::new(Kind::Failed, "/proc/meminfo has no MemTotal"))
 }

@@ -110,7 +110,10 @@ fn functions(examination: &mut Examination<'_>) {
         .filter(|function| !present.contains(*function))
         .collect();
     if missing.is_empty() {
-        examination.ok("functions", "all functions that the module attaches to exist");
+        examination.ok(
+            "functions",
+            "all functions that the module attaches to exist",
+        );
     } else {
         let advice = match examination.side {
             Side::Guest => "this kernel cannot be used; boot one of the tested version",
