@@ -8,9 +8,9 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First word of every answer page ("DDAN").
 pub const ANSWER_MAGIC: u32 = u32::from_le_bytes(*b"DDAN");
 
-/// A call does a bounded amount of work. If a flush has more to do than that, this flag says so, and
-/// the result of each range is 1 if it is done. A guest asks for the others again, as they were: the
-/// host goes on where it ended. It may forget them instead.
+/// Flag of an answer to Flush whose work exceeded the bound of a call. The result of each range is 1
+/// if it is done. The guest may send the other ranges again unchanged, and the host continues where
+/// it ended; or it may drop them.
 pub const UNFINISHED: u32 = 1;
 
 /// Start of every answer.
@@ -23,51 +23,52 @@ pub struct AnswerHeader {
     pub version: u16,
     /// Number of eviction notices that follow at [`EVICTIONS`].
     pub evictions: u16,
-    /// Eviction notices lost since the last answer: the guest's map has as many idle bits.
+    /// Evicted pages whose notices were lost since the last answer. The guest's map has as many bits
+    /// whose pages the host does not have any more.
     pub evictions_lost: u32,
-    /// In answers to Flush [`UNFINISHED`], if the call ended before all was done. All other bits are
-    /// zero; later features.
+    /// [`UNFINISHED`] in answers to Flush. All other bits are zero and reserved.
     pub flags: u32,
-    /// Sequence of the request this answers.
+    /// Sequence number of the request.
     pub sequence: u64,
-    /// In answers to Put and Get: how one of the request's pools stands. Which one changes from
-    /// request to request, so that the guest hears of all its pools.
+    /// In answers to Put and Get, the state of one of the request's pools. Successive answers report
+    /// different pools, so that the guest learns about all of them.
     pub pressure: PoolPressure,
-    /// Zero; later features.
+    /// Zero and reserved.
     pub reserved: [u64; 3],
 }
 
-/// What the host says about a pool, for the guest to decide what is worth a put.
+/// State of a pool, by which the guest decides which pages it puts.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct PoolPressure {
-    /// Pages the pool may hold now.
+    /// Pages that the pool may hold now.
     pub capacity: u64,
     /// The pool.
     pub pool: u32,
-    /// 1 if this says anything; everything is zero otherwise.
+    /// 1 if the state is valid. Otherwise all fields are zero.
     pub known: u8,
-    /// 1 if a put would evict pages.
+    /// 1 if a put would evict pages of the pool.
     pub full: u8,
-    /// The class that would give, below [`crate::request::CLASSES`].
+    /// The class from which pages would be evicted, below [`crate::request::CLASSES`].
     pub floor: u8,
     /// Zero.
     pub reserved: u8,
 }
 
-/// Offset of the results, one byte a run or range: 1 stored, hit or flushed, 0 not; or of the one
-/// body.
+/// Offset of the results in the answer page, or of the body. There is one byte for each run or
+/// range: 1 if it was stored, hit or flushed, and 0 otherwise.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.
 pub const EVICTIONS: usize = 192;
 
-/// Most eviction notices in one answer.
+/// The most eviction notices in one answer.
 pub const MAX_EVICTIONS: usize = (PAGE_SIZE - EVICTIONS) / size_of::<Eviction>();
 
-/// Consecutive pages of a file that the host evicted on its own. A hint: the guest clears bits.
+/// Consecutive pages of a file that the host evicted. The guest clears their bits, which saves calls
+/// but is not needed for correctness.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -87,13 +88,13 @@ pub struct Eviction {
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct HelloAnswer {
-    /// Random, never zero; names this registration in every later request.
+    /// Identifies this registration in all later requests. Random and never zero.
     pub session: u64,
-    /// Features both sides have. None are defined yet.
+    /// Features that both sides support. None are defined yet.
     pub features: u64,
-    /// The VM's number at the host, as `ddctl` shows it there.
+    /// Number of the VM, as `ddctl` shows it on the host.
     pub vm: u32,
-    /// Most pools the VM may have, the default pool included.
+    /// The most pools that the VM may have, including the default pool.
     pub max_pools: u32,
 }
 

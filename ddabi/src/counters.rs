@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What each module counts about itself. Counters only rise, unless called a gauge.
+//! Counters of each module. They only rise, except those that are called gauges.
 
 use crate::pool::Histogram;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Counters of the guest module; the unit is pages unless said otherwise.
+/// Counters of the guest module, in pages unless a field says otherwise.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -27,15 +27,15 @@ pub struct GuestCounters {
     pub sessions: u64,
     /// Clean pages that left the page cache by reclaim and were offered.
     pub put_offered: u64,
-    /// Pages the host confirmed.
+    /// Pages whose puts the host confirmed.
     pub put_stored: u64,
-    /// Not offered: the mapping is not one we cache.
+    /// Not offered: the mapping is not one that is cached.
     pub put_skipped_mapping: u64,
     /// Not offered: not up to date, poisoned, beyond the end of the file, or with private state.
     pub put_skipped_page: u64,
     /// Not offered: direct I/O on the file was under way, or the file had a write error.
     pub put_skipped_io: u64,
-    /// Not offered: an older put of the same page was still on its way.
+    /// Not offered: an older put of the same page was in flight.
     pub put_skipped_busy: u64,
     /// Not offered: the presence map had no room.
     pub put_skipped_map: u64,
@@ -43,23 +43,23 @@ pub struct GuestCounters {
     pub put_skipped_lane: u64,
     /// Not offered: the pool's weight is zero.
     pub put_skipped_off: u64,
-    /// Not offered: the pool's policy holds what is at the host to be worth more.
+    /// Not offered: the pool's policy rates the pages at the host higher.
     pub put_skipped_policy: u64,
-    /// Not offered: puts of the pool do not pay.
+    /// Not offered: the pool has too few hits for its puts.
     pub put_skipped_throttle: u64,
     /// Offered and refused by the host.
     pub put_refused: u64,
     /// Pages read whose bit was clear: no call was made.
     pub read_absent: u64,
-    /// Pages asked for.
+    /// Pages requested from the host.
     pub get_asked: u64,
-    /// Pages given.
+    /// Pages that the host returned.
     pub get_hits: u64,
-    /// Pages asked for and not given.
+    /// Pages requested that the host did not return.
     pub get_misses: u64,
-    /// Changes of content for which the map was searched: each costs a lookup.
+    /// Changes of content, each of which costs a lookup in the map.
     pub changes: u64,
-    /// Bits cleared because content changed or left by another way than reclaim.
+    /// Bits cleared because content changed, or left the page cache other than by reclaim.
     pub invalidated: u64,
     /// Bits cleared by the host's eviction notices.
     pub evicted: u64,
@@ -77,7 +77,7 @@ pub struct GuestCounters {
     pub put_latency: Histogram,
 }
 
-/// What the guest counts for a pool; the unit is pages unless said otherwise.
+/// Counters of the guest for a pool, in pages unless a field says otherwise.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -85,17 +85,17 @@ pub struct GuestCounters {
 pub struct AdmissionCounters {
     /// Clean pages that left the page cache by reclaim and could have been put.
     pub offered: u64,
-    /// Of these refused: the policy holds what is at the host to be worth more.
+    /// Of these refused: the policy rates the pages at the host higher.
     pub refused_policy: u64,
-    /// Of these refused: puts of the pool do not pay.
+    /// Of these refused: the pool has too few hits for its puts.
     pub refused_throttle: u64,
-    /// Pages read that the page cache did not have. They count for half after some minutes.
+    /// Pages read that the page cache did not have. The count is halved every few minutes.
     pub reads: u64,
     /// Gauge: how `adaptive` admits now (`ddcore::policy::shadow::Way`).
     pub way: u64,
-    /// Gauge: one put of two to this power is let through.
+    /// Gauge: one put in two to this power is allowed.
     pub throttle: u64,
-    /// Gauge: bytes that the pool's history takes.
+    /// Gauge: bytes of the pool's history.
     pub history_bytes: u64,
     /// Gauge: standard error of the curve, in parts of a thousand of the reads.
     pub curve_error_permille: u64,
@@ -107,9 +107,9 @@ pub struct AdmissionCounters {
 )]
 #[repr(C)]
 pub struct CurvePoint {
-    /// Pages that the pool might have at the host.
+    /// Size of the pool at the host in pages.
     pub pages: u64,
-    /// Hits that it would have had of [`AdmissionCounters::reads`].
+    /// Hits that it would have had at this size, of [`AdmissionCounters::reads`].
     pub hits: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct CurvePoint {
 )]
 #[repr(C)]
 pub struct HostCounters {
-    /// Hypercalls taken.
+    /// Hypercalls received.
     pub calls: u64,
     /// Calls refused: malformed.
     pub refused_invalid: u64,
@@ -131,11 +131,11 @@ pub struct HostCounters {
     pub refused_session: u64,
     /// Calls refused: sequence seen before (rollback).
     pub refused_rollback: u64,
-    /// Calls told to retry: sequence overtaken.
+    /// Calls answered with Retry: overtaken by a later call.
     pub retries: u64,
     /// Calls refused: the request page could not be read.
     pub refused_fault: u64,
-    /// Calls told to retry: the request page was not in the host's memory.
+    /// Calls answered with Retry: the request page was not in the host's memory.
     pub refused_absent: u64,
     /// Registrations refused: as many VMs are registered as the administrator allows.
     pub refused_limit: u64,
@@ -143,9 +143,9 @@ pub struct HostCounters {
     pub refused_memory: u64,
     /// Gets answered with misses because KVM tracked dirty pages.
     pub dirty_tracked: u64,
-    /// VMs that came.
+    /// VMs that registered.
     pub vms_came: u64,
-    /// VMs that went.
+    /// VMs whose registration ended.
     pub vms_went: u64,
     /// Eviction batches run.
     pub eviction_batches: u64,
@@ -153,11 +153,11 @@ pub struct HostCounters {
     pub evicted: u64,
     /// Pages given back to the kernel by the shrinker.
     pub shrunk: u64,
-    /// Times the shrinker was asked and gave nothing although VMs held pages above the floor.
+    /// Calls of the shrinker that freed no page although VMs held pages above the floor.
     pub shrink_refused: u64,
     /// Eviction notices that found no room.
     pub notices_lost: u64,
-    /// Events not sent, because a VM caused too many of them.
+    /// Events that were not sent because a VM caused too many.
     pub events_dropped: u64,
     /// Gauge: bytes of index memory.
     pub index_bytes: u64,

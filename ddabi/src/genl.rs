@@ -47,10 +47,9 @@ pub enum GuestCommand {
     /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, store, policy,
     /// admission, curve, stats).
     PoolList = 2,
-    /// Enrol a container (cgroup-path, name, weight, store, policy); answers its pool-id.
+    /// Enrol a container (cgroup-path, name, weight, store, policy). The reply has its pool-id.
     PoolAdd = 3,
-    /// Set what is given of weight, store and policy of a pool (pool-id); pool 0 is the default
-    /// pool.
+    /// Set any of weight, store and policy of a pool (pool-id); pool 0 is the default pool.
     PoolSet = 4,
     /// Remove a container (pool-id).
     PoolRemove = 5,
@@ -92,9 +91,9 @@ pub enum Attribute {
     Capacity = 12,
     /// u64: pages in use.
     Used = 13,
-    /// u64: pages entitled to.
+    /// u64: entitlement in pages.
     Entitlement = 14,
-    /// u64: pages the shrinker leaves.
+    /// u64: pages that the shrinker does not take.
     Floor = 15,
     /// u32: a [`Mode`].
     Mode = 16,
@@ -125,22 +124,22 @@ pub enum Attribute {
     Limit = 28,
 }
 
-/// Largest attribute number.
+/// The largest attribute number.
 pub const ATTRIBUTE_MAX: u16 = Attribute::Limit as u16;
 
-/// Whether the guest module has a host.
+/// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum LinkState {
-    /// No host module answers; nothing is cached and nothing is hooked.
+    /// No host module answers. Nothing is cached, and no function is hooked.
     Alone = 0,
     /// Registered and caching.
     Attached = 1,
-    /// The host refuses this guest (another version, or switched off); see the log.
+    /// The host refuses this guest, or the module cannot attach to the kernel; see the log.
     Refused = 2,
 }
 
-/// How the host shares its tiers.
+/// How the host divides its tier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Mode {
@@ -150,13 +149,13 @@ pub enum Mode {
     GlobalFifo = 1,
 }
 
-/// What happened.
+/// Events that are reported to the multicast group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Event {
     /// A VM registered.
     VmCame = 1,
-    /// A VM died or said goodbye.
+    /// A VM ended or unregistered.
     VmWent = 2,
     /// A pool was created.
     PoolCame = 3,
@@ -173,7 +172,7 @@ pub enum Event {
 macro_rules! from_raw {
     ($($type:ident: $raw:ty { $($variant:ident),* })*) => {$(
         impl $type {
-            /// The variant with this number, if there is one.
+            /// Returns the variant with this number, if there is one.
             pub const fn from_raw(raw: $raw) -> Option<Self> {
                 $(if raw == Self::$variant as $raw { return Some(Self::$variant); })*
                 None
@@ -183,6 +182,8 @@ macro_rules! from_raw {
 }
 
 from_raw! {
+    HostCommand: u8 { Status, VmList, VmSet, PoolList, ConfigSet, Flush, Event }
+    GuestCommand: u8 { Status, PoolList, PoolAdd, PoolSet, PoolRemove, Flush, Migrate, Event }
     LinkState: u32 { Alone, Attached, Refused }
     Mode: u32 { Weighted, GlobalFifo }
     Event: u32 { VmCame, VmWent, PoolCame, PoolWent, HostFound, HostLost, Rollback }

@@ -13,21 +13,21 @@
 /// Hypercall number, far away from KVM's own small integers ("dd" and a version).
 pub const NUMBER: u64 = 0x6464_0001;
 
-/// What a call asks for.
+/// Operation of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u16)]
 pub enum Operation {
-    /// Register: offers version and features, gets a session. Needs no session itself.
+    /// Register with version and features; the answer has a new session. Needs no session itself.
     Hello = 1,
-    /// Give the session back; the host frees everything of the VM.
+    /// End the session; the host frees all pages of the VM.
     Goodbye = 2,
-    /// Nothing but a sign of life; eviction notices may come back.
+    /// Do nothing; the answer may have eviction notices.
     Ping = 3,
     /// Store pages (body: runs).
     Put = 4,
     /// Take pages out (body: runs).
     Get = 5,
-    /// Free copies (body: flush ranges). Never needed for correctness.
+    /// Free pages (body: flush ranges). Not needed for correctness.
     Flush = 6,
     /// Create a pool (the paper's CREATE_CGROUP, section 4.1).
     PoolCreate = 7,
@@ -42,7 +42,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The operation with this number, if there is one.
+    /// Returns the operation with this number, if there is one.
     pub const fn from_raw(raw: u16) -> Option<Self> {
         Some(match raw {
             1 => Self::Hello,
@@ -61,34 +61,35 @@ impl Operation {
     }
 }
 
-/// How a call ended. Whatever is not [`Status::Ok`] changed nothing at the host, except
-/// [`Status::Stale`], after which the host holds nothing in the session that the call named.
+/// Status of a call. A call with another status than [`Status::Ok`] had no effect at the host, except
+/// [`Status::Stale`], after which the host has no page of the session that the call named.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
+    /// The call was carried out.
     Ok = 0,
-    /// The session is unknown or the guest was rolled back: clear the map, register again.
+    /// The session is unknown or the guest was rolled back. The guest must clear its map and
+    /// register again.
     Stale = 1,
-    /// The sequence number was overtaken by another call, or the request page was not in the
-    /// host's memory: take a new number, write it to the page, and send again.
+    /// A later call was faster, or the request page was not in the host's memory. The guest takes a
+    /// new sequence number, writes it to the page, and sends the call again.
     Retry = 2,
-    /// The request is malformed; resending it will not help.
+    /// The request is malformed, so that sending it again is useless.
     Invalid = 3,
     /// The peer speaks another ABI version, or the operation is not offered.
     Unsupported = 4,
-    /// The host has no memory for this right now.
+    /// The host has no memory for the call at present.
     NoMemory = 5,
     /// No such pool.
     NoPool = 6,
     /// A per-VM limit is reached (pools).
     Limit = 7,
-    /// The host's administrator allows no more VMs.
+    /// The host has as many VMs as its administrator allows.
     Denied = 8,
 }
 
 impl Status {
-    /// The status with this number, if there is one.
+    /// Returns the status with this number, if there is one.
     pub const fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
             0 => Self::Ok,
@@ -111,19 +112,19 @@ impl Status {
 /// flushed. All others are zero, so that the value is never negative.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// How the call ended.
+    /// Status of the call.
     pub status: Status,
-    /// Whether the answer page holds the details. It does not while KVM tracks dirty pages
-    /// there (live migration): then a put succeeded for a run only if it did for all pages.
+    /// Whether the answer page was written. It is not while KVM tracks dirty pages there (live
+    /// migration). The guest then knows that a run was stored only if all pages were.
     pub answered: bool,
-    /// Pages stored, taken out or freed.
+    /// Number of pages stored, taken out or freed.
     pub pages: u32,
 }
 
 const ANSWERED: u64 = 1 << 8;
 
 impl Outcome {
-    /// An outcome of no pages and no answer page.
+    /// Returns an outcome without pages and without an answer page.
     pub const fn bare(status: Status) -> Self {
         Self {
             status,
@@ -132,13 +133,13 @@ impl Outcome {
         }
     }
 
-    /// The register value.
+    /// Returns the register value.
     pub const fn into_raw(self) -> u64 {
         let answered = if self.answered { ANSWERED } else { 0 };
         self.status as u64 | answered | (self.pages as u64) << 16
     }
 
-    /// Reads a register value; `None` if no DoubleDecker host wrote it.
+    /// Parses a register value. Returns `None` if no DoubleDecker host wrote it.
     pub const fn from_raw(raw: u64) -> Option<Self> {
         if raw >> 48 != 0 || raw & 0xfe00 != 0 {
             return None;

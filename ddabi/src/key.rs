@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a page of a file is named.
+//! Keys of files and pages.
 
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Identity of a file inside one VM, for as long as one session lasts.
+/// Identity of a file inside one VM during one session.
 ///
-/// It does not contain the pool: an object is found whichever container reads it.
+/// It does not contain the pool, so that a page is found by readers of all containers.
 #[derive(
     Clone,
     Copy,
@@ -28,31 +28,31 @@ pub struct FileKey {
     pub inode: u64,
     /// Mount instance of the filesystem, chosen by the guest and never reused in a session.
     pub filesystem: u32,
-    /// Inode generation: guards against reuse of the inode number. The owner of a file may set it
-    /// on some filesystems, so that it alone decides nothing.
+    /// Inode generation, which guards against reuse of the inode number. On some filesystems the
+    /// owner of a file may set it, so that it is not relied on alone.
     pub generation: u32,
 }
 
 impl FileKey {
-    /// A well mixed hash of the file (a 64-bit finaliser over both words).
+    /// Returns a well mixed hash of the file (a 64-bit finaliser over both words).
     pub const fn hash(&self) -> u64 {
         let low = self.filesystem as u64 | (self.generation as u64) << 32;
         mix(mix(self.inode ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(low))
     }
 
-    /// The inode, whatever its generation, for hashes with a secret in maps that keep the pages of
-    /// one generation at a time.
+    /// Returns the inode without its generation, for keyed hashes in maps that have the pages of one
+    /// generation at a time.
     pub const fn inode_words(&self) -> [u64; 2] {
         [self.inode, self.filesystem as u64]
     }
 
-    /// Whether both name the same inode, if of different generations.
+    /// Returns whether both are the same inode, possibly of different generations.
     pub const fn same_inode(&self, other: &Self) -> bool {
         self.inode == other.inode && self.filesystem == other.filesystem
     }
 }
 
-/// Mixes all bits of `word` into all bits of the result; a bijection.
+/// Mixes all bits of `word` into all bits of the result. The function is a bijection.
 pub const fn mix(word: u64) -> u64 {
     let mut x = word;
     x ^= x >> 32;
@@ -86,7 +86,7 @@ pub struct PageKey {
     pub index: u64,
 }
 
-/// Largest page index a key may have: files up to 2^52 pages' worth of bytes do not exist.
+/// The largest page index of a key, which allows files of 2^52 bytes.
 pub const MAX_INDEX: u64 = (1 << 40) - 1;
 
 const _: () = assert!(size_of::<FileKey>() == 16);

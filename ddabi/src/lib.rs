@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every byte that crosses guest to host and kernel to user.
+//! Layout of all data that crosses from guest to host and from kernel to user space.
 //!
 //! - [`hypercall`]: registers, operations and statuses of a call;
 //! - [`request`] and [`answer`]: the two pages of a call in guest memory;
-//! - [`key`]: how a page of a file is named;
-//! - [`pool`]: weights, stores, and what a pool counts;
-//! - [`name`]: how a pool is called;
-//! - [`policy`]: which pages of a container are worth keeping;
-//! - [`counters`]: what each module counts about itself;
+//! - [`key`]: keys of files and pages;
+//! - [`pool`]: weights, stores and counters of a pool;
+//! - [`name`]: names of pools;
+//! - [`policy`]: policies of containers;
+//! - [`counters`]: counters of each module;
 //! - [`genl`]: generic netlink commands and attributes of both modules.
 //!
 //! The crate is compiled twice from this source: by Kbuild into both modules and by cargo into
@@ -28,11 +28,11 @@ pub mod policy;
 pub mod pool;
 pub mod request;
 
-/// Version of everything in this crate; a peer with another one is refused with a clear status.
+/// Version of all layouts in this crate. A peer with another version is refused.
 pub const ABI_VERSION: u16 = 2;
 
 /// Bytes of a page. Guests with another page size are refused.
 pub const PAGE_SIZE: usize = 4096;
 
-/// Longest name of a pool or a VM in bytes, without a terminating zero.
+/// The longest name of a pool or a VM in bytes, without a terminating zero.
 pub const NAME_LEN: usize = 64;

@@ -2,8 +2,8 @@
 
 //! Policies of containers.
 
-/// Which pages of a container are worth keeping. `ddcore::policy` has what each of them decides.
-/// The numbers are for hypercalls and netlink.
+/// Policy of a container, which decides which of its pages are cached. `ddcore::policy` implements
+/// them. The numbers are those of hypercalls and netlink.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Policy {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Weights, stores, and what a pool counts.
+//! Weights, stores and counters of a pool.
 
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Largest weight of a VM or a pool. Shares are weight over the sum of the peers' weights.
+/// The largest weight of a VM or a pool. A share is the weight divided by the sum of all weights.
 pub const MAX_WEIGHT: u32 = 10_000;
 
 /// Weight of a VM, and of its default pool, until one is set.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
-/// The pool of everything outside enrolled containers.
+/// The pool of all pages outside of enrolled containers.
 pub const DEFAULT_POOL: u32 = 0;
 
-/// Most pools of one VM, the default pool included.
+/// The most pools of one VM, including the default pool.
 pub const MAX_POOLS: u32 = 1024;
 
-/// Where a pool's pages are kept (the paper's T of the tuple (T, W), section 3).
+/// Where the pages of a pool are kept (T in the paper's tuple (T, W), section 3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Store {
-    /// Nowhere: puts are refused.
+    /// In no store: puts are refused.
     None = 0,
-    /// The memory tier.
+    /// In the memory tier.
     Memory = 1,
 }
 
 impl Store {
-    /// The store with this number, if there is one.
+    /// Returns the store with this number, if there is one.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         match raw {
             0 => Some(Self::None),
@@ -40,10 +40,10 @@ impl Store {
 /// Buckets of a [`Histogram`].
 pub const HISTOGRAM_BUCKETS: usize = 32;
 
-/// How long batches took: bucket `n` counts those of `2^n` to `2^(n+1) - 1` nanoseconds.
+/// Histogram of durations: bucket `n` counts those of `2^n` to `2^(n+1) - 1` nanoseconds.
 pub type Histogram = [u64; HISTOGRAM_BUCKETS];
 
-/// The bucket for a duration in nanoseconds.
+/// Returns the bucket for a duration in nanoseconds.
 pub const fn histogram_bucket(nanoseconds: u64) -> usize {
     let log = 63 - (nanoseconds | 1).leading_zeros() as usize;
     if log < HISTOGRAM_BUCKETS {
@@ -53,9 +53,9 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
     }
 }
 
-/// What the host counts for a pool; the unit is pages unless said otherwise.
+/// Counters of the host for a pool, in pages unless a field says otherwise.
 ///
-/// At any quiet moment, exactly:
+/// While no call is in progress,
 /// `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
@@ -64,7 +64,7 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 pub struct PoolStats {
     /// Weight among the VM's pools.
     pub weight: u64,
-    /// Pages the pool is entitled to now.
+    /// Pages that the pool is entitled to now.
     pub entitlement: u64,
     /// Pages held now.
     pub used: u64,
@@ -74,15 +74,16 @@ pub struct PoolStats {
     pub put_refused_off: u64,
     /// Puts refused: the host had no memory or no room could be made.
     pub put_refused_memory: u64,
-    /// Puts refused: the guest has no memory there that could be read.
+    /// Puts refused: the guest's frame is not memory that can be read.
     pub put_refused_fault: u64,
-    /// Pages asked for by readers of this pool.
+    /// Pages requested by readers of this pool.
     pub gets: u64,
     /// Pages found and taken out of this pool, by readers of any pool.
     pub hits: u64,
-    /// Pages asked for by readers of this pool and not given.
+    /// Pages requested by readers of this pool and not returned.
     pub misses: u64,
-    /// Pages freed because the guest flushed, overwrote or half asked for them.
+    /// Pages freed because the guest flushed or overwrote them, or requested a run that was not
+    /// complete.
     pub flushes: u64,
     /// Pages freed to make room.
     pub evictions: u64,
@@ -105,7 +106,27 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
-    /// What `used` must be by the counters alone.
+    /// Adds the counters and the pages held of another pool. Weight and entitlement stay as they
+    /// are. Sums wrap around, like the counters themselves.
+    pub fn merge(&mut self, other: &Self) {
+        macro_rules! add {
+            ($($field:ident)*) => {
+                $(self.$field = self.$field.wrapping_add(other.$field);)*
+            };
+        }
+        add! {
+            used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
+            evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
+        }
+        for (sum, other) in self.get_latency.iter_mut().zip(&other.get_latency) {
+            *sum = sum.wrapping_add(*other);
+        }
+        for (sum, other) in self.put_latency.iter_mut().zip(&other.put_latency) {
+            *sum = sum.wrapping_add(*other);
+        }
+    }
+
+    /// Returns the value of `used` that follows from the counters.
     pub const fn expected_used(&self) -> u64 {
         let came = self.puts.wrapping_add(self.moved_in);
         let left = self.hits.wrapping_add(self.flushes);
@@ -119,6 +140,20 @@ impl PoolStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerocopy::{FromBytes, IntoBytes};
+
+    /// A counter that is added to the structure is merged too.
+    #[test]
+    fn merging_adds_all_but_weight_and_entitlement() {
+        const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
+        let ones = PoolStats::read_from_bytes([1u64; WORDS].as_bytes()).unwrap();
+        let mut sum = PoolStats::default();
+        sum.merge(&ones);
+        sum.merge(&ones);
+        let mut expected = [2u64; WORDS];
+        expected[..2].fill(0);
+        assert_eq!(sum.as_bytes(), expected.as_bytes());
+    }
 
     #[test]
     fn buckets_are_powers_of_two() {

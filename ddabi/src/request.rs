@@ -25,28 +25,29 @@ pub struct RequestHeader {
     pub sequence: u64,
     /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
     pub count: u32,
-    /// Zero; later features.
+    /// Zero and reserved.
     pub flags: u32,
-    /// Zero; later features.
+    /// Zero and reserved.
     pub reserved: [u64; 4],
 }
 
 /// Offset of the body in the request page.
 pub const BODY: usize = size_of::<RequestHeader>();
 
-/// Most runs or flush ranges in one request.
+/// The most runs or flush ranges in one request.
 pub const MAX_RUNS: usize = (PAGE_SIZE - BODY) / size_of::<Run>();
 
-/// Most pages in one request: two of the largest folios, which bounds the time of a call.
+/// The most pages in one request, which bounds the time of a call: two of the largest folios.
 pub const MAX_PAGES: u32 = 1024;
 
-/// Classes of a pool's pages. In which order the classes give is decided by the pool's policy.
+/// Number of classes of a pool's pages. The pool's policy determines the order in which classes are
+/// evicted.
 pub const CLASSES: usize = 4;
 
-/// Consecutive pages of a file in consecutive guest frames: (part of) one folio.
+/// Consecutive pages of a file in consecutive guest frames: a folio or a part of one.
 ///
-/// A get takes all pages of a run or none: what the host holds of an incomplete run it frees,
-/// for the guest's map no longer knows it.
+/// A get takes all pages of a run or none. The host frees the pages of an incomplete run, because
+/// the guest's map does not have them any more.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -62,19 +63,19 @@ pub struct Run {
     pub pool: u32,
     /// Number of pages, 1 to [`MAX_PAGES`].
     pub pages: u16,
-    /// Put: what the pages are worth among those of their pool, below [`CLASSES`]. Get: zero.
+    /// Put: the class of the pages, below [`CLASSES`]. Get: zero.
     pub class: u8,
     /// Zero.
     pub reserved: u8,
 }
 
-/// Names pages whose copies the host may free.
+/// Pages that the host may free.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct FlushRange {
-    /// The file, as far as the scope needs it.
+    /// The file. Fields that the scope does not use are ignored.
     pub file: FileKey,
     /// First page index (scope `Pages`).
     pub first: u64,
@@ -86,7 +87,7 @@ pub struct FlushRange {
     pub reserved: u32,
 }
 
-/// What a [`FlushRange`] covers.
+/// Scope of a [`FlushRange`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum FlushScope {
@@ -96,12 +97,12 @@ pub enum FlushScope {
     File = 1,
     /// A whole filesystem instance.
     Filesystem = 2,
-    /// Everything of the VM.
+    /// All pages of the VM.
     All = 3,
 }
 
 impl FlushScope {
-    /// The scope with this number, if there is one.
+    /// Returns the scope with this number, if there is one.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
             0 => Self::Pages,
@@ -117,7 +118,7 @@ impl FlushScope {
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
-    /// Features the guest understands; see [`crate::answer::HelloAnswer::features`].
+    /// Features that the guest supports; see [`crate::answer::HelloAnswer::features`].
     pub features: u64,
     /// Bytes of a page, [`crate::PAGE_SIZE`].
     pub page_size: u32,
@@ -127,8 +128,8 @@ pub struct Hello {
 
 /// Body of PoolCreate, PoolSet, PoolDestroy and PoolStats; each uses the fields it needs.
 ///
-/// Pool 0 exists from Hello on: it is the VM's default pool, for everything outside enrolled
-/// containers. It can be set, not created or destroyed.
+/// Pool 0 exists from Hello on. It is the VM's default pool, for all pages outside of enrolled
+/// containers, and can be set but not created or destroyed.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct PoolBody {
@@ -138,13 +139,13 @@ pub struct PoolBody {
     pub weight: u32,
     /// A [`crate::pool::Store`].
     pub store: u32,
-    /// Number of a policy (`ddcore::policy::Policy`): the host's half, the order of leaving.
+    /// A [`crate::policy::Policy`]. The host evicts the pool's pages in the order of this policy.
     pub policy: u32,
     /// Zero.
     pub reserved: u32,
     /// Bytes used in `name`.
     pub name_len: u32,
-    /// For the host's administrator only; shown after everything unprintable is replaced.
+    /// Name of the pool, for the host's administrator only. Unprintable bytes are replaced.
     pub name: [u8; NAME_LEN],
 }
 

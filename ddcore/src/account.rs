@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many pages there are, in the tier and in each session, however many processors put and take
-//! at a time.
+//! Number of pages in the tier and in each session, which all processors change without a lock.
 //!
-//! Pages are reserved before they exist, and booked under the lock under which they become
-//! visible: no task can take a page out, and book that, before it was booked. So no account is ever
-//! below zero or above its capacity, as long as that does not shrink.
+//! Pages are reserved before they exist, and are added to an account under the lock under which
+//! they become visible. A task can therefore not take a page out, and subtract it, before it was
+//! added, and no account is ever below zero, or above a capacity that does not shrink.
 
 use crate::number::Number;
 use crate::store::Store;
@@ -17,18 +16,18 @@ pub struct Account<N> {
 }
 
 impl<N: Number> Account<N> {
-    /// No pages.
+    /// Creates an account of no pages.
     pub fn new() -> Self {
         Self { pages: N::new(0) }
     }
 
-    /// How many there are now.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u64 {
         self.pages.load()
     }
 
-    /// Adds pages if there are no more than `capacity` then, and returns whether it did. The
-    /// capacity may change at any time.
+    /// Adds pages unless there would be more than `capacity`, and returns whether it did. The
+    /// capacity may change at any time, so that it is read again when another task was faster.
     pub fn reserve(&self, pages: u64, capacity: impl Fn() -> u64) -> bool {
         let mut now = self.pages();
         while now.saturating_add(pages) <= capacity() {
@@ -40,13 +39,13 @@ impl<N: Number> Account<N> {
         false
     }
 
-    /// Books pages that came into a store, whose lock the caller holds as long as it borrows it.
-    pub fn came<S>(&self, pages: u64, _locked: &mut Store<S>) {
+    /// Adds pages that came into a store. The borrow proves that the caller holds the store's lock.
+    pub fn add<S>(&self, pages: u64, _locked: &mut Store<S>) {
         self.pages.add(pages);
     }
 
-    /// Books pages that are gone, or were reserved in vain.
-    pub fn went(&self, pages: u64) {
+    /// Subtracts pages that are gone, or that were reserved and are not needed.
+    pub fn subtract(&self, pages: u64) {
         if pages > 0 {
             self.pages.subtract(pages);
         }

@@ -2,42 +2,42 @@
 
 //! The clock that stamps pages, so that their ages can be compared.
 //!
-//! Each session has a clock that goes by the puts of that session, so that puts of other VMs do not
-//! age its pages. While the pages of all VMs stand in one FIFO, ages are compared between sessions
-//! as well: each put then moves the clock of the tier, and the clock of its session follows. The
-//! clock of a session never goes back, so that its lists stay in order however often the mode
-//! changes.
+//! Time is counted in puts. Each session has its own clock, so that puts of other VMs do not
+//! age its pages. While the pages of all VMs form one FIFO, ages are compared between sessions
+//! as well: each put then advances the clock of the tier, and the clock of its session follows. The
+//! clock of a session never goes back, so that its lists stay in order even if the mode changes.
 
 use crate::number::Number;
 
-/// Puts between two ticks.
+/// Pages put between two ticks.
 const TICK: u64 = 512;
 
-/// A clock that goes by puts.
+/// A clock that counts puts.
 #[derive(Debug)]
 pub struct Clock<N> {
     puts: N,
 }
 
 impl<N: Number> Clock<N> {
-    /// A clock at its beginning.
+    /// Creates a clock at time zero.
     pub fn new() -> Self {
         Self { puts: N::new(0) }
     }
 
-    /// The time in ticks.
+    /// Returns the time in ticks.
     pub fn now(&self) -> u64 {
         self.puts.load() / TICK
     }
 
-    /// Pages are put; returns their stamp.
+    /// Advances the clock by a put of `pages` pages, and returns their stamp.
     pub fn advance(&self, pages: u64) -> u64 {
         self.puts.add(pages);
         self.now()
     }
 
-    /// Pages are put beside those of other sessions, with whom this clock shares the clock `all`;
-    /// returns their stamp. It is no less than that of any page which was put so before.
+    /// Advances the clock `all`, which sessions share, by a put of `pages` pages, sets this clock
+    /// to it, and returns the pages' stamp. It is no less than that of any page put this way
+    /// before.
     pub fn advance_with(&self, all: &Self, pages: u64) -> u64 {
         all.raise(self);
         all.puts.add(pages);
@@ -45,7 +45,7 @@ impl<N: Number> Clock<N> {
         self.now()
     }
 
-    /// Sets the clock to another one's time, unless it is ahead of that already.
+    /// Sets the clock to the time of another one, unless it is ahead of that.
     pub fn raise(&self, other: &Self) {
         let to = other.puts.load();
         let mut puts = self.puts.load();
@@ -64,7 +64,7 @@ impl<N: Number> Default for Clock<N> {
     }
 }
 
-/// Ticks in which so many pages are put, at least one.
+/// Returns the number of ticks in which `pages` pages are put, which is at least one.
 pub const fn ticks(pages: u64) -> u64 {
     let ticks = pages / TICK;
     if ticks == 0 {

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many hits a container would have with another share: a sampled curve in bounded memory.
+//! Hit curve of a container: the hits that it would have with other shares, sampled in bounded
+//! memory.
 //!
-//! The curve that weights are chosen by is *hits as a function of the host's pages*. It is not the
-//! miss-ratio curve of the container's reads: the guest's page cache has answered most of those,
-//! and its share must not be counted again. So the reuse distance of a read that missed the
-//! guest's page cache is taken in the exclusive store itself: a page enters on top of a stack when
-//! it leaves the guest ([`Curve::left`], whether it was admitted or not) and is taken out when it
-//! is read again ([`Curve::read`]). Its place, counted from the top, is the size of the smallest
-//! FIFO store that would still have had it.
+//! Weights are chosen by the curve of *hits as a function of the host's pages*. It is not the
+//! miss-ratio curve of the container's reads, because the guest's page cache has served most of
+//! those. The reuse distance of a read that missed the guest's page cache is therefore taken in the
+//! exclusive store: a page enters on top of a stack when it leaves the guest ([`Curve::left`],
+//! whether it was admitted or not) and is taken out when it is read again ([`Curve::read`]). Its
+//! place, counted from the top, is the size of the smallest FIFO store that would still have had
+//! it.
 //!
-//! One exception, on purpose: pages above that were read back in between are not counted, as if
-//! each had left its room to a page that a smaller store had evicted. In a guest whose page cache
-//! is full every such page is followed by another that leaves, and the two agree.
+//! There is one deliberate simplification: pages above it that were read back in between are not
+//! counted, as if each had left its room to a page that a smaller store had evicted. In a guest
+//! whose page cache is full, each such read makes another page leave, so that the two agree.
 //!
 //! The method is SHARDS (Waldspurger et al., FAST '15) with a bounded number of keys:
 //!
-//! - **filter first**: keys are sampled by hash, `hash >> (64 - level) == 0`. What is not sampled
-//!   costs a shift and a compare;
-//! - **bounded**: when all slots are taken the rate is halved; the keys that fell out are removed
-//!   a few at a time by the operations that follow, and no distance is counted until they are gone;
-//! - **constant work**: places are counted by [`GROUPS`] groups of like age (MIMIR, SoCC '14),
-//!   not by a tree. A place is off by at most one group.
+//! - **filter first**: keys are sampled by hash, `hash >> (64 - level) == 0`. A key that is not
+//!   sampled costs a shift and a compare;
+//! - **bounded**: when all slots are taken the rate is halved. The keys that are not sampled any
+//!   more are removed a few at a time by the following operations, and no distance is counted until
+//!   they are gone;
+//! - **constant work**: places are counted by [`GROUPS`] groups of similar age (MIMIR, SoCC '14)
+//!   instead of a tree. A place is off by at most one group.
 //!
-//! The caller brings the slots and locks them; nothing here allocates.
+//! The caller provides and locks the slots; no operation allocates.
 
 mod histogram;
 #[cfg(test)]

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which calls of a VM are let in, and when its session ends (docs/decisions/0001-sequence.md).
+//! Checks the session and the sequence number of each call of a VM
+//! (docs/decisions/0001-sequence.md).
 
 use crate::sequence::{Sequence, Verdict};
 
-/// A VM's session, if its guest is registered, and the numbers seen in it.
+/// The session of a VM, if its guest is registered, and the sequence numbers seen in it. The owner
+/// protects it by a lock.
 #[derive(Debug)]
 pub struct Gate<S> {
-    /// With the number that names it in requests.
+    /// The session, and the id by which requests name it.
     session: Option<(u64, S)>,
     sequence: Sequence,
 }
 
-/// Why a call was not let in.
+/// Reason to refuse a call.
 #[derive(Debug)]
 pub enum Refused<S> {
-    /// Its number was overtaken.
+    /// A later call overtook it: the guest sends it again with a new sequence number.
     Retry,
-    /// Its session is not, or no longer, the VM's. The VM's session goes on: it may have begun
-    /// after the call was sent.
+    /// It names another session than the VM's current one. That one goes on, because it may have
+    /// begun after the call was sent.
     Unknown,
-    /// The guest was rolled back: the session has ended, and this is what is left of it.
+    /// The guest was rolled back to a snapshot: its session has ended and is returned.
     Rollback(S),
 }
 
@@ -31,7 +33,7 @@ impl<S> Default for Gate<S> {
 }
 
 impl<S> Gate<S> {
-    /// A gate of a guest that is not registered.
+    /// Creates the gate of a guest that is not registered.
     pub const fn new() -> Self {
         Self {
             session: None,
@@ -39,17 +41,17 @@ impl<S> Gate<S> {
         }
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> Option<&S> {
         self.session.as_ref().map(|(_, session)| session)
     }
 
-    /// The number that names the session.
+    /// Returns the id of the session.
     pub fn id(&self) -> Option<u64> {
         self.session.as_ref().map(|(id, _)| *id)
     }
 
-    /// Begins a session in place of the one before, which is returned.
+    /// Begins a session and returns the previous one.
     pub fn begin(&mut self, id: u64, session: S) -> Option<S> {
         self.sequence = Sequence::new();
         let old = self.session.replace((id, session));
@@ -65,7 +67,7 @@ impl<S> Gate<S> {
         }
     }
 
-    /// Ends whatever session there is, and returns it.
+    /// Ends the current session and returns it.
     pub fn close(&mut self) -> Option<S> {
         self.sequence = Sequence::new();
         self.session.take().map(|(_, session)| session)
@@ -73,8 +75,9 @@ impl<S> Gate<S> {
 }
 
 impl<S: Clone> Gate<S> {
-    /// Lets a call in, or says why not. A session that a rollback ends is ended here, by the same
-    /// look: between two looks another one could have begun.
+    /// Returns the session of a call, or the reason to refuse the call. If the guest was rolled
+    /// back, the session ends within this function. If the caller ended it afterwards, it could end
+    /// a session that has begun in between.
     pub fn enter(&mut self, id: u64, number: u64) -> Result<S, Refused<S>> {
         let Some((current, session)) = &self.session else {
             return Err(Refused::Unknown);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine of the host: what is done with the pages that guests put, get and flush, and
-//! which pages leave when there is no room (`docs/decisions/0009-host-engine.md`).
+//! The engine of the host: puts, gets and flushes of guests, and evictions when there is no room
+//! (`docs/decisions/0009-host-engine.md`).
 //!
 //! The host module, the fuzz target `host`, the simulator and the benchmark run this source. It
-//! decides and counts; locks, memory, time and the guests' frames belong to its owner, which
+//! decides and counts. Locks, memory, clocks and the guests' frames are provided by its owner, which
 //! implements the traits of [`session`] and [`room`].
 //!
-//! - [`session`]: the seam to a session's index and its pools; [`list`]: which lists belong to a pool;
-//! - [`carried`]: the pages of a call; [`bin`]: pages on their way out;
-//! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: what guests ask for; [`walk`]:
+//! - [`session`]: the interface to a session's index and pools; [`list`]: the lists of a pool;
+//! - [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking;
+//! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
-//! - [`tier`]: the books of a tier; [`room`]: which VM and which pool give; [`evict`]: which pages;
-//! - [`notice`], [`pressure`]: what guests are told of that;
+//! - [`tier`]: the accounts of a tier; [`room`]: the choice of VM and pool for an eviction;
+//!   [`evict`]: the choice of pages;
+//! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
 //! - `heap`: an owner outside of kernels.
 
 pub mod bin;

@@ -24,6 +24,3 @@ pub mod roll;
 pub mod sequence;
 pub mod speculation;
 pub mod store;
-
-/// The ABI version the crate was built against.
-pub const ABI: u16 = ddabi::ABI_VERSION;

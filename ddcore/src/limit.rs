@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much of its capacity the tier may use while the host is short of memory.
+//! Limit of the tier while the host is short of memory.
 //!
-//! The capacity is what the administrator allows, the limit what the host can spare. What is
-//! divided among VMs is the lesser of the two: so weights rule when memory is short, as they do
-//! when the tier is full.
+//! The capacity is the number of pages that the administrator allows, and the limit the number that
+//! the host can spare. The lesser of the two is divided among the VMs, so that weights decide when
+//! memory is short, as they do when the tier is full.
 //!
-//! The limit falls to what the tier holds when the host takes memory back, or has none for a put.
-//! It rises slowly, and only while memory lies idle: a tier that took at once what it just gave
-//! would keep its host reclaiming.
+//! The limit falls to the number of pages held when the host takes memory back, or has none for a
+//! put. It rises slowly, and only while the host has idle memory: a tier that took memory back at
+//! once would keep its host reclaiming.
 
 use crate::number::Number;
 
-/// Milliseconds between two rises, and from the last fall to the first of them.
+/// Milliseconds between two rises, and from the last fall to the first rise.
 const TICK: u64 = 100;
 
-/// The part of the host's idle memory that the tier may take with a rise.
+/// A rise takes at most one part in so many of the host's idle memory.
 const PART: u64 = 8;
 
-/// What the host can spare.
+/// The number of pages that the host can spare. Processors share it without a lock.
 #[derive(Debug)]
 pub struct Limit<N> {
-    /// More than any capacity while the host is not short.
+    /// The limit, which is above any capacity while the host is not short of memory.
     pages: N,
-    /// When it last fell, or was due to rise, in milliseconds.
+    /// The time in milliseconds at which it last fell or was due to rise.
     since: N,
 }
 
-/// The tier, when its limit is about to rise.
+/// State of the tier, from which the next rise is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Books {
-    /// Pages the administrator allows.
+    /// Pages that the administrator allows.
     pub capacity: u64,
     /// Pages held.
     pub used: u64,
-    /// Pages of an eviction.
+    /// Pages of an eviction batch.
     pub batch: u64,
 }
 
 impl<N: Number> Limit<N> {
-    /// Of a host that is not short.
+    /// Creates the limit of a host that is not short of memory.
     pub fn new() -> Self {
         Self {
             pages: N::new(u64::MAX),
@@ -47,14 +47,15 @@ impl<N: Number> Limit<N> {
         }
     }
 
-    /// Pages that may be used of a capacity.
+    /// Returns the pages that may be used of a capacity.
     pub fn of(&self, capacity: u64) -> u64 {
         self.pages.load().min(capacity)
     }
 
-    /// The host is short at `now` and can spare no more than these pages.
+    /// Lowers the limit, because the host is short of memory at `now` and can spare no more than
+    /// `to` pages.
     pub fn lower(&self, to: u64, now: u64) {
-        // First, so that a rise that is under way finds that its time has not come.
+        // The time is set first, so that a concurrent rise finds that it is not due.
         self.since.swap(now);
         let mut pages = self.pages.load();
         while pages > to {
@@ -65,8 +66,8 @@ impl<N: Number> Limit<N> {
         }
     }
 
-    /// Raises the limit if it is time to, and returns whether it did. `spare` returns the number of
-    /// idle pages of the host beyond its own reserve, and is called only if that matters.
+    /// Raises the limit if a rise is due, and returns whether it did. `spare` returns the number of
+    /// idle pages of the host beyond its own reserve, and is called only if a rise is due.
     pub fn recover(&self, now: u64, tier: &Books, spare: impl FnOnce() -> u64) -> bool {
         let pages = self.pages.load();
         let since = self.since.load();
@@ -74,7 +75,7 @@ impl<N: Number> Limit<N> {
         if pages >= tier.capacity || ticks == 0 {
             return false;
         }
-        // Of several callers at a time only one raises the limit.
+        // Of concurrent callers, only the one that sets the time raises the limit.
         if self.since.replace(since, since + ticks * TICK).is_err() {
             return false;
         }
@@ -87,7 +88,7 @@ impl<N: Number> Limit<N> {
         } else {
             raised
         };
-        // If the limit fell since it was read, it stays where it is.
+        // If the limit fell since it was read, it is not raised.
         raised > pages && self.pages.replace(pages, raised).is_ok()
     }
 }

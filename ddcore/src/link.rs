@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A guest's session with its host, which the worker begins, any call may find to be over, and
-//! hibernation ends.
+//! A guest's session with its host. The worker begins it, any call may find that the host has ended
+//! it, and hibernation ends it.
 //!
 //! No session outlasts the beginning of a pause (invariant 13). Exactly one caller learns that it
-//! ended a session, and that one says goodbye.
+//! ended a session, and that caller sends the Goodbye call.
 
 use crate::number::Number;
 
-/// The session, if there is one, and whether there may be one.
+/// The session, if there is one, and whether sessions are paused. Processors share it without a
+/// lock.
 #[derive(Debug)]
 pub struct Link<N> {
-    /// 0 without a session.
+    /// Id of the session, or 0 without a session.
     session: N,
     paused: N,
 }
 
-/// What came of beginning a session.
+/// Result of [`Link::begin`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Begun {
-    /// It may be used.
+    /// The session may be used.
     Lasts,
-    /// A pause began in between: the caller says goodbye.
+    /// A pause began in between, and the caller has to send Goodbye.
     Refused,
-    /// It is over, and others say goodbye.
+    /// Another task has ended the session, and sends Goodbye.
     Ended,
 }
 
 impl<N: Number> Link<N> {
-    /// No session.
+    /// Creates a link without a session.
     pub fn new() -> Self {
         Self {
             session: N::new(0),
@@ -36,21 +37,21 @@ impl<N: Number> Link<N> {
         }
     }
 
-    /// The session, if there is one.
+    /// Returns the session, if there is one.
     pub fn session(&self) -> Option<u64> {
         one(self.session.load())
     }
 
-    /// Whether no session may begin.
+    /// Returns whether sessions are paused.
     pub fn is_paused(&self) -> bool {
         self.paused.load() != 0
     }
 
-    /// A session begins. Only one caller begins sessions, and only when there is none.
+    /// Begins a session. Only one task (the worker) may call this, and only without a session.
     pub fn begin(&self, session: u64) -> Begun {
         self.session.swap(session);
-        // The pausing task may have looked for the session before it was there. In that case it
-        // had set the pause before, which is seen here.
+        // The pausing task may have looked for a session before this one was set. In that case it
+        // had set the pause before, which is visible here.
         if !self.is_paused() {
             Begun::Lasts
         } else if self.lose(session) {
@@ -60,23 +61,24 @@ impl<N: Number> Link<N> {
         }
     }
 
-    /// The session turned out to be over; `false` if others found that, or ended it.
+    /// Ends a session that the host does not know any more. Returns `false` if another task has
+    /// ended it already.
     pub fn lose(&self, session: u64) -> bool {
         session != 0 && self.session.replace(session, 0).is_ok()
     }
 
-    /// Ends the session, whichever it is.
+    /// Ends the current session and returns it.
     pub fn end(&self) -> Option<u64> {
         one(self.session.swap(0))
     }
 
-    /// No session begins from now on until [`Link::resume`]. Ends the session.
+    /// Ends the current session and returns it. No session begins until [`Link::resume`].
     pub fn pause(&self) -> Option<u64> {
         self.paused.swap(1);
         self.end()
     }
 
-    /// Sessions may begin again.
+    /// Lets sessions begin again.
     pub fn resume(&self) {
         self.paused.swap(0);
     }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the shared crates know of memory that processors change without a lock.
+//! Interface to atomic numbers.
 //!
-//! The kernel has a memory model of its own, and so has a model checker: the users of
+//! The kernel has its own memory model and atomics, and so has a model checker. Users of
 //! [`account`](crate::account), [`clock`](crate::clock), [`limit`](crate::limit) and
-//! [`link`](crate::link) bring the numbers. With the feature `heap` there are those of the language.
+//! [`link`](crate::link) therefore provide the numbers. The feature `heap` implements the trait for
+//! Rust's own atomics.
 
 #[cfg(any(test, feature = "heap"))]
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// A number that many processors read and change at a time.
+/// An atomic number.
 pub trait Number {
-    /// One with a value.
+    /// Creates a number with this value.
     fn new(value: u64) -> Self;
 
-    /// Its value. What was written before that value was set is seen afterwards (*acquire*).
+    /// Returns the value, with *acquire* ordering: what was written before the value was set is
+    /// visible afterwards.
     fn load(&self) -> u64;
 
     /// Replaces the value and returns the previous one, with *acquire* and *release* ordering:
@@ -22,18 +24,19 @@ pub trait Number {
     /// written before the previous one.
     fn swap(&self, value: u64) -> u64;
 
-    /// Sets `to` if the value is `from`; else says what it is. Ordered like [`Number::swap`].
+    /// Sets the value to `to` if it is `from`, and otherwise returns it as the error. Ordered like
+    /// [`Number::swap`].
     fn replace(&self, from: u64, to: u64) -> Result<(), u64>;
 
-    /// Adds; in no order with anything else.
+    /// Adds to the value, with *relaxed* ordering.
     fn add(&self, amount: u64);
 
-    /// Subtracts what was added before; in no order with anything else.
+    /// Subtracts an amount that was added before, with *relaxed* ordering.
     fn subtract(&self, amount: u64);
 }
 
-/// Outside of kernels. [`Number::swap`] and [`Number::replace`] are read-modify-writes, so that
-/// acquire and release order all that the trait promises.
+/// For use outside of kernels. [`Number::swap`] and [`Number::replace`] are read-modify-writes, so
+/// that *acquire* and *release* give the ordering that the trait promises.
 #[cfg(any(test, feature = "heap"))]
 impl Number for core::sync::atomic::AtomicU64 {
     fn new(value: u64) -> Self {

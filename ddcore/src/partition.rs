@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is entitled to how much, and who has to give (Algorithm 1 of the paper, section 4.3).
+//! Entitlements by weight, and the choice of the victim of an eviction (Algorithm 1 of the paper,
+//! section 4.3).
 //!
 //! The same two functions serve both levels: VMs share the tier, containers share their VM.
 //!
-//! Sums saturate: the kernel is compiled with overflow checks, and a wrong number that a guest or
-//! an administrator provides must not stop the host.
+//! Sums saturate, because the kernel is compiled with overflow checks, and a wrong number of a
+//! guest or an administrator must not cause a panic of the host.
 
 /// One VM among VMs, or one pool among the pools of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Entity {
     /// Weight among its peers.
     pub weight: u32,
-    /// Pages it is entitled to; see [`Shares`].
+    /// Pages that it is entitled to; see [`Shares`].
     pub entitlement: u64,
-    /// Pages it holds.
+    /// Pages that it holds.
     pub used: u64,
 }
 
 /// Divides pages by weight, one entity after the other.
 ///
-/// Each gets the difference of two rounded running sums: the shares add up to exactly the pages
-/// there are (if any weight is above zero), none is off by a whole page, and weight zero gets
-/// nothing.
+/// Each gets the difference of two rounded running sums. The shares add up to exactly `pages`
+/// (if any weight is above zero), each is off by less than a page, and weight zero gets nothing.
 #[derive(Clone, Debug)]
 pub struct Shares {
     pages: u64,
@@ -32,7 +32,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// `pages` to divide among entities whose weights sum up to `total`.
+    /// Divides `pages` among entities whose weights sum up to `total`.
     pub const fn new(pages: u64, total: u32) -> Self {
         Self {
             pages,
@@ -42,7 +42,7 @@ impl Shares {
         }
     }
 
-    /// The share of the next entity.
+    /// Returns the share of the next entity.
     pub fn take(&mut self, weight: u32) -> u64 {
         if self.total == 0 {
             return 0;
@@ -71,13 +71,13 @@ pub fn entitle(entities: &mut [Entity], pages: u64) {
 /// Chooses the entity that gives `eviction` pages: GETVICTIM of the paper. Returns `None` if no
 /// entity holds a page.
 ///
-/// Where the paper leaves cases open:
-/// - an entity without pages has nothing to give: it is neither a victim nor among the overused
+/// The cases that the paper leaves open are decided as follows:
+/// - an entity without pages can give none: it is neither a victim nor among the overused
 ///   (it could not use the spare pages that are handed to those);
 /// - overused entities without any weight get no part of the spare pages (`cw` would be zero);
 /// - if no entity is overused (a request larger than `eviction`, or a tier that was made smaller),
-///   the one that lacks least to its entitlement gives;
-/// - of two that exceed equally, the first gives, as in the paper's loop.
+///   the one that is closest to its entitlement gives;
+/// - of two that exceed equally, the first one gives, as in the paper's loop.
 pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
     let mut overused_weight = 0u64;
     let mut spare = 0u64;
@@ -108,8 +108,8 @@ pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
         .or_else(|| most_exceeding(0, &|entity| entity.used > 0))
 }
 
-/// Takes `eviction` pages from one [`victim`] after the other, because a victim may hold next to
-/// nothing and have a thousand peers like it. The caller that waits for room gets a whole batch,
+/// Takes `eviction` pages from one [`victim`] after the other, because a victim may hold only a few
+/// pages and have a thousand peers like it. A caller that waits for room then gets a whole batch,
 /// and the pages of all entities are counted only once for it.
 ///
 /// `take` gets the victim and the most pages to take from it, and returns the number of pages that
@@ -121,10 +121,9 @@ pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u
 /// Like [`collect`], but no entity gives more than `turn` pages before [`victim`] is asked again,
 /// for turns instead of batches.
 ///
-/// Requests for a few pages, made time and again, then take from everyone who exceeds its
-/// entitlement, and all of them end as far beyond it, to within a turn. If the caller has divided
-/// no more than the pages that are to be left, an entity is beyond its entitlement whenever it is
-/// asked.
+/// Repeated requests for a few pages then take from all entities that exceed their entitlement, and
+/// all of these end equally far beyond it, to within a turn. If the caller has divided only the
+/// pages that are to be left, an entity gives only while it is beyond its entitlement.
 pub fn collect_in_turns(
     entities: &mut [Entity],
     pages: u64,
@@ -139,7 +138,7 @@ pub fn collect_in_turns(
         let taken = take(at, turn.min(pages - collected));
         collected = collected.saturating_add(taken);
         let used = &mut entities[at].used;
-        // An entity that gives nothing has lost its pages since they were counted.
+        // An entity that gives no page has lost its pages since they were counted.
         *used = match taken {
             0 => 0,
             taken => used.saturating_sub(taken),
@@ -160,7 +159,7 @@ fn exceed(entity: &Entity, eviction: u64, spare: u64, overused_weight: u64) -> i
         .unwrap_or(0);
     let wanted = entity.used.saturating_add(eviction);
     let fair = entity.entitlement.saturating_add(extra);
-    // No count of pages is near 2^63; whatever claims to be counts as that many.
+    // No real number of pages is near 2^63. Larger ones are cut to the largest value.
     signed(wanted) - signed(fair)
 }
 

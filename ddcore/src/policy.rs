@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which pages are worth keeping: a policy for each container, in two halves.
+//! Policies of containers: which pages are cached, and which are evicted.
 //!
-//! The paper keeps whatever leaves a guest and lets the oldest go (section 4.2). In an exclusive
-//! cache a hit takes the page out, so that nothing is ever learnt about a page inside the cache,
-//! and pages that are not read again cost an exit and a copy each. So the decision is divided:
+//! The paper stores each page that leaves a guest and evicts the oldest (section 4.2). In an
+//! exclusive cache a hit takes the page out, so that the cache learns nothing about the pages
+//! inside, and pages that are not read again cost an exit and a copy each. The decision is therefore
+//! divided:
 //!
-//! - **guest** ([`admission`]): a page that leaves by reclaim is refused, which costs neither exit
-//!   nor copy, or put with a [`Class`], two bits that say how much it is worth;
-//! - **host** ([`order`]): pages of one class leave in the order they came. Which class gives is
-//!   decided by age, a class counting as old at four times the age of the class below.
+//! - **guest** ([`admission`]): a page that leaves by reclaim is either refused, which costs neither
+//!   an exit nor a copy, or put with a [`Class`], a number of two bits for its value;
+//! - **host** ([`order`]): pages of one class are evicted in the order in which they came. The class
+//!   is chosen by age; a class counts as old at four times the age of the class below.
 //!
-//! What is known of pages lives outside of the entries, in the guest: a sketch of frequencies
-//! ([`sketch`]), fingerprints of pages seen before ([`ghost`]), the kernel's own refault flag. The
-//! host publishes a [`Pressure`] for each pool in its answers, and that is all it has to say:
-//! while a pool has room everything is admitted.
+//! The history of pages is kept in the guest: a sketch of frequencies ([`sketch`]), fingerprints of
+//! pages seen before ([`ghost`]), and the kernel's own refault flag. The host only reports a
+//! [`Pressure`] for each pool in its answers. While a pool has room, all pages are admitted.
 //!
 //! | policy | admits under pressure | class | host's order |
 //! |---|---|---|---|
-//! | `fifo` | everything (the paper's) | 0 | oldest |
-//! | `workingset` | what the kernel calls refaulted | 0 | oldest |
-//! | `tinylfu` | what is worth more than what would leave | by frequency | by age and class |
-//! | `s3` | everything | 1 if it left before, else 0 | class 0 above a tenth, else class 1 |
-//! | `mru` | nothing, but for a trickle | 0 | oldest |
-//! | `adaptive` | as the best of three in small ([`shadow`]) | that one's | by age and class |
+//! | `fifo` | all pages (the paper's policy) | 0 | oldest |
+//! | `workingset` | pages that the kernel counts as refaults | 0 | oldest |
+//! | `tinylfu` | pages of a higher class than the next victim | by frequency | by age and class |
+//! | `s3` | all pages | 1 if it left before, else 0 | class 0 above a tenth, else class 1 |
+//! | `mru` | one page in 32 | 0 | oldest |
+//! | `adaptive` | as the best of three simulations ([`shadow`]) | as that one | by age and class |
 //!
-//! Memory comes from the caller; no operation allocates, sleeps, or takes more than constant time,
-//! except where it says so.
+//! The caller provides the memory. No operation allocates or sleeps, and each takes constant time
+//! unless its documentation says otherwise.
 
 pub mod admission;
 pub mod ghost;

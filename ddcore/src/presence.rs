@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the host may hold: the guest's map of pages, the only authority on validity.
+//! The guest's map of the pages that the host may hold. It alone decides which copies are valid.
 //!
 //! Each page of a file is in one of four [states](State); the transitions are those of
-//! `docs/decisions/0002-deferred-puts.md`. A [`Shard`] keeps the files of one part of the key
-//! space. It neither locks nor allocates: the caller serialises all calls, and provides slots
+//! `docs/decisions/0002-deferred-puts.md`. A [`Shard`] has the files of one part of the key
+//! space. It neither locks nor allocates: the caller serialises all calls, and provides memory
 //! through [`Slots`].
 //!
 //! Pages are kept in chunks of [`CHUNK_PAGES`], found by file and chunk number in a hash table,
 //! so that a lookup costs the same in a file of one page and in one of a tebibyte. The chunks
-//! of a file are linked as well. A chunk whose pages are all absent, and a file without chunks,
-//! give their slots back at once.
+//! of a file are linked as well. The slots of a chunk whose pages are all absent, and of a file
+//! without chunks, are free at once.
 //!
-//! An inode has pages of one generation at a time. An event that names another generation first
-//! invalidates all of them, for on some filesystems the owner of a file may set its generation,
+//! An inode has pages of one generation at a time. An event with another generation first
+//! invalidates all of them, because on some filesystems the owner of a file may set its generation
 //! and set it back.
 //!
 //! ```

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a guest asks for. Its words are an allegation: the host copies them once, they are checked
-//! once, here, and become types that cannot be wrong.
+//! Parser of requests. The host copies a request page once, because the guest can change it at any
+//! time. The copy is checked here and becomes types that have only valid values.
 
 use crate::policy::Policy;
 use crate::speculation::{confine, part};
@@ -16,26 +16,26 @@ use ddabi::request::{
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-/// Largest frame number: guest-physical addresses have at most 52 bits.
+/// The largest frame number, because guest-physical addresses have at most 52 bits.
 const MAX_GFN: u64 = (1 << 40) - 1;
 
-/// Bytes of the largest body.
+/// Size of the largest body in bytes.
 pub const MAX_BODY: usize = PAGE_SIZE - BODY;
 
-/// A header whose magic, version and zero fields are right.
+/// A header with valid magic, version and reserved fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
-    /// What is asked for.
+    /// The operation.
     pub operation: Operation,
-    /// The session it claims to belong to.
+    /// The session that the guest names, which is not checked here.
     pub session: u64,
-    /// Its number in the session.
+    /// The sequence number in the session.
     pub sequence: u64,
     count: usize,
 }
 
 impl Header {
-    /// Checks a header.
+    /// Checks a header. The error is the status of the call.
     pub fn parse(raw: &RequestHeader) -> Result<Self, Status> {
         if raw.magic != REQUEST_MAGIC {
             return Err(Status::Invalid);
@@ -60,7 +60,7 @@ impl Header {
         })
     }
 
-    /// Bytes of the body; at most [`MAX_BODY`].
+    /// Returns the size of the body in bytes, which is at most [`MAX_BODY`].
     pub fn body_len(&self) -> usize {
         match self.operation {
             Operation::Goodbye | Operation::Ping => 0,
@@ -80,8 +80,8 @@ impl Header {
 ///
 /// # Invariants
 ///
-/// Every run has a page, together they have at most [`MAX_PAGES`]; indices, frames, pools and
-/// classes are within their bounds.
+/// Every run has at least one page, and together they have at most [`MAX_PAGES`]. Indices, frames,
+/// pools and classes are within their bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a>(&'a [Run]);
 
@@ -110,12 +110,12 @@ impl<'a> Runs<'a> {
         Ok(Self(runs))
     }
 
-    /// The runs.
+    /// Returns the runs.
     pub fn iter(&self) -> Iter<'a> {
         Iter(self.0.iter())
     }
 
-    /// The runs, each with the place of its first page among all pages.
+    /// Returns the runs, each with the place of its first page among all pages.
     pub fn placed(&self) -> Placed<'a> {
         Placed {
             runs: self.iter(),
@@ -123,20 +123,20 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// The first run.
+    /// Returns the first run.
     pub fn first(&self) -> Option<Run> {
         self.0.first().map(confined)
     }
 
-    /// One of the runs: the next one in each turn.
+    /// Returns one of the runs, the next one in each turn.
     pub fn in_turn(&self, turn: u64) -> Option<Run> {
         let turn = turn.checked_rem(self.0.len() as u64)? as usize;
         self.0.get(turn).map(confined)
     }
 }
 
-/// The runs of a request. It has a name, for those of the kernel's symbols have a limit, and
-/// adapters around closures have very long ones.
+/// Iterator over the runs of a request. It is a named type because the names of adapters around
+/// closures exceed the kernel's limit for symbol names.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(core::slice::Iter<'a, Run>);
 
@@ -149,7 +149,7 @@ impl Iterator for Iter<'_> {
     }
 }
 
-/// The runs of a request, each with the place of its first page among all pages.
+/// Iterator over the runs of a request, each with the place of its first page among all pages.
 #[derive(Clone, Debug)]
 pub struct Placed<'a> {
     runs: Iter<'a>,
@@ -169,8 +169,7 @@ impl Iterator for Placed<'_> {
     }
 }
 
-/// A run whose numbers cannot lead anywhere else, even where a processor guesses that they were
-/// found to be within their bounds.
+/// Confines the numbers of a run to their bounds, also under speculation.
 fn confined(run: &Run) -> Run {
     Run {
         pool: confine(run.pool as usize, MAX_POOLS as usize) as u32,
@@ -180,7 +179,7 @@ fn confined(run: &Run) -> Run {
     }
 }
 
-/// A pool's number that is within its bound; such a pool may not exist.
+/// Checks that the number of a pool is within its bound. The pool need not exist.
 fn pool(number: u32) -> Result<u32, Status> {
     if number >= MAX_POOLS {
         return Err(Status::NoPool);
@@ -188,7 +187,7 @@ fn pool(number: u32) -> Result<u32, Status> {
     Ok(confine(number as usize, MAX_POOLS as usize) as u32)
 }
 
-/// What a flush covers.
+/// The pages that a flush covers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Range {
     /// Pages of a file.
@@ -204,7 +203,7 @@ pub enum Range {
     File(FileKey),
     /// A filesystem instance.
     Filesystem(u32),
-    /// Everything of the VM.
+    /// All pages of the VM.
     All,
 }
 
@@ -247,37 +246,37 @@ impl<'a> Ranges<'a> {
         Ok(Self(ranges))
     }
 
-    /// The ranges.
+    /// Returns the ranges.
     pub fn iter(&self) -> impl Iterator<Item = Range> + 'a {
         self.0.iter().filter_map(|range| Range::parse(range).ok())
     }
 }
 
-/// A pool's settings.
+/// Settings of a pool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
     /// Weight among the VM's pools, at most [`MAX_WEIGHT`].
     pub weight: u32,
-    /// Where its pages are kept.
+    /// The store of its pages.
     pub store: Store,
-    /// The order in which they leave.
+    /// The policy of its container. The host evicts pages in the order of this policy.
     pub policy: Policy,
 }
 
 impl Settings {
-    /// Those of the default pool until it is set.
+    /// Settings of the default pool until it is set.
     pub const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
         store: Store::Memory,
         policy: Policy::DEFAULT,
     };
 
-    /// Whether the pool keeps pages at all.
+    /// Returns whether the pool keeps pages at all.
     pub fn is_on(&self) -> bool {
         self.weight > 0 && self.store == Store::Memory
     }
 
-    /// Its weight when pages are divided: none if it keeps none.
+    /// Returns its weight when pages are divided, which is 0 if the pool keeps no pages.
     pub fn share(&self) -> u32 {
         if self.is_on() {
             self.weight
@@ -298,14 +297,14 @@ impl Settings {
     }
 }
 
-/// A request; whatever it contains is within its bounds, but pools may not exist.
+/// A request. All numbers are within their bounds, but pools need not exist.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
     /// Register.
     Hello,
-    /// Give everything back.
+    /// End the session.
     Goodbye,
-    /// A sign of life.
+    /// Fetch eviction notices.
     Ping,
     /// Store runs.
     Put(Runs<'a>),
@@ -321,7 +320,7 @@ pub enum Request<'a> {
     PoolDestroy(u32),
     /// Move a file's pages to a pool.
     Migrate(FileKey, u32),
-    /// Tell a pool's statistics.
+    /// Return the statistics of a pool.
     PoolStats(u32),
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers of VMs that come and go, by which administrators know them.
+//! Allocation of the numbers by which administrators identify VMs.
 
-/// Returns the next free number after `last`. `taken` gives the numbers in use from the smallest to
-/// the largest. Numbers begin at 1, and begin there again behind the largest there is, so that the
-/// number of a member that left is not given out soon. Returns `None` if all are taken.
+/// Returns the next free number after `last`, or `None` if all are taken. `taken` returns the
+/// numbers in use in rising order. Numbers begin at 1 and wrap around after the largest, so that the
+/// number of a VM that is gone is not reused soon.
 pub fn next<I>(last: u32, taken: I) -> Option<u32>
 where
     I: DoubleEndedIterator<Item = u32> + Clone,
 {
     let largest = taken.clone().next_back();
     if last < u32::MAX && largest.is_none_or(|largest| largest <= last) {
-        // Nearly always, and without a look at all of them.
+        // The usual case, which does not need the numbers in use.
         return Some(last + 1);
     }
     let behind = last
@@ -20,7 +20,7 @@ where
     behind.or_else(|| free(1, taken))
 }
 
-/// The smallest free number of at least `from`.
+/// Returns the smallest free number of at least `from`.
 fn free(from: u32, taken: impl Iterator<Item = u32>) -> Option<u32> {
     let mut number = from;
     for other in taken {

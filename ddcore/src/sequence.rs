@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the host does with the sequence number of a call (docs/decisions/0001-sequence.md).
+//! The host's check of sequence numbers of calls (docs/decisions/0001-sequence.md).
 
-/// How many numbers below the highest are remembered.
+/// Number of sequence numbers below the highest that are remembered.
 pub const WINDOW: u64 = 1024;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What to do with a call.
+/// Decision about a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The number is the highest so far: act.
+    /// The number is the highest so far: carry out the call.
     Accept,
-    /// The number was overtaken and never seen: do nothing, the guest takes a new one.
+    /// A higher number was seen, but not this one: do nothing, and let the guest send the call again
+    /// with a new number.
     Retry,
-    /// The number was seen, or is too old to know: the guest was rolled back.
+    /// The number was seen, or is too old to be remembered: the guest was rolled back.
     Stale,
 }
 
-/// The numbers seen in one session. Zero counts as seen: guests start at 1.
+/// The numbers seen in one session. Zero counts as seen, because guests start at 1.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     highest: u64,
-    /// Bit `n % WINDOW` tells for each `n` in `highest - WINDOW .. highest` whether it was seen.
+    /// Bit `n % WINDOW` is set if `n`, in `highest - WINDOW .. highest`, was seen.
     seen: [u64; WORDS],
 }
 
@@ -33,7 +34,7 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// A session in which nothing was sent.
+    /// Creates the state of a session without calls.
     pub const fn new() -> Self {
         Self {
             highest: 0,
@@ -41,7 +42,7 @@ impl Sequence {
         }
     }
 
-    /// Judges a number and remembers it if it is accepted.
+    /// Checks a number, and remembers it if it is accepted.
     pub fn check(&mut self, number: u64) -> Verdict {
         if number > self.highest {
             self.advance(number);
@@ -60,7 +61,7 @@ impl Sequence {
         if skipped >= WINDOW {
             self.seen = [0; WORDS];
         } else {
-            // The old highest joins the window; the numbers jumped over are holes.
+            // The old highest number joins the window. The numbers in between were not seen.
             self.set(self.highest, true);
             for hole in self.highest + 1..number {
                 self.set(hole, false);

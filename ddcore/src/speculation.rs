@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers that a guest chose and that become indices.
+//! Confinement of indices that a guest chooses.
 //!
-//! A processor runs ahead of a comparison it has not finished, with whatever number was compared:
-//! what it loads from there leaves traces in its caches (Spectre, variant 1). So numbers are not
-//! only compared with their bound but also confined to it by arithmetic, which a processor does
-//! not skip. The kernel's `array_index_nospec` does the same.
+//! A processor speculates past a comparison of an index with its bound, and loads from an
+//! address that depends on the index leave traces in its caches (Spectre, variant 1). Indices are
+//! therefore not only compared with their bound but also confined to it by arithmetic, which is not
+//! speculated. The kernel's `array_index_nospec` does the same.
 
 use core::hint::black_box;
 use core::ops::Range;
@@ -13,14 +13,14 @@ use core::ops::Range;
 /// Returns `index` if it is below `size`, which is not zero, and zero otherwise, without a branch.
 #[inline]
 pub fn confine(index: usize, size: usize) -> usize {
-    // The compiler must not conclude from earlier comparisons that there is nothing to do.
+    // Prevents the compiler from removing the code because of earlier comparisons.
     let index = black_box(index);
     // The sign bit is clear in both terms if the index is within its bound.
     let outside = index | (size - 1).wrapping_sub(index);
     index & !(outside as isize >> (isize::BITS - 1)) as usize
 }
 
-/// Returns the places `first..first + len` of `size` places, which they do not exceed.
+/// Returns the range `first..first + len`, confined to `size`, which it does not exceed.
 #[inline]
 pub fn part(first: usize, len: usize, size: usize) -> Range<usize> {
     let first = confine(first, size + 1);

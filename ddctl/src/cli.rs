@@ -22,14 +22,14 @@ pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed check or other failure, 2 usage, 3 no \
-                          module, 4 no permission, 5 not found, 6 version mismatch, 7 refused \
-                          by the kernel";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failed check or other failure, 2 usage error, \
+                          3 module not loaded, 4 no permission, 5 not found, 6 version mismatch, \
+                          7 refused by the kernel";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -37,10 +37,10 @@ pub(crate) struct Global {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Talk to the host module, where both are loaded
+    /// Use the host module if both modules are loaded
     #[arg(long, global = true, conflicts_with = "guest")]
     pub host: bool,
-    /// Talk to the guest module, where both are loaded
+    /// Use the guest module if both modules are loaded
     #[arg(long, global = true)]
     pub guest: bool,
 }
@@ -56,7 +56,7 @@ impl Global {
     }
 }
 
-/// What to do. Verbs without a line here are described at their arguments.
+/// The verbs. The help text of a verb is the doc comment of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Status(commands::status::Arguments),

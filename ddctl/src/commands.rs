@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One file a verb.
+//! The verbs of ddctl, one file for each.
 
 pub(crate) mod container;
 pub(crate) mod doctor;
@@ -17,7 +17,7 @@ pub(crate) mod vm;
 
 use crate::{cli::Command, context::Context, error::Result};
 
-/// Runs a verb; answers the exit code.
+/// Runs a verb and returns the exit code.
 pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
     match command {
         Command::Container(verb) => container::run(context, verb)?,

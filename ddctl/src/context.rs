@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What every verb needs: the modules, the output, and the options of all verbs.
+//! Context of a verb: the modules, the output, and the global options.
 
 use crate::{
     error::{Error, Kind, Result},
@@ -9,7 +9,7 @@ use crate::{
 use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
 use std::io::Write;
 
-/// One run of one verb.
+/// Context in which one verb runs.
 pub(crate) struct Context<'a> {
     pub(crate) system: &'a dyn System,
     pub(crate) out: &'a mut dyn Write,
@@ -18,19 +18,19 @@ pub(crate) struct Context<'a> {
     wanted: Option<Side>,
 }
 
-/// A host module whose version is ours.
+/// A host module of our ABI version, and its status.
 pub(crate) struct Host {
     pub(crate) control: Box<dyn HostControl>,
     pub(crate) status: HostStatus,
 }
 
-/// A guest module whose version is ours.
+/// A guest module of our ABI version, and its status.
 pub(crate) struct Guest {
     pub(crate) control: Box<dyn GuestControl>,
     pub(crate) status: GuestStatus,
 }
 
-/// The one module a verb talks to.
+/// The module that a verb works on, for verbs of both sides.
 pub(crate) enum Either {
     Host(Box<dyn HostControl>),
     Guest(Box<dyn GuestControl>),
@@ -53,12 +53,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The side the user asked for, if any.
+    /// Returns the side that the user asked for, if any.
     pub(crate) fn wanted(&self) -> Option<Side> {
         self.wanted
     }
 
-    /// The host module. `verb` is named if this turns out to be a guest.
+    /// Opens the host module. If only the guest module is loaded, the error names `verb`.
     pub(crate) fn host(&self, verb: &str) -> Result<Host> {
         if self.wanted == Some(Side::Guest) {
             return Err(wrong_side(verb, Side::Host, Kind::Usage));
@@ -70,7 +70,7 @@ impl<'a> Context<'a> {
         host.ok_or_else(|| ddnl::Error::NotLoaded { side: Side::Host }.into())
     }
 
-    /// The guest module. `verb` is named if this turns out to be a host.
+    /// Opens the guest module. If only the host module is loaded, the error names `verb`.
     pub(crate) fn guest(&self, verb: &str) -> Result<Guest> {
         if self.wanted == Some(Side::Host) {
             return Err(wrong_side(verb, Side::Guest, Kind::Usage));
@@ -82,7 +82,7 @@ impl<'a> Context<'a> {
         guest.ok_or_else(|| ddnl::Error::NotLoaded { side: Side::Guest }.into())
     }
 
-    /// The side this machine is, or the user chose.
+    /// Returns the side that the user chose, or else the side whose module is loaded.
     pub(crate) fn side(&self) -> Result<Side> {
         if let Some(side) = self.wanted {
             return Ok(side);
@@ -92,14 +92,14 @@ impl<'a> Context<'a> {
             (false, true) => Ok(Side::Guest),
             (true, true) => Err(Error::new(
                 Kind::Usage,
-                "this machine is a host and a guest at once",
+                "both doubledecker_host and doubledecker_guest are loaded",
             )
             .hint("add --host or --guest")),
             (false, false) => Err(neither()),
         }
     }
 
-    /// The module of [`Self::side`].
+    /// Opens the module of [`Self::side`].
     pub(crate) fn either(&self) -> Result<Either> {
         let side = self.side()?;
         let module = match side {
@@ -109,7 +109,7 @@ impl<'a> Context<'a> {
         module.ok_or_else(|| ddnl::Error::NotLoaded { side }.into())
     }
 
-    /// The host module, if it is loaded.
+    /// Opens the host module, if it is loaded.
     pub(crate) fn open_host(&self) -> Result<Option<Host>> {
         let Some(mut control) = loaded_or_none(self.system.host())? else {
             return Ok(None);
@@ -118,7 +118,7 @@ impl<'a> Context<'a> {
         Ok(Some(Host { control, status }))
     }
 
-    /// The guest module, if it is loaded.
+    /// Opens the guest module, if it is loaded.
     pub(crate) fn open_guest(&self) -> Result<Option<Guest>> {
         let Some(mut control) = loaded_or_none(self.system.guest())? else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl<'a> Context<'a> {
         Ok(Some(Guest { control, status }))
     }
 
-    /// A module that cannot be asked is loaded nevertheless.
+    /// Returns whether a module is loaded. It is also loaded if it refuses our requests.
     fn loaded(&self, side: Side) -> bool {
         let missing = |error: &ddnl::Error| matches!(error, ddnl::Error::NotLoaded { .. });
         match side {
@@ -145,15 +145,15 @@ fn loaded_or_none<T>(opened: ddnl::Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Neither module is there.
+/// Returns the error for a machine without either module.
 pub(crate) fn neither() -> Error {
     Error::new(
         Kind::NoModule,
         "neither doubledecker_host nor doubledecker_guest is loaded",
     )
     .hint(
-        "insmod doubledecker_host.ko on a KVM host, doubledecker_guest.ko in a VM; `ddctl doctor` \
-         says what they need",
+        "load doubledecker_host.ko on a KVM host, or doubledecker_guest.ko in a VM; `ddctl doctor` \
+         shows what they need",
     )
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a verb can end with: a kind that decides the exit code, a message, and a hint.
+//! Errors of a verb: a kind that determines the exit code, a message, and a hint.
 
 use ddnl::printable;
 use std::io::{self, Write};
@@ -8,12 +8,12 @@ use std::io::{self, Write};
 /// Result with this crate's [`Error`].
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Kinds of errors; each has an exit code of its own.
+/// Kinds of errors, each with its own exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// A check failed, or something went wrong that has no code of its own.
+    /// A check failed, or there was an error that has no code of its own.
     Failed,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
     /// The kernel module is not loaded.
     NoModule,
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The exit code, as `docs/ddctl.md` promises it.
+    /// Returns the exit code, as documented in `docs/ddctl.md`.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -42,24 +42,24 @@ impl Kind {
     }
 }
 
-/// Why a verb did not do what it should.
+/// Error of a verb.
 #[derive(Debug)]
 pub enum Error {
-    /// The reader of our output is gone, which is no error at all.
+    /// The reader has closed our output. ddctl ends without a message and with success.
     BrokenPipe,
-    /// Something to tell the user.
+    /// An error that is reported to the user.
     Told {
-        /// Decides the exit code.
+        /// Determines the exit code.
         kind: Kind,
-        /// What is wrong.
+        /// Describes the error.
         message: String,
-        /// What to do next.
+        /// Advises the user what to do next.
         hint: Option<String>,
     },
 }
 
 impl Error {
-    /// An error without a hint.
+    /// Creates an error without a hint.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self::Told {
             kind,
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// Adds what to do next.
+    /// Adds advice on what to do next.
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Self {
         match self {
@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// Tells the user and answers the exit code.
+    /// Reports the error to the user and returns the exit code.
     pub(crate) fn report(&self, err: &mut dyn Write) -> u8 {
         let Self::Told {
             kind,
@@ -91,7 +91,7 @@ impl Error {
         else {
             return 0;
         };
-        // A failure to report a failure has no place to be reported to.
+        // An error of standard error itself cannot be reported.
         let _ = writeln!(err, "Error: {}", printable(message));
         if let Some(hint) = hint {
             let _ = writeln!(err, "Hint: {}", printable(hint));

@@ -24,7 +24,7 @@ use clap::Parser;
 use context::Context;
 use std::{ffi::OsString, io::Write};
 
-/// Runs one command and answers the exit code.
+/// Runs one command and returns the exit code.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     system: &dyn System,
@@ -46,11 +46,11 @@ pub fn run(
     }
 }
 
-/// Prints help or a usage error as clap wants it.
+/// Prints clap's help or usage error, and returns the exit code.
 fn explain(refusal: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = refusal.render();
     if refusal.use_stderr() {
-        // A failure to report a failure has no place to be reported to.
+        // An error of standard error itself cannot be reported.
         let _ = write!(err, "{text}");
         Kind::Usage.exit_code()
     } else {

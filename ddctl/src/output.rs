@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What verbs print: a text for people and the same as JSON.
+//! Output of verbs, as text and as JSON.
 
 use crate::{context::Context, error::Result};
 use comfy_table::{CellAlignment, Table as Grid, presets};
@@ -8,23 +8,23 @@ use ddnl::printable_json;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// One picture of the state, in both forms.
+/// One output of a verb in both forms.
 pub(crate) struct Frame {
     pub(crate) json: Value,
     pub(crate) text: String,
 }
 
 impl Frame {
-    /// A change that was made: one line, and the same as JSON.
+    /// Creates the output of a verb that changed something: one line of text, and JSON.
     pub(crate) fn done(text: impl Into<String>, json: Value) -> Self {
         let mut text = text.into();
         text.push('\n');
         Self { json, text }
     }
 
-    /// Prints the form the user asked for.
+    /// Prints the form that the user asked for.
     pub(crate) fn print(self, context: &mut Context<'_>) -> Result<()> {
-        // At once: standard output would be written line by line.
+        // A single write, because standard output is line-buffered.
         let text = match context.json {
             true => printable_json(&format!("{:#}\n", self.json)).into_owned(),
             false => self.text,
@@ -33,11 +33,11 @@ impl Frame {
     }
 }
 
-/// A plain table: the first columns to the left, numbers to the right.
+/// A plain table with texts aligned to the left, and numbers to the right.
 pub(crate) struct Table(Grid);
 
 impl Table {
-    /// A table with these headings, of which the first `left` are texts.
+    /// Creates a table with these headings, of which the first `left` are aligned to the left.
     pub(crate) fn new(left: usize, headings: &[&str]) -> Self {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING);
@@ -55,7 +55,7 @@ impl Table {
         self.0.add_row(cells);
     }
 
-    /// The table without blanks at the ends of its lines.
+    /// Returns the table without blanks at the ends of its lines.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for line in self.0.lines() {
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// Names and values, one a line, aligned.
+/// Names and values, one pair per line, with the values aligned.
 #[derive(Default)]
 pub(crate) struct Facts(Vec<(String, String)>);
 
@@ -87,7 +87,7 @@ impl Facts {
     }
 }
 
-/// A share as a person reads it; a dash if there is nothing to share.
+/// Formats a ratio in percent, or a dash for none.
 pub(crate) fn show_ratio(ratio: Option<f64>) -> String {
     match ratio {
         Some(ratio) => format!("{:.1} %", ratio * 100.0),
@@ -95,7 +95,7 @@ pub(crate) fn show_ratio(ratio: Option<f64>) -> String {
     }
 }
 
-/// A text from outside, without anything that could steer a terminal or hide in it.
+/// Replaces control and invisible characters in a text that other users can choose.
 pub(crate) fn printable(text: &str) -> String {
     ddnl::printable(text).into_owned()
 }

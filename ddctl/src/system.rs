@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything outside this process, through one narrow trait; tests put a fake in its place.
+//! Access to the modules, files, clock and terminal, through a trait that tests implement too.
 
 use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
 use std::{
@@ -11,27 +11,27 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Everything outside this process.
+/// What ddctl uses of the machine.
 pub trait System {
-    /// The host module.
+    /// Connects to the host module.
     fn host(&self) -> Result<Box<dyn HostControl>>;
-    /// The guest module.
+    /// Connects to the guest module.
     fn guest(&self) -> Result<Box<dyn GuestControl>>;
-    /// Events of a module.
+    /// Subscribes to the events of a module.
     fn events(&self, side: Side) -> Result<Box<dyn EventSource>>;
-    /// A file by its absolute path.
+    /// Returns the path under which the file with this absolute path is opened.
     fn file(&self, path: &str) -> PathBuf;
-    /// The time.
+    /// Returns the time of day.
     fn now(&self) -> SystemTime;
-    /// Time since some moment; it never steps.
+    /// Returns the time since a fixed moment. Unlike the time of day it never steps.
     fn uptime(&self) -> Duration;
-    /// Waits.
+    /// Sleeps.
     fn sleep(&self, duration: Duration);
-    /// Whether a person looks at the output.
+    /// Returns whether the output is a terminal.
     fn terminal(&self) -> bool;
 }
 
-/// The machine we run on.
+/// The machine that ddctl runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine;
 

@@ -18,19 +18,19 @@ pub(crate) struct NamedVm {
 }
 
 impl NamedVm {
-    /// The process of its VMM, if it is there.
+    /// Returns the process of its VMM, if that is still running.
     pub(crate) fn pid(&self) -> Option<u32> {
         Some(self.vm.pid).filter(|pid| *pid != 0)
     }
 
-    /// What tells it from another VM of its name.
+    /// Returns a text that tells it from another VM of the same name.
     fn candidate(&self) -> String {
         let number = |number: Option<u32>| number.map_or("?".into(), |number| number.to_string());
         let (pid, uid) = (number(self.pid()), number(self.vmm.uid));
         format!("id:{} (pid {pid}, uid {uid})", self.vm.id)
     }
 
-    /// What to call it: its name, else its number.
+    /// Returns its name, or `vm` and its number.
     pub(crate) fn label(&self) -> String {
         match &self.vmm.name {
             Some(name) => name.clone(),
@@ -39,7 +39,7 @@ impl NamedVm {
     }
 }
 
-/// Asks each VM's VMM for its names.
+/// Reads the names of each VM from the command line of its VMM.
 pub(crate) fn name_vms(system: &dyn System, vms: Vec<Vm>) -> Vec<NamedVm> {
     let names = Vmm::all(system, vms.iter().map(|vm| vm.pid));
     let named = |(vm, vmm)| NamedVm { vm, vmm };
@@ -54,8 +54,9 @@ pub(crate) fn split(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The VM with this number, process, name or uuid; `id:`, `pid:`, `name:` and `uuid:` say which. A
-/// number is no name: else a VM could be called like the number of one that is gone.
+/// Finds the VM with this number, process, name or uuid; the prefixes `id:`, `pid:`, `name:` and
+/// `uuid:` select one of these. A plain number is never a name, or a user could name a VM after
+/// the number of one that is gone.
 pub(crate) fn find_vm<'a>(vms: &'a [NamedVm], wanted: &str) -> Result<&'a NamedVm> {
     let number: Option<u32> = wanted.parse().ok();
     let by_id = |text: &str| {
@@ -87,7 +88,7 @@ pub(crate) fn find_vm<'a>(vms: &'a [NamedVm], wanted: &str) -> Result<&'a NamedV
     }
 }
 
-/// The VMs there are, for a user whose VM is not among them.
+/// Returns the hint for a VM that was not found: the VMs that exist.
 fn present(vms: &[NamedVm]) -> String {
     let there = match vms {
         [] => return "no VM has loaded doubledecker_guest yet".into(),
@@ -109,8 +110,9 @@ fn present(vms: &[NamedVm]) -> String {
     )
 }
 
-/// The pool with this number, name or cgroup; `default` is the VM's default pool. Neither a number nor
-/// `default` is a name: users who choose names of containers would get what is meant for others.
+/// Finds the pool with this number, name or cgroup; `default` is the VM's default pool. Neither a
+/// number nor `default` is ever a name, or a user who chooses the name of a container could make
+/// it receive commands meant for another one.
 pub(crate) fn find_pool<'a>(pools: &'a [Pool], wanted: &str) -> Result<&'a Pool> {
     let number: Option<u32> = wanted.parse().ok();
     let is_wanted = |pool: &&Pool| match number {
@@ -138,12 +140,12 @@ pub(crate) fn find_pool<'a>(pools: &'a [Pool], wanted: &str) -> Result<&'a Pool>
     }
 }
 
-/// What to call a pool: its name, else its number.
+/// Returns the printable name of a pool, or `pool` and its number.
 pub(crate) fn pool_label(pool: &Pool) -> String {
     crate::output::printable(&pool_name(pool))
 }
 
-/// The same as it is, for those that tell it on.
+/// Returns the name of a pool, not yet made printable.
 pub(crate) fn pool_name(pool: &Pool) -> String {
     match (pool.name.as_str(), pool.id) {
         ("", DEFAULT_POOL) => "default".into(),
@@ -165,7 +167,7 @@ fn has_uuid(vm: &NamedVm, uuid: &str) -> bool {
     own.is_some_and(|own| own.eq_ignore_ascii_case(uuid))
 }
 
-/// The first few of many names.
+/// Returns the first names, and the number of the others.
 fn list(names: impl Iterator<Item = String>) -> String {
     const MOST: usize = 8;
     let names: Vec<String> = names.collect();

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Values on the command line. Each function returns a value, or the message for the user.
+//! Parsers of values on the command line. Each returns a value, or the message for the user.
 
 use crate::size::Size;
 use ddabi::pool::MAX_WEIGHT;
 use ddnl::Policy;
 
-/// A weight, 0 to 10000.
+/// Parses a weight, 0 to 10000.
 pub(crate) fn weight(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|weight| *weight <= MAX_WEIGHT);
     number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
 }
 
-/// A policy by its name.
+/// Parses the name of a policy.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     let names = || Policy::ALL.map(Policy::name).join(", ");
     Policy::from_name(text).ok_or_else(|| format!("the policies are {}", names()))
 }
 
-/// How many times, at least once.
+/// Parses a positive number.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|count| *count > 0);
-    number.ok_or_else(|| "a count is a whole number from 1".into())
+    number.ok_or_else(|| "a count is a whole number, 1 or more".into())
 }
 
-/// A size, such as `512M`.
+/// Parses a size, such as `512M`.
 pub(crate) fn size(text: &str) -> Result<Size, String> {
     text.parse()
 }
 
-/// A pause in seconds, at most a day.
+/// Parses a pause in seconds, from a tenth of a second to a day.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     const LONGEST: f64 = 86_400.0;
     match text.parse() {
         Ok(seconds) if (0.1..=LONGEST).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("seconds between 0.1 and {LONGEST} are possible")),
+        _ => Err(format!("a pause is 0.1 to {LONGEST} seconds")),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a VMM calls its VM: read from the command line of its process.
+//! Names of a VM, read from the command line of its VMM's process.
 
 use crate::{output::printable, system::System};
 use serde::Serialize;
@@ -13,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A VMM's own words for its VM, and whose process it is: any user who may use KVM chooses the
-/// words.
+/// Names of a VM, and the user of its VMM's process. The names are not trusted: any user who may
+/// open /dev/kvm chooses the command line of a VMM.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct Vmm {
     /// The program, such as `qemu-system-x86_64`.
@@ -26,14 +26,14 @@ pub(crate) struct Vmm {
     pub(crate) uuid: Option<String>,
     /// The user that the process runs as.
     pub(crate) uid: Option<u32>,
-    /// Whether the process is there and its command line could not be read within [`PATIENCE`].
+    /// Whether the process exists but its command line could not be read within [`PATIENCE`].
     #[serde(skip)]
     pub(crate) silent: bool,
 }
 
-/// Bytes of a command line, and of a status, that are looked at.
+/// The most bytes that are read of a command line or a status file.
 const MOST_BYTES: u64 = 64 << 10;
-/// Bytes of a name at the most; what is longer is none.
+/// The most bytes of a name. A longer one is ignored.
 const LONGEST: usize = 255;
 /// How long ddctl waits for the command lines of all VMMs together. The kernel reads a command line
 /// from the memory of its process: a user may withhold that (userfaultfd), and on a busy host the
@@ -62,10 +62,10 @@ impl Vmm {
         let (line, status) = (system.file(&line), system.file(&status));
         let read = move || {
             let vmm = Self::read(&line, &status).unwrap_or_default();
-            // It came too late if it is not waited for any more.
+            // Fails if the receiver has given up waiting.
             let _ = sender.send(vmm);
         };
-        // 0 stands for a process that is gone. Without a thread there are no names.
+        // 0 stands for a process that is gone. If no thread can be started, the VM has no name.
         if pid != 0 {
             let _ = thread::Builder::new().spawn(read);
         }
@@ -73,7 +73,7 @@ impl Vmm {
     }
 
     fn read(line: &Path, status: &Path) -> io::Result<Self> {
-        // The owner of the directory says less: a process can have root there.
+        // The owner of /proc/PID is no substitute: it is root if the process is not dumpable.
         let status = bounded(status).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);
         let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Showing the same picture again and again.
+//! Options `--watch` and `--count`: repeated output.
 
 use crate::{
     context::Context,
@@ -13,10 +13,10 @@ use ddnl::printable_json;
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
-/// Showing the same again and again.
+/// Options for repeated output.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Watch {
-    /// Show again every SECONDS [default: 1]
+    /// Repeat every SECONDS [default: 1]
     #[arg(
         long,
         value_name = "SECONDS",
@@ -31,10 +31,10 @@ pub(crate) struct Watch {
     pub count: Option<u64>,
 }
 
-/// Seconds since the picture before, if there was one.
+/// Seconds since the previous frame, if there was one.
 pub(crate) type Elapsed = Option<f64>;
 
-/// Shows the frames that `draw` makes: one, or one after the other under `--watch`.
+/// Prints the frame that `draw` returns, again and again with `--watch`.
 pub(crate) fn show(
     context: &mut Context<'_>,
     watch: &Watch,
@@ -47,7 +47,7 @@ pub(crate) fn show(
     let mut before: Option<Duration> = None;
     let mut shown = 0;
     loop {
-        // The time of day may be set at any time; rates are over time that passed.
+        // The time of day can be set at any time, so rates use a clock that never steps.
         let now = context.system.uptime();
         let elapsed = before.and_then(|before| now.checked_sub(before));
         let frame = draw(context, elapsed.map(|elapsed| elapsed.as_secs_f64()))?;
@@ -61,7 +61,7 @@ pub(crate) fn show(
     }
 }
 
-/// Prints one of many frames with its time: JSON on one line, text from the top of a terminal.
+/// Prints a frame with the time: JSON on one line, text from the top of the terminal.
 fn print(context: &mut Context<'_>, now: SystemTime, mut frame: Frame) -> Result<()> {
     let time = timestamp(now);
     if context.json {
@@ -82,7 +82,7 @@ fn print(context: &mut Context<'_>, now: SystemTime, mut frame: Frame) -> Result
     Ok(())
 }
 
-/// The time in the usual form.
+/// Formats a time as RFC 3339 with milliseconds.
 pub(crate) fn timestamp(now: SystemTime) -> String {
     humantime::format_rfc3339_millis(now).to_string()
 }

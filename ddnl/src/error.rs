@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can go wrong between a tool and a module.
+//! Errors of calls to a module.
 
 use crate::family::Side;
 use ddabi::{ABI_VERSION, genl::Attribute};
@@ -9,69 +9,69 @@ use std::io;
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong between a tool and a module.
+/// Error of a call to a module. The text of each is a message for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The tool asked for something no module could do.
+    /// The request is invalid for any module and was not sent.
     #[error("{message}")]
     Invalid {
-        /// What is wrong with the request.
+        /// Describes what is wrong with the request.
         message: String,
     },
     /// The socket failed.
     #[error("netlink socket: {0}")]
     Io(#[from] io::Error),
-    /// A dump changed under our eyes too often.
+    /// The state that a dump lists changed during each of several attempts to read it.
     #[error("the module's state keeps changing while it is read")]
     Interrupted,
-    /// A structure or number has another size than ours.
-    #[error("attribute {attribute:?} has {theirs} bytes, this tool knows {ours}")]
+    /// An attribute does not have the size that this version of the ABI gives it.
+    #[error("attribute {attribute:?} has {theirs} bytes, but this tool expects {ours}")]
     Layout {
         /// The attribute.
         attribute: Attribute,
-        /// Bytes the module sent.
+        /// Size in bytes as sent by the module.
         theirs: usize,
-        /// Bytes we know.
+        /// Size in bytes as defined by the ABI.
         ours: usize,
     },
-    /// The reply makes no sense.
+    /// The reply does not follow the protocol.
     #[error("malformed reply from the kernel: {message}")]
     Malformed {
-        /// What is wrong with it.
+        /// Describes what is wrong with it.
         message: String,
     },
-    /// The kernel knows no such thing.
+    /// The VM, pool or cgroup of the request does not exist (`ENOENT`, `ESRCH`).
     #[error("{message}")]
     NotFound {
-        /// The kernel's words.
+        /// The kernel's message.
         message: String,
     },
-    /// The family is not registered.
+    /// The module is not loaded: its netlink family is not registered.
     #[error("the kernel module {} is not loaded", .side.module())]
     NotLoaded {
         /// The module that is missing.
         side: Side,
     },
-    /// Events were lost because we read too slowly.
+    /// The kernel dropped events because the socket's buffer was full.
     #[error("events were lost: they came faster than they were read")]
     Overrun,
-    /// The caller is not an administrator.
+    /// The caller lacks `CAP_NET_ADMIN` (`EPERM`, `EACCES`).
     #[error("no permission to control {}: {message}", .side.module())]
     Permission {
         /// The module that refused.
         side: Side,
-        /// The kernel's words.
+        /// The kernel's message.
         message: String,
     },
-    /// The kernel refused the request.
+    /// The kernel refused the request with any other error number.
     #[error("the kernel refused: {message}")]
     Refused {
         /// The error number.
         errno: i32,
-        /// The kernel's words, or the text of the number.
+        /// The kernel's message, or the standard text of the number.
         message: String,
     },
-    /// A number we have no name for.
+    /// An attribute has a number that this version of the ABI does not define.
     #[error("attribute {attribute:?} has the value {value}, which this tool does not know")]
     Unknown {
         /// The attribute.
@@ -79,16 +79,16 @@ pub enum Error {
         /// Its value.
         value: u32,
     },
-    /// The module speaks another version.
+    /// The module has another ABI version.
     #[error(
-        "{} speaks ABI version {theirs}, this tool speaks {}", .side.module(), ABI_VERSION
+        "{} has ABI version {theirs}, this tool has {}", .side.module(), ABI_VERSION
     )]
     Version {
         /// The module.
         side: Side,
         /// Its ABI version.
         theirs: u32,
-        /// Its own version, if it says so.
+        /// Its release, if it reports one.
         module: Option<String>,
     },
 }
@@ -104,7 +104,7 @@ impl Error {
         Self::malformed(format!("attribute {attribute:?} is missing"))
     }
 
-    /// The error for a negative answer of the kernel.
+    /// Creates the error for an error number, with the kernel's message if there is one.
     pub(crate) fn from_kernel(side: Side, errno: i32, words: Option<String>) -> Self {
         let text = io::Error::from_raw_os_error(errno).to_string();
         let message = match (words, errno, side) {
@@ -119,7 +119,7 @@ impl Error {
         }
     }
 
-    /// What to do about it, in one sentence, if there is something to do.
+    /// Returns advice for the user in one sentence, if the user can do something about the error.
     pub fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Interrupted => "try again".into(),
@@ -127,7 +127,7 @@ impl Error {
                 "install the tools and the modules of the same release".into()
             }
             Self::NotLoaded { side } => format!(
-                "load it with `insmod {0}.ko` or `modprobe {0}`; `ddctl doctor` says what it needs",
+                "load it with `insmod {0}.ko` or `modprobe {0}`; `ddctl doctor` shows what it needs",
                 side.module()
             ),
             Self::Permission { .. } => {
@@ -146,7 +146,7 @@ impl Error {
     }
 }
 
-// The few numbers the kernel answers with that mean something of their own here.
+// Error numbers of the kernel that are told apart here.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;

@@ -196,9 +196,9 @@ impl Host {
             genl::Mode::GlobalFifo => common.clone(),
         };
         let session = Session::new(self.engine.tier.clone(), HASHER, clock);
-        let roster = self.engine.roster.get_mut();
-        let number = roster.vms().len();
-        roster.add(Vm {
+        let vm_list = self.engine.vm_list.get_mut();
+        let number = vm_list.vms().len();
+        vm_list.add(Vm {
             number: number as u32,
             share: weight,
             session,
@@ -212,16 +212,16 @@ impl Host {
         let number = session.add_pool();
         session.set_pool(number, weight, order);
         let pool = number as usize;
-        self.engine.roster.get_mut().make_room(pool + 1);
+        self.engine.vm_list.get_mut().make_room(pool + 1);
         PoolId { vm, pool }
     }
 
     fn vm(&self, vm: usize) -> Arc<Vm> {
-        self.engine.roster.borrow().vms()[vm].clone()
+        self.engine.vm_list.borrow().vms()[vm].clone()
     }
 
     fn vm_mut(&mut self, vm: usize) -> &mut Vm {
-        let vm = &mut self.engine.roster.get_mut().vms_mut()[vm];
+        let vm = &mut self.engine.vm_list.get_mut().vms_mut()[vm];
         Arc::get_mut(vm).expect("no operation is under way")
     }
 
@@ -263,7 +263,7 @@ impl Host {
         let found = take(&vm.session, &mut self.batch, run, |_, page| {
             page.into_handle();
         });
-        vm.session.went(found);
+        vm.session.sub_used(found);
         found > 0
     }
 

@@ -32,20 +32,20 @@ crate::genl::control!(GuestControl);
 impl Control for GuestControl {
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
         let state = state().ok_or(ENODEV)?;
-        match command {
-            c if c == GuestCommand::Status as u8 => status(state, reply),
-            c if c == GuestCommand::PoolAdd as u8 => pool_add(state, args, reply),
-            c if c == GuestCommand::PoolSet as u8 => pool_set(state, args, reply),
-            c if c == GuestCommand::PoolRemove as u8 => pool_remove(state, args, reply),
-            c if c == GuestCommand::Flush as u8 => flush(state, args, reply),
-            c if c == GuestCommand::Migrate as u8 => migrate(state, args, reply),
+        match GuestCommand::from_raw(command) {
+            Some(GuestCommand::Status) => status(state, reply),
+            Some(GuestCommand::PoolAdd) => pool_add(state, args, reply),
+            Some(GuestCommand::PoolSet) => pool_set(state, args, reply),
+            Some(GuestCommand::PoolRemove) => pool_remove(state, args, reply),
+            Some(GuestCommand::Flush) => flush(state, args, reply),
+            Some(GuestCommand::Migrate) => migrate(state, args, reply),
             _ => Err(EINVAL),
         }
     }
 
     fn dump(command: u8, _: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
         let state = state().ok_or(ENODEV)?;
-        if command != GuestCommand::PoolList as u8 {
+        if GuestCommand::from_raw(command) != Some(GuestCommand::PoolList) {
             return Err(EINVAL);
         }
         // The cursor is the number of the last pool shown plus one, and 0 at first.

@@ -26,7 +26,7 @@ use ddabi::answer::PoolPressure;
 use ddabi::genl::Event;
 use ddabi::hypercall::{Operation, Status};
 use ddabi::name::Name;
-use ddabi::pool::MAX_POOLS;
+use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
@@ -202,24 +202,24 @@ impl Pools {
     /// Removes a container and has the host free its pages. Fails with `EINVAL` for the default
     /// pool. Sleeps.
     pub(crate) fn remove(&self, channel: &Channel, id: u32) -> Result {
-        let pool = self.take(|pool| pool.id == id).ok_or(ENOENT)??;
+        if id == DEFAULT_POOL {
+            return Err(EINVAL);
+        }
+        let pool = self.take(|pool| pool.id == id).ok_or(ENOENT)?;
         destroy_at_host(channel, &pool);
         Ok(())
     }
 
-    /// Takes the first pool that is wanted off the list, with its routes and its history. Returns
-    /// `EINVAL` for the default pool. The lock is held from the look to the removal, because the id
-    /// of the last pool is given again once that pool has gone.
-    fn take(&self, is_wanted: impl Fn(&Pool) -> bool) -> Option<Result<Pool>> {
+    /// Takes the first pool that is wanted off the list, with its routes and its history. It must
+    /// not be the default pool. The lock is held from the search to the removal, because the id
+    /// of the last pool is reused once that pool is gone.
+    fn take(&self, is_wanted: impl Fn(&Pool) -> bool) -> Option<Pool> {
         let mut list = self.list.lock();
         let at = list.pools.iter().position(is_wanted)?;
-        if list.pools[at].cgroup.is_none() {
-            return Some(Err(EINVAL));
-        }
         let pool = list.pools.remove(at).ok()?;
         self.update_routes(&mut list);
         self.admissions.close(pool.slot);
-        Some(Ok(pool))
+        Some(pool)
     }
 
     /// Has the host free all pages of a container by destroying its pool and creating it again.
@@ -247,7 +247,7 @@ impl Pools {
     /// Removes the containers whose cgroup was removed. Sleeps.
     pub(crate) fn remove_dead(&self, channel: &Channel) {
         let is_dead = |pool: &Pool| pool.cgroup.as_ref().is_some_and(Cgroup::is_dead);
-        while let Some(Ok(pool)) = self.take(is_dead) {
+        while let Some(pool) = self.take(is_dead) {
             destroy_at_host(channel, &pool);
         }
     }

@@ -64,7 +64,7 @@ struct workqueue_struct;
 int dd_queue_create(void);
 void dd_queue_destroy(void);
 struct workqueue_struct *dd_queue_get(void);
-void dd_breathe(void);
+void dd_cond_resched(void);
 bool dd_dying(void);
 
 #endif

@@ -32,7 +32,7 @@ bool dd_dying(void)
 }
 
 /* Between the steps of a long operation. */
-void dd_breathe(void)
+void dd_cond_resched(void)
 {
 	cond_resched();
 }

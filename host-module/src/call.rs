@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A call of a guest: [`dispatch`] takes it from its registers to its outcome, and [`operation`]
-//! carries it out, with what a [`put`] and a [`get`] need of the guest. [`answer`] is what the guest
-//! is told.
+//! Calls of guests: [`dispatch`] parses the registers and the request and returns the outcome,
+//! [`operation`] carries the request out, [`put`] and [`get`] access the guest's pages, and
+//! [`answer`] writes the answer page.
 
 pub(crate) mod answer;
 pub(crate) mod dispatch;

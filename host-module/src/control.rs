@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What administrators ask for by netlink (`docs/netlink/`).
+//! Commands of the generic netlink family; `docs/netlink/dd_host.yaml` specifies them.
 
 use crate::counters::TOTALS;
 use crate::ffi::page;
@@ -19,7 +19,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// The handlers.
+/// The handlers of the family.
 struct HostControl;
 
 control!(HostControl);
@@ -27,22 +27,20 @@ control!(HostControl);
 impl Control for HostControl {
     fn act(command: u8, args: &Args, reply: &mut Message) -> Result {
         let host = host().ok_or(ENODEV)?;
-        match command {
-            command if command == HostCommand::Status as u8 => status(host, reply),
-            command if command == HostCommand::VmSet as u8 => set_vm(host, args, reply),
-            command if command == HostCommand::ConfigSet as u8 => configure(host, args, reply),
-            command if command == HostCommand::Flush as u8 => flush(host, args, reply),
+        match HostCommand::from_raw(command) {
+            Some(HostCommand::Status) => status(host, reply),
+            Some(HostCommand::VmSet) => set_vm(host, args, reply),
+            Some(HostCommand::ConfigSet) => configure(host, args, reply),
+            Some(HostCommand::Flush) => flush(host, args, reply),
             _ => Err(EINVAL),
         }
     }
 
     fn dump(command: u8, args: &Args, cursor: &mut u64, message: &mut Message) -> Result<bool> {
         let host = host().ok_or(ENODEV)?;
-        match command {
-            command if command == HostCommand::VmList as u8 => list_vm(host, cursor, message),
-            command if command == HostCommand::PoolList as u8 => {
-                list_pool(host, args, cursor, message)
-            }
+        match HostCommand::from_raw(command) {
+            Some(HostCommand::VmList) => list_vm(host, cursor, message),
+            Some(HostCommand::PoolList) => list_pool(host, args, cursor, message),
             _ => Err(EINVAL),
         }
     }
@@ -85,7 +83,7 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
     if let Some(vm) = args.vm_id() {
         find_vm(host, vm, message)?;
     }
-    // The cursor names the first pool not shown yet: VM above, pool below.
+    // The cursor is the first pool not shown yet: the VM in the upper half, the pool in the lower.
     let from = ((*cursor >> 32) as u32, *cursor as u32);
     let Some(view) = host.pool_from(from, args.vm_id()) else {
         return Ok(false);
@@ -103,10 +101,10 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
 
 fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (Some(vm), Some(weight)) = (args.vm_id(), args.weight()) else {
-        return Err(reply.explain(c"vm-id and weight are needed", EINVAL));
+        return Err(reply.explain(c"the attributes vm-id and weight are required", EINVAL));
     };
     if weight > MAX_WEIGHT {
-        return Err(reply.explain(c"weight is above 10000", ERANGE));
+        return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let (vm, session) = find_vm(host, vm, reply)?;
     vm.set_weight(weight);
@@ -118,10 +116,10 @@ fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
 
 fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let tier = &host.tier;
-    // All is checked before anything is changed.
+    // All values are checked before any is changed.
     let mode = match args.mode() {
         Some(mode) => Some(
-            Mode::from_raw(mode).ok_or_else(|| reply.explain(c"there is no such mode", EINVAL))?,
+            Mode::from_raw(mode).ok_or_else(|| reply.explain(c"this mode is unknown", EINVAL))?,
         ),
         None => None,
     };
@@ -129,17 +127,17 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
         .batch()
         .is_some_and(|batch| batch == 0 || batch > MAX_BATCH)
     {
-        return Err(reply.explain(c"batch must be 1 to 16384 pages", ERANGE));
+        return Err(reply.explain(c"the batch must be 1 to 16384 pages", ERANGE));
     }
     if args
         .capacity()
         .is_some_and(|capacity| capacity > page::total())
     {
-        return Err(reply.explain(c"capacity is above the memory of this machine", ERANGE));
+        return Err(reply.explain(c"the capacity is above the memory of this machine", ERANGE));
     }
     let capacity = args.capacity().unwrap_or(tier.capacity());
     if args.floor().is_some_and(|floor| floor > capacity) {
-        return Err(reply.explain(c"floor is above the capacity", ERANGE));
+        return Err(reply.explain(c"the floor is above the capacity", ERANGE));
     }
     if let Some(mode) = mode {
         host.set_mode(mode);
@@ -164,7 +162,9 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
                 from = view.vm.number + 1;
             }
         }
-        (None, Some(_)) => return Err(reply.explain(c"pool-id needs vm-id", EINVAL)),
+        (None, Some(_)) => {
+            return Err(reply.explain(c"the attribute pool-id requires vm-id", EINVAL))
+        }
         (Some(vm), None) => evict_all(&*find_vm(host, vm, reply)?.1),
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;
@@ -179,5 +179,5 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
 
 fn find_vm(host: &Host, number: u32, reply: &mut Message) -> Result<(Arc<Vm>, Arc<Session>)> {
     host.vm(number)
-        .ok_or_else(|| reply.explain(c"there is no such VM", ENOENT))
+        .ok_or_else(|| reply.explain(c"no such VM", ENOENT))
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the module counts about itself.
+//! The module's counters.
 
 use ddabi::counters::HostCounters;
 use ddabi::pool::{histogram_bucket, Histogram, HISTOGRAM_BUCKETS};
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::time::{Instant, Monotonic};
 
-/// A number that rises (and falls, where it is called a gauge).
+/// A counter, or a gauge that also falls.
 pub(crate) struct Counter(Atomic<u64>);
 
 impl Counter {
@@ -32,7 +32,7 @@ impl Counter {
     }
 }
 
-/// How long batches took.
+/// A histogram of the durations of calls.
 pub(crate) struct Latency([Counter; HISTOGRAM_BUCKETS]);
 
 impl Latency {
@@ -40,7 +40,7 @@ impl Latency {
         Self([const { Counter::new() }; HISTOGRAM_BUCKETS])
     }
 
-    /// Counts a batch that began at `start` and ends now.
+    /// Counts a call that began at `start` and ends now.
     pub(crate) fn record(&self, start: Instant<Monotonic>) {
         let nanoseconds = start.elapsed().as_nanos().max(0) as u64;
         self.0[histogram_bucket(nanoseconds)].add(1);
@@ -77,7 +77,7 @@ macro_rules! totals {
     };
 }
 
-/// What the module counts.
+/// The counters of the module.
 pub(crate) static TOTALS: Totals = Totals::new();
 
 totals! {

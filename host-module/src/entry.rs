@@ -3,7 +3,7 @@
 //! The functions that C calls, and the work that they queue.
 
 use crate::call::dispatch;
-use crate::ffi::kvm::{Guest, RawCall};
+use crate::ffi::kvm::{CallingVm, RawCall};
 use crate::ffi::queue;
 use crate::shrinker;
 use crate::state::host;
@@ -24,7 +24,7 @@ unsafe extern "C" fn dd_host_call(call: *const RawCall) -> u64 {
     // SAFETY: By the function's contract.
     let call = unsafe { &*call };
     // SAFETY: By the function's contract.
-    let guest = unsafe { Guest::of(call) };
+    let guest = unsafe { CallingVm::of(call) };
     match host() {
         Some(host) => dispatch::call(host, &guest, call),
         None => Outcome::bare(Status::Stale).into_raw(),

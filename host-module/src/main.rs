@@ -3,24 +3,23 @@
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.
 //!
-//! - [`entry`] (what C calls), [`control`] (netlink), [`shrinker`] (memory reclaim) and [`call`]
-//!   (the calls of guests) use the whole state, and [`stats`] is what they tell about it;
-//! - [`state`] is the module's state: the memory tier and the VMs. What is done with pages, and who
-//!   gives if there is no room for them, is decided by the engine, `ddcore::host`; this module has
-//!   the locks and the memory;
-//! - [`vm`] is a VM, with its session, which is an index in shards and a number of pools;
-//! - [`tier`] is the memory tier, with its pages;
-//! - [`ffi`] and `shim/` are all that is written in C, and [`counters`] is what all of the above
-//!   counts.
+//! - [`entry`] (functions that C calls), [`control`] (netlink), [`shrinker`] (memory reclaim) and
+//!   [`call`] (the calls of guests) use the whole state, and [`stats`] collects its statistics;
+//! - [`state`] is the module's state: the memory tier and the VMs. The engine, `ddcore::host`,
+//!   decides about pages and evictions; this module provides the locks and the memory;
+//! - [`vm`] is a VM with its session, which has an index in shards, and pools;
+//! - [`tier`] is the memory tier with its pages;
+//! - [`ffi`] and `shim/` are the interface to C, and [`counters`] has the module's counters.
 //!
 //! Lock order, outermost first:
 //!
-//! 1. `Session::control` (mutex): pools come and go; `Registry::last` (mutex): a VM comes;
-//! 2. `Registry::roster` (mutex): the list of VMs, and the one eviction that runs. Memory reclaim
-//!    takes it: its holder neither allocates nor waits for a task that does;
+//! 1. `Session::control` (mutex): creation and removal of pools; `Registry::last` (mutex):
+//!    registration of VMs;
+//! 2. `Registry::vm_list` (mutex): the list of VMs, and the one eviction that runs. Memory reclaim
+//!    takes it, so that its holder neither allocates nor waits for a task that does;
 //! 3. `Vm::gate` (spin): session and sequence of a VM;
 //! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Session::unflushed`, `Pool::name`, `Desks::free`, `Vm::events`,
+//! 5. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
@@ -73,13 +72,13 @@ module! {
     },
 }
 
-/// Version shown to users.
+/// The version that users see.
 const VERSION: &str = "0.1.0";
 
 /// Pages in a MiB.
 const MIB: u64 = 256;
 
-/// As long as it lives, callbacks reach the state.
+/// Publication of the state to callbacks, which ends when this is dropped.
 struct Publication(());
 
 impl Publication {
@@ -115,9 +114,9 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // Spinlocks sleep there, and the module has not been tried with such locks.
+        // Spinlocks sleep on such kernels, for which the module is neither written nor tested.
         if cfg!(CONFIG_PREEMPT_RT) {
-            pr_err!("kernels with PREEMPT_RT are not supported: refused\n");
+            pr_err!("kernels with PREEMPT_RT are not supported: boot one without it\n");
             return Err(EPERM);
         }
         let capacity = capacity(number(module_parameters::capacity_mib.value()))?;
@@ -145,7 +144,7 @@ impl kernel::Module for Module {
     }
 }
 
-/// The tier's capacity in pages, from the module parameter.
+/// Returns the capacity of the tier in pages, from the module parameter.
 fn capacity(mib: u64) -> Result<u64> {
     let total = page::total();
     if mib == 0 {
@@ -159,7 +158,7 @@ fn capacity(mib: u64) -> Result<u64> {
     Ok(pages)
 }
 
-/// Who may register, from the module parameters.
+/// Returns the rules for registration, from the module parameters.
 fn admission() -> Result<Admission> {
     let (most, weight) = param::admission();
     if weight > MAX_WEIGHT {
@@ -169,7 +168,7 @@ fn admission() -> Result<Admission> {
     Ok(Admission { most, weight })
 }
 
-/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+/// Returns the value of a parameter, which kernel 7.2 lends and 7.3 copies.
 fn number(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

@@ -11,7 +11,7 @@ use crate::published::Published;
 use crate::tier::page::Page;
 use crate::tier::stock::Stock;
 use crate::tier::Tier;
-use crate::vm::registry::{Admission, Registry, Roster};
+use crate::vm::registry::{Admission, Registry, VmList};
 use crate::vm::session::Session;
 use core::ops::DerefMut;
 use ddabi::genl::Mode;
@@ -38,7 +38,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// A host without VMs, with a tier of `capacity` pages.
+    /// Allocates a host without VMs, with a tier of `capacity` pages.
     pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
         let tier = Arc::new(Tier::new(capacity), quietly())?;
         KBox::pin_init(
@@ -51,12 +51,12 @@ impl Host {
         )
     }
 
-    /// Sets how the tier is shared.
+    /// Sets how the tier is divided.
     pub(crate) fn set_mode(&self, mode: Mode) {
         if mode == Mode::GlobalFifo {
-            // What comes from now on is younger than all there is.
-            let roster = self.vms.lock();
-            for session in (0..roster.vms().len()).filter_map(|at| roster.session(at)) {
+            // Pages that are put from now on must be younger than all present ones.
+            let vm_list = self.vms.lock();
+            for session in (0..vm_list.vms().len()).filter_map(|at| vm_list.session(at)) {
                 self.tier.follow(&session.clock);
             }
         }
@@ -69,17 +69,17 @@ impl ddcore::host::Host for Host {
     type Page = Page;
     type Stock = Stock;
     type Session = Session;
-    type Roster = Roster;
+    type VmList = VmList;
 
     fn tier(&self) -> &ddcore::host::tier::Tier<Number> {
         &self.tier
     }
 
-    fn lock(&self) -> impl DerefMut<Target = Roster> {
+    fn lock(&self) -> impl DerefMut<Target = VmList> {
         self.vms.lock()
     }
 
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster>> {
+    fn try_lock(&self) -> Option<impl DerefMut<Target = VmList>> {
         self.vms.try_lock()
     }
 
@@ -104,8 +104,8 @@ impl ddcore::host::Host for Host {
         TOTALS.evicted.add(pages);
     }
 
-    fn breathe(&self) {
-        queue::breathe();
+    fn cond_resched(&self) {
+        queue::cond_resched();
     }
 
     fn is_dying(&self) -> bool {

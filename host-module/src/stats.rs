@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is told about VMs and pools, put together from where it is counted.
+//! Statistics of VMs and pools, collected from the sessions that count them.
 
 use crate::state::Host;
 use crate::vm::session::Session;
@@ -16,7 +16,7 @@ pub(crate) struct VmView {
     pub(crate) vm: Arc<Vm>,
     pub(crate) entitlement: u64,
     pub(crate) pools: u32,
-    /// The sum over its pools.
+    /// The sum over the VM's pools, with weight and entitlement of the VM.
     pub(crate) stats: PoolStats,
 }
 
@@ -31,34 +31,34 @@ pub(crate) struct PoolView {
 }
 
 impl Host {
-    /// Number of registered VMs.
+    /// Returns the number of registered VMs.
     pub(crate) fn vm_count(&self) -> usize {
-        let roster = self.vms.lock();
-        let sessions = (0..roster.vms().len()).filter(|at| roster.session(*at).is_some());
+        let vm_list = self.vms.lock();
+        let sessions = (0..vm_list.vms().len()).filter(|at| vm_list.session(*at).is_some());
         sessions.count()
     }
 
-    /// The registered VM with this number.
+    /// Returns the registered VM with this number, and its session.
     pub(crate) fn vm(&self, number: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
-        let roster = self.vms.lock();
-        let vm = roster.vms().iter().find(|vm| vm.number == number)?;
+        let vm_list = self.vms.lock();
+        let vm = vm_list.vms().iter().find(|vm| vm.number == number)?;
         Some((vm.clone(), vm.session()?))
     }
 
-    /// The first registered VM with a number of at least `from`.
+    /// Returns the registered VM with the lowest number of at least `from`.
     pub(crate) fn vm_from(&self, from: u32) -> Option<VmView> {
-        let mut roster = self.vms.lock();
-        let (at, session) = (0..roster.vms().len())
-            .filter(|at| roster.vms()[*at].number >= from)
-            .find_map(|at| Some((at, roster.session(at)?)))?;
-        let vm = roster.vms()[at].clone();
-        let entitlement = roster.entitle(self.tier.limit())[at].entitlement;
-        drop(roster);
+        let mut vm_list = self.vms.lock();
+        let (at, session) = (0..vm_list.vms().len())
+            .filter(|at| vm_list.vms()[*at].number >= from)
+            .find_map(|at| Some((at, vm_list.session(at)?)))?;
+        let vm = vm_list.vms()[at].clone();
+        let entitlement = vm_list.entitle(self.tier.limit())[at].entitlement;
+        drop(vm_list);
         let mut stats = PoolStats::default();
         let mut pools = 0;
         for (number, pool) in session.live_pools() {
             pools += 1;
-            add(&mut stats, &pool.stats(&counted(&*session, number), 0));
+            stats.merge(&pool.stats(&counted(&*session, number), 0));
         }
         stats.weight = u64::from(vm.weight());
         stats.entitlement = entitlement;
@@ -70,7 +70,8 @@ impl Host {
         })
     }
 
-    /// The first pool of a registered VM at or behind a place, in the order of VMs and pools.
+    /// Returns the first pool at or after `from`, a VM's number and a pool's. Pools are ordered by
+    /// VM and number. If `only` is given, pools of other VMs are left out.
     pub(crate) fn pool_from(&self, from: (u32, u32), only: Option<u32>) -> Option<PoolView> {
         let (mut vm, mut pool) = from;
         loop {
@@ -95,13 +96,13 @@ impl Host {
     }
 
     fn session_from(&self, from: u32, only: Option<u32>) -> Option<(Arc<Vm>, Arc<Session>)> {
-        let roster = self.vms.lock();
+        let vm_list = self.vms.lock();
         let wanted = |number| number >= from && only.is_none_or(|only| only == number);
-        let mut vms = roster.vms().iter().filter(|vm| wanted(vm.number));
+        let mut vms = vm_list.vms().iter().filter(|vm| wanted(vm.number));
         vms.find_map(|vm| Some((vm.clone(), vm.session()?)))
     }
 
-    /// Statistics of a pool.
+    /// Returns the statistics of a pool.
     pub(crate) fn pool_stats(&self, vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
         let place = session.pool(pool)?;
         let entitlement = session.entitlement(pool, self.entitlement(vm));
@@ -111,29 +112,10 @@ impl Host {
     /// Returns the pages a VM is entitled to. Guests can ask for this, and evictions wait for the
     /// list of VMs: it is held for a single pass only.
     fn entitlement(&self, vm: &Vm) -> u64 {
-        let mut roster = self.vms.lock();
-        let mut numbers = roster.vms().iter().map(|other| other.number);
+        let mut vm_list = self.vms.lock();
+        let mut numbers = vm_list.vms().iter().map(|other| other.number);
         let at = numbers.position(|number| number == vm.number);
-        let entities = roster.entitle(self.tier.limit());
+        let entities = vm_list.entitle(self.tier.limit());
         at.map_or(0, |at| entities[at].entitlement)
-    }
-}
-
-/// Adds what is counted; not weight and entitlement.
-fn add(sum: &mut PoolStats, other: &PoolStats) {
-    macro_rules! add {
-        ($($field:ident)*) => {
-            $(sum.$field = sum.$field.wrapping_add(other.$field);)*
-        };
-    }
-    add! {
-        used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
-        evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
-    }
-    for (sum, other) in sum.get_latency.iter_mut().zip(&other.get_latency) {
-        *sum = sum.wrapping_add(*other);
-    }
-    for (sum, other) in sum.put_latency.iter_mut().zip(&other.put_latency) {
-        *sum = sum.wrapping_add(*other);
     }
 }

@@ -3,14 +3,14 @@
 //! A VM that has registered: who it is, and its session.
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
-//! [`shard`]s; [`charge`] says to whom its memory is charged. [`desk`] is the memory of a call, and
+//! [`shard`]s; [`charge`] says to whom its memory is charged. [`scratch`] is the memory of a call, and
 //! [`allowance`] bounds the events about a VM.
 
 pub(crate) mod allowance;
 pub(crate) mod charge;
-pub(crate) mod desk;
 pub(crate) mod pool;
 pub(crate) mod registry;
+pub(crate) mod scratch;
 pub(crate) mod session;
 pub(crate) mod shard;
 
@@ -18,7 +18,7 @@ use crate::counters::TOTALS;
 use crate::genl::send_event;
 use crate::memory::quietly;
 use crate::vm::allowance::Allowance;
-use crate::vm::desk::Desks;
+use crate::vm::scratch::ScratchList;
 use crate::vm::session::Session;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
@@ -45,7 +45,7 @@ pub(crate) struct Vm {
     #[pin]
     gate: SpinLock<Gate<Arc<Session>>>,
     #[pin]
-    desks: Desks,
+    scratch: ScratchList,
     #[pin]
     events: SpinLock<Allowance>,
     #[pin]
@@ -84,7 +84,7 @@ impl Vm {
                 process,
                 weight: Atomic::new(weight),
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
-                desks <- Desks::new(),
+                scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
             }),
@@ -92,8 +92,8 @@ impl Vm {
         )
     }
 
-    pub(crate) fn desks(&self) -> &Desks {
-        &self.desks
+    pub(crate) fn scratch(&self) -> &ScratchList {
+        &self.scratch
     }
 
     /// Returns the number of the VMM's process as the caller's namespace has it; 0 if the process

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Policy daemon of a guest.
+//! `policyd`, the policy daemon of a guest.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// Give a guest's containers the cache and the memory that a file promises them
+/// Manage the cache and the memory of a guest's containers as configured
 #[derive(Debug, Parser)]
 #[command(
     name = "policyd",
@@ -43,21 +43,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Follow containers and apply the configuration until stopped
+    /// Run the daemon: apply the configuration to containers until stopped
     Run {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
-    /// Check a configuration file and say what is wrong in which line
+    /// Check a configuration file and print its errors with their lines
     Check {
         /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
     },
-    /// Say why each container has what it has, what it would need, and what cannot be met
+    /// Explain the share of each container, its need, and which targets cannot be met
     Explain {
-        /// Only containers whose name or cgroup contains this
+        /// Show only containers whose name or cgroup contains this text
         #[arg(value_name = "CONTAINER")]
         container: Option<String>,
         /// Status socket of the running daemon
@@ -67,7 +67,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure, decide and say what would be done, and do nothing
+    /// Measure, decide and print what would be changed, without changing anything
     DryRun {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -79,7 +79,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Undo limits of guest memory that a daemon which crashed left behind
+    /// Undo the limits of guest memory that a crashed daemon left behind
     Restore {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -94,7 +94,7 @@ const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
 const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
 const DEFAULT_STATE: &str = "/run/doubledecker";
 
-/// Threads for what waits for the kernel: reclaim, and files of applications.
+/// Threads for calls that block in the kernel: reclaim, and reads of applications' files.
 const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output is gone.
+        // The reader has closed our output, which is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
@@ -132,11 +132,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn check(file: &Path) -> Result<()> {
     let config = runtime::load(file)?;
     let containers = config.containers.len();
-    writeln!(
-        stdout(),
-        "{}: right, {containers} containers",
-        file.display()
-    )?;
+    writeln!(stdout(), "{}: OK, {containers} containers", file.display())?;
     Ok(())
 }
 
@@ -147,7 +143,7 @@ fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
             .containers
             .retain(|one| one.name.contains(part) || one.cgroup.contains(part));
         if report.containers.is_empty() {
-            bail!("no container of the file is called `{part}`");
+            bail!("no container's name or cgroup contains `{part}`");
         }
     }
     if json {
@@ -178,7 +174,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     }
     match changes.len() {
         0 => writeln!(out, "nothing would be changed")?,
-        _ => writeln!(out, "would be done:")?,
+        _ => writeln!(out, "these changes would be made:")?,
     }
     for change in changes {
         writeln!(out, "  {change}")?;
@@ -189,9 +185,9 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 
 fn restore(config: &Path, state: &Path) -> Result<()> {
     log::begin("info");
-    // A daemon that runs undoes its limits itself.
+    // Fails if a daemon is running, which undoes its limits itself when it ends.
     let _lock = Lock::take(state)?;
-    // A file that is wrong by now must not keep limits in force.
+    // Limits are undone even if the configuration file has become invalid.
     let root = match runtime::load(config) {
         Ok(config) => config.cgroup_root,
         Err(_) => Config::default().cgroup_root,
@@ -209,7 +205,7 @@ fn run(config: &Path) -> Result<()> {
     let mut places = Places::default();
     let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
     let lock = Lock::take(&state)?;
-    // Limits are noted where no other daemon does it.
+    // Without the lock another daemon keeps the journal of limits in this directory.
     places.state = lock.is_some().then_some(state);
     in_loop(async {
         let requests = listen()?;
@@ -220,7 +216,7 @@ fn run(config: &Path) -> Result<()> {
 }
 
 fn in_loop<T>(task: impl Future<Output = Result<T>>) -> Result<T> {
-    /// How long the end waits for threads: the kernel may reclaim for one of them.
+    /// The longest wait for blocking threads at the end. One of them may be in a long reclaim.
     const PATIENCE: Duration = Duration::from_secs(2);
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -232,7 +228,7 @@ fn in_loop<T>(task: impl Future<Output = Result<T>>) -> Result<T> {
     result
 }
 
-/// Turns signals into requests.
+/// Forwards signals as requests to the daemon's loop.
 fn listen() -> Result<mpsc::Receiver<Request>> {
     let (sender, receiver) = mpsc::channel(8);
     for (kind, request) in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reuse distances in buckets that grow with the distance: four for each power of two.
+//! Histogram of reuse distances, with four buckets for each power of two.
 
 /// Buckets for each power of two.
 const STEPS: usize = 4;
@@ -16,7 +16,7 @@ pub const POINTS: usize = 1 + STEPS * 32;
 pub struct Point {
     /// Size of the store in pages.
     pub pages: u64,
-    /// Hits it would have had.
+    /// Hits that it would have had.
     pub hits: u64,
 }
 
@@ -37,14 +37,14 @@ impl Histogram {
         *bucket = bucket.saturating_add(count);
     }
 
-    /// What was added for distances up to `pages`; part of a bucket counts by its part.
+    /// Returns the number of distances up to `pages`, with linear interpolation within a bucket.
     pub(super) fn upto(&self, pages: u64) -> u64 {
         let last = bucket(pages);
         let whole: u64 = self.buckets[..last].iter().sum();
         let below = if last == 0 { 0 } else { limit(last - 1) };
         let width = limit(last) - below;
         let inside = (pages - below.min(pages)).min(width);
-        // count * inside / width; nothing divides 128 bits in the kernel.
+        // count * inside / width, in parts, because the kernel has no division of 128 bits.
         let count = self.buckets[last];
         whole + count / width * inside + (count % width).saturating_mul(inside) / width
     }
@@ -66,7 +66,7 @@ impl Histogram {
     }
 }
 
-/// The largest distance in a bucket.
+/// Returns the largest distance in a bucket.
 const fn limit(bucket: usize) -> u64 {
     if bucket == 0 {
         return 1 << SMALLEST;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages on their way out of the index.
+//! Pages that left the index and are freed after the lock is released.
 
 use super::session::Session;
 use crate::store::Removed;
 
-/// Most pages that a step under a lock removes.
+/// The most pages that a step under a lock removes.
 pub const SIZE: usize = 64;
 
-/// Pages that left the index in one step under a lock. They are freed when this is dropped, after
-/// the lock is gone.
+/// Pages that left the index in one step under a lock. They are freed when the bin is dropped, which
+/// must be after the lock is released.
 ///
-/// They are of one tier. With two tiers a bin has to count the pages of each, by their lists.
+/// All pages are of one tier. With two tiers a bin has to count the pages of each, by their lists.
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
     count: usize,
 }
 
 impl<P> Bin<P> {
-    /// An empty bin.
+    /// Creates an empty bin.
     #[inline]
     pub fn new() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl<P> Bin<P> {
         self.count += 1;
     }
 
-    /// Returns the places of the pages it has.
+    /// Returns the places of its pages.
     pub fn pages(&mut self) -> &mut [Option<P>] {
         &mut self.pages
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pages that a call carries in or out.
+//! The pages that a call copies to or from the guest.
 
 use crate::store::Batch;
 use ddabi::request::MAX_PAGES;
@@ -8,12 +8,12 @@ use ddabi::request::MAX_PAGES;
 /// Most pages of a call.
 const MOST: usize = MAX_PAGES as usize;
 
-/// A page of a tier. It has one owner; dropping it frees it.
+/// A page of a tier. It has one owner, and is freed when it is dropped.
 pub trait Page: Sized {
     /// Returns the handle by which the index knows the page.
     fn handle(&self) -> u64;
 
-    /// Leaves the page to the index, which keeps nothing but its handle.
+    /// Passes the page to the index, which keeps only its handle.
     fn keep(self);
 }
 
@@ -30,7 +30,7 @@ pub struct Carried<P> {
 }
 
 impl<P> Carried<P> {
-    /// Makes places for the pages of a call; there are no pages in them.
+    /// Creates places for the pages of a call, without pages.
     pub const fn new() -> Self {
         Self {
             pages: [const { None }; MOST],

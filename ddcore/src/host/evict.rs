@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pages of a session that leave for want of room: the oldest of a pool, from one shard after
-//! the other.
+//! Eviction within a session: the oldest pages of a pool, from one shard after the other.
 
 use super::bin::Bin;
 use super::list::{self, victim};
@@ -20,8 +19,8 @@ pub(super) const TURN: u64 = Fresh::SIZE as u64;
 /// Pages evicted between two checks whether the calling task was killed.
 const ROUND: u64 = 4096;
 
-/// Evicts up to `pages` of a pool: of each shard in turn the oldest of the class that gives. They
-/// go to a stock if one is given. Returns their number.
+/// Evicts up to `pages` of a pool: from each shard in turn, the oldest of the class that the policy
+/// chooses. They go to a stock if one is given. Returns their number.
 pub fn evict<S: Session>(
     session: &S,
     pool: u32,
@@ -38,7 +37,7 @@ pub fn evict<S: Session>(
     while evicted < pages && dry < S::SHARDS {
         let shard = turn as usize % S::SHARDS;
         turn = turn.wrapping_add(1);
-        // The class is chosen once in a turn, and again if it has no page left.
+        // The class is chosen once per turn, and again if it has no page left.
         let mut chosen = None;
         let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |store| {
             if chosen.is_none_or(|list| list::used(store, list..list + 1) == 0) {
@@ -48,7 +47,7 @@ pub fn evict<S: Session>(
         });
         evicted += got;
         dry = if got == 0 { dry + 1 } else { 0 };
-        session.breathe();
+        session.cond_resched();
     }
     ledger.rotor.swap(turn);
     if evicted > 0 {
@@ -57,15 +56,16 @@ pub fn evict<S: Session>(
     evicted
 }
 
-/// Evicts all pages of a session. The guest is told, as far as there is room for notices.
+/// Evicts all pages of a session. The guest gets notices, as far as there is room for them.
 pub fn evict_all<S: Session>(session: &S) {
     for pool in 0..session.pool_count() {
         evict_pool(session, pool);
     }
 }
 
-/// Evicts what a pool holds now. Pages put during the call may stay, so that a guest that puts as
-/// fast as pages are evicted cannot keep the caller here. Returns early if the caller is killed.
+/// Evicts the pages that a pool holds now. Pages put during the call may stay, so that a guest that
+/// puts as fast as pages are evicted cannot keep the caller here. Returns early if the calling task
+/// is killed.
 pub fn evict_pool<S: Session>(session: &S, pool: u32) {
     let mut left = counted(session, pool).used;
     while left > 0 && !session.is_dying() {
@@ -77,12 +77,12 @@ pub fn evict_pool<S: Session>(session: &S, pool: u32) {
     }
 }
 
-/// Evicts up to `pages` by the weights of the pools, for memory that is asked for. `pools` is
+/// Evicts up to `pages` by the weights of the pools, because the host needs memory. `pools` is
 /// memory for entitlements, one for each pool. Returns the number of pages.
 pub(super) fn shrink<S: Session>(session: &S, pages: u64, pools: &mut [Entity]) -> u64 {
     let pools = entities(session, pools);
     let used: u64 = pools.iter().map(|pool| pool.used).sum();
-    // Only what will be left is divided: a pool within its part of that gives nothing.
+    // Only the pages that will be left are divided: a pool within its part of them gives none.
     entitle(pools, used.saturating_sub(pages));
     collect_in_turns(pools, pages, TURN, |pool, pages| {
         evict(session, pool as u32, pages, None::<&()>)
@@ -180,7 +180,7 @@ fn from_shard<S: Session>(
             left -= got;
         }
     });
-    session.went(bin.count());
+    session.sub_used(bin.count());
     if let Some(stock) = stock {
         stock.add(bin.pages());
     }

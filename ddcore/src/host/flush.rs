@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ranges that a guest no longer wants.
+//! Flushes: page ranges that a guest no longer needs.
 
 use super::bin::Bin;
 use super::run::discard;
@@ -11,20 +11,19 @@ use crate::store::{Batch, Cursor, Reason, Store, Walk};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 
-/// The most that a call does: it removes this number of pages, or looks at as many blocks as take
-/// the same time. The vCPU does not run its guest meanwhile, in which a task may be urgent.
+/// Bound of the work of a call: it removes this number of pages, or examines as many blocks as take
+/// the same time. The vCPU runs no task of the guest during the call.
 const EFFORT: u32 = MAX_PAGES;
 
-/// What looking for a file in a shard costs that has none of its pages, in pages removed.
+/// Cost of a search for a file in a shard that has none of its pages, in units of removed pages.
 const MISS: u32 = 1;
 
-/// How much a call may still do.
+/// The work that a call may still do.
 #[derive(Debug)]
 pub struct Effort(u32);
 
 impl Effort {
-    /// The effort of a call that ends after about a millisecond, and whose guest is told how far it
-    /// came.
+    /// The effort of a call that ends after about a millisecond and reports which ranges are done.
     pub const BOUNDED: Self = Self(EFFORT);
 
     /// The effort of a call without an answer, whose guest could not ask for the rest.
@@ -39,7 +38,7 @@ impl Effort {
     }
 }
 
-/// A range that a call did not finish, and how far it came.
+/// A range that a call did not finish, and its progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
     range: Range,
@@ -47,7 +46,7 @@ pub struct Rest {
     cursor: Cursor,
 }
 
-/// What a call did with a range.
+/// Result of a flush of a range.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Flushed {
     /// Pages that were freed.
@@ -56,7 +55,7 @@ pub struct Flushed {
     pub done: bool,
 }
 
-/// Frees pages kept of a range, as far as the effort of the call goes.
+/// Frees the pages of a range, as far as the effort of the call allows.
 pub fn flush<S: Session>(
     session: &S,
     range: &Range,
@@ -122,8 +121,9 @@ fn flush_where<S: Session>(
     })
 }
 
-/// Takes steps on one shard after the other, from where the last call with this range ended. A
-/// caller that is killed ends after the step it is in; what is not flushed goes with the VM.
+/// Works on one shard after the other in steps, from where the last call with this range ended. If
+/// the calling task is killed, it returns after the current step; the other pages are freed with
+/// the VM.
 fn flush_shards<S: Session>(
     session: &S,
     range: &Range,
@@ -148,7 +148,7 @@ fn flush_shards<S: Session>(
         }
         let mut bin = Bin::new();
         let walk = session.with(shard, |store| step(store, &mut cursor, &mut bin));
-        session.went(bin.count());
+        session.sub_used(bin.count());
         pages += bin.count() as u64;
         match walk {
             Walk::More => effort.spend(STEP),
@@ -158,7 +158,7 @@ fn flush_shards<S: Session>(
             }
         }
         drop(bin);
-        session.breathe();
+        session.cond_resched();
     }
     Flushed { pages, done: true }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages on their way out. Data is copied after a page has left the index, and therefore without a
+//! Gets. The data of a page is copied after the page has left the index, and therefore without a
 //! lock.
 
 use super::carried::Carried;
@@ -9,8 +9,8 @@ use super::run::{self, spoil};
 use super::session::Session;
 use ddabi::request::Run;
 
-/// Takes out what is kept of some runs, to the places of their pages. Returns the number of pages,
-/// which the caller must report with [`Session::went`] once they are freed.
+/// Takes the pages of some runs out of the index, to their places in `carried`. Returns the number
+/// of pages, which the caller must report with [`Session::sub_used`] once they are freed.
 pub fn take<S: Session>(
     session: &S,
     runs: impl Iterator<Item = (Run, usize)>,
@@ -28,9 +28,10 @@ pub fn take<S: Session>(
     })
 }
 
-/// Gives a run that was taken out to its guest, all of it or nothing: `write` writes a page into a
-/// frame of the guest and returns whether it could. If something is missing, the pages count as
-/// flushed: the guest no longer knows them. Returns whether the run was given.
+/// Copies a run that was taken out to the guest, as a whole or not at all. `write` writes a page
+/// into a frame of the guest and returns whether it succeeded. If a page is missing, the others
+/// count as flushed, because the guest's map does not have them any more. Returns whether the run
+/// was copied.
 #[inline(never)]
 pub fn give<S: Session>(
     session: &S,
@@ -56,7 +57,7 @@ pub fn give<S: Session>(
     is_given
 }
 
-/// Returns how many pages of a run that was given were of other pools than the run's.
+/// Returns the number of pages of a run that belonged to other pools than the run's.
 pub fn foreign<P>((run, place): (&Run, usize), carried: &Carried<P>) -> u64 {
     let owners = carried.owners[place..place + run.pages as usize].iter();
     let foreign = owners.filter(|owner| list::pool(**owner) != run.pool);

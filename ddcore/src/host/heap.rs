@@ -5,27 +5,27 @@
 //! It implements the traits of [`session`](super::session) and [`room`](super::room) once. What
 //! differs between its users is behind the trait [`Owner`].
 //!
-//! - [`lock`]: what protects shards, queues and rosters; [`pool`]: a place for a pool;
+//! - [`lock`]: what protects shards, queues and lists of VMs; [`pool`]: a place for a pool;
 //! - [`session`]: a registration with its index; [`vm`]: a VM that has one;
-//! - [`roster`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of
+//! - [`vm_list`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of
 //!   them.
 
 mod host;
 mod lock;
 mod pool;
-mod roster;
 mod session;
 mod stock;
 #[cfg(test)]
 mod tests;
 mod vm;
+mod vm_list;
 
 pub use host::Host;
 pub use lock::Lock;
-pub use roster::Roster;
 pub use session::Session;
 pub use stock::Stock;
 pub use vm::Vm;
+pub use vm_list::VmList;
 
 use super::carried::Page;
 use super::room;

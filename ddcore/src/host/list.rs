@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which lists of an index belong to which pool: a pool has one for each class of its pages.
+//! Numbering of the lists of an index: a pool has one list for each class of its pages.
 
 use crate::policy::Order;
 use crate::store::{Storage, Store};
@@ -32,7 +32,8 @@ pub const fn same_class(of: u16, pool: u32) -> u16 {
     list(pool, (of % CLASSES as u16) as u8)
 }
 
-/// Returns the pages that an index holds on some lists, or on those of them that it has.
+/// Returns the number of pages on some lists of an index. Lists that it does not have count as
+/// empty.
 pub fn used<S: Storage>(store: &Store<S>, lists: Range<u16>) -> u64 {
     let held = store.storage().lists();
     let held = held.iter().take(usize::from(lists.end));
@@ -41,8 +42,8 @@ pub fn used<S: Storage>(store: &Store<S>, lists: Range<u16>) -> u64 {
         .sum()
 }
 
-/// Returns the class of a pool that gives, by what one shard holds of it; `None` if that is
-/// nothing.
+/// Returns the class of a pool from which a page is evicted, by the pages of one shard, or `None`
+/// if the shard has no page of the pool.
 ///
 /// Pages are spread over the shards by hash, so that each is a fair sample of the pool.
 pub fn victim<S: Storage>(store: &Store<S>, pool: u32, order: Order, now: u64) -> Option<u8> {

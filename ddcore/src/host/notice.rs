@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Evictions that a guest was not told of yet. Their number is bounded; notices that find no room
-//! are counted.
+//! Queue of eviction notices for a guest. It is bounded, and the notices that find no room are
+//! counted.
 
 use crate::store::Removed;
 use core::ops::DerefMut;
 use ddabi::answer::Eviction;
 use ddabi::key::{FileKey, PageKey};
 
-/// A queue of notices, oldest first, in memory of its owner.
+/// A queue of notices, oldest first, in memory that the owner provides.
 #[derive(Debug)]
 pub struct Notices<R> {
     ring: R,
@@ -18,7 +18,7 @@ pub struct Notices<R> {
 }
 
 impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
-    /// An empty queue of as many notices as there are places in `ring`.
+    /// Creates an empty queue with as many places as `ring` has.
     pub fn new(ring: R) -> Self {
         Self {
             ring,
@@ -28,7 +28,7 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
         }
     }
 
-    /// Adds notices. Returns how many found no room.
+    /// Adds notices. Returns the number that found no room.
     pub fn add_all(&mut self, notices: &[Eviction]) -> u64 {
         let lost = notices.iter().filter(|notice| !self.add(notice));
         lost.count() as u64
@@ -53,8 +53,8 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
         true
     }
 
-    /// Takes as many notices as fit. Returns their number, and how many pages were lost since the
-    /// last time.
+    /// Takes as many notices as fit into `to`. Returns their number, and the number of evicted
+    /// pages whose notices were lost since the last call.
     pub fn take(&mut self, to: &mut [Eviction]) -> (usize, u32) {
         let count = self.count.min(to.len());
         for place in &mut to[..count] {
@@ -75,17 +75,17 @@ impl<R: DerefMut<Target = [Eviction]>> Notices<R> {
     }
 }
 
-/// Notices of one step under a shard's lock, on their way to the queue.
+/// Notices of one step under a shard's lock, which are added to the queue afterwards.
 pub struct Fresh {
     notices: [Eviction; Self::SIZE],
     count: usize,
 }
 
 impl Fresh {
-    /// Notices that there is room for: one for each page of a step, so that no notice is lost here.
+    /// The number of places, one for each page of a step, so that no notice is lost here.
     pub const SIZE: usize = 32;
 
-    /// No notices.
+    /// Creates a list without notices.
     #[inline]
     pub fn new() -> Self {
         const NONE: Eviction = Eviction {
@@ -137,7 +137,7 @@ impl Default for Fresh {
     }
 }
 
-/// Makes one notice of two, if the second goes on where the first ends.
+/// Merges the second notice into the first, if it continues the first. Returns whether it did.
 fn extend(first: &mut Eviction, second: &Eviction) -> bool {
     let adjoins = first.file == second.file && first.index + u64::from(first.pages) == second.index;
     if adjoins {

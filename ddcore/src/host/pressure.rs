@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How pools stand, for guests to decide what is worth a put: what a pool may hold, whether it is
-//! full, and which of its classes would give.
+//! State of pools, by which guests admit pages: the pages that a pool may hold, whether it is
+//! full, and the class from which a page would be evicted.
 //!
-//! Capacities take time in proportion to VMs and pools. So they are read now and then, for all
-//! pools of a session together, and answers repeat what was read last.
+//! Computing capacities takes time in proportion to the number of VMs and pools. They are therefore
+//! computed at intervals, for all pools of a session at once, and answers repeat the last values.
 
 use super::evict::entities;
 use super::list::victim;
-use super::room::{entitle, Host, Parts, Roster, Vm};
+use super::room::{entitle, Host, Parts, Vm, VmList};
 use super::session::Session;
 use crate::number::Number;
 use crate::partition;
@@ -19,16 +19,16 @@ use ddabi::answer::PoolPressure;
 use ddabi::genl::Mode;
 use ddabi::request::Run;
 
-/// After this time gauges are read again, however little happened.
+/// Capacities are computed again after this time in nanoseconds.
 const AGE_NS: u64 = 100_000_000;
 
-/// Gauges are read again when this part of an eviction batch came or was asked for.
+/// Capacities are computed again when one part in so many of an eviction batch was put or requested.
 const BATCH_SHARE: u64 = 4;
 
-/// More pages than an eviction batch has.
+/// A number above that of the pages of any eviction batch.
 const ENOUGH: u64 = u32::MAX as u64;
 
-/// What was last read of a pool.
+/// The last computed state of a pool.
 #[derive(Debug)]
 pub struct Gauge<N> {
     capacity: N,
@@ -36,7 +36,7 @@ pub struct Gauge<N> {
 }
 
 impl<N: Number> Gauge<N> {
-    /// Makes the gauge of a pool that was not looked at yet.
+    /// Creates the gauge of a pool whose state was not computed yet.
     pub fn new() -> Self {
         Self {
             capacity: N::new(0),
@@ -51,17 +51,17 @@ impl<N: Number> Default for Gauge<N> {
     }
 }
 
-/// When the gauges of a session were last read.
+/// The last time at which the gauges of a session were computed.
 #[derive(Debug)]
 pub(super) struct Reading<N> {
-    /// The time of the last reading, in nanoseconds.
+    /// The time in nanoseconds.
     at: N,
-    /// Pages that came or were asked for since.
+    /// The number of pages put or requested since then.
     moved: N,
 }
 
 impl<N: Number> Reading<N> {
-    /// Makes the state before the first reading.
+    /// Creates the state before the first computation.
     pub(super) fn new() -> Self {
         Self {
             at: N::new(0),
@@ -69,13 +69,13 @@ impl<N: Number> Reading<N> {
         }
     }
 
-    /// Makes the next answer read the gauges again.
+    /// Makes the next answer compute the gauges again.
     pub(super) fn expire(&self) {
         self.moved.swap(ENOUGH);
     }
 
-    /// Returns whether it is time to read them. The caller that gets `true` must do so; concurrent
-    /// callers usually get `false`.
+    /// Returns whether the gauges have to be computed again. The caller that gets `true` must do so;
+    /// concurrent callers usually get `false`.
     fn is_due(&self, now: u64, pages: u64, enough: u64) -> bool {
         self.moved.add(pages);
         let due = self.moved.load() >= enough || now.saturating_sub(self.at.load()) >= AGE_NS;
@@ -87,8 +87,8 @@ impl<N: Number> Reading<N> {
     }
 }
 
-/// Returns how the pool of a run stands. `pages` were put or asked for by the call, at `now` in
-/// nanoseconds.
+/// Returns the state of the pool of a run. `pages` is the number of pages of the call, and `now`
+/// the time in nanoseconds.
 #[inline(never)]
 pub fn pressure<H: Host>(
     (host, session, vm): (&H, &H::Session, u32),
@@ -104,7 +104,7 @@ pub fn pressure<H: Host>(
     }
     let tier = host.tier();
     let batch = tier.batch();
-    // With many pools it takes longer, and is done less often.
+    // With many pools the computation takes longer, and is done less often.
     let enough = (batch / BATCH_SHARE).max(u64::from(session.pool_count()));
     let reading = &session.ledger().reading;
     if reading.is_due(now, pages, enough) && !read_gauges((host, session, vm)) {
@@ -117,7 +117,7 @@ pub fn pressure<H: Host>(
             let full = is_full(gauge.held.load(), capacity, batch);
             (capacity, tier_is_full && full)
         }
-        // There are no shares: age alone decides which pages are evicted.
+        // There are no shares in this mode, and evictions go by age alone.
         Mode::GlobalFifo => (tier.limit(), tier_is_full),
     };
     let floor = match tier.mode() {
@@ -134,8 +134,8 @@ pub fn pressure<H: Host>(
     }
 }
 
-/// Returns the class of a run's pool that would give, by what one of the shards holds; the runs of
-/// a scan look at the shards in turn.
+/// Returns the class of a run's pool from which a page would be evicted, by the pages of one shard.
+/// Consecutive runs of a file use the shards in turn.
 fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     let now = session.now();
     let turn = run.index as usize / BLOCK_PAGES;
@@ -145,19 +145,19 @@ fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     class.unwrap_or(0)
 }
 
-/// Reads the gauges of all pools of a session. Returns `false` if an eviction is under way.
+/// Computes the gauges of all pools of a session. Returns `false` if an eviction is running.
 fn read_gauges<H: Host>((host, session, vm): (&H, &H::Session, u32)) -> bool {
-    let Some(mut roster) = host.try_lock() else {
+    let Some(mut vm_list) = host.try_lock() else {
         return false;
     };
     let batch = host.tier().batch();
     host.recover();
-    entitle(&mut *roster, host.tier().limit());
+    entitle(&mut *vm_list, host.tier().limit());
     let Parts {
         vms,
         entities: entitled,
         pools,
-    } = roster.parts();
+    } = vm_list.parts();
     let at = vms.iter().position(|one| one.number() == vm);
     let pages = at.map_or(0, |at| capacity(entitled, at, batch));
     let pools = entities(session, pools);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages on their way in. Room is reserved and pages are allocated for a call as a whole. Data is
-//! copied before a page is in the index, and therefore without a lock.
+//! Puts. Room is reserved and pages are allocated for a call as a whole. The data of a page is
+//! copied before the page enters the index, and therefore without a lock.
 
 use super::carried::{Carried, Page};
 use super::room::{fill, make_room, retire, Host};
@@ -11,36 +11,37 @@ use crate::request::Runs;
 use crate::speculation::part;
 use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
 
-/// Why a run was not stored.
+/// Reason for which a run was not stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
     /// Its VM or its pool has weight zero, or its pool has no store.
     Off,
-    /// There was no memory, or no room could be made.
+    /// The host had no memory, or no room could be made in the tier.
     Memory,
-    /// The guest has no memory there that could be read.
+    /// The guest's frame is not memory that can be read.
     Fault,
-    /// The guest's frame was not in the host's memory.
+    /// The guest's frame is not in the host's memory (for example swapped out).
     Absent,
 }
 
-/// What a put needs of its guest.
+/// Interface of a put to the memory of its guest.
 pub trait Source<P> {
-    /// Copies the data of a run into pages, of which there are as many.
+    /// Copies the data of a run into `pages`, which are as many as the run has.
     fn copy(&mut self, run: &Run, pages: &mut [Option<P>]) -> Result<(), Refusal>;
 
-    /// Is told what became of each run, in their order.
+    /// Called with the result of each run, in their order.
     fn settled(&mut self, run: &Run, result: Result<(), Refusal>);
 }
 
-/// Room reserved in the tier; what is not used is given back.
+/// Room reserved in the tier. The unused part is released when this is dropped.
 struct Room<'a, H: Host> {
     host: &'a H,
     pages: u64,
 }
 
 impl<'a, H: Host> Room<'a, H> {
-    /// Reserves room for `pages`, or for as many as there can be now, or none.
+    /// Reserves room for `pages`, for as many as the limit if that is less, or for none if eviction
+    /// frees too few.
     fn reserve(host: &'a H, pages: u64) -> Self {
         let pages = make_room(host, pages);
         Self { host, pages }
@@ -53,9 +54,8 @@ impl<H: Host> Drop for Room<'_, H> {
     }
 }
 
-/// Stores runs, each as a whole or not at all. An older copy of any of their pages is gone either
-/// way (invariant 3). `vm_is_on` says whether the VM has a weight. Returns the number of pages
-/// stored.
+/// Stores runs, each as a whole or not at all. Older copies of their pages are removed in both cases
+/// (invariant 3). `vm_is_on` tells whether the VM has a weight. Returns the number of pages stored.
 #[inline(never)]
 pub fn store<H: Host>(
     (host, session, vm_is_on): (&H, &H::Session, bool),
@@ -99,7 +99,7 @@ pub fn store<H: Host>(
         });
         match result {
             Ok(()) => stored += u64::from(run.pages),
-            // A part of it may be in the index.
+            // A part of the run may be in the index.
             Err(_) => _ = discard(session, &mut carried.batch, &run),
         }
         source.settled(&run, result);

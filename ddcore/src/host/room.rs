@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Making room in a tier: which VM and which pool give pages, and how many.
+//! Room in a tier: which VM and which pool pages are evicted from, and how many.
 //!
-//! One eviction runs at a time, by the task that has the roster. A task that waited for it looks
-//! again whether there is room before it evicts more.
+//! One eviction runs at a time, by the task that has locked the list of VMs. A task that waited for
+//! the lock checks again whether there is room before it evicts more.
 //!
 //! The tier is full when it holds its capacity, or all that the host can spare. In the second case
 //! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
@@ -20,16 +20,16 @@ use ddabi::genl::Mode;
 /// Rounds of eviction for one reservation, because other tasks may take the room that was made.
 const ROUNDS: usize = 64;
 
-/// Pages that a VM gives in a turn when memory is asked for.
+/// Pages that are taken from a VM in a turn when the host needs memory.
 const VM_TURN: u64 = 8 * TURN;
 
-/// Pages whose content is gone, and that the next puts fill: memory given back to a host that is
-/// short of it could not be had again.
+/// Evicted pages that the next puts fill. A host that is short of memory would not provide them
+/// again if they were freed.
 pub trait Stock<P> {
-    /// Returns how many there are.
+    /// Returns the number of pages.
     fn len(&self) -> u64;
 
-    /// Returns whether there are none.
+    /// Returns whether there is no page.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -37,10 +37,10 @@ pub trait Stock<P> {
     /// Keeps pages, as many as there is room for; the others stay where they are.
     fn add(&self, pages: &mut [Option<P>]);
 
-    /// Fills places with pages. Returns how many.
+    /// Fills places with pages. Returns their number.
     fn take(&self, places: &mut [Option<P>]) -> usize;
 
-    /// Gives up to `pages` back to the host. Returns how many.
+    /// Gives up to `pages` back to the host. Returns their number.
     fn give_back(&self, pages: u64) -> u64;
 }
 
@@ -76,16 +76,16 @@ pub trait Vm {
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
 }
 
-/// The VMs of a host. It is behind a lock of its owner; the task that has it is the only one that
-/// chooses victims.
-pub trait Roster {
+/// The VMs of a host. The owner protects the list by a lock. Only the task that has locked it chooses
+/// victims.
+pub trait VmList {
     /// A VM.
     type Vm: Vm;
 
-    /// How the roster refers to it.
+    /// Reference to a VM in the list.
     type Ref: Deref<Target = Self::Vm>;
 
-    /// Returns the parts of the roster.
+    /// Returns the parts of the list of VMs.
     fn parts(&mut self) -> Parts<'_, Self::Ref>;
 }
 
@@ -111,17 +111,17 @@ pub trait Host {
     /// A registration of a guest.
     type Session: Session<Page = Self::Page, Number = Self::Number>;
     /// The VMs.
-    type Roster: Roster<Vm: Vm<Session = Self::Session>>;
+    type VmList: VmList<Vm: Vm<Session = Self::Session>>;
 
-    /// Returns the books of the tier.
+    /// Returns the accounts of the tier.
     fn tier(&self) -> &Tier<Self::Number>;
 
-    /// Waits for the roster. Its holder allocates nothing and waits for no lock but those of
+    /// Locks the list of VMs. The task that holds it must not allocate, and takes only the locks of
     /// shards and of a stock, because tasks that free memory wait for it.
-    fn lock(&self) -> impl DerefMut<Target = Self::Roster>;
+    fn lock(&self) -> impl DerefMut<Target = Self::VmList>;
 
-    /// Returns the roster, unless another task has it.
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Self::Roster>>;
+    /// Locks the list of VMs, unless another task holds it.
+    fn try_lock(&self) -> Option<impl DerefMut<Target = Self::VmList>>;
 
     /// Returns the stock.
     fn stock(&self) -> &Self::Stock;
@@ -136,17 +136,16 @@ pub trait Host {
     /// Returns the time in milliseconds since some beginning.
     fn milliseconds(&self) -> u64;
 
-    /// Is told that a batch of so many pages was evicted.
+    /// Called after each eviction batch, with the number of its pages.
     fn evicted(&self, pages: u64);
 
-    /// Lets the scheduler act, between two steps of a long operation.
-    fn breathe(&self);
+    /// Lets the scheduler run other tasks. Called between two steps of a long operation.
+    fn cond_resched(&self);
 
-    /// Returns whether the calling task is being killed, so that its long operations are to end
-    /// early.
+    /// Returns whether the calling task is being killed, in which case long operations end early.
     fn is_dying(&self) -> bool;
 
-    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    /// Returns the time from which ages are computed while all pages form one FIFO.
     fn now(&self) -> u64 {
         self.tier().now()
     }
@@ -163,8 +162,9 @@ pub trait Host {
     }
 }
 
-/// Reserves room in the tier for `pages`, or for as many as there can be, and evicts for it if need
-/// be. Returns how many pages there is room for: all of these, or none.
+/// Reserves room in the tier for `pages`, or for as many as the limit if that is less, and evicts
+/// pages for it if necessary. Returns the number of pages reserved, which is 0 if eviction frees too
+/// few.
 #[inline]
 pub fn make_room<H: Host>(host: &H, pages: u64) -> u64 {
     match host.tier().reserve(pages) {
@@ -173,7 +173,7 @@ pub fn make_room<H: Host>(host: &H, pages: u64) -> u64 {
     }
 }
 
-/// Like [`make_room`], when there is not enough room.
+/// Like [`make_room`], for a tier without enough room.
 #[cold]
 #[inline(never)]
 fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
@@ -187,13 +187,13 @@ fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
         if tier.reserve(pages) {
             return pages;
         }
-        let mut roster = host.lock();
+        let mut vm_list = host.lock();
         if tier.reserve(pages) {
             return pages;
         }
         let stock = tier.is_scarce().then_some(host.stock());
-        let evicted = evict_batch(host, &mut *roster, stock);
-        // Reserve while the roster is still locked, or another task could take the room every
+        let evicted = evict_batch(host, &mut *vm_list, stock);
+        // Reserve while the list of VMs is still locked, or another task could take the room every
         // time. Do so even if nothing was evicted: the victim may have emptied itself.
         if tier.reserve(pages) {
             return pages;
@@ -205,34 +205,35 @@ fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
     0
 }
 
-/// Gets pages for a put that has room reserved for them. Returns how many.
+/// Gets pages for a put that has room reserved for them. Returns their number.
 pub(super) fn fill<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     let got = allocate(host, pages);
     got + recycle(host, &mut pages[got..])
 }
 
-/// Gets pages from the stock and from the host's memory. Returns how many.
+/// Gets pages from the stock and from the host's memory. Returns their number.
 fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     let got = host.stock().take(pages);
-    // The room for these pages is reserved, and so a part of what is used.
+    // The room for these pages is reserved, so that it is included in `used`.
     let below_floor = host.tier().used() <= host.tier().floor();
     got + host.allocate(&mut pages[got..], below_floor)
 }
 
-/// Gets pages by eviction, because the host has no memory for the caller. The limit falls to what
-/// the tier holds, and what lies idle where the caller may not allocate. Returns how many.
+/// Gets pages by eviction, because the host has no memory for the caller. The limit falls to the
+/// pages that the tier holds, plus the host's idle pages, which the caller may not allocate. Returns
+/// their number.
 fn recycle<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
     }
     let missing = pages.len() as u64;
-    let mut roster = host.lock();
+    let mut vm_list = host.lock();
     let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
     lower_limit(host, held + host.spare());
     let mut got = 0;
     for _ in 0..ROUNDS {
         got += host.stock().take(&mut pages[got..]);
-        if got == pages.len() || evict_batch(host, &mut *roster, Some(host.stock())) == 0 {
+        if got == pages.len() || evict_batch(host, &mut *vm_list, Some(host.stock())) == 0 {
             break;
         }
     }
@@ -244,7 +245,8 @@ fn lower_limit<H: Host>(host: &H, pages: u64) {
     host.tier().lower_limit(pages, host.milliseconds());
 }
 
-/// Takes pages back whose content is gone. While the host is short the next puts fill them.
+/// Takes back pages whose content is not needed any more. While the host is short of memory, they
+/// are kept for the next puts.
 pub fn retire<H: Host>(host: &H, pages: &mut [Option<H::Page>]) {
     if host.tier().is_scarce() {
         host.stock().add(pages);
@@ -257,9 +259,9 @@ pub fn surplus<H: Host>(host: &H) -> u64 {
     (host.tier().used() + host.stock().len()).saturating_sub(host.tier().floor())
 }
 
-/// Gives up to `pages` back to a host that is short of memory, and no longer counts on them.
-/// Returns how many.
-pub fn give_back<H: Host>(host: &H, roster: &mut H::Roster, pages: u64) -> u64 {
+/// Gives up to `pages` back to a host that is short of memory, and lowers the limit. Returns their
+/// number.
+pub fn give_back<H: Host>(host: &H, vm_list: &mut H::VmList, pages: u64) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));
     let stocked = host.stock().give_back(pages);
@@ -268,26 +270,26 @@ pub fn give_back<H: Host>(host: &H, roster: &mut H::Roster, pages: u64) -> u64 {
     lower_limit(host, used - pages);
     let evicted = match tier.mode() {
         Mode::Weighted => {
-            entitle(roster, tier.limit());
-            take_in_turns(roster, pages)
+            entitle(vm_list, tier.limit());
+            take_in_turns(vm_list, pages)
         }
-        Mode::GlobalFifo => evict_by_age(host, roster, pages, None),
+        Mode::GlobalFifo => evict_by_age(host, vm_list, pages, None),
     };
     stocked + evicted
 }
 
-/// Evicts until the tier is within its limit, or the calling task is killed: puts evict what is
-/// left to evict then.
+/// Evicts until the tier is within its limit, or the calling task is killed. In the latter case the
+/// next puts evict the other pages.
 pub fn enforce_limit<H: Host>(host: &H) {
     while host.tier().is_overfull() && !host.is_dying() {
         if evict_batch(host, &mut *host.lock(), None) == 0 {
             break;
         }
-        host.breathe();
+        host.cond_resched();
     }
 }
 
-/// Returns the session of the VM at a place of a roster.
+/// Returns the session of the VM at a place of a list of VMs.
 fn session<'a, V: Vm + 'a>(
     vms: &'a [impl Deref<Target = V>],
     at: usize,
@@ -295,16 +297,16 @@ fn session<'a, V: Vm + 'a>(
     vms.get(at)?.session()
 }
 
-/// Returns the sessions of the VMs of a roster, without places for VMs that have no session.
+/// Returns the sessions of the VMs of a list of VMs, without places for VMs that have no session.
 fn sessions<'a, V: Vm + 'a>(
     vms: &'a [impl Deref<Target = V>],
 ) -> impl Iterator<Item = impl Deref<Target = V::Session> + 'a> + 'a {
     (0..vms.len()).filter_map(|at| session(vms, at))
 }
 
-/// Divides `pages` among the VMs of a roster.
-pub fn entitle<R: Roster>(roster: &mut R, pages: u64) {
-    let Parts { vms, entities, .. } = roster.parts();
+/// Divides `pages` among the VMs of a list of VMs.
+pub fn entitle<R: VmList>(vm_list: &mut R, pages: u64) {
+    let Parts { vms, entities, .. } = vm_list.parts();
     for (entity, vm) in entities.iter_mut().zip(vms) {
         let session = vm.session();
         *entity = Entity {
@@ -317,11 +319,11 @@ pub fn entitle<R: Roster>(roster: &mut R, pages: u64) {
 }
 
 /// Evicts one batch, whose pages go to a stock if one is given. Returns their number.
-pub fn evict_batch<H: Host>(host: &H, roster: &mut H::Roster, stock: Option<&H::Stock>) -> u64 {
+pub fn evict_batch<H: Host>(host: &H, vm_list: &mut H::VmList, stock: Option<&H::Stock>) -> u64 {
     let batch = host.tier().batch();
     let evicted = match host.tier().mode() {
-        Mode::Weighted => evict_by_weight(host, roster, batch, stock),
-        Mode::GlobalFifo => evict_by_age(host, roster, batch, stock),
+        Mode::Weighted => evict_by_weight(host, vm_list, batch, stock),
+        Mode::GlobalFifo => evict_by_age(host, vm_list, batch, stock),
     };
     host.evicted(evicted);
     evicted
@@ -331,16 +333,16 @@ pub fn evict_batch<H: Host>(host: &H, roster: &mut H::Roster, stock: Option<&H::
 /// thousand pools gives a batch like any other.
 fn evict_by_weight<H: Host>(
     host: &H,
-    roster: &mut H::Roster,
+    vm_list: &mut H::VmList,
     batch: u64,
     stock: Option<&H::Stock>,
 ) -> u64 {
-    entitle(roster, host.tier().limit());
+    entitle(vm_list, host.tier().limit());
     let Parts {
         vms,
         entities: entitled,
         pools,
-    } = roster.parts();
+    } = vm_list.parts();
     let Some(at) = victim(entitled, batch) else {
         return 0;
     };
@@ -357,15 +359,15 @@ fn evict_by_weight<H: Host>(
     })
 }
 
-/// Takes up to `pages` from the VMs by their entitlements, in turns, for the little that the kernel
-/// asks for at a time: a whole batch of one VM, or of one pool, would be most of what it has if
-/// there are many. Returns their number.
-fn take_in_turns<R: Roster>(roster: &mut R, pages: u64) -> u64 {
+/// Takes up to `pages` from the VMs by their entitlements, in turns, because the kernel requests a
+/// few pages at a time. With many VMs, a whole batch would be most of the pages of one VM or pool.
+/// Returns the number of pages.
+fn take_in_turns<R: VmList>(vm_list: &mut R, pages: u64) -> u64 {
     let Parts {
         vms,
         entities,
         pools,
-    } = roster.parts();
+    } = vm_list.parts();
     collect_in_turns(entities, pages, VM_TURN, |at, pages| {
         session(vms, at).map_or(0, |session| shrink(&*session, pages, pools))
     })
@@ -374,12 +376,12 @@ fn take_in_turns<R: Roster>(roster: &mut R, pages: u64) -> u64 {
 /// Evicts the oldest pages of all VMs, to within a batch. Returns their number.
 fn evict_by_age<H: Host>(
     host: &H,
-    roster: &mut H::Roster,
+    vm_list: &mut H::VmList,
     batch: u64,
     stock: Option<&H::Stock>,
 ) -> u64 {
     let now = host.now();
-    let vms = roster.parts().vms;
+    let vms = vm_list.parts().vms;
     let oldest = sessions(vms).filter_map(|session| oldest_age(&*session, now));
     let Some(oldest) = oldest.max() else {
         return 0;

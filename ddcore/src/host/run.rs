@@ -11,8 +11,9 @@ use ddabi::request::Run;
 
 /// Sorts the pages of runs by shard, a batch at a time, and works on the parts of each shard.
 ///
-/// With each run comes the place of its first page among the caller's pages. The batch is empty
-/// before and after; it is too large for the stack of a kernel.
+/// Each run comes with the place of its first page among the caller's pages. The batch must be
+/// empty, and is empty afterwards. The caller provides it because it is too large for a kernel
+/// stack.
 #[inline]
 pub fn by_shard<S: Session>(
     session: &S,
@@ -42,11 +43,11 @@ pub fn by_shard<S: Session>(
     work(batch);
 }
 
-/// Puts runs into the index. `handles` has one handle for each page, by place, and `kept` is told
-/// of each part that is kept; without memory for the index some are not. Room in the tier has been
-/// reserved for all pages. Returns the number of pages kept.
+/// Puts runs into the index. `handles` has one handle for each page, by place, and `kept` is called
+/// for each part that is kept. Parts are not kept if there is no memory for the index. The caller
+/// has reserved room in the tier for all pages. Returns the number of pages kept.
 ///
-/// Older copies of the pages leave in any case in which there is memory.
+/// Older copies of the pages are removed, unless there is no memory for the index.
 #[inline(never)]
 pub fn insert<S: Session>(
     session: &S,
@@ -57,8 +58,7 @@ pub fn insert<S: Session>(
 ) -> usize {
     let mut total = 0;
     by_shard(session, batch, runs, |shard, group| {
-        // Most puts replace no page, and are spared a bin, whose places are all written when it is
-        // made and all looked at when it is dropped.
+        // Most puts replace no page and need no bin, which takes time to create and to drop.
         let mut bin = None;
         let mut stored = 0;
         let _ = session.with_room(shard, group.len(), |store| {
@@ -68,16 +68,16 @@ pub fn insert<S: Session>(
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             store.insert(group, stamp, handles, older, keep);
-            session.came(stored, store);
+            session.add_used(stored, store);
         });
         total += stored;
-        session.went(bin.as_ref().map_or(0, Bin::count));
+        session.sub_used(bin.as_ref().map_or(0, Bin::count));
     });
     total
 }
 
-/// Takes out what is kept of some runs; `found` gets each page with its place. Returns their
-/// number, which the caller must report with [`Session::went`] once the pages are freed.
+/// Takes the pages of some runs out of the index, and calls `found` with each page and its place.
+/// Returns their number, which the caller must report with [`Session::sub_used`] once they are freed.
 #[inline(never)]
 pub fn take<S: Session>(
     session: &S,
@@ -90,7 +90,7 @@ pub fn take<S: Session>(
         return count;
     }
     by_shard(session, batch, runs, |shard, group| {
-        // Taking a difference once is cheaper than counting each page.
+        // A difference once is cheaper than counting each page.
         count += session.with(shard, |store| {
             let before = store.used();
             store.take(group, Reason::Hit, &mut found);
@@ -100,7 +100,7 @@ pub fn take<S: Session>(
     count
 }
 
-/// Frees what is kept of a run. Returns the number of pages.
+/// Frees the pages of a run. Returns their number.
 #[inline(never)]
 pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
     let mut freed = 0;
@@ -113,15 +113,15 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
             session.with(shard, |store| {
                 store.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
             });
-            session.went(bin.count());
+            session.sub_used(bin.count());
             freed += bin.count();
         },
     );
     freed
 }
 
-/// Corrects the counters of the pages of a run that were taken in vain: those at the places for
-/// which `owner` names the list that they were on.
+/// Corrects the counters of pages of a run that were taken out but not copied to the guest: those
+/// at the places for which `owner` returns the list that they were on.
 pub fn spoil<S: Session>(
     session: &S,
     batch: &mut Batch,

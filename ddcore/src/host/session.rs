@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The seam between the engine and the owner of a session: its locks, its memory, its pools.
+//! Interface between the engine and the owner of a session, which provides locks, memory and pools.
 
 use super::flush::Rest;
 use super::pressure::{Gauge, Reading};
@@ -10,19 +10,19 @@ use crate::policy::Order;
 use crate::store::{Hasher, Removed, Storage, Store};
 use ddabi::answer::Eviction;
 
-/// What the engine keeps of a session beside its index.
+/// State of a session that the engine keeps beside the index.
 #[derive(Debug)]
 pub struct Ledger<N> {
     /// Pages in all shards.
     used: Account<N>,
-    /// The shard that the next eviction begins with.
+    /// The shard in which the next eviction begins.
     pub(super) rotor: N,
     /// When the gauges of the pools were last read.
     pub(super) reading: Reading<N>,
 }
 
 impl<N: Number> Ledger<N> {
-    /// Makes the ledger of a session without pages.
+    /// Creates the ledger of a session without pages.
     pub fn new() -> Self {
         Self {
             used: Account::new(),
@@ -45,14 +45,14 @@ impl<N: Number> Default for Ledger<N> {
 
 /// One registration of a guest: an index in shards, each behind a lock, and pools.
 ///
-/// The engine calls these functions without a lock, save for [`Session::page`]. It never works on
+/// The engine calls these functions without a lock, except [`Session::page`]. It never works on
 /// two shards at once.
 pub trait Session {
     /// The memory of a shard's index.
     type Storage: Storage;
     /// A number that processors share.
     type Number: Number;
-    /// What the handle of a page stands for. Dropping it frees the page.
+    /// A page, which the index knows by a handle. It is freed when it is dropped.
     type Page;
 
     /// Binary logarithm of the number of shards.
@@ -61,12 +61,12 @@ pub trait Session {
     /// The number of shards.
     const SHARDS: usize = 1 << Self::SHARD_BITS;
 
-    /// Works on the index of a shard under its lock. Memory that the index no longer needs may be
-    /// freed.
+    /// Calls `work` with the index of a shard under its lock. Memory that the index no longer needs
+    /// may be freed afterwards.
     fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Self::Storage>) -> R) -> R;
 
-    /// Works on the index of a shard under its lock, with memory for `parts` more parts; `None` if
-    /// there is no memory.
+    /// Calls `work` with the index of a shard under its lock, and with memory for `parts` more
+    /// parts. Returns `None` without calling it if there is no memory.
     fn with_room<R>(
         &self,
         shard: usize,
@@ -81,33 +81,33 @@ pub trait Session {
     /// Returns the hasher of the index's keys.
     fn hasher(&self) -> &Hasher;
 
-    /// Returns what the engine keeps of the session.
+    /// Returns the engine's state of the session.
     fn ledger(&self) -> &Ledger<Self::Number>;
 
-    /// Gives the room of pages that are gone back to the tier.
+    /// Releases the room of pages that are gone in the tier.
     ///
     /// The pages of a session are of one tier. With a second one this function,
     /// [`Bin`](super::bin::Bin) and the ledger have to count the pages of each.
     fn release(&self, pages: u64);
 
-    /// Returns the time by which the ages of the session's pages are told.
+    /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
 
     /// Returns the stamp of pages that come now.
     fn stamp(&self, pages: u64) -> u64;
 
-    /// Returns a number that is above those of all pools.
+    /// Returns a bound that is above the numbers of all pools.
     fn pool_count(&self) -> u32;
 
-    /// Returns whether there is a pool with this number, which has begun and not ended.
+    /// Returns whether there is a pool with this number that was created and not destroyed.
     fn is_live(&self, pool: u32) -> bool;
 
-    /// Returns the weight of a pool when pages are divided. A pool that has ended has none, but may
-    /// have pages of calls that were under way.
+    /// Returns the weight of a pool when pages are divided. A destroyed pool has weight 0, but may
+    /// have pages of calls that were in progress.
     fn share(&self, pool: u32) -> u32;
 
-    /// Returns the order in which the pages of a pool leave, also of one that has ended; `None` if
-    /// there never was such a pool.
+    /// Returns the order in which the pages of a pool are evicted, also of a destroyed one, or
+    /// `None` if there never was such a pool.
     fn order(&self, pool: u32) -> Option<Order>;
 
     /// Returns the gauge of a pool, if there ever was such a pool.
@@ -116,17 +116,16 @@ pub trait Session {
     /// Keeps notices of evictions for the guest.
     fn announce(&self, notices: &[Eviction]);
 
-    /// Takes what the last flush left to the next one.
+    /// Takes the unfinished range of the last flush, if there is one.
     fn take_rest(&self) -> Option<Rest>;
 
-    /// Leaves the rest of a flush to the next one.
+    /// Keeps the unfinished range of a flush for the next one.
     fn leave_rest(&self, rest: Rest);
 
-    /// Lets the scheduler act, between two steps of a long operation.
-    fn breathe(&self);
+    /// Lets the scheduler run other tasks. Called between two steps of a long operation.
+    fn cond_resched(&self);
 
-    /// Returns whether the calling task is being killed, so that its long operations are to end
-    /// early.
+    /// Returns whether the calling task is being killed, in which case long operations end early.
     fn is_dying(&self) -> bool;
 
     /// Returns the number of pages held.
@@ -135,19 +134,19 @@ pub trait Session {
         self.ledger().used()
     }
 
-    /// Books pages that were stored, before another call can take them out again: the room for
-    /// them was reserved before. The caller holds the shard's lock as long as it borrows the
-    /// index.
+    /// Counts pages that were stored, whose room in the tier was reserved before. The borrow proves
+    /// that the caller holds the shard's lock, so that no other call can take them out before they
+    /// are counted.
     #[inline]
-    fn came(&self, pages: usize, locked: &mut Store<Self::Storage>) {
-        self.ledger().used.came(pages as u64, locked);
+    fn add_used(&self, pages: usize, locked: &mut Store<Self::Storage>) {
+        self.ledger().used.add(pages as u64, locked);
     }
 
-    /// Books pages that are gone.
+    /// Subtracts pages that are gone, and releases their room.
     #[inline]
-    fn went(&self, pages: usize) {
+    fn sub_used(&self, pages: usize) {
         if pages > 0 {
-            self.ledger().used.went(pages as u64);
+            self.ledger().used.subtract(pages as u64);
             self.release(pages as u64);
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The books of a tier: how many pages there may be, how many its host can spare, and how many
-//! there are.
+//! Accounts of a tier: its capacity, the limit while the host is short of memory, and the number of
+//! its pages.
 //!
-//! When it is full, [`room`](super::room) decides which VM and which pool give pages.
+//! When it is full, [`room`](super::room) decides which VM and which pool pages are evicted from.
 
 use crate::account::Account;
 use crate::clock::{ticks, Clock};
@@ -11,13 +11,13 @@ use crate::limit::{Books, Limit};
 use crate::number::Number;
 use ddabi::genl::Mode;
 
-/// Pages of an eviction batch until the administrator says otherwise: the paper's 2 MiB.
+/// Default number of pages of an eviction batch: the paper's 2 MiB.
 pub const DEFAULT_BATCH: u32 = 512;
 
-/// Largest eviction batch, which bounds how long others wait for it.
+/// The largest eviction batch, which bounds how long other tasks wait for it.
 pub const MAX_BATCH: u32 = 1 << 14;
 
-/// The books of a tier.
+/// Accounts of a tier. All numbers are pages, and processors share them without a lock.
 #[derive(Debug)]
 pub struct Tier<N> {
     capacity: N,
@@ -157,7 +157,7 @@ impl<N: Number> Tier<N> {
 
     /// Gives back what was reserved, because the pages are gone or were not needed.
     pub fn release(&self, pages: u64) {
-        self.used.went(pages);
+        self.used.subtract(pages);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on whole shards, in steps: each takes the shard's lock, and between two of them the
-//! scheduler may act.
+//! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may run
+//! other tasks between two steps.
 
 use super::bin::{self, Bin};
 use super::list::{lists, same_class};
@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::store::{Cursor, List, Reason, Storage, Store, Walk};
 use ddabi::key::FileKey;
 
-/// Most pages removed, or moved, in one step under a shard's lock.
+/// The most pages that are removed or moved in one step under a shard's lock.
 pub(super) const STEP: u32 = bin::SIZE as u32;
 
 /// Repeats a step on a shard's index until it is done. Returns the number of pages that it put into
@@ -20,19 +20,19 @@ fn walk<S: Session>(
     mut step: impl FnMut(&mut Store<S::Storage>, &mut Bin<S::Page>) -> Walk,
 ) -> u64 {
     let mut freed = 0;
-    // A walk restarts if the entry at its cursor is removed, which a guest could provoke for
-    // ever. Bound the steps; what remains is evicted later.
+    // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
+    // The steps are therefore bounded, and the pages that remain are evicted later.
     let limit = 64 + session.used() / 8;
     for _ in 0..limit {
         let mut bin = Bin::new();
         let walk = session.with(shard, |store| step(store, &mut bin));
-        session.went(bin.count());
+        session.sub_used(bin.count());
         freed += bin.count() as u64;
         drop(bin);
         if walk == Walk::Done {
             break;
         }
-        session.breathe();
+        session.cond_resched();
     }
     freed
 }
@@ -50,7 +50,7 @@ pub fn drain<S: Session>(session: &S) -> u64 {
     (0..S::SHARDS).map(drain).sum()
 }
 
-/// Frees all pages of a pool, for one that ends. Returns their number.
+/// Frees all pages of a pool that is destroyed. Returns their number.
 pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     let empty = |shard| {
         walk(session, shard, |store, bin| {
@@ -68,8 +68,8 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     (0..S::SHARDS).map(empty).sum()
 }
 
-/// Moves a file's pages to a pool, where they keep their class; ends early if the caller is killed,
-/// for its pages go with the VM. Returns their number.
+/// Moves the pages of a file to a pool, where they keep their class. Ends early if the calling task
+/// is killed, because its pages are freed with the VM. Returns their number.
 pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     let mut moved = 0;
     let now = session.now();
@@ -88,7 +88,7 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     moved
 }
 
-/// Returns what the shards counted for a pool, all classes together.
+/// Returns the counters of a pool, summed over all shards and classes.
 pub fn counted<S: Session>(session: &S, pool: u32) -> List {
     let mut sum = List::default();
     for shard in 0..S::SHARDS {

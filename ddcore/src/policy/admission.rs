@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The guest's half: whether a page that leaves the page cache is put, and in which class.
+//! The guest's half of a policy: whether a page that leaves the page cache is put, and in which
+//! class.
 
 use super::ghost;
 use super::shadow::{Cell, Shadow, Way};
@@ -8,22 +9,22 @@ use super::sketch::Sketch;
 use super::throttle::Throttle;
 use super::{Class, Name, Policy, Pressure};
 
-/// Of this many pages that `mru` refuses, one is let in.
+/// One of this many pages that `mru` would refuse is admitted.
 const TRICKLE: u32 = 32;
 
-/// Why a page is refused.
+/// Reason to refuse a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// The policy holds what is there to be worth more.
+    /// The policy rates the pages in the cache higher.
     Policy,
-    /// Puts of the pool do not pay, see [`super::throttle`].
+    /// The pool has too few hits for its puts, see [`super::throttle`].
     Throttle,
 }
 
-/// What to do with a page.
+/// Decision about a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// Put it in this class.
+    /// Put it with this class.
     Put(Class),
     /// Drop it.
     Refuse(Refusal),
@@ -33,14 +34,14 @@ pub enum Verdict {
 ///
 /// `W` are the words of the sketch (see [`super::sketch::words`]), `C` the cells of the shadow
 /// (three for each block of the small caches; 12 288 make good choices, 3 072 fair ones). Both may
-/// be empty: then nothing is known, and `adaptive` is `fifo`.
+/// be empty: then there is no history, and `adaptive` admits as `fifo` does.
 #[derive(Clone, Debug)]
 pub struct Admission<W, C> {
     policy: Policy,
     sketch: Sketch<W>,
     shadow: Shadow<C>,
     throttle: Throttle,
-    /// The group that was counted last: a run counts once.
+    /// The group that was counted last, because a run of reads counts once.
     group: u64,
     turn: u32,
     capacity: u64,
@@ -51,7 +52,7 @@ where
     W: AsRef<[u64]> + AsMut<[u64]>,
     C: AsRef<[Cell]> + AsMut<[Cell]>,
 {
-    /// A pool of which nothing is known, on zeroed memory.
+    /// Creates the state of a pool without history. The memory must be zeroed.
     pub fn new(policy: Policy, words: W, cells: C) -> Self {
         Self {
             policy,
@@ -64,37 +65,38 @@ where
         }
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub const fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Changes the policy. Takes time in proportion to the memory if history is of no use to it.
+    /// Changes the policy. Takes time in proportion to the memory if the history has to be cleared.
     pub fn set_policy(&mut self, policy: Policy) {
         if (policy == Policy::S3) != (self.policy == Policy::S3) {
-            // Counters are no fingerprints.
+            // The memory has counters for one policy, and fingerprints for the other.
             self.sketch.words_mut().fill(0);
         }
         self.policy = policy;
         self.throttle = Throttle::default();
     }
 
-    /// How `adaptive` admits now.
+    /// Returns how `adaptive` admits now.
     pub const fn way(&self) -> Way {
         self.shadow.way()
     }
 
-    /// The throttle.
+    /// Returns the throttle.
     pub const fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 
-    /// Bytes that the pool's history takes.
+    /// Returns the bytes of the pool's history.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(self.sketch.words())
     }
 
-    /// A page was read that the guest's page cache did not have; `hit` if the host had it.
+    /// Records the read of a page that the guest's page cache did not have. `hit` tells whether the
+    /// host had it.
     pub fn missed(&mut self, name: &Name, hit: bool) {
         self.throttle.missed(hit);
         if self.counts() && name.group != self.group {
@@ -106,15 +108,15 @@ where
         }
     }
 
-    /// A page leaves the page cache by reclaim; `refaulted` if the kernel counts it to a working
-    /// set. `pressure` is what the host said last.
+    /// Decides about a page that leaves the page cache by reclaim. `refaulted` tells whether the
+    /// kernel counts it to a working set, and `pressure` is the last report of the host.
     pub fn offered(&mut self, name: &Name, refaulted: bool, pressure: &Pressure) -> Verdict {
         let class = self.leaves(name, pressure);
         self.decide(name, 1, class, refaulted, pressure)
     }
 
-    /// The first half of [`Self::offered`], for each page of a folio that leaves as a whole: takes
-    /// note of the page and says what it is worth. The folio is worth what its best page is.
+    /// The first half of [`Self::offered`], for each page of a folio that leaves as a whole: records
+    /// the page and returns its class. The class of the folio is the highest of its pages.
     pub fn leaves(&mut self, name: &Name, pressure: &Pressure) -> Class {
         self.capacity = pressure.capacity;
         let class = match self.policy {
@@ -129,8 +131,8 @@ where
     }
 
     /// The second half of [`Self::offered`], once for a folio of `pages` pages whose first is
-    /// `name`. One decision, not one for each page: what is let in at random or by hash, one of
-    /// many, would let in most folios of many pages.
+    /// `name`. With one decision for each page, a rule that admits one page of many would admit
+    /// most large folios.
     pub fn decide(
         &mut self,
         name: &Name,
@@ -158,7 +160,7 @@ where
         if !admitted {
             return Verdict::Refuse(Refusal::Policy);
         }
-        // The paper's policy admits everything at any cost, and was chosen for that.
+        // The paper's policy admits every page whatever it costs, so that it is not throttled.
         if self.policy != Policy::Fifo && !self.throttle.allows(name.page, pages, self.capacity) {
             return Verdict::Refuse(Refusal::Throttle);
         }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that were seen before, as fingerprints of 16 bits: four in a word, the newest first.
+//! Fingerprints of pages that were seen before: 16 bits each, four in a word, the newest first.
 
 use super::sketch::mask;
 
 /// Bits of a fingerprint.
 const BITS: u32 = 16;
 
-/// Whether the page is among the four newest of its word; makes it the newest. About one page in
-/// 16 384 is taken for another.
+/// Returns whether the page is among the four newest of its word, and makes it the newest. About
+/// one page in 16 384 is mistaken for another.
 pub fn seen(words: &mut [u64], hash: u64) -> bool {
     let Some(mask) = mask(words) else {
         return false;
     };
     let word = &mut words[hash as usize & mask];
-    // Zero is an empty place.
+    // Zero stands for an empty place.
     let print = (hash >> 48).max(1);
     let place = (0..4).find(|place| *word >> (place * BITS) & 0xffff == print);
-    // What is newer than the place where it was moves up by one.
+    // The fingerprints that are newer than its old place move up by one.
     let moved = match place {
         Some(3) | None => u64::MAX,
         Some(place) => (1 << ((place + 1) * BITS)) - 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The host's half: which class of a pool gives.
+//! The host's half of a policy: the class of a pool from which a page is evicted.
 
 use crate::store::{age, Storage, Store};
 use ddabi::policy::Policy;
@@ -17,7 +17,7 @@ const LEFT_OVER_SHIFT: u32 = 3;
 /// `s3`: the part of a pool that class 0 may hold.
 const SMALL_SHARE: u64 = 10;
 
-/// How the class is chosen.
+/// Rule by which the class is chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
     /// The class whose oldest page has the largest weighted age, which is its age divided by a
@@ -30,7 +30,7 @@ pub enum Order {
 /// One class of a pool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Queue {
-    /// Pages it holds.
+    /// Pages that it holds.
     pub used: u64,
     /// Age of its oldest page, in any unit that is the same for all classes.
     pub oldest: u64,
@@ -47,8 +47,9 @@ impl Order {
         }
     }
 
-    /// The class of a pool that gives a page of this store, whose lists of that pool begin at
-    /// `first_list`; `None` if the store has no page of the pool. `now` is the stamp of the time.
+    /// Returns the class from which a page of a pool is evicted from this store, or `None` if the
+    /// store has no page of the pool. The pool's lists begin at `first_list`, and `now` is the
+    /// current stamp.
     pub fn victim_in<S: Storage>(
         self,
         store: &Store<S>,
@@ -66,7 +67,7 @@ impl Order {
         self.victim(&queues)
     }
 
-    /// The class that gives a page; `None` if there is no page.
+    /// Returns the class from which a page is evicted, or `None` if there is no page.
     pub fn victim(self, queues: &[Queue; CLASSES]) -> Option<usize> {
         match self {
             Self::Aged => oldest(queues),
@@ -82,11 +83,11 @@ impl Order {
     }
 }
 
-/// The lowest of those that are oldest.
+/// Returns the class with the largest weighted age, and the lowest of several.
 ///
-/// A class is left over if none of its pages came again while everything below was replaced eight
-/// times, whatever they were worth once: the guest admits in another way now, or reads something
-/// else. Pages that are worth much come in bursts, so that less is too early.
+/// A class is left over if no page was put into it while all pages below were replaced eight times.
+/// The guest then admits in another way or reads other files, so that the class has lost its value.
+/// A smaller factor would be too early, because pages of high classes come in bursts.
 fn oldest(queues: &[Queue; CLASSES]) -> Option<usize> {
     let mut found: Option<(usize, u64)> = None;
     let mut below = None;

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the host says about a pool, in its answers.
+//! State of a pool, as the host reports it in its answers.
 
 use super::Class;
 use crate::partition::Entity;
 
-/// The state of a pool, as its guest needs it.
+/// State of a pool, as far as its guest needs it to admit pages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Pressure {
-    /// Pages the pool may hold now, see [`capacity`].
+    /// Pages that the pool may hold now, see [`capacity`].
     pub capacity: u64,
-    /// Whether a put would make the pool itself give, see [`is_full`].
+    /// Whether a put would evict pages of the pool itself, see [`is_full`].
     pub full: bool,
-    /// The class that would give.
+    /// The class from which a page would be evicted.
     pub floor: Class,
 }
 
-/// Whether a pool counts as full. Only asked while the tier itself has less than two batches of
-/// room: a tier with room limits no pool.
+/// Returns whether a pool counts as full. Applies only while the tier itself has less than two
+/// batches of room, because a tier with room limits no pool.
 ///
-/// An eviction frees a whole batch. If that were room, each page that is admitted for its worth
-/// would let a batch of others in for nothing; so two batches of room are needed, the same
-/// threshold as for spare room in Algorithm 1.
+/// An eviction frees a whole batch. If that counted as room, each page that is admitted for its
+/// class would let in a batch of others of any class. A pool therefore has room only with two
+/// batches free, the same threshold as for spare room in Algorithm 1.
 pub const fn is_full(used: u64, capacity: u64, batch: u64) -> bool {
     used.saturating_add(batch.saturating_mul(2)) >= capacity
 }
 
-/// Pages that an entity may hold before Algorithm 1 makes it give rather than a peer: its
-/// entitlement, and its part by weight of what others leave unused (equation 1 of the paper).
+/// Returns the pages that an entity may hold before Algorithm 1 chooses it rather than a peer: its
+/// entitlement, and its part by weight of the entitlements that others do not use (equation 1 of
+/// the paper).
 ///
-/// Takes time in proportion to the entities: the host computes it when it evicts, not for each
-/// answer.
+/// Takes time in proportion to the number of entities, so that the host does not compute it for
+/// each answer.
 pub fn capacity(entities: &[Entity], at: usize, eviction: u64) -> u64 {
     capacities(entities, eviction).nth(at).unwrap_or(0)
 }
 
-/// [`capacity`] of each of the entities, in the same time as of one.
+/// Returns the [`capacity`] of each entity, in the same time as of one.
 pub fn capacities(entities: &[Entity], eviction: u64) -> impl Iterator<Item = u64> + '_ {
     let is_over =
         move |one: &Entity| one.used > 0 && one.entitlement < one.used.saturating_add(eviction);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Choosing a policy by trying all in small (miniature simulation, Waldspurger et al., ATC '17).
+//! Miniature simulations that choose the policy of `adaptive` (Waldspurger et al., ATC '17).
 //!
-//! A fixed part of the pages, whole blocks sampled by hash, is run through three caches of as small
-//! a part of the pool's size, one for each way to admit. The caches hold no pages: a cell of 16
-//! bytes for each block, with a bit for each page. As at the host, a block is as old as the page of
-//! it that came last, and its pages leave together: what keeps neighbours of a popular page is part
-//! of what a way is worth. What did better there of late is done with all pages. The paper's FIFO
-//! has the benefit of the doubt: another way has to beat it by twice the standard error of the
-//! comparison, and is given up as soon as it falls behind by a fifth of that.
+//! A fixed part of the pages, whole blocks sampled by hash, is run through three small caches, one
+//! for each way to admit. Their size is the same part of the pool's size. They hold no data, but a
+//! cell of 16 bytes for each block, with a bit for each page. As at the host, the age of a block is
+//! that of its newest page, and its pages are evicted together, because a way that keeps the
+//! neighbours of popular pages must be rated accordingly. The way with the best recent result is
+//! used for all pages. The paper's FIFO is the default: another way has to beat it by twice the
+//! standard error of the comparison, and is given up as soon as it falls behind by a fifth of that.
 
 use super::order::{Queue, CLASSES};
 use super::{Class, Order, BLOCK_BITS, BLOCK_PLACES};
@@ -16,22 +16,24 @@ use super::{Class, Order, BLOCK_BITS, BLOCK_PLACES};
 /// Ways to admit into a full pool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Way {
-    /// Everything.
+    /// Admits all pages.
     #[default]
     All = 0,
-    /// What was missed before and is worth as much as what would leave.
+    /// Admits pages that were missed before and are at least of the class of the next victim.
     Equal = 1,
-    /// What is worth more than what would leave.
+    /// Admits pages of a higher class than the next victim.
     Better = 2,
 }
 
-/// Of this many pages that are refused, one is let in, lest a pool of dead pages stays for ever.
+/// One of this many pages that would be refused is admitted, or a pool of dead pages would never
+/// change.
 const TRICKLE: u32 = 32;
 
 impl Way {
     const ALL: [Self; 3] = [Self::All, Self::Equal, Self::Better];
 
-    /// Whether a page enters a full pool whose class `floor` would give; `turn` counts the asks.
+    /// Returns whether a page enters a full pool that would evict from the class `floor`. `turn`
+    /// counts the calls.
     pub fn admits(self, class: Class, floor: Class, turn: u32) -> bool {
         match self {
             Self::All => true,
@@ -40,7 +42,7 @@ impl Way {
         }
     }
 
-    /// The class a page is kept in.
+    /// Returns the class in which a page is kept.
     pub const fn class(self, class: Class) -> Class {
         match self {
             Self::All => Class::LOWEST,
@@ -49,23 +51,23 @@ impl Way {
     }
 }
 
-/// Room for a block, of one class, in one of the small caches. All zeroes is an empty cell.
+/// A cell of a small cache: a block and its class. A cell of zeroes is empty.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Cell {
     key: u32,
-    /// The pages it has, a bit each.
+    /// Bitmap of the pages in the cache.
     pages: u16,
-    /// When the last of them came.
+    /// The time at which the newest of them came.
     stamp: u16,
     chain: u16,
     newer: u16,
     older: u16,
-    /// First cell of the bucket with this number: 14 bits; and the cell's class.
+    /// The first cell of the hash bucket of this number, in 14 bits, and the class of this cell.
     head: u16,
 }
 
-/// No cell. Links are numbers plus one.
+/// Link to no cell. A link is the number of a cell plus one.
 const NONE: u16 = 0;
 
 /// Bits of links where they share a field with the class.
@@ -74,41 +76,43 @@ const LINK_BITS: u32 = 14;
 /// The bits of a link.
 const LINK: u16 = (1 << LINK_BITS) - 1;
 
-/// Most cells of one small cache.
+/// The most cells of one small cache.
 pub const MAX_CELLS: usize = LINK as usize - 1;
 
-/// Steps of a stamp, at least, in which as many pages come as a small cache holds. Stamps last until
-/// it was replaced 64 times at least, which is when the highest class counts as old as the lowest.
+/// The least number of steps of a stamp in which as many pages come as a small cache holds. Stamps
+/// wrap around only after the cache was replaced 64 times, when the highest class counts as old as
+/// the lowest.
 const STEPS: u32 = 1 << 9;
 
 /// Sampled reads between two choices.
 const EPOCH: u32 = 256;
 
-/// Counts are kept as fractions, so that they fade smoothly.
+/// Unit of the counts, which are fixed-point numbers so that they decay smoothly.
 const ONE: i64 = 1 << 10;
 
-/// A part of `1 << FADE` of the counts fades at each choice.
+/// Counts lose one part in `1 << FADE` at each choice.
 const FADE: u32 = 4;
 
-/// Puts that cost as much as a hit brings, in the choice.
+/// Number of puts that cost as much as a hit gains, in the comparison of ways.
 const PUT_PRICE: i64 = 50;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mini {
     oldest: [u16; CLASSES],
     newest: [u16; CLASSES],
-    /// Pages, not blocks.
+    /// Number of pages (not blocks) of each class.
     used: [u32; CLASSES],
     free: u16,
     high: u16,
-    /// Pages that came.
+    /// Number of pages that came, which is the time.
     now: u32,
     turn: u32,
     hits: i64,
     puts: i64,
 }
 
-/// The three small caches. `C` holds their cells, a third each, [`Cell::default`] at first.
+/// The three small caches. `C` is memory for their cells, a third for each, initially
+/// [`Cell::default`].
 #[derive(Clone, Debug)]
 pub struct Shadow<C> {
     cells: C,
@@ -118,7 +122,7 @@ pub struct Shadow<C> {
 }
 
 impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
-    /// Empty caches.
+    /// Creates empty caches.
     pub fn new(cells: C) -> Self {
         Self {
             cells,
@@ -128,12 +132,12 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         }
     }
 
-    /// What does best now.
+    /// Returns the way that does best now.
     pub const fn way(&self) -> Way {
         self.way
     }
 
-    /// A page was read that the guest's page cache did not have.
+    /// Records the read of a page that the guest's page cache did not have.
     /// `block` is [`super::Name::block`].
     pub fn read(&mut self, block: u64, capacity: u64) {
         if !self.is_sampled(block, capacity) {
@@ -156,7 +160,7 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         }
     }
 
-    /// A page left the guest by reclaim; `block` is [`super::Name::block`].
+    /// Records a page that left the guest by reclaim. `block` is [`super::Name::block`].
     pub fn left(&mut self, block: u64, class: Class, capacity: u64) {
         if !self.is_sampled(block, capacity) {
             return;
@@ -173,11 +177,11 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
         (self.cells.as_ref().len() / 3).min(MAX_CELLS)
     }
 
-    /// Samples as many pages as make the cells the small image of `capacity`, all of a block or
-    /// none.
+    /// Returns whether the pages of a block are sampled. The rate is the size of a small cache
+    /// divided by `capacity`.
     fn is_sampled(&self, block: u64, capacity: u64) -> bool {
         let each = self.each() as u64;
-        // A host may claim any capacity.
+        // The product saturates, because a host may report any capacity.
         each > 0 && (block >> 40).saturating_mul(capacity) < each << 24
     }
 
@@ -193,8 +197,8 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
             }
         }
         let hits = |way: Way| self.minis[way as usize].hits;
-        // Counts vary by their roots, and squares stand for those: more than `fifths` fifths of a
-        // standard error ahead.
+        // The standard error of a count is its square root. The comparison is of squares: `ahead`
+        // exceeds `fifths` fifths of the standard error.
         let exceeds = |ahead: i64, one: Way, other: Way, fifths: i64| {
             let variance = (hits(one) + hits(other)) * ONE;
             ahead > 0 && ahead * ahead * 25 > variance * fifths * fifths
@@ -216,12 +220,12 @@ impl<C: AsRef<[Cell]> + AsMut<[Cell]>> Shadow<C> {
     }
 }
 
-/// What the small caches know a page by.
+/// A page, as the small caches identify it.
 #[derive(Clone, Copy)]
 struct Page {
-    /// Of its block.
+    /// Hash of its block.
     key: u32,
-    /// Its place there.
+    /// Its place in the block, as a bit.
     bit: u16,
 }
 
@@ -259,7 +263,7 @@ impl Mini {
         self.puts += ONE;
     }
 
-    /// The time, in steps of a stamp.
+    /// Returns the time in steps of a stamp.
     const fn stamp(&self, limit: u32) -> u16 {
         (self.now >> (limit / STEPS + 1).ilog2()) as u16
     }
@@ -280,7 +284,7 @@ impl Mini {
         Order::Aged.victim(&queues)
     }
 
-    /// The first cell with this key that `wanted` wants.
+    /// Returns the first cell with this key that `wanted` selects.
     fn find(cells: &[Cell], key: u32, wanted: impl Fn(&Cell) -> bool) -> Option<(u16, Cell)> {
         let mut at = cells.get(bucket(cells, key))?.head & LINK;
         while let Some(cell) = cell(cells, at) {
@@ -292,7 +296,7 @@ impl Mini {
         None
     }
 
-    /// Takes a page out of its block. Returns whether it was there.
+    /// Removes a page from its block. Returns whether the block had it.
     fn take(&mut self, cells: &mut [Cell], page: Page) -> bool {
         let has_it = |cell: &Cell| cell.pages & page.bit != 0;
         let Some((at, found)) = Self::find(cells, page.key, has_it) else {
@@ -307,7 +311,7 @@ impl Mini {
         true
     }
 
-    /// Adds a page to its block of this class, which is the newest then.
+    /// Adds a page to its block of this class, and makes that the newest block.
     fn insert(&mut self, cells: &mut [Cell], page: Page, class: usize, limit: u32) {
         let found = Self::find(cells, page.key, |cell| cell.class() == class);
         let (at, pages) = match found {
@@ -333,7 +337,7 @@ impl Mini {
         self.used[class] += 1;
     }
 
-    /// A cell in the bucket of this key; [`NONE`] if there are no more.
+    /// Returns a new cell in the bucket of this key, or [`NONE`] if no cell is free.
     fn allocate(&mut self, cells: &mut [Cell], key: u32) -> u16 {
         let at = match cell(cells, self.free) {
             Some(cell) => core::mem::replace(&mut self.free, cell.chain),
@@ -351,7 +355,7 @@ impl Mini {
         at
     }
 
-    /// Takes a cell out of the order of its class.
+    /// Removes a cell from the list of its class.
     fn unlink(&mut self, cells: &mut [Cell], at: u16) {
         let Some(gone) = cell(cells, at) else {
             return;
@@ -366,7 +370,7 @@ impl Mini {
         }
     }
 
-    /// Frees a block with its pages.
+    /// Removes a block with its pages, and frees the cell.
     fn remove(&mut self, cells: &mut [Cell], at: u16) {
         let Some(gone) = cell(cells, at) else {
             return;

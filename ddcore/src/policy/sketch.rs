@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How often pages were missed of late: a count-min sketch of four-bit counters that ages.
+//! Frequency of recent misses of pages: a count-min sketch of four-bit counters that are halved
+//! over time.
 //!
-//! As in TinyLFU (Einziger et al., ACM ToS '17), with one change: counters are not halved all at
-//! once but a word at a time, so that no addition takes longer than another.
+//! As in TinyLFU (Einziger et al., ACM ToS '17), with one change: counters are halved one word at a
+//! time instead of all at once, so that each addition takes constant time.
 
-/// Counters of a key.
+/// Number of counters of a key.
 const ROWS: u32 = 4;
 
-/// A counter's largest value.
+/// The largest value of a counter.
 pub const MOST: u8 = 15;
 
-/// Additions, per page of the cache, in which every counter is halved once.
+/// Each counter is halved once in this number of additions per page of the cache.
 const PERIOD: u64 = 10;
 
-/// Words of a sketch for a pool of this many pages: four counters, two bytes, for a page.
+/// Returns the number of words of a sketch for a pool of `pages` pages: four counters, which are
+/// two bytes, for each page.
 pub const fn words(pages: usize) -> usize {
     let words = pages.div_ceil(4).next_power_of_two();
     if words < 16 {
@@ -24,19 +26,19 @@ pub const fn words(pages: usize) -> usize {
     }
 }
 
-/// The sketch. `W` holds the counters, zeroed at first; of its length the largest power of two is
-/// used.
+/// The sketch. `W` is memory for the counters, initially zero. Its length is rounded down to a power
+/// of two.
 #[derive(Clone, Debug)]
 pub struct Sketch<W> {
     words: W,
-    /// Additions since a word was aged.
+    /// Additions since a word was halved.
     additions: u64,
-    /// Next word to age.
+    /// The next word to halve.
     cursor: usize,
 }
 
 impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
-    /// An empty sketch.
+    /// Creates an empty sketch.
     pub const fn new(words: W) -> Self {
         Self {
             words,
@@ -45,7 +47,8 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
         }
     }
 
-    /// Estimates how often the key was added, never too low but for aging; 0 to [`MOST`].
+    /// Returns an estimate of how often the key was added, 0 to [`MOST`]. Apart from halving and
+    /// saturation it is never too low.
     pub fn estimate(&self, hash: u64) -> u8 {
         let words = self.words.as_ref();
         let Some(mask) = mask(words) else {
@@ -60,7 +63,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
             .unwrap_or(0)
     }
 
-    /// Counts a key; `capacity` pages are what the cache holds.
+    /// Counts a key. `capacity` is the size of the cache in pages.
     pub fn add(&mut self, hash: u64, capacity: u64) {
         let least = self.estimate(hash);
         let words = self.words.as_mut();
@@ -68,7 +71,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
             return;
         };
         if least < MOST {
-            // Only the least counters rise: the others were raised by other keys.
+            // Only the smallest counters rise, because other keys have raised the larger ones.
             for row in 0..ROWS {
                 let (word, shift) = place(hash, row, mask);
                 if (words[word] >> shift) as u8 & MOST == least {
@@ -86,7 +89,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
         }
     }
 
-    /// The memory, to be used for something else.
+    /// Returns the memory, which other policies use for fingerprints.
     pub(super) fn words(&self) -> &[u64] {
         self.words.as_ref()
     }
@@ -96,7 +99,7 @@ impl<W: AsRef<[u64]> + AsMut<[u64]>> Sketch<W> {
     }
 }
 
-/// Number of words in use less one; `None` if there are none.
+/// Returns the number of words in use minus one, or `None` without memory.
 pub(super) const fn mask(words: &[u64]) -> Option<usize> {
     match words.len() {
         0 => None,
@@ -104,7 +107,7 @@ pub(super) const fn mask(words: &[u64]) -> Option<usize> {
     }
 }
 
-/// Word and bit of a key's counter: a quarter of the hash each, and double hashing over the words.
+/// Returns the word and the bit of a key's counter, by double hashing over the words.
 const fn place(hash: u64, row: u32, mask: usize) -> (usize, u32) {
     let step = (hash >> 32) as usize | 1;
     let word = (hash as usize).wrapping_add(step.wrapping_mul(row as usize)) & mask;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Puts that do not pay are thinned out.
+//! Limits the puts of pools that have too few hits.
 //!
-//! A page costs about the same to put as to get, and a hit saves a read of the disk, which is
-//! worth tens of copies. A pool that has fewer hits than one in [`POOR`] puts, over a time in which
-//! its content was replaced twice, puts half as many from then on. A time in which next to nothing
-//! was read proves nothing: the page cache of an idle container is pushed out for later.
+//! A put costs about as much as a get, and a hit saves a read of the disk, which is
+//! worth tens of copies. If a pool has less than one hit in [`POOR`] puts during a window in which
+//! its content was replaced twice, its rate of puts is halved. A window with hardly any reads does
+//! not count, because the page cache of an idle container is pushed out for later use.
 
 /// Puts for one hit above which a pool is throttled.
 pub const POOR: u64 = 64;
 
-/// Puts for one hit below which it is let go a step.
+/// Puts for one hit below which the rate is doubled again.
 const RICH: u64 = 32;
 
 /// Smallest window in puts.
 const LEAST_WINDOW: u64 = 1024;
 
-/// One put of `1 << STRICTEST` is left at the strictest.
+/// At the lowest rate one put of `1 << STRICTEST` is allowed.
 const STRICTEST: u32 = 5;
 
 /// The throttle of one pool.
@@ -29,16 +29,17 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// A page was read that the guest had not; `hit` if the host had it.
+    /// Records the read of a page that the guest's page cache did not have. `hit` tells whether the
+    /// host had it.
     pub fn missed(&mut self, hit: bool) {
-        // What was read before the first put says nothing about puts.
+        // Reads before the first put cannot have hit.
         self.reads += u64::from(self.puts > 0);
         self.hits += u64::from(hit);
     }
 
-    /// Whether `pages` pages, the first of which is `page`, may be put into a full pool of
-    /// `capacity` pages. They are chosen by hash: the same ones are let in again, so that a part of
-    /// a loop finds all its pages.
+    /// Returns whether `pages` pages, the first of which is `page`, may be put into a full pool of
+    /// `capacity` pages. Pages are chosen by hash, so that the same pages of a loop are put each
+    /// time and are all found.
     pub fn allows(&mut self, page: u64, pages: u64, capacity: u64) -> bool {
         if (page >> 20) & ((1 << self.level) - 1) != 0 {
             return false;
@@ -56,7 +57,7 @@ impl Throttle {
         true
     }
 
-    /// One page of `1 << level` is let in.
+    /// Returns the level: one page of `1 << level` is put.
     pub const fn level(&self) -> u32 {
         self.level
     }

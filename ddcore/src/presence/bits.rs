@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two bits for each page of a chunk, and what the events of a page's life do to them.
+//! States of the pages of a chunk, two bits each, and their transitions.
 
 /// State of one page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// The host has no copy we know of.
+    /// The host has no copy that may be used.
     Absent,
     /// The host may hold a valid copy.
     Present,
-    /// A put is on its way.
+    /// A put is in flight.
     Leaving,
-    /// A put is on its way and must not count.
+    /// A put is in flight, and its copy must not be used.
     Cancelled,
 }
 
@@ -21,9 +21,9 @@ pub enum State {
 /// cancelled 01: every event is a few operations on whole words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Bits {
-    /// The copy counts, now or once its put is confirmed.
+    /// The copy may be used, now or once its put is confirmed.
     held: u128,
-    /// A put is on its way.
+    /// A put is in flight.
     going: u128,
 }
 
@@ -37,25 +37,25 @@ impl Bits {
         self.held | self.going == 0
     }
 
-    /// The pages that are present.
+    /// Returns the pages that are present.
     #[inline]
     pub(super) fn present(self) -> u128 {
         self.held & !self.going
     }
 
-    /// The pages that are leaving or cancelled.
+    /// Returns the pages that are leaving or cancelled.
     #[inline]
     pub(super) fn going(self) -> u128 {
         self.going
     }
 
-    /// The pages that are cancelled.
+    /// Returns the pages that are cancelled.
     #[inline]
     pub(super) fn cancelled(self) -> u128 {
         self.going & !self.held
     }
 
-    /// State of page `bit` of the chunk, below 128.
+    /// Returns the state of page `bit` of the chunk, which is below 128.
     pub(super) fn state(self, bit: u64) -> State {
         let mask = 1 << (bit % 128);
         match (self.held & mask != 0, self.going & mask != 0) {
@@ -66,7 +66,7 @@ impl Bits {
         }
     }
 
-    /// A put of the pages begins; none of them may have one on its way.
+    /// Begins a put of the pages. None of them may have a put in flight.
     #[inline]
     pub(super) fn begin(&mut self, mask: u128) {
         debug_assert_eq!(self.going & mask, 0);
@@ -74,7 +74,7 @@ impl Bits {
         self.going |= mask;
     }
 
-    /// The put of the pages is over; pages without one stay as they are.
+    /// Ends the put of the pages. Pages without a put do not change.
     #[inline]
     pub(super) fn finish(&mut self, mask: u128, stored: bool) {
         if !stored {
@@ -83,13 +83,15 @@ impl Bits {
         self.going &= !mask;
     }
 
-    /// The content changed, or the page left another way than by a put.
+    /// Makes the pages absent and cancels their puts, because their content changed or they left
+    /// the page cache without a put.
     #[inline]
     pub(super) fn invalidate(&mut self, mask: u128) {
         self.held &= !mask;
     }
 
-    /// The host's copies are gone, or about to be taken: a put on its way stays.
+    /// Makes present pages absent, because the host's copies are gone or about to be taken. Puts in
+    /// flight are not cancelled.
     #[inline]
     pub(super) fn take(&mut self, mask: u128) {
         self.held &= !(mask & !self.going);

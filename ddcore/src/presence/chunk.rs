@@ -15,13 +15,13 @@ pub struct ChunkSlot {
     pub(super) bits: Bits,
     /// Index of the first page, divided by [`CHUNK_PAGES`].
     pub(super) number: u64,
-    /// The file; none if the slot is free.
+    /// The file, or none if the slot is free.
     pub(super) file: Link,
     /// Chunk before this one in the file's list.
     pub(super) before: Link,
     /// Chunk after this one in the file's list.
     pub(super) after: Link,
-    /// A put began here since the clock's hand came by.
+    /// Whether a put began here since the clock's hand passed.
     pub(super) recent: bool,
     links: Links,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What to forget when there is no room: the clock over the chunks.
+//! Choice of the chunks to drop when there is no room, by the clock algorithm.
 
 use super::bits::Bits;
 use super::chunk::{ChunkSlot, CHUNK_PAGES};
@@ -9,14 +9,14 @@ use super::shard::Shard;
 use super::slots::Slots;
 use ddabi::key::FileKey;
 
-/// Slots the clock looks at for each chunk it is asked for.
+/// Slots that are examined for each requested chunk.
 const LOOKS: u32 = 8;
 
-/// What [`Shard::reclaim`] gave up.
+/// Result of [`Shard::reclaim`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Reclaimed {
-    /// Chunks.
+    /// Number of chunks dropped.
     pub chunks: u32,
     /// Present pages in them.
     pub pages: u64,
@@ -27,12 +27,12 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Makes room: gives up to `most` chunks up in which no put began since the clock's hand
-    /// last came by. Chunks with leaving or cancelled pages stay.
+    /// Makes room by dropping up to `most` chunks in which no put began since the clock's hand
+    /// last passed. Chunks with leaving or cancelled pages stay.
     ///
-    /// It looks at eight slots for each chunk asked for, so that it may find fewer, or none;
-    /// the next call goes on from there. `dropped` is told the file and the first and last page
-    /// of each chunk, whose copies the host then holds in vain.
+    /// Examines eight slots for each requested chunk, so that it may drop fewer, or none;
+    /// the next call continues from there. `dropped` is called with the file and the first and last
+    /// page of each chunk, whose copies at the host are useless from then on.
     pub fn reclaim(&mut self, most: u32, mut dropped: impl FnMut(FileKey, u64, u64)) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         for _ in 0..most

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a shard counts.
+//! Counters of a shard.
 
 use super::shard::Shard;
 
-/// What a shard holds.
+/// The content of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Files with at least one page that is not absent.
@@ -19,11 +19,11 @@ pub struct Counters {
     pub present: u64,
     /// Pages that are leaving or cancelled.
     pub going: u64,
-    /// Present pages given up by [`Shard::reclaim`], since ever.
+    /// Present pages dropped by [`Shard::reclaim`] since the shard was created.
     pub dropped: u64,
 }
 
-/// Which slots run out: time to provide new ones, or to reclaim.
+/// Kinds of slots that run out, so that the caller should provide new ones or reclaim.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Low {
     /// Slots for files.
@@ -33,7 +33,7 @@ pub struct Low {
 }
 
 impl Low {
-    /// Any kind of slot runs out.
+    /// Returns whether any kind of slot runs out.
     pub const fn any(self) -> bool {
         self.files || self.chunks
     }
@@ -43,7 +43,7 @@ impl Low {
 const RESERVE: u32 = 32;
 
 impl<F, C> Shard<F, C> {
-    /// What the shard holds.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         Counters {
             files: self.files.used(),
@@ -56,8 +56,8 @@ impl<F, C> Shard<F, C> {
         }
     }
 
-    /// Which kinds of slots run out: an eighth of them is left, or less than some large puts
-    /// need.
+    /// Returns the kinds of slots that run out: less than an eighth of them is free, or less than
+    /// some large puts need.
     pub fn low(&self) -> Low {
         let low = |spare: u32, adopted: u32| spare < RESERVE.max(adopted / 8);
         Low {

@@ -10,12 +10,12 @@ use ddabi::key::FileKey;
 pub struct FileSlot {
     /// The file. Its generation is that of all pages which are present or leaving.
     pub(super) key: FileKey,
-    /// Newest chunk, head of the list of all its chunks.
+    /// The newest chunk, which is the head of the list of all its chunks.
     pub(super) first: Link,
-    /// Number of its chunks; zero if the slot is free.
+    /// Number of its chunks, or zero if the slot is free.
     pub(super) chunks: u32,
-    /// The inode got another generation: no page is found any more, and none is put, until all
-    /// that is left is invalidated in steps.
+    /// Whether the inode got another generation. No page is found any more, and none is put, until
+    /// the pages of the old generation have been invalidated in steps.
     pub(super) outdated: bool,
     links: Links,
 }
@@ -34,7 +34,7 @@ impl FileSlot {
         links: Links::EMPTY,
     };
 
-    /// [`Slot::identity`] of an inode, whatever its generation.
+    /// [`Slot::identity`] of an inode, which does not depend on the generation.
     #[inline]
     pub(super) fn identity_of(key: &FileKey) -> [u64; 2] {
         key.inode_words()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to the pages of a folio: puts, reads and notices.
+//! Events of the pages of a folio: puts, reads and eviction notices.
 
 use super::bits::Bits;
 use super::chunk::{ChunkSlot, CHUNK_PAGES};
@@ -10,33 +10,33 @@ use super::slots::Slots;
 use super::span::Span;
 use ddabi::key::FileKey;
 
-/// Why a put may not begin. All copies of its pages are invalid from now on.
+/// Reason for which a put may not begin. All copies of its pages are invalid from then on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refused {
-    /// Another put of one of the pages is on its way, or the file got another generation and is
-    /// not forgotten yet.
+    /// Another put of one of the pages is in flight, or the pages of an older generation of the
+    /// file are not invalidated yet.
     Busy,
-    /// There is no slot to remember it, or no such pages can exist.
+    /// No slot is free, or such pages cannot exist.
     Full,
 }
 
-/// What became of the pages of a put.
+/// Result of a put.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Finished {
     /// Pages that are present now.
     pub present: u64,
-    /// Pages whose put was cancelled: if it was stored, the host holds them in vain.
+    /// Pages whose put was cancelled. If they were stored, the host may free them.
     pub cancelled: u64,
 }
 
-/// What a read may do.
+/// Where a read gets its pages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// Ask the host: it may hold all pages.
+    /// From the host, which may hold all pages.
     Ask,
-    /// Read from the filesystem.
+    /// From the filesystem.
     Miss {
-        /// Pages the host holds in vain from now on.
+        /// Pages that were present. The host may free them.
         present: u64,
     },
 }
@@ -46,17 +46,18 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// The pages of a folio leave by reclaim: absent and present ones become leaving.
+    /// Begins a put of the pages of a folio that reclaim removes: absent and present ones become
+    /// leaving.
     ///
-    /// All pages or none: if it is refused, no put may be sent, and the pages are as after
-    /// [`Shard::invalidate`]: leaving ones cancelled, present ones absent. A run without pages,
-    /// or one that goes beyond [`ddabi::key::MAX_INDEX`], is refused as [`Refused::Full`].
+    /// Begins for all pages or for none. If it is refused, no put may be sent, and the pages are as
+    /// after [`Shard::invalidate`]: leaving ones cancelled, present ones absent. A run without
+    /// pages, or one beyond [`ddabi::key::MAX_INDEX`], is refused as [`Refused::Full`].
     ///
-    /// After `Ok` the caller owes exactly one [`Shard::finish_put`] for each page.
+    /// After `Ok` the caller must call [`Shard::finish_put`] exactly once for each page.
     pub fn begin_put(&mut self, file: &FileKey, index: u64, pages: u32) -> Result<(), Refused> {
         let span = Span::run(index, pages).ok_or(Refused::Full)?;
         self.renew(file);
-        // Its pages are of this generation, unless it is outdated.
+        // The pages of the inode are of this generation, unless it is outdated.
         let owner = self.find_inode(file);
         if self.is_outdated(owner) {
             return Err(Refused::Busy);
@@ -78,7 +79,7 @@ where
         }
         for number in span.numbers() {
             let Some(slot) = self.obtain(file, number) else {
-                // Cannot happen, slots were counted. No page of the run was going before.
+                // Cannot happen, because slots were counted. No page of the run had a put before.
                 debug_assert!(false, "a slot is missing");
                 self.finish_put(file, index, pages, false);
                 return Err(Refused::Full);
@@ -91,10 +92,10 @@ where
         Ok(())
     }
 
-    /// A put is over: confirmed by the host (`stored`), failed, or never sent.
+    /// Ends a put that was confirmed by the host (`stored`), failed, or was never sent.
     ///
-    /// Leaving pages become present if stored, else absent; cancelled ones become absent. Pages
-    /// without a put on its way stay as they are. It may be called for parts of the run, and after
+    /// Leaving pages become present if stored, and absent otherwise; cancelled ones become absent.
+    /// Pages without a put do not change. It may be called for parts of the run, and after
     /// the inode got another generation, which cancelled the put.
     pub fn finish_put(&mut self, file: &FileKey, index: u64, pages: u32, stored: bool) -> Finished {
         let mut finished = Finished::default();
@@ -117,10 +118,10 @@ where
         finished
     }
 
-    /// A read of one folio: present pages become absent, whether they can be used or not;
-    /// leaving and cancelled ones stay and make it a miss.
+    /// Begins a read of one folio. Present pages become absent in any case; leaving and cancelled
+    /// ones do not change and make the read a miss.
     ///
-    /// Only if all pages were present the host may be asked.
+    /// The host may be asked only if all pages were present.
     pub fn claim(&mut self, file: &FileKey, index: u64, pages: u32) -> Claim {
         self.renew(file);
         let present = self.notice(file, index, pages);
@@ -131,9 +132,9 @@ where
         }
     }
 
-    /// The host evicted its copies: present pages become absent. Leaving and cancelled ones
-    /// stay, for it was an older copy, and so do pages of another generation. Returns the number
-    /// of pages that were present.
+    /// Applies an eviction notice of the host: present pages become absent. Leaving and cancelled
+    /// ones do not change, because the host evicted an older copy, and neither do pages of another
+    /// generation. Returns the number of pages that were present.
     pub fn notice(&mut self, file: &FileKey, index: u64, pages: u32) -> u64 {
         let mut lost = 0_u64;
         if let Some(span) = Span::run(index, pages) {
@@ -144,13 +145,13 @@ where
         lost
     }
 
-    /// Whether there is at least one page and all are present; changes nothing.
+    /// Returns whether all pages are present, of which there must be at least one.
     pub fn peek(&self, file: &FileKey, index: u64, pages: u32) -> bool {
         let pages = u64::from(pages);
         pages > 0 && self.present_run(file, index, pages) == pages
     }
 
-    /// Number of consecutive present pages from `index` on, at most `max`; changes nothing.
+    /// Returns the number of consecutive present pages from `index` on, at most `max`.
     pub fn present_run(&self, file: &FileKey, index: u64, max: u64) -> u64 {
         let Some(more) = max.checked_sub(1) else {
             return 0;
@@ -178,7 +179,7 @@ where
         run.min(span.pages())
     }
 
-    /// Applies an event to the part of each existing chunk the span covers.
+    /// Applies an event to the part of each existing chunk that the span covers.
     fn each(
         &mut self,
         owner: Option<u32>,
@@ -189,7 +190,7 @@ where
         let Some(owner) = owner else {
             return;
         };
-        // When the last chunk goes, so does the file: nothing is found under its number then.
+        // The file is removed with its last chunk. No chunk is found by its number afterwards.
         for number in span.numbers() {
             if let Some(slot) = self.find_chunk(owner, number) {
                 seen(self.change(slot, |bits| event(bits, span.mask(number))));

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keyed hashing of what containers name: files by their inode, chunks by their offset.
+//! Keyed hash of files (by inode) and chunks (by number).
 
-/// The key of a hash; a random one cannot be guessed.
+/// The key of the hash, which must be random.
 ///
-/// A task that writes files chooses their offsets and sees their inode numbers, and this source is
-/// public. A seed that is only added to a word before a public mixing function would leave
-/// differences of words that collide whatever the seed is; SipHash-1-3, which the kernel uses for
-/// its own tables, is made to have none.
+/// A task that writes files chooses their offsets and knows their inode numbers, and could choose
+/// them to collide. If the seed were only added to a word before a public mixing function, there
+/// would be pairs of words that collide for every seed. SipHash-1-3, which the kernel uses for its
+/// own tables, has none.
 #[derive(Clone, Copy)]
 pub struct Seed([u64; 2]);
 
 impl Seed {
-    /// A seed of two random numbers.
+    /// Creates a seed of two random numbers.
     pub const fn new(random: [u64; 2]) -> Self {
         Self(random)
     }
 
-    /// SipHash-1-3 of two words. The length is always the same, and is not hashed.
+    /// Returns SipHash-1-3 of two words. The length is not hashed, because it is always the same.
     #[inline]
     pub const fn hash(&self, words: [u64; 2]) -> u64 {
         let [low, high] = self.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The map of one part of the key space: its tables, and how their entries hang together.
+//! The map of one part of the key space: its tables, and the links between their entries.
 
 use super::bits::{Bits, State};
 use super::chunk::{ChunkSlot, CHUNK_PAGES};
@@ -12,17 +12,17 @@ use ddabi::key::{FileKey, MAX_INDEX};
 
 /// The presence map of some files.
 ///
-/// `F` and `C` hold the slots of files and of chunks. With as many slots of files as of chunks
-/// it is never short of files, since every file has a chunk.
+/// `F` and `C` are memory for the slots of files and of chunks. With as many slots of files as of
+/// chunks, slots of files never run out first, because every file has a chunk.
 pub struct Shard<F, C> {
     pub(super) files: Table<F>,
     pub(super) chunks: Table<C>,
     pub(super) present: u64,
     pub(super) going: u64,
     pub(super) dropped: u64,
-    /// Files whose inode got another generation.
+    /// Number of files whose inode got another generation.
     pub(super) outdated: u32,
-    /// Slot the clock looks at next.
+    /// The slot that the clock examines next.
     pub(super) hand: u32,
 }
 
@@ -33,24 +33,24 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Pages that are no longer present.
+    /// Returns the number of pages that are no longer present.
     pub(super) fn lost(&self) -> u64 {
         count(self.before.present() & !self.after.present())
     }
 
-    /// Pages that became present.
+    /// Returns the number of pages that became present.
     pub(super) fn gained(&self) -> u64 {
         count(self.after.present() & !self.before.present())
     }
 }
 
-/// Number of bits set.
+/// Returns the number of bits set.
 pub(super) fn count(mask: u128) -> u64 {
     u64::from(mask.count_ones())
 }
 
 impl<F, C> Shard<F, C> {
-    /// An empty map. The slots come into use by [`Shard::adopt`]; `seed` is random.
+    /// Creates an empty map. Its slots come into use by [`Shard::adopt`]; `seed` must be random.
     pub const fn new(files: F, chunks: C, seed: Seed) -> Self {
         Self {
             files: Table::new(files, seed),
@@ -63,12 +63,12 @@ impl<F, C> Shard<F, C> {
         }
     }
 
-    /// The slots of files, to provide more of them; see [`Slots`] for what is allowed.
+    /// Returns the slots of files, for providing more of them under the rules of [`Slots`].
     pub fn file_slots_mut(&mut self) -> &mut F {
         self.files.slots_mut()
     }
 
-    /// The slots of chunks, to provide more of them; see [`Slots`] for what is allowed.
+    /// Returns the slots of chunks, for providing more of them under the rules of [`Slots`].
     pub fn chunk_slots_mut(&mut self) -> &mut C {
         self.chunks.slots_mut()
     }
@@ -79,15 +79,15 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Takes up to `most` newly provided slots of each kind into use, some dozens of
-    /// nanoseconds each; whether all are.
+    /// Takes up to `most` newly provided slots of each kind into use, which takes some dozens of
+    /// nanoseconds for each. Returns whether all slots are in use.
     pub fn adopt(&mut self, most: u32) -> bool {
         let files = self.files.adopt(most);
         let chunks = self.chunks.adopt(most);
         files && chunks
     }
 
-    /// State of one page.
+    /// Returns the state of one page.
     pub fn state(&self, file: &FileKey, index: u64) -> State {
         if index > MAX_INDEX {
             return State::Absent;
@@ -98,20 +98,20 @@ where
             .map_or(State::Absent, |chunk| chunk.bits.state(index % CHUNK_PAGES))
     }
 
-    /// Slot of an inode, whatever generation of it the pages belong to.
+    /// Returns the slot of an inode with pages of any generation.
     pub(super) fn find_inode(&self, key: &FileKey) -> Option<u32> {
         self.files
             .find(FileSlot::identity_of(key), |file| file.key.same_inode(key))
     }
 
-    /// Slot of a file, if its pages belong to this very generation.
+    /// Returns the slot of a file, if its pages are of this generation.
     pub(super) fn find_file(&self, key: &FileKey) -> Option<u32> {
         let is_it = |file: &FileSlot| file.key == *key && !file.outdated;
         self.find_inode(key)
             .filter(|slot| self.files.get(*slot).is_some_and(is_it))
     }
 
-    /// Slot of a chunk of the file in slot `file`.
+    /// Returns the slot of a chunk of the file in slot `file`.
     pub(super) fn find_chunk(&self, file: u32, number: u64) -> Option<u32> {
         let file = Link::to(file);
         let identity = ChunkSlot::identity_of(file, number);
@@ -120,7 +120,8 @@ where
         })
     }
 
-    /// Slots of the file and of a chunk, new ones if need be; `None` if there is no slot.
+    /// Returns the slot of a chunk of a file, and takes new slots for both if necessary. Returns
+    /// `None` if no slot is free.
     pub(super) fn obtain(&mut self, key: &FileKey, number: u64) -> Option<u32> {
         let owner = match self.find_file(key) {
             Some(owner) => owner,

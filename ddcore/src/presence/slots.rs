@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots the caller provides, and how they refer to each other.
+//! Slots, which the caller provides, and links between them.
 
-/// Most slots of one kind in a shard; what is provided beyond is not used.
+/// The most slots of one kind in a shard. Further ones are not used.
 pub const MAX_SLOTS: u32 = 1 << 30;
 
 /// A growable sequence of slots: a vector, or a list of segments.
 ///
-/// [`Slots::get`] and [`Slots::get_mut`] must answer with the same slot for the same number
-/// for ever, for all numbers below [`Slots::count`], and the count must never fall. New slots
-/// are `EMPTY` ones and are left alone until [`super::Shard::adopt`] takes them; the caller
-/// never changes a slot afterwards.
+/// [`Slots::get`] and [`Slots::get_mut`] must always return the same slot for the same number,
+/// for all numbers below [`Slots::count`], and the count must never fall. New slots must be
+/// `EMPTY`. The caller must not change them after it has provided them; they are used once
+/// [`super::Shard::adopt`] takes them.
 pub trait Slots {
     /// Kind of slot: [`super::FileSlot`] or [`super::ChunkSlot`].
     type Slot: Slot;
 
-    /// Number of slots provided so far.
+    /// Returns the number of slots provided so far.
     fn count(&self) -> u32;
 
-    /// The slot with this number; `None` from [`Slots::count`] on.
+    /// Returns the slot with this number, or `None` from [`Slots::count`] on.
     fn get(&self, slot: u32) -> Option<&Self::Slot>;
 
-    /// The slot with this number, to change; `None` from [`Slots::count`] on.
+    /// Returns the slot with this number for changes, or `None` from [`Slots::count`] on.
     fn get_mut(&mut self, slot: u32) -> Option<&mut Self::Slot>;
 }
 
@@ -45,9 +45,9 @@ impl<T: Slot, const N: usize> Slots for Fixed<T, N> {
     }
 }
 
-/// What the hash table needs to know of a slot.
+/// Interface of a slot to the hash table.
 pub trait Slot {
-    /// Numbers that identify the content; need not be well mixed.
+    /// Returns numbers that identify the content. They need not be well mixed.
     #[doc(hidden)]
     fn identity(&self) -> [u64; 2];
 
@@ -67,35 +67,35 @@ pub trait Slot {
 pub(super) struct Link(u32);
 
 impl Link {
-    /// Refers to nothing.
+    /// The link to no slot.
     pub(super) const NONE: Self = Self(0);
 
-    /// Refers to the slot with this number, below [`MAX_SLOTS`].
+    /// Returns a link to the slot with this number, which is below [`MAX_SLOTS`].
     #[inline]
     pub(super) fn to(slot: u32) -> Self {
         debug_assert!(slot < MAX_SLOTS);
         Self(slot.wrapping_add(1))
     }
 
-    /// Number of the slot it refers to.
+    /// Returns the number of the slot that it refers to.
     #[inline]
     pub(super) fn slot(self) -> Option<u32> {
         self.0.checked_sub(1)
     }
 }
 
-/// The hash table's share of a slot.
+/// The fields of a slot that the hash table uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Links {
-    /// Next slot of the same chain, or of the free list.
+    /// The next slot of the same chain, or of the free list.
     pub(super) next: Link,
-    /// Head of the chain with the number of this slot, whatever the slot itself is used for:
-    /// the table has as many chains as slots, and grows with them.
+    /// Head of the chain that has the number of this slot. It is unrelated to the content of the
+    /// slot: the table has as many chains as slots, and grows with them.
     pub(super) bucket: Link,
 }
 
 impl Links {
-    /// On no list, and an empty chain.
+    /// Links of a slot on no list, with an empty chain.
     pub(super) const EMPTY: Self = Self {
         next: Link::NONE,
         bucket: Link::NONE,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Consecutive pages of a file, and the parts of chunks they cover.
+//! Consecutive pages of a file, and the parts of chunks that they cover.
 
 use super::chunk::CHUNK_PAGES;
 use core::ops::RangeInclusive;
 use ddabi::key::MAX_INDEX;
 
-/// At least one page; none beyond [`MAX_INDEX`].
+/// One or more consecutive pages, none beyond [`MAX_INDEX`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     first: u64,
@@ -14,33 +14,33 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The part of `first..=last` that can exist.
+    /// Returns the part of `first..=last` that can exist.
     #[inline]
     pub(super) fn range(first: u64, last: u64) -> Option<Self> {
         let last = last.min(MAX_INDEX);
         (first <= last).then_some(Self { first, last })
     }
 
-    /// The part of the run that can exist.
+    /// Returns the part of the run that can exist.
     #[inline]
     pub(super) fn run(index: u64, pages: u32) -> Option<Self> {
         let more = u64::from(pages).checked_sub(1)?;
         Self::range(index, index.saturating_add(more))
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     #[inline]
     pub(super) fn pages(self) -> u64 {
         self.last.saturating_sub(self.first).saturating_add(1)
     }
 
-    /// Numbers of the chunks it touches.
+    /// Returns the numbers of the chunks that it touches.
     #[inline]
     pub(super) fn numbers(self) -> RangeInclusive<u64> {
         self.first / CHUNK_PAGES..=self.last / CHUNK_PAGES
     }
 
-    /// The bits of its pages in chunk `number`; none if it does not touch the chunk.
+    /// Returns the bits of its pages in chunk `number`, or 0 if it does not touch the chunk.
     #[inline]
     pub(super) fn mask(self, number: u64) -> u128 {
         let numbers = self.numbers();

@@ -5,14 +5,14 @@
 use super::seed::Seed;
 use super::slots::{Link, Links, Slot, Slots, MAX_SLOTS};
 
-/// Slots, those in use in chains by hash, the others on the free list.
+/// Slots: those in use are in chains by hash, the others on the free list.
 pub(super) struct Table<S> {
     slots: S,
-    /// Keeps who names files from choosing what collides.
+    /// Prevents users from choosing files that collide.
     seed: Seed,
-    /// Slots taken into use, also the number of chains.
+    /// Number of slots taken into use, which is also the number of chains.
     adopted: u32,
-    /// All ones, up to the highest bit of the number of the last chain.
+    /// Ones up to the highest bit of the number of the last chain.
     mask: u32,
     used: u32,
     free: Link,
@@ -34,22 +34,22 @@ impl<S> Table<S> {
         &mut self.slots
     }
 
-    /// Slots taken into use so far.
+    /// Returns the number of slots taken into use so far.
     pub(super) fn adopted(&self) -> u32 {
         self.adopted
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub(super) fn used(&self) -> u32 {
         self.used
     }
 
-    /// Slots on the free list.
+    /// Returns the number of slots on the free list.
     pub(super) fn spare(&self) -> u32 {
         self.adopted.saturating_sub(self.used)
     }
 
-    /// First slot of the free list.
+    /// Returns the first slot of the free list.
     pub(super) fn free(&self) -> Link {
         self.free
     }
@@ -64,12 +64,12 @@ impl<S: Slots> Table<S> {
         self.slots.get_mut(slot)
     }
 
-    /// Chain of the entry with this identity.
+    /// Returns the chain of the entry with this identity.
     ///
-    /// Between two powers of two only the first chains are split already: entries of the
-    /// others are found without the highest bit.
+    /// Between two powers of two only the first chains are split. Entries of the others are found
+    /// without the highest bit.
     pub(super) fn bucket(&self, identity: [u64; 2]) -> u32 {
-        // The lower half of a hash is one as well.
+        // The lower half of the hash suffices.
         let bucket = self.seed.hash(identity) as u32 & self.mask;
         if bucket < self.adopted {
             bucket
@@ -78,7 +78,7 @@ impl<S: Slots> Table<S> {
         }
     }
 
-    /// The entry with this identity that `is` the one looked for.
+    /// Returns the entry with this identity for which `is` returns `true`.
     pub(super) fn find(&self, identity: [u64; 2], is: impl Fn(&S::Slot) -> bool) -> Option<u32> {
         let bucket = self.slots.get(self.bucket(identity))?;
         let mut at = bucket.links().bucket;
@@ -92,7 +92,8 @@ impl<S: Slots> Table<S> {
         None
     }
 
-    /// Takes a free slot, has it filled, and enters it by its identity.
+    /// Takes a free slot, calls `fill` on it, and adds it to the chain of its identity. Returns
+    /// `None` if no slot is free.
     pub(super) fn insert(&mut self, fill: impl FnOnce(&mut S::Slot)) -> Option<u32> {
         let slot = self.free.slot()?;
         let entry = self.slots.get_mut(slot)?;
@@ -118,7 +119,7 @@ impl<S: Slots> Table<S> {
         }
     }
 
-    /// Takes up to `most` new slots into use; whether all provided ones are.
+    /// Takes up to `most` new slots into use. Returns whether all provided slots are in use.
     pub(super) fn adopt(&mut self, most: u32) -> bool {
         let provided = self.slots.count().min(MAX_SLOTS);
         let end = provided.min(self.adopted.saturating_add(most));
@@ -141,7 +142,7 @@ impl<S: Slots> Table<S> {
         self.adopted == provided
     }
 
-    /// Moves those entries to the new chain `bucket` that belong there from now on.
+    /// Moves to the new chain `bucket` the entries that belong there from now on.
     fn split(&mut self, bucket: u32) {
         let Some(highest) = bucket.checked_ilog2() else {
             return;
@@ -174,7 +175,7 @@ impl<S: Slots> Table<S> {
         }
     }
 
-    /// Takes an entry out of its chain; `None` if it is not there.
+    /// Takes an entry out of its chain. Returns `None` if it is not there.
     fn unchain(&mut self, slot: u32) -> Option<()> {
         let entry = self.slots.get(slot)?;
         let (next, bucket) = (entry.links().next, self.bucket(entry.identity()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A check of everything a shard relies on.
+//! A check of the invariants of a shard.
 
 use super::chunk::ChunkSlot;
 use super::file::FileSlot;
@@ -13,8 +13,8 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Checks lists, chains and counts, in time proportional to the slots: for tests and for
-    /// diagnosis. The error names what is wrong.
+    /// Checks lists, chains and counters, in time proportional to the number of slots. For tests.
+    /// The error is the invariant that is broken.
     pub fn verify(&self) -> Result<(), &'static str> {
         self.files.verify(|file| file.chunks > 0)?;
         self.chunks.verify(|chunk| chunk.file != Link::NONE)?;
@@ -38,7 +38,7 @@ where
         ensure(chunks == self.chunks.used(), "a chunk is on no file's list")
     }
 
-    /// Number of chunks on the list of the file in slot `owner`.
+    /// Returns the number of chunks on the list of the file in slot `owner`.
     fn verify_file(&self, owner: u32) -> Result<u32, &'static str> {
         let file = self.files.get(owner).ok_or("a file is missing")?;
         let (mut at, mut before, mut chunks) = (file.first, Link::NONE, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Invalidation of ranges, files, filesystems and everything, in bounded steps.
+//! Invalidation of ranges, files, filesystems and the whole map, in bounded steps.
 
 use super::bits::Bits;
 use super::chunk::ChunkSlot;
@@ -10,7 +10,7 @@ use super::slots::Slots;
 use super::span::Span;
 use ddabi::key::{FileKey, MAX_INDEX};
 
-/// Where a walk in steps goes on. A new walk starts with `Cursor::default()`.
+/// Position of a walk in steps. A new walk starts with `Cursor::default()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor(Position);
 
@@ -18,23 +18,23 @@ pub struct Cursor(Position);
 enum Position {
     #[default]
     Start,
-    /// At the chunk with this number.
+    /// The chunk with this number.
     Number(u64),
-    /// At the chunk in this slot.
+    /// The chunk in this slot.
     Slot(u32),
 }
 
-/// Chunks of a file that are invalidated in one step when it gets another generation: any event
-/// can bring that about, in contexts that must not take long.
+/// The most chunks of a file that are invalidated at once when it gets another generation. Any event
+/// can cause this, also in contexts that must not take long.
 const AT_ONCE: u32 = 256;
 
-/// What a step of a walk did.
+/// Result of a step of a walk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Step {
     /// Present pages that became absent in this step.
     pub cleared: u64,
-    /// The walk is over.
+    /// Whether the walk is complete.
     pub done: bool,
 }
 
@@ -43,10 +43,11 @@ where
     F: Slots<Slot = FileSlot>,
     C: Slots<Slot = ChunkSlot>,
 {
-    /// Pages `first..=last` leave another way than by a put, or their content changes: present
-    /// ones become absent, leaving ones cancelled. The number of pages that were present.
+    /// Invalidates pages `first..=last`, which leave the page cache without a put or whose content
+    /// changes: present ones become absent, leaving ones cancelled. Returns the number of pages
+    /// that were present.
     ///
-    /// It looks at no more chunks than the range touches, and at no more than the file has.
+    /// Examines at most the chunks that the range touches, and at most those of the file.
     pub fn invalidate(&mut self, file: &FileKey, first: u64, last: u64) -> u64 {
         let (mut cursor, mut cleared) = (Cursor::default(), 0_u64);
         loop {
@@ -58,8 +59,8 @@ where
         }
     }
 
-    /// As [`Shard::invalidate`], looking at no more than `most` chunks, at least one: for
-    /// ranges of large files. To be called with the same range and cursor until done; other
+    /// Like [`Shard::invalidate`], in steps of at most `most` chunks (at least one), for
+    /// ranges of large files. Call it with the same range and cursor until it is done. Other
     /// calls may come in between, but pages put since the first step may be left out.
     pub fn invalidate_step(
         &mut self,
@@ -97,14 +98,14 @@ where
         }
     }
 
-    /// An event names a generation of an inode: as [`Shard::invalidate`] of all pages if they
-    /// belong to another one. Returns the number of pages that were present, which does not
-    /// include those of a large file: it becomes outdated, and [`Shard::forget_outdated`]
-    /// invalidates its pages.
+    /// Called for each event with a generation of an inode: invalidates all pages of the inode if
+    /// they belong to another one. Returns the number of pages that were present. Those of a large
+    /// file are not included: it becomes outdated, and [`Shard::forget_outdated`] invalidates its
+    /// pages.
     ///
-    /// Pages of one generation are known at a time, so that none can be found again when the
-    /// inode gets its old generation back: the owner of a file on ext4 without checksums of
-    /// metadata may set it.
+    /// The map has pages of one generation at a time, so that none can be found again when the
+    /// inode gets its old generation back. The owner of a file on ext4 without metadata checksums
+    /// may set it.
     pub(super) fn renew(&mut self, file: &FileKey) -> u64 {
         let known = |owner: &u32| self.files.get(*owner).map(|known| known.key.generation);
         let Some(owner) = self
@@ -129,40 +130,40 @@ where
             self.by_list(owner, all, None, &mut cursor, u32::MAX)
                 .cleared
         });
-        // Pages on their way keep the slot.
+        // Pages with a put in flight keep the slot.
         if let Some(known) = self.files.get_mut(owner).filter(|known| known.chunks > 0) {
             known.key.generation = file.generation;
         }
         cleared
     }
 
-    /// Whether the inode in this slot got another generation, and its pages are not all
+    /// Returns whether the inode in this slot got another generation and its old pages are not all
     /// invalidated yet.
     pub(super) fn is_outdated(&self, owner: Option<u32>) -> bool {
         let file = owner.and_then(|owner| self.files.get(owner));
         file.is_some_and(|file| file.outdated)
     }
 
-    /// Whether there is work for [`Shard::forget_outdated`].
+    /// Returns whether there is work for [`Shard::forget_outdated`].
     pub fn has_outdated(&self) -> bool {
         self.outdated > 0
     }
 
-    /// Files got another generation: as [`Shard::invalidate`] of all pages of the one before,
-    /// looking at no more than `most` slots of chunks, at least one. To be called with the same
-    /// cursor until done. A file whose puts are on their way stays outdated until these end.
+    /// Invalidates the pages of older generations of all outdated files, in steps of at most `most`
+    /// slots of chunks (at least one). Call it with the same cursor until it is done. A file with
+    /// puts in flight stays outdated until these end.
     pub fn forget_outdated(&mut self, cursor: &mut Cursor, most: u32) -> Step {
         self.sweep(cursor, most, |file| file.outdated)
     }
 
-    /// The file is deleted: as [`Shard::invalidate`] of all its pages.
+    /// Invalidates all pages of a file, because it is deleted. Returns the number that were present.
     pub fn forget_file(&mut self, file: &FileKey) -> u64 {
         self.invalidate(file, 0, MAX_INDEX)
     }
 
-    /// Filesystems are gone: as [`Shard::invalidate`] of all pages of all their files, looking at
-    /// no more than `most` slots of chunks, at least one. To be called with the same cursor until
-    /// done; pages put since the first step may be left out.
+    /// Invalidates all pages of filesystems that were unmounted, in steps of at most `most` slots of
+    /// chunks (at least one). Call it with the same cursor until it is done. Pages put since the
+    /// first step may be left out.
     pub fn forget_filesystems(
         &mut self,
         is_gone: impl Fn(u32) -> bool,
@@ -172,9 +173,9 @@ where
         self.sweep(cursor, most, |file| is_gone(file.key.filesystem))
     }
 
-    /// The host lost everything: as [`Shard::invalidate`] of all pages, looking at no more than
-    /// `most` slots of chunks, at least one. To be called with the same cursor until done;
-    /// pages put since the first step may be left out.
+    /// Invalidates all pages, because the session is over, in steps of at most `most` slots of
+    /// chunks (at least one). Call it with the same cursor until it is done. Pages put since the
+    /// first step may be left out.
     pub fn clear(&mut self, cursor: &mut Cursor, most: u32) -> Step {
         self.sweep(cursor, most, |_| true)
     }
@@ -213,8 +214,8 @@ where
 
     /// Goes through the chunks of the file.
     ///
-    /// New chunks come first in the list: those not seen yet are always behind the one at
-    /// which the walk stopped. If that one went away in between, it starts again.
+    /// New chunks are added at the head of the list, so that those not visited yet are behind the
+    /// one at which the walk stopped. If that one was removed in between, the walk restarts.
     fn by_list(
         &mut self,
         owner: u32,
@@ -257,7 +258,7 @@ where
         }
     }
 
-    /// Goes through all slots of chunks and invalidates those of the files chosen.
+    /// Visits all slots of chunks and invalidates those of the files that are chosen.
     fn sweep(
         &mut self,
         cursor: &mut Cursor,

@@ -20,7 +20,7 @@ struct Host {
     session: Account<Sound>,
     shard: Mutex<Store<Heap>>,
     /// One eviction at a time.
-    roster: Mutex<()>,
+    vm_list: Mutex<()>,
     /// Does it wrong: books what came only after the lock is gone.
     late: bool,
 }
@@ -32,14 +32,14 @@ impl Host {
             tier: Account::new(),
             session: Account::new(),
             shard: Mutex::new(Store::new(Heap::with_lists(1), HASHER)),
-            roster: Mutex::new(()),
+            vm_list: Mutex::new(()),
             late,
         })
     }
 
-    fn went(&self, pages: u64) {
-        self.session.went(pages);
-        self.tier.went(pages);
+    fn subtract(&self, pages: u64) {
+        self.session.subtract(pages);
+        self.tier.subtract(pages);
     }
 
     fn evict(&self) -> u64 {
@@ -48,7 +48,7 @@ impl Host {
             page.into_handle();
         });
         drop(store);
-        self.went(evicted.into());
+        self.subtract(evicted.into());
         evicted.into()
     }
 
@@ -57,7 +57,7 @@ impl Host {
         if reserve() {
             return true;
         }
-        let _roster = self.roster.lock().unwrap();
+        let _vm_list = self.vm_list.lock().unwrap();
         // Others may have made room meanwhile, or taken what was made.
         reserve() || (self.evict() > 0 && reserve())
     }
@@ -78,12 +78,12 @@ impl Host {
         });
         if self.late {
             drop(store);
-            self.session.came(stored, &mut self.shard.lock().unwrap());
+            self.session.add(stored, &mut self.shard.lock().unwrap());
         } else {
-            self.session.came(stored, &mut store);
+            self.session.add(stored, &mut store);
             drop(store);
         }
-        self.went(replaced);
+        self.subtract(replaced);
     }
 
     fn take(&self, page: u64) {
@@ -96,7 +96,7 @@ impl Host {
             });
         });
         drop(store);
-        self.went(taken);
+        self.subtract(taken);
     }
 
     /// With nobody at work all books agree.

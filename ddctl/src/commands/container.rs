@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     SetPolicy(set_policy::Arguments),
 }
 
-/// Remove a container; its pages are dropped
+/// Remove a container and drop its pages
 #[derive(Args, Debug)]
 pub(crate) struct RemoveArguments {
     /// Container by name, number or cgroup

@@ -19,14 +19,13 @@ use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Check what this machine needs, and say what to do about what is missing
+/// Check whether this machine can run DoubleDecker, and advise on what is missing
 ///
-/// Checks the part of a host, of a guest, or of both, as far as the machine is one. Exits with 1
-/// if a check fails.
+/// Checks a host, a guest, or both, depending on the machine. Exits with 1 if a check fails.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {}
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Serialize)]
 struct Finding {
     side: Side,
@@ -37,13 +36,13 @@ struct Finding {
     advice: Option<String>,
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
-    /// As it should be.
+    /// The check passed.
     Ok,
-    /// Works, or cannot be told.
+    /// It works with restrictions, or the check was not possible.
     Warn,
     /// Does not work.
     Fail,
@@ -85,7 +84,7 @@ impl Examination<'_> {
         });
     }
 
-    /// The text of a file; empty if it cannot be read.
+    /// Returns the text of a file, which is empty if the file cannot be read.
     fn read(&self, path: &str) -> String {
         let bytes = std::fs::read(self.system.file(path)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -124,7 +123,8 @@ pub(crate) fn run(context: &mut Context<'_>, _: &Arguments) -> Result<u8> {
     })
 }
 
-/// What this machine is: what is loaded tells, else what it looks like.
+/// Returns the sides to check: those whose module is loaded, or else those that the hardware
+/// suggests.
 fn sides(context: &Context<'_>) -> Vec<Side> {
     if let Some(side) = context.wanted() {
         return vec![side];

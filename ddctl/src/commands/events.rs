@@ -8,10 +8,10 @@ use ddnl::{Event, printable_json};
 use serde_json::json;
 use std::fmt::Write;
 
-/// Follow events until interrupted, or the module is unloaded
+/// Print events until interrupted or until the module is unloaded
 ///
-/// VMs and pools that come and go (host), hosts found and lost (guest). With --json, one object
-/// a line.
+/// On a host: VMs and pools that come and go. In a guest: hosts that are found and lost. With
+/// --json, prints one object per line.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Stop after COUNT events
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let side = context.side()?;
-    // A module of another version is refused before its events are misread.
+    // Refuses a module of another version, whose events would be misread.
     context.either()?;
     let mut events = context.system.events(side)?;
     let mut told = 0;

@@ -14,14 +14,14 @@ use serde_json::json;
 
 /// Drop cached pages
 ///
-/// Nothing is lost: what is read next comes from disk.
+/// No data is lost: the next read of a dropped page comes from disk.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// VM by number, process, name or uuid, its container behind a slash; in a guest, a
-    /// container by name or number
+    /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
+    /// in a guest, a container by name or number
     #[arg(value_name = "VM[/CONTAINER]", required_unless_present = "all")]
     target: Option<String>,
-    /// Drop the pages of all VMs (host), or of the whole VM (guest)
+    /// Drop the pages of all VMs (host) or of this whole VM (guest)
     #[arg(long, conflicts_with = "target")]
     all: bool,
 }

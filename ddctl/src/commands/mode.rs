@@ -11,16 +11,16 @@ use serde_json::json;
 /// Show or set how the memory tier is shared (host)
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// How to share; without it, the mode is only shown
+    /// The new mode; without it, the current mode is shown
     mode: Option<Choice>,
 }
 
-/// Modes by their names.
+/// The modes, by the names on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Choice {
-    /// Two-level weights: VMs, then their containers
+    /// By weights at two levels: VMs, then their containers
     Weighted,
-    /// One global first-in first-out order without shares, for comparison
+    /// First in, first out over all VMs, without shares, for comparison
     Fifo,
 }
 

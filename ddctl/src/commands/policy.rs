@@ -21,7 +21,7 @@ use std::{
 
 /// Show what policyd promises containers and what they get (guest)
 ///
-/// Asks the running daemon. `policyd explain` says more about each container.
+/// Asks the running daemon. `policyd explain` shows more about each container.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Status socket of policyd
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     watch: Watch,
 }
 
-/// What of a report is shown; `docs/policyd.md` describes all of it.
+/// The fields of a report that are shown; `docs/policyd.md` describes all of them.
 #[derive(Deserialize)]
 struct Report {
     trouble: Option<String>,
@@ -78,10 +78,10 @@ fn draw(path: &Path) -> Result<Frame> {
             _ => Kind::Failed,
         };
         Error::new(kind, format!("cannot ask policyd: {error}"))
-            .hint("`systemctl status doubledecker-policyd` says whether it runs")
+            .hint("`systemctl status doubledecker-policyd` shows whether it runs")
     })?;
     let other = |error: serde_json::Error| {
-        let message = format!("policyd tells what this version does not understand: {error}");
+        let message = format!("policyd sent a report that this version cannot read: {error}");
         Error::new(Kind::Version, message)
     };
     let json: Value = serde_json::from_str(&line).map_err(other)?;
@@ -90,7 +90,7 @@ fn draw(path: &Path) -> Result<Frame> {
     Ok(Frame { json, text })
 }
 
-/// Asks for one report.
+/// Reads one report from the daemon's socket.
 fn read(path: &Path) -> io::Result<String> {
     const PATIENCE: Duration = Duration::from_secs(5);
     /// More than a report of 1024 containers has.
@@ -143,7 +143,7 @@ fn text(report: &Report) -> String {
             size(one.used_bytes),
             size(one.need_bytes),
         ]);
-        // Further goals have lines of their own.
+        // Each further goal has its own line.
         for goal in one.goals.iter().skip(1) {
             let mut cells = vec![String::new(); 10];
             cells[3] = printable(&goal.figure.replace('_', " "));
@@ -156,7 +156,7 @@ fn text(report: &Report) -> String {
     text
 }
 
-/// A number with as many digits as matter.
+/// Formats a number with about three significant digits.
 fn number(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 => format!("{number:.0}"),

@@ -19,13 +19,13 @@ use serde_json::json;
 /// Sizes are written like 512M, 2G, or 25% of this machine's memory.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Most memory the cache may hold
+    /// The most memory that the cache may use
     #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch"])]
     capacity: Option<Size>,
-    /// Memory the cache keeps when the host runs short
+    /// Memory that the cache keeps when the host runs short of memory
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     floor: Option<Size>,
-    /// Memory freed by one eviction
+    /// Memory that one eviction frees
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
 }
@@ -73,7 +73,7 @@ fn check(capacity: u64, floor: u64, batch: u64, memory: u64) -> Result<()> {
                 show_bytes(memory)
             ),
         )
-        .hint("leave memory for the VMs themselves; 25% is a good beginning"));
+        .hint("leave memory for the VMs themselves; 25% is a good start"));
     }
     if floor > capacity {
         return Err(Error::new(
@@ -105,10 +105,7 @@ fn memory(system: &dyn System) -> Result<u64> {
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.split_whitespace().next())
         .and_then(|number| number.parse::<u64>().ok());
-    kilobytes.map(|kilobytes| kilobytes << 10).ok_or_else(|| {
-        Error::new(
-            Kind::Failed,
-            "/proc/meminfo does not tell the memory's size",
-        )
-    })
+    kilobytes
+        .map(|kilobytes| kilobytes << 10)
+        .ok_or_else(|| Error::new(Kind::Failed, "/proc/meminfo has no MemTotal"))
 }

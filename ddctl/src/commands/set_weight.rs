@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
-/// Shares are weight over the sum of the peers' weights. With weight 0 nothing is cached.
+/// The share of a VM is its weight divided by the sum of all VMs' weights; likewise for the
+/// containers of a VM. With weight 0 nothing is cached.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// VM by number, process, name or uuid (host), or container by name or number (guest)
@@ -33,7 +34,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     }
 }
 
-/// All targets are found before the first is changed.
+/// Looks up all targets before it changes the first, so that a wrong name changes nothing.
 fn vms(
     context: &mut Context<'_>,
     mut host: Box<dyn HostControl>,
@@ -59,7 +60,7 @@ fn vms(
     done.print(context)
 }
 
-/// What was set so far.
+/// The weights set so far, as text and JSON.
 #[derive(Default)]
 struct Done {
     text: String,
@@ -72,7 +73,7 @@ impl Done {
         self.json.push(json);
     }
 
-    /// Before a failure is told, what was done before it.
+    /// If `result` is an error, prints the changes made before it and returns the error.
     fn note(&mut self, context: &mut Context<'_>, result: ddnl::Result<()>) -> Result<()> {
         if result.is_err() && !self.json.is_empty() {
             std::mem::take(self).print(context)?;
@@ -89,7 +90,7 @@ impl Done {
     }
 }
 
-/// Sets containers' weights; `container set-weight` is the same.
+/// Sets the weights of containers, for `set-weight` and `container set-weight`.
 pub(crate) fn containers(
     context: &mut Context<'_>,
     mut guest: Box<dyn GuestControl>,

@@ -18,19 +18,20 @@ use ddsim::{
 };
 use serde_json::{Value, json};
 
-/// Say which weights and policies would have been best for recorded traces
+/// Find the best weights and policies for recorded traces
 ///
-/// Replays block traces (CSV with the columns op, size and lbn; packed by gzip or not) through
-/// the cache's own decisions. No module is needed. Each trace stands for a container.
+/// Replays block traces (CSV with the columns op, size and lbn, optionally compressed by gzip)
+/// through the code that takes the cache's decisions. No module is needed. Each trace stands for
+/// a container.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Recorded traces
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
-    /// Size of the host's cache; % is of the pages of all traces
+    /// Size of the host's cache, in bytes or in percent of the pages of all traces
     #[arg(long, value_name = "SIZE", value_parser = value::size, default_value = "20%")]
     cache: Size,
-    /// Size of each guest's own page cache; % is of the pages of its trace
+    /// Size of each guest's page cache, in bytes or in percent of the pages of its trace
     #[arg(long, value_name = "SIZE", value_parser = value::size, default_value = "5%")]
     page_cache: Size,
 }
@@ -59,7 +60,7 @@ fn in_pages(size: Size, whole: u64) -> usize {
 
 fn unread(error: &impl std::fmt::Display) -> Error {
     Error::new(Kind::Failed, format!("{error:#}"))
-        .hint("a trace is CSV with a line of column names, among them op, size and lbn")
+        .hint("a trace is CSV with a header line that names at least op, size and lbn")
 }
 
 fn draw(names: &[String], cache: usize, advice: &[Advice]) -> Frame {

@@ -21,17 +21,17 @@ use ddnl::{GuestControl, HostControl, Pool};
 use serde_json::{Value, json};
 use table::Rates;
 
-/// Show what VMs and containers hold, hit and miss
+/// Show what VMs and containers store, hit and miss
 ///
-/// On a host, without VM, all VMs and their containers; with one, only that VM or container. In
-/// a guest, all containers or one. One container alone is shown with all its counters.
+/// Shows all VMs and their containers on a host, and all containers in a guest, or only the given
+/// VM or container. A single container is shown with all its counters.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// VM by number, process, name or uuid, its container behind a slash; in a guest, a
-    /// container by name or number
+    /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
+    /// in a guest, a container by name or number
     #[arg(value_name = "VM[/CONTAINER]")]
     target: Option<String>,
-    /// Show what containers would hit with other shares (guest)
+    /// Show how many hits containers would have with other shares (guest)
     #[arg(long)]
     curve: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ fn draw(
         groups => json!({ "vms": groups.iter().map(group_json).collect::<Vec<_>>() }),
     };
     let text = match (one, groups.as_slice()) {
-        // Laying out a thousand rows takes longer than all else.
+        // The text is not needed, and laying out a thousand rows is slow.
         _ if context.json => String::new(),
         (true, [Group { vm, pools }]) => pools
             .iter()
@@ -84,7 +84,7 @@ fn draw(
     Ok(Frame { json, text })
 }
 
-/// The groups to show, and whether they are one container.
+/// Returns the groups to show, and whether they consist of a single container.
 fn at_host(
     context: &Context<'_>,
     mut host: Box<dyn HostControl>,
@@ -124,7 +124,7 @@ fn in_guest(mut guest: Box<dyn GuestControl>, target: Option<&str>) -> Result<(V
                 Kind::Failed,
                 format!("container {} has no statistics", pool_label(&pools[0])),
             )
-            .hint("the host counts them: `ddctl status` says whether there is one"));
+            .hint("the host keeps them: `ddctl status` shows whether a host is attached"));
         }
     }
     let group = Group { vm: None, pools };
@@ -139,7 +139,7 @@ fn group_json(group: &Group) -> Value {
     json
 }
 
-/// Containers as JSON: what the module knows, and what follows from it.
+/// Returns the containers as JSON: the module's numbers, and ratios that follow from them.
 pub(crate) fn containers_json(pools: &[Pool]) -> Value {
     let container = |pool: &Pool| {
         let stats = pool.stats_or_zero();
@@ -156,12 +156,12 @@ pub(crate) fn containers_json(pools: &[Pool]) -> Value {
     pools.iter().map(container).collect()
 }
 
-/// Pages stored for each page that was read back; `None` if none was.
+/// Returns the number of puts per hit, or `None` without a hit.
 pub(crate) fn puts_per_hit(stats: &PoolStats) -> Option<f64> {
     (stats.hits > 0).then(|| stats.puts as f64 / stats.hits as f64)
 }
 
-/// Share of the pages asked for that were given; `None` if none were asked for.
+/// Returns the part of the requested pages that were hits, or `None` without a request.
 pub(crate) fn hit_ratio(stats: &PoolStats) -> Option<f64> {
     let given = stats.gets.saturating_sub(stats.misses);
     (stats.gets > 0).then(|| given as f64 / stats.gets as f64)

@@ -93,9 +93,9 @@ fn guest_text(status: &GuestStatus) -> String {
         version(&status.module_version, status.abi_version),
     );
     let host = match (status.state, status.vm) {
-        (LinkState::Attached, Some(vm)) => format!("attached, this is VM {vm} there"),
+        (LinkState::Attached, Some(vm)) => format!("attached as VM {vm}"),
         (LinkState::Attached, None) => "attached".into(),
-        (LinkState::Alone, _) => "none found: nothing is cached".into(),
+        (LinkState::Alone, _) => "not found: nothing is cached".into(),
         (LinkState::Refused, _) => "refuses this guest: see the kernel log".into(),
     };
     facts.add("Host", host);
@@ -144,7 +144,7 @@ fn version(module: &Option<String>, abi: u32) -> String {
     )
 }
 
-/// The counters that are not zero, without the part their names share.
+/// Returns the counters that are not zero, by the last word of their names.
 fn named(counters: &impl CounterFields, wanted: fn(&str) -> bool) -> String {
     let words: Vec<String> = counters
         .counters()

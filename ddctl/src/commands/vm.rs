@@ -64,12 +64,12 @@ fn list(context: &Context<'_>) -> Result<Frame> {
     Ok(Frame { json, text })
 }
 
-/// A number; a dash if it is not known.
+/// Formats a number, or a dash if it is unknown.
 fn show(number: Option<u32>) -> String {
     number.map_or("-".into(), |number| number.to_string())
 }
 
-/// A VM as JSON: what the module knows, and its VMM's names.
+/// Returns a VM as JSON: the module's numbers, and the VMM's names.
 pub(crate) fn vm_json(vm: &NamedVm) -> Value {
     let mut fields = fields_of(json!(vm.vm));
     fields.extend(fields_of(json!(vm.vmm)));

@@ -105,9 +105,9 @@ impl Host {
             sessions: Cell::new(0),
         };
         let mut engine = heap::Host::new(Arc::new(tier), STOCKED, own);
-        let roster = engine.roster.get_mut();
-        roster.make_room(POOLS);
-        let vms = (0..VMS as u32).map(|number| roster.add(Vm::new(number)));
+        let vm_list = engine.vm_list.get_mut();
+        vm_list.make_room(POOLS);
+        let vms = (0..VMS as u32).map(|number| vm_list.add(Vm::new(number)));
         engine.own.vms = vms.collect();
         Self { engine }
     }
@@ -161,7 +161,7 @@ impl Host {
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
         let (before, can) = (memory.used(), surplus(engine));
-        let given = give_back(engine, &mut engine.roster.borrow_mut(), pages);
+        let given = give_back(engine, &mut engine.vm_list.borrow_mut(), pages);
         assert!(given <= pages && given <= can);
         assert_eq!(memory.used() as u64, before as u64 - given);
         // Evictions by age are to within a batch.

@@ -154,7 +154,7 @@ impl Caller<'_> {
         }
         assert_eq!(found, held);
         retire(&self.host.engine, &mut carried.pages[..total]);
-        self.session.went(found);
+        self.session.sub_used(found);
         self.finish(runs, carried);
     }
 

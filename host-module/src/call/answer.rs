@@ -2,8 +2,8 @@
 
 //! The answer page. It is written at the end of a call, in at most two pieces.
 
-use crate::ffi::kvm::{Fault, Guest};
-use crate::vm::desk::NoticeRoom;
+use crate::ffi::kvm::{CallingVm, Fault};
+use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use ddabi::answer::{AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, RESULTS, UNFINISHED};
 use ddabi::request::MAX_RUNS;
@@ -11,7 +11,7 @@ use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
 use zerocopy::{Immutable, IntoBytes};
 
-/// The answer of one call under construction.
+/// The answer of a call, before it is written to the guest.
 pub(crate) struct Answer {
     gpa: u64,
     header: AnswerHeader,
@@ -20,9 +20,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// An answer in the page behind the request; `None` if that page must not or cannot be
-    /// written. Guests write to it before each call, so that it is there.
-    pub(crate) fn new(guest: &Guest<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
+    /// Creates an answer for the page that follows the request. Returns `None` if that page must
+    /// not or cannot be written. Guests write to it before each call, so that it is present.
+    pub(crate) fn new(guest: &CallingVm<'_>, request_gpa: u64, sequence: u64) -> Option<Self> {
         let gpa = request_gpa.checked_add(PAGE_SIZE as u64)?;
         let gfn = gpa / PAGE_SIZE as u64;
         let can_be_written = guest.is_writable(gfn, 1) && guest.is_present(gfn, 1);
@@ -39,7 +39,7 @@ impl Answer {
         })
     }
 
-    /// Says that some of a flush is left to do.
+    /// Sets the flag for a flush that is not finished.
     pub(crate) fn set_unfinished(&mut self) {
         self.header.flags |= UNFINISHED;
     }
@@ -52,12 +52,12 @@ impl Answer {
         }
     }
 
-    /// Sequence of the request.
+    /// Returns the sequence number of the request.
     pub(crate) fn sequence(&self) -> u64 {
         self.header.sequence
     }
 
-    /// Says how a pool stands.
+    /// Sets the state of a pool.
     pub(crate) fn set_pressure(&mut self, pressure: PoolPressure) {
         self.header.pressure = pressure;
     }
@@ -65,7 +65,7 @@ impl Answer {
     /// Writes the answer with the results, and with eviction notices of the session.
     pub(crate) fn send(
         mut self,
-        guest: &Guest<'_>,
+        guest: &CallingVm<'_>,
         session: &Session,
         room: &mut NoticeRoom,
     ) -> Result<(), Fault> {
@@ -84,7 +84,7 @@ impl Answer {
     /// Writes the answer with a body.
     pub(crate) fn send_body(
         self,
-        guest: &Guest<'_>,
+        guest: &CallingVm<'_>,
         body: &(impl IntoBytes + Immutable),
     ) -> Result<(), Fault> {
         guest.write(self.gpa, self.header.as_bytes())?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A call, from its registers to its outcome.
+//! Entry of a call: checks its registers, session and sequence number.
 
 use crate::call::answer::Answer;
 use crate::call::operation::Caller;
 use crate::counters::TOTALS;
-use crate::ffi::kvm::{Fault, Guest, RawCall};
+use crate::ffi::kvm::{CallingVm, Fault, RawCall};
 use crate::state::Host;
-use crate::vm::desk::{Desk, Desks};
+use crate::vm::scratch::{Scratch, ScratchList};
 use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::HelloAnswer;
@@ -22,11 +22,11 @@ use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 use zerocopy::IntoBytes;
 
-/// `-KVM_EPERM`: what KVM itself answers to a call from the guest's user mode.
+/// `-KVM_EPERM`, which KVM itself returns for a call from the guest's user mode.
 const KVM_EPERM: i64 = -1;
 
-/// Takes a call and returns what the guest finds in `rax`.
-pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
+/// Carries out a call and returns the value for the guest's `rax`.
+pub(crate) fn call(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> u64 {
     TOTALS.calls.add(1);
     if !call.kernel {
         TOTALS.refused_user.add(1);
@@ -47,7 +47,7 @@ pub(crate) fn call(host: &Host, guest: &Guest<'_>, call: &RawCall) -> u64 {
     }
 }
 
-fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Status> {
+fn handle(host: &Host, guest: &CallingVm<'_>, call: &RawCall) -> Result<Outcome, Status> {
     let start = Instant::now();
     if call.zero != [0; 3] || call.gpa % PAGE_SIZE as u64 != 0 {
         return Err(Status::Invalid);
@@ -56,21 +56,21 @@ fn handle(host: &Host, guest: &Guest<'_>, call: &RawCall) -> Result<Outcome, Sta
     read(guest, call.gpa, header.as_mut_bytes())?;
     let header = Header::parse(&header)?;
     let vm = host.vms.table().find(guest);
-    Desks::work(vm.map(Vm::desks), |desk| {
-        let body = &mut desk.body.0[..header.body_len()];
+    ScratchList::work(vm.map(Vm::scratch), |scratch| {
+        let body = &mut scratch.body.0[..header.body_len()];
         read(guest, call.gpa + BODY as u64, body)?;
-        serve(host, guest, vm, call.gpa, start, &header, desk)
+        serve(host, guest, vm, call.gpa, start, &header, scratch)
     })
     .unwrap_or(Err(Status::NoMemory))
 }
 
-fn read(guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
+fn read(guest: &CallingVm<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
     guest.read(gpa, to).map_err(|fault| match fault {
         Fault::NoMemory => {
             TOTALS.refused_fault.add(1);
             Status::Invalid
         }
-        // Its guest writes to the page before it sends again.
+        // The guest writes to the page before it sends the call again, which faults it in.
         Fault::Absent => {
             TOTALS.refused_absent.add(1);
             Status::Retry
@@ -80,14 +80,14 @@ fn read(guest: &Guest<'_>, gpa: u64, to: &mut [u8]) -> Result<(), Status> {
 
 fn serve(
     host: &Host,
-    guest: &Guest<'_>,
+    guest: &CallingVm<'_>,
     vm: Option<&Vm>,
     gpa: u64,
     start: Instant<Monotonic>,
     header: &Header,
-    desk: &mut Desk,
+    scratch: &mut Scratch,
 ) -> Result<Outcome, Status> {
-    let request = Request::parse(header, &desk.body.0[..header.body_len()])?;
+    let request = Request::parse(header, &scratch.body.0[..header.body_len()])?;
     let answer = Answer::new(guest, gpa, header.sequence);
     if let Request::Hello = request {
         return hello(host, guest, answer);
@@ -100,10 +100,10 @@ fn serve(
         session: &session,
         start,
     };
-    caller.serve(&request, answer, &mut desk.carried, &mut desk.notices)
+    caller.serve(&request, answer, &mut scratch.carried, &mut scratch.notices)
 }
 
-fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
+fn hello(host: &Host, guest: &CallingVm<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
     // Without an answer the guest could not know its session.
     let answer = answer.ok_or(Status::NoMemory)?;
     let vm = host.vms.join(guest).map_err(|error| {
@@ -111,7 +111,9 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
             return Status::NoMemory;
         }
         TOTALS.refused_limit.add(1);
-        kernel::pr_warn_once!("a VM was refused: there are max_vms; load with a larger number\n");
+        kernel::pr_warn_once!(
+            "a VM was refused, because max_vms are registered: load the module with a larger max_vms\n"
+        );
         Status::Denied
     })?;
     let session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
@@ -132,7 +134,7 @@ fn hello(host: &Host, guest: &Guest<'_>, answer: Option<Answer>) -> Result<Outco
     })
 }
 
-/// Lets a call into its session, or counts why not.
+/// Returns the session of a call, or counts the reason to refuse it.
 fn enter<'a>(vm: Option<&'a Vm>, header: &Header) -> Result<(&'a Vm, Arc<Session>), Status> {
     let refused = match vm.map(|vm| (vm, vm.enter(header.session, header.sequence))) {
         Some((vm, Ok(session))) => return Ok((vm, session)),

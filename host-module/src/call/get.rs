@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a get needs of its guest: frames that can be written.
+//! Gets: access to the frames of the guest.
 
-use crate::ffi::kvm::Guest;
+use crate::ffi::kvm::CallingVm;
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
 use crate::vm::session::Session;
@@ -10,19 +10,19 @@ use ddabi::request::Run;
 use ddcore::host::carried::Carried;
 use ddcore::host::get::{foreign, give};
 
-/// What can be done with the frames of a run of a get.
+/// State of the frames of a run of a get.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Frames {
     /// They can be written.
     Ready,
-    /// They must not be written, for KVM tracks who does.
+    /// They must not be written, because KVM tracks dirty pages.
     Tracked,
-    /// Some are not in the host's memory, or are no memory.
+    /// Some are not in the host's memory, or are not memory at all.
     Absent,
 }
 
 impl Frames {
-    pub(crate) fn of(guest: &Guest<'_>, run: &Run) -> Self {
+    pub(crate) fn of(guest: &CallingVm<'_>, run: &Run) -> Self {
         let pages = u64::from(run.pages);
         if !guest.is_writable(run.gfn, pages) {
             Self::Tracked
@@ -35,14 +35,14 @@ impl Frames {
 }
 
 impl Session {
-    /// Writes a run that was taken out into the guest's frames, all of it or nothing, and counts
-    /// it.
+    /// Writes a run that was taken out into the guest's frames, as a whole or not at all, and counts
+    /// it. Returns whether it was written.
     ///
-    /// The caller has seen that the frames may be written.
+    /// The caller must have checked that the frames are [`Frames::Ready`].
     #[inline(never)]
     pub(crate) fn give(
         &self,
-        guest: &Guest<'_>,
+        guest: &CallingVm<'_>,
         placed: (&Run, usize),
         carried: &mut Carried<Page>,
     ) -> bool {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a call that was let in.
+//! The operations of a call that belongs to the current session of its VM.
 //!
-//! Each has a stack frame of its own (`inline(never)`, here and in what they call): together they
-//! would take much of a vCPU thread's stack, of which KVM has used its part.
+//! Each has its own stack frame (`inline(never)`, here and in the functions that they call).
+//! Inlined into one function they would take much of the vCPU thread's stack, which KVM uses too.
 
 use crate::call::answer::Answer;
 use crate::call::get::Frames;
 use crate::call::put::Putter;
-use crate::counters::TOTALS;
-use crate::ffi::kvm::Guest;
+use crate::counters::{Counter, Latency, TOTALS};
+use crate::ffi::kvm::CallingVm;
 use crate::state::Host;
 use crate::tier::page::Page;
-use crate::vm::desk::NoticeRoom;
 use crate::vm::pool::Pool;
+use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::answer::PoolAnswer;
@@ -34,10 +34,10 @@ use ddcore::host::Session as _;
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
 
-/// Whom a call comes from, and since when.
+/// The source of a call, and the time at which it came.
 pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
-    pub(crate) guest: &'a Guest<'a>,
+    pub(crate) guest: &'a CallingVm<'a>,
     pub(crate) vm: &'a Vm,
     pub(crate) session: &'a Session,
     pub(crate) start: Instant<Monotonic>,
@@ -87,12 +87,7 @@ impl Caller<'_> {
         };
         let caller = (self.host, self.session, self.vm.weight() > 0);
         let pages = store(caller, runs, carried, &mut putter);
-        if let Some(pool) = self.first_pool(runs) {
-            pool.put_batches.add(1);
-            pool.put_latency.record(self.start);
-        }
-        self.press(runs, &mut answer);
-        self.finish(pages, answer, notices)
+        self.finish_batch(runs, pages, Pool::put_counters, answer, notices)
     }
 
     #[inline(never)]
@@ -128,7 +123,7 @@ impl Caller<'_> {
                 self.session.miss(&run);
             }
             if frames == Frames::Absent {
-                // The guest's map no longer knows what is held of it.
+                // The guest's map no longer has the pages of this run.
                 discard(self.session, &mut carried.batch, &run);
             }
             if let Some(answer) = &mut answer {
@@ -136,16 +131,11 @@ impl Caller<'_> {
             }
         }
         retire(self.host, &mut carried.pages[..total]);
-        self.session.went(found);
+        self.session.sub_used(found);
         if tracked {
             TOTALS.dirty_tracked.add(1);
         }
-        if let Some(pool) = self.first_pool(runs) {
-            pool.get_batches.add(1);
-            pool.get_latency.record(self.start);
-        }
-        self.press(runs, &mut answer);
-        self.finish(pages, answer, notices)
+        self.finish_batch(runs, pages, Pool::get_counters, answer, notices)
     }
 
     #[inline(never)]
@@ -229,15 +219,31 @@ impl Caller<'_> {
         })
     }
 
-    /// The pool to which the time of the call is counted.
-    fn first_pool(&self, runs: &Runs<'_>) -> Option<&Pool> {
-        self.session.pool(runs.first()?.pool)
+    /// Ends a put or a get: counts it to the pool of its first run, in the `counters` that are
+    /// chosen, and reports the state of one of its pools to the guest.
+    fn finish_batch(
+        &self,
+        runs: &Runs<'_>,
+        pages: u64,
+        counters: impl FnOnce(&Pool) -> (&Counter, &Latency),
+        mut answer: Option<Answer>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let first = runs.first().and_then(|run| self.session.pool(run.pool));
+        if let Some(pool) = first {
+            let (batches, latency) = counters(pool);
+            batches.add(1);
+            latency.record(self.start);
+        }
+        if let Some(answer) = &mut answer {
+            self.report_pressure(runs, answer);
+        }
+        self.finish(pages, answer, notices)
     }
 
-    /// Lets the answer say how one of the request's pools stands.
-    fn press(&self, runs: &Runs<'_>, answer: &mut Option<Answer>) {
-        let Some(answer) = answer else { return };
-        // In turn: requests have many pools, answers room for one.
+    /// Writes the state of one of the request's pools into the answer.
+    fn report_pressure(&self, runs: &Runs<'_>, answer: &mut Answer) {
+        // In turn, because a request can have many pools and an answer has room for one.
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let now = self.session.nanoseconds(self.start);
@@ -246,7 +252,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Ends a call that has results, or only pages.
+    /// Sends the answer, if it may be written, and returns the outcome of a call with these pages.
     fn finish(&self, pages: u64, answer: Option<Answer>, notices: &mut NoticeRoom) -> Outcome {
         let sent =
             answer.is_some_and(|answer| answer.send(self.guest, self.session, notices).is_ok());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a put needs of its guest: the data of the pages.
+//! Puts: access to the data of the guest's pages.
 
 use crate::call::answer::Answer;
-use crate::ffi::kvm::{Fault, Guest};
+use crate::ffi::kvm::{CallingVm, Fault};
 use crate::tier::page::Page;
 use crate::vm::session::Session;
 use ddabi::request::Run;
 use ddcore::host::put::{Refusal, Source};
 
-/// The guest whose pages are put, and the answer that tells it which of them were stored.
+/// The guest whose pages are put, and the answer that reports the stored runs.
 pub(crate) struct Putter<'a> {
-    pub(crate) guest: &'a Guest<'a>,
+    pub(crate) guest: &'a CallingVm<'a>,
     pub(crate) session: &'a Session,
     pub(crate) answer: &'a mut Option<Answer>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct RawCall {
     pub(crate) kernel: bool,
 }
 
-/// Why the guest's memory could not be reached.
+/// Reason for which the guest's memory could not be accessed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
     /// The VM has no memory there, or none that the host may touch.
@@ -35,7 +35,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// What a shim returned.
+    /// Converts the return value of a shim.
     fn check(err: c_int) -> Result<(), Self> {
         match err {
             0 => Ok(()),
@@ -45,19 +45,19 @@ impl Fault {
     }
 }
 
-/// The VM whose vCPU runs the current thread.
+/// The VM that makes the call: a vCPU of it runs in the current thread. Gives access to its memory.
 ///
 /// # Invariants
 ///
 /// `kvm` is a live `struct kvm`, and stays so as long as the value lives: a vCPU's ioctl holds a
 /// reference to it, and holds `kvm->srcu`.
-pub(crate) struct Guest<'a> {
+pub(crate) struct CallingVm<'a> {
     kvm: *mut c_void,
     _call: PhantomData<&'a RawCall>,
 }
 
-impl<'a> Guest<'a> {
-    /// The VM that makes a call.
+impl<'a> CallingVm<'a> {
+    /// Returns the VM that makes a call.
     ///
     /// # Safety
     ///
@@ -71,20 +71,20 @@ impl<'a> Guest<'a> {
     }
 }
 
-impl Guest<'_> {
-    /// What the VM is registered by.
+impl CallingVm<'_> {
+    /// Returns the address by which the VM is registered. It is compared and never followed.
     pub(super) fn identity(&self) -> usize {
         self.kvm as usize
     }
 
-    /// Reads guest memory inside one page, without waiting for it.
+    /// Reads guest memory inside one page. Does not wait for a page that is swapped out.
     pub(crate) fn read(&self, gpa: u64, to: &mut [u8]) -> Result<(), Fault> {
         // SAFETY: By the type invariants; `to` has the length given.
         Fault::check(unsafe { dd_kvm_read(self.kvm, gpa, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Fills pages of the host from consecutive frames, without waiting for them. If one cannot be
-    /// filled, the content of all of them is undefined.
+    /// Copies consecutive frames of the guest into pages of the host. Does not wait for frames that
+    /// are swapped out. If one cannot be copied, the content of all pages is undefined.
     ///
     /// # Safety
     ///
@@ -94,26 +94,26 @@ impl Guest<'_> {
         Fault::check(unsafe { dd_kvm_fill(self.kvm, gfn, frames.as_ptr(), frames.len()) })
     }
 
-    /// Writes guest memory inside one page, if that is allowed and the page is there.
+    /// Writes guest memory inside one page, if the page is writable and present.
     pub(crate) fn write(&self, gpa: u64, from: &[u8]) -> Result<(), Fault> {
         // SAFETY: By the type invariants; `from` has the length given.
         Fault::check(unsafe { dd_kvm_write(self.kvm, gpa, from.as_ptr().cast(), from.len()) })
     }
 
-    /// Whether all these frames are memory that can be written without waiting.
+    /// Returns whether all these frames are memory that can be written without waiting.
     pub(crate) fn is_present(&self, gfn: u64, pages: u64) -> bool {
         // SAFETY: By the type invariants.
         unsafe { dd_kvm_present(self.kvm, gfn, pages) }
     }
 
-    /// Whether all these frames may be written, until the call ends.
+    /// Returns whether all these frames may be written until the call ends.
     pub(crate) fn is_writable(&self, gfn: u64, pages: u64) -> bool {
         // SAFETY: By the type invariants.
         unsafe { dd_kvm_writable(self.kvm, gfn, pages) }
     }
 }
 
-/// KVM calls us, from construction until drop.
+/// The hooks in KVM, which are attached until this is dropped.
 pub(crate) struct KvmHooks(());
 
 impl KvmHooks {

@@ -9,7 +9,7 @@ extern "C" {
     fn dd_oom_unregister();
 }
 
-/// The kernel calls us before it kills a task for memory, from construction until drop.
+/// The registered OOM notifier, which is unregistered when this is dropped.
 pub(crate) struct Rescue(());
 
 impl Rescue {

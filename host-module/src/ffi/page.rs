@@ -12,8 +12,8 @@ extern "C" {
     fn dd_pages_spare() -> u64;
 }
 
-/// Allocates pages; fills in frame numbers and returns how many. Memory beyond what the host can
-/// spare is taken only for a tier that is below its floor.
+/// Allocates pages, writes their frame numbers and returns their number. Memory that the host cannot
+/// spare is allocated only for a tier that is below its floor.
 pub(crate) fn allocate(frames: &mut [u64], below_floor: bool) -> usize {
     // SAFETY: The slice has the length given.
     unsafe { dd_pages_alloc(frames.as_mut_ptr(), frames.len(), below_floor) }
@@ -29,7 +29,7 @@ pub(crate) unsafe fn free(frame: u64) {
     unsafe { dd_page_free(frame) };
 }
 
-/// The kernel's address of a page.
+/// Returns the address of a page.
 ///
 /// # Safety
 ///
@@ -39,13 +39,13 @@ pub(crate) unsafe fn address(frame: u64) -> *mut u8 {
     unsafe { dd_page_address(frame).cast() }
 }
 
-/// Pages of memory the machine has.
+/// Returns the pages of memory of the machine.
 pub(crate) fn total() -> u64 {
     // SAFETY: Reads a number.
     unsafe { dd_pages_total() }
 }
 
-/// Pages of the machine that lie idle: free, and beyond those that reclaim keeps free.
+/// Returns the free pages of the machine beyond those that reclaim keeps free.
 pub(crate) fn spare() -> u64 {
     // SAFETY: Reads numbers.
     unsafe { dd_pages_spare() }

@@ -7,7 +7,7 @@ extern "C" {
     fn dd_param_default_weight() -> u32;
 }
 
-/// The module parameters `max_vms` and `default_weight`.
+/// Returns the module parameters `max_vms` and `default_weight`.
 pub(crate) fn admission() -> (u32, u32) {
     // SAFETY: Both read a number that does not change after the module was loaded.
     unsafe { (dd_param_max_vms(), dd_param_default_weight()) }

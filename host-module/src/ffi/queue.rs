@@ -10,11 +10,11 @@ extern "C" {
     fn dd_queue_create() -> c_int;
     fn dd_queue_destroy();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
-    fn dd_breathe();
+    fn dd_cond_resched();
     fn dd_dying() -> bool;
 }
 
-/// The work queue on which dead VMs are taken apart, from construction until drop.
+/// The work queue on which the pages of dead VMs are freed. It is destroyed when this is dropped.
 pub(crate) struct WorkQueue(());
 
 impl WorkQueue {
@@ -34,7 +34,7 @@ impl Drop for WorkQueue {
     }
 }
 
-/// The queue.
+/// Returns the queue.
 ///
 /// # Safety
 ///
@@ -44,13 +44,13 @@ pub(crate) unsafe fn queue<'a>() -> &'a Queue {
     unsafe { Queue::from_raw(dd_queue_get()) }
 }
 
-/// A point where the scheduler may act, between the steps of a long operation.
-pub(crate) fn breathe() {
+/// Lets the scheduler run other tasks.
+pub(crate) fn cond_resched() {
     // SAFETY: Called in process context without locks.
-    unsafe { dd_breathe() };
+    unsafe { dd_cond_resched() };
 }
 
-/// Whether the current process is being killed: what it asked for is of no use any more.
+/// Returns whether the current task is being killed.
 pub(crate) fn is_dying() -> bool {
     // SAFETY: Reads flags of the current task.
     unsafe { dd_dying() }

@@ -4,7 +4,7 @@
 
 use kernel::bindings;
 
-/// A random number that is not zero.
+/// Returns a random number that is not zero.
 pub(crate) fn number() -> u64 {
     loop {
         // SAFETY: May be called from anywhere.

@@ -11,7 +11,7 @@ extern "C" {
     fn dd_reclaim_leave();
 }
 
-/// Memory reclaim calls us, from construction until drop.
+/// The registered shrinker, which is unregistered when this is dropped.
 pub(crate) struct Shrinker(());
 
 impl Shrinker {
@@ -30,8 +30,8 @@ impl Drop for Shrinker {
     }
 }
 
-/// Does something that is done in memory reclaim as well. A kernel that checks its locks learns of
-/// it now, not when reclaim first comes here.
+/// Calls `work` marked as memory reclaim, so that lockdep learns the order of its locks when the
+/// module is loaded, and not only at the first reclaim.
 pub(crate) fn like_reclaim(work: impl FnOnce()) {
     // SAFETY: Only tells the lock checker; left below.
     unsafe { dd_reclaim_enter() };

@@ -2,14 +2,14 @@
 
 //! Values by `struct kvm`, in an xarray.
 
-use super::kvm::Guest;
+use super::kvm::CallingVm;
 use core::marker::PhantomData;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// Finds what belongs to a VM without taking a lock.
+/// A table from `struct kvm` to values, which is read without a lock.
 ///
 /// # Invariants
 ///
@@ -36,17 +36,17 @@ impl<V: Send + Sync> VmTable<V> {
         })
     }
 
-    /// What belongs to the caller's VM, if it is registered.
-    pub(crate) fn find<'a>(&self, guest: &'a Guest<'_>) -> Option<&'a V> {
+    /// Returns the value of the calling VM, if it is registered.
+    pub(crate) fn find<'a>(&self, guest: &'a CallingVm<'_>) -> Option<&'a V> {
         // SAFETY: The xarray is initialised by the type invariants.
         let entry = unsafe { bindings::xa_load(self.xa.get(), guest.identity()) };
         // SAFETY: By the type invariants it is null or an `Arc<V>`; `remove` says that the table
-        // keeps it while a `Guest` of the VM lives.
+        // keeps it while a `CallingVm` of the VM lives.
         unsafe { entry.cast::<V>().as_ref() }
     }
 
-    /// Registers a VM. The caller sees to it that this is done once.
-    pub(crate) fn insert(&self, guest: &Guest<'_>, value: Arc<V>) -> Result {
+    /// Adds the value of a VM. The caller makes sure that this is done once.
+    pub(crate) fn insert(&self, guest: &CallingVm<'_>, value: Arc<V>) -> Result {
         let entry = Arc::into_raw(value).cast_mut();
         // SAFETY: The xarray is initialised by the type invariants. INVARIANT: an `Arc<V>`.
         let old = unsafe {
@@ -66,11 +66,11 @@ impl<V: Send + Sync> VmTable<V> {
         kernel::error::to_result(err)
     }
 
-    /// Takes out what belongs to a VM.
+    /// Removes and returns the value of a VM.
     ///
     /// # Safety
     ///
-    /// No [`Guest`] of this VM exists or will.
+    /// No [`CallingVm`] of this VM exists or will.
     pub(crate) unsafe fn remove(&self, kvm: usize) -> Option<Arc<V>> {
         // SAFETY: The xarray is initialised by the type invariants.
         let entry = unsafe { bindings::xa_erase(self.xa.get(), kvm) };
@@ -78,11 +78,11 @@ impl<V: Send + Sync> VmTable<V> {
         (!entry.is_null()).then(|| unsafe { Arc::from_raw(entry.cast::<V>()) })
     }
 
-    /// Takes everything out.
+    /// Removes all values.
     ///
     /// # Safety
     ///
-    /// No [`Guest`] exists or will.
+    /// No [`CallingVm`] exists or will.
     unsafe fn clear(&self) {
         let mut kvm = 0;
         loop {
@@ -102,7 +102,7 @@ impl<V: Send + Sync> VmTable<V> {
 #[pinned_drop]
 impl<V: Send + Sync> PinnedDrop for VmTable<V> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: No task that could make a `Guest` runs any more when the state is dropped.
+        // SAFETY: No task that could make a `CallingVm` runs any more when the state is dropped.
         unsafe { self.clear() };
         // SAFETY: Initialised, and not in use any more.
         unsafe { bindings::xa_destroy(self.xa.get()) };

@@ -2,7 +2,7 @@
 
 //! Pages that hold what guests put. A page has one owner; dropping it frees it.
 
-use crate::ffi::kvm::{Fault, Guest};
+use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
@@ -48,7 +48,7 @@ impl Page {
     /// Fills pages from consecutive frames of a guest: all of them, or none may be kept.
     pub(crate) fn fill(
         pages: &mut [Option<Self>],
-        guest: &Guest<'_>,
+        guest: &CallingVm<'_>,
         gfn: u64,
     ) -> Result<(), Fault> {
         if pages.iter().any(Option::is_none) {
@@ -63,7 +63,7 @@ impl Page {
     }
 
     /// Writes the page into a guest's frame.
-    pub(crate) fn write_to(&self, guest: &Guest<'_>, gfn: u64) -> Result<(), Fault> {
+    pub(crate) fn write_to(&self, guest: &CallingVm<'_>, gfn: u64) -> Result<(), Fault> {
         // SAFETY: By the type invariants the page is ours; it is only read.
         let bytes = unsafe { core::slice::from_raw_parts(page::address(self.0.get()), PAGE_SIZE) };
         guest.write(gfn << PAGE_SHIFT, bytes)

@@ -34,10 +34,10 @@ pub(crate) struct Pool {
     pub(crate) gets: Counter,
     pub(crate) misses: Counter,
     pub(crate) hits_foreign: Counter,
-    pub(crate) get_batches: Counter,
-    pub(crate) put_batches: Counter,
-    pub(crate) get_latency: Latency,
-    pub(crate) put_latency: Latency,
+    get_batches: Counter,
+    put_batches: Counter,
+    get_latency: Latency,
+    put_latency: Latency,
 }
 
 impl Pool {
@@ -104,6 +104,16 @@ impl Pool {
             store,
             policy: self.policy(),
         }
+    }
+
+    /// Returns the counters of put calls: their number and their latency.
+    pub(crate) fn put_counters(&self) -> (&Counter, &Latency) {
+        (&self.put_batches, &self.put_latency)
+    }
+
+    /// Returns the counters of get calls: their number and their latency.
+    pub(crate) fn get_counters(&self) -> (&Counter, &Latency) {
+        (&self.get_batches, &self.get_latency)
     }
 
     /// Its weight when pages are divided.

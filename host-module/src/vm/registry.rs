@@ -2,13 +2,13 @@
 
 //! All VMs: found by `struct kvm` without a lock, listed under one.
 
-use crate::ffi::kvm::Guest;
+use crate::ffi::kvm::CallingVm;
 use crate::ffi::table::VmTable;
 use crate::memory::quietly;
 use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::pool::MAX_POOLS;
-use ddcore::host::room::{entitle, Parts, Roster as _};
+use ddcore::host::room::{entitle, Parts, VmList as _};
 use ddcore::partition::Entity;
 use ddcore::roll::next;
 use kernel::prelude::*;
@@ -34,7 +34,7 @@ pub(crate) struct Registry {
     #[pin]
     last: Mutex<u32>,
     #[pin]
-    roster: Mutex<Roster>,
+    vm_list: Mutex<VmList>,
 }
 
 impl Registry {
@@ -43,7 +43,7 @@ impl Registry {
             admission,
             table <- VmTable::new(),
             last <- new_mutex!(0, "Registry::last"),
-            roster <- new_mutex!(Roster::new(), "Registry::roster"),
+            vm_list <- new_mutex!(VmList::new(), "Registry::vm_list"),
         })
     }
 
@@ -53,18 +53,18 @@ impl Registry {
 
     /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a
     /// task that does, because memory reclaim takes this lock.
-    pub(crate) fn lock(&self) -> Guard<'_, Roster, MutexBackend> {
-        self.roster.lock()
+    pub(crate) fn lock(&self) -> Guard<'_, VmList, MutexBackend> {
+        self.vm_list.lock()
     }
 
     /// The list, if it is not locked.
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, Roster, MutexBackend>> {
-        self.roster.try_lock()
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, VmList, MutexBackend>> {
+        self.vm_list.try_lock()
     }
 
     /// The caller's VM; a new one if it is not registered yet. The error is `ENOSPC` if there are
     /// as many as there may be.
-    pub(crate) fn join<'a>(&self, guest: &'a Guest<'_>) -> Result<&'a Vm> {
+    pub(crate) fn join<'a>(&self, guest: &'a CallingVm<'_>) -> Result<&'a Vm> {
         if let Some(vm) = self.table.find(guest) {
             return Ok(vm);
         }
@@ -76,7 +76,7 @@ impl Registry {
             let vm = Vm::new(number, self.admission.weight)?;
             self.table.insert(guest, vm.clone())?;
             // It cannot die before it is on the list: a call of it is under way.
-            let rest = self.roster.lock().add(vm, room);
+            let rest = self.vm_list.lock().add(vm, room);
             drop(rest);
             *last = number;
         }
@@ -85,19 +85,19 @@ impl Registry {
 
     /// The number of one VM more. Returns `ENOSPC` if there are as many as there may be.
     fn admit(&self, last: u32) -> Result<u32> {
-        let roster = self.roster.lock();
-        if roster.vms.len() >= self.admission.most as usize {
+        let vm_list = self.vm_list.lock();
+        if vm_list.vms.len() >= self.admission.most as usize {
             return Err(ENOSPC);
         }
-        let taken = roster.vms.iter().map(|vm| vm.number);
+        let taken = vm_list.vms.iter().map(|vm| vm.number);
         next(last, taken).ok_or(ENOSPC)
     }
 
     /// Room for one VM more, if the list has none. Only the holder of `last` adds to the list.
     fn room(&self) -> Result<Option<Room>> {
-        let roster = self.roster.lock();
-        let (vms, capacity) = (roster.vms.len(), roster.vms.capacity());
-        drop(roster);
+        let vm_list = self.vm_list.lock();
+        let (vms, capacity) = (vm_list.vms.len(), vm_list.vms.capacity());
+        drop(vm_list);
         if vms < capacity {
             return Ok(None);
         }
@@ -126,14 +126,14 @@ impl Room {
 }
 
 /// The list of VMs, and memory allocated beforehand for computing entitlements.
-pub(crate) struct Roster {
+pub(crate) struct VmList {
     vms: KVec<Arc<Vm>>,
     /// One for each VM there is room for.
     entities: KVec<Entity>,
     pools: KVec<Entity>,
 }
 
-impl ddcore::host::room::Roster for Roster {
+impl ddcore::host::room::VmList for VmList {
     type Vm = Vm;
     type Ref = Arc<Vm>;
 
@@ -147,7 +147,7 @@ impl ddcore::host::room::Roster for Roster {
     }
 }
 
-impl Roster {
+impl VmList {
     const fn new() -> Self {
         Self {
             vms: KVec::new(),

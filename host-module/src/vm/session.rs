@@ -179,8 +179,8 @@ impl ddcore::host::Session for Session {
         *self.unflushed.lock() = Some(rest);
     }
 
-    fn breathe(&self) {
-        queue::breathe();
+    fn cond_resched(&self) {
+        queue::cond_resched();
     }
 
     fn is_dying(&self) -> bool {

@@ -39,7 +39,7 @@ fn check_tells_right_from_wrong() {
     let (code, text) = check("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n");
     assert_eq!(
         (code, text.as_str()),
-        (Some(0), "policyd.toml: right, 1 containers\n")
+        (Some(0), "policyd.toml: OK, 1 containers\n")
     );
     let (code, text) = check("intervall_s = 1\n[[container]]\nname = \"a\"\n");
     assert_eq!(code, Some(1));

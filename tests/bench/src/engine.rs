@@ -142,9 +142,9 @@ impl Engine {
         let pool = session.add_pool();
         session.set_pool(pool, WEIGHT, Order::of(Policy::DEFAULT));
         let mut host = Host::new(tier, 0, Bench);
-        let roster = host.roster.get_mut();
-        roster.make_room(1);
-        let vm = roster.add(Vm {
+        let vm_list = host.vm_list.get_mut();
+        vm_list.make_room(1);
+        let vm = vm_list.add(Vm {
             number: 1,
             share: WEIGHT,
             session,
@@ -195,7 +195,7 @@ impl Cache for Engine {
                 frames.push(page.into_handle());
             })
         });
-        session.went(found);
+        session.sub_used(found);
     }
 
     fn flush(&self, runs: &[Run]) -> usize {

@@ -15,7 +15,7 @@ const ALLOWED: &[&str] = &[
     "host-module/src/ffi/",
     "host-module/src/main.rs",
     "host-module/src/tier/page.rs",
-    "host-module/src/vm/desk.rs",
+    "host-module/src/vm/scratch.rs",
     "host-module/src/vm/shard.rs",
     "shim/genl.rs",
     "shim/published.rs",

@@ -2,7 +2,7 @@
 
 //! A tier with its memory, and the VMs that share it.
 
-use super::{Lock, Owner, Roster, Session, Stock, Tier};
+use super::{Lock, Owner, Session, Stock, Tier, VmList};
 use crate::host::room;
 use alloc::sync::Arc;
 use core::ops::DerefMut;
@@ -10,23 +10,23 @@ use core::sync::atomic::AtomicU64;
 
 /// A host.
 pub struct Host<O: Owner> {
-    /// What the owner has of its own.
+    /// State of the owner.
     pub own: O,
-    /// The books of the tier.
+    /// The accounts of the tier.
     pub tier: Arc<Tier>,
     /// The VMs.
-    pub roster: O::Lock<Roster<O::Vm>>,
+    pub vm_list: O::Lock<VmList<O::Vm>>,
     /// Evicted pages that the next puts fill.
     pub stock: Stock<O>,
 }
 
 impl<O: Owner> Host<O> {
-    /// A host without VMs, which keeps at most `stocked` pages in its stock.
+    /// Creates a host without VMs, which keeps at most `stocked` pages in its stock.
     pub fn new(tier: Arc<Tier>, stocked: usize, own: O) -> Self {
         Self {
             own,
             tier,
-            roster: O::Lock::new(Roster::new()),
+            vm_list: O::Lock::new(VmList::new()),
             stock: Stock::new(stocked),
         }
     }
@@ -37,19 +37,19 @@ impl<O: Owner> room::Host for Host<O> {
     type Page = O::Page;
     type Stock = Stock<O>;
     type Session = Session<O>;
-    type Roster = Roster<O::Vm>;
+    type VmList = VmList<O::Vm>;
 
     #[inline]
     fn tier(&self) -> &Tier {
         &self.tier
     }
 
-    fn lock(&self) -> impl DerefMut<Target = Roster<O::Vm>> {
-        self.roster.lock()
+    fn lock(&self) -> impl DerefMut<Target = VmList<O::Vm>> {
+        self.vm_list.lock()
     }
 
-    fn try_lock(&self) -> Option<impl DerefMut<Target = Roster<O::Vm>>> {
-        self.roster.try_lock()
+    fn try_lock(&self) -> Option<impl DerefMut<Target = VmList<O::Vm>>> {
+        self.vm_list.try_lock()
     }
 
     fn stock(&self) -> &Stock<O> {
@@ -72,7 +72,7 @@ impl<O: Owner> room::Host for Host<O> {
         O::evicted(self, pages);
     }
 
-    fn breathe(&self) {}
+    fn cond_resched(&self) {}
 
     fn is_dying(&self) -> bool {
         false

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What protects a value that threads share.
+//! Interface of a lock.
 
 use core::cell::RefCell;
 use core::ops::DerefMut;
 
 /// A lock with the value that it protects.
 pub trait Lock<T> {
-    /// Makes a lock that is free.
+    /// Creates a lock that is free.
     fn new(value: T) -> Self;
 
     /// Waits for the lock.
@@ -16,12 +16,12 @@ pub trait Lock<T> {
     /// Takes the lock if it is free.
     fn try_lock(&self) -> Option<impl DerefMut<Target = T>>;
 
-    /// The value, which no other thread can reach.
+    /// Returns the value without locking, because no other thread can reach it.
     fn get_mut(&mut self) -> &mut T;
 }
 
-/// For one thread, which panics if it takes a lock twice: the engine never holds two shards, or
-/// calls its owner with one of them locked.
+/// A lock for a single thread. It panics if it is taken twice, which shows that the engine never
+/// locks two shards, and never calls its owner with a shard locked.
 impl<T> Lock<T> for RefCell<T> {
     fn new(value: T) -> Self {
         Self::new(value)

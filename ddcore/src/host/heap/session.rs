@@ -17,26 +17,26 @@ use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 use ddabi::request::CLASSES;
 
-/// Places that one operation may put out of use, as in the kernel module.
+/// Places that one operation may trim, as in the kernel module.
 const TRIM_STEPS: u32 = 128;
 
 /// One registration of a guest: an index in shards, and pools.
 pub struct Session<O: Owner> {
-    /// What the owner keeps of it.
+    /// State of the owner.
     pub own: O::Session,
-    /// What its pages are stamped by.
+    /// The clock that stamps its pages.
     pub clock: Clock<AtomicU64>,
     tier: Arc<Tier>,
     hasher: Hasher,
     shards: Vec<O::Lock<Store<Heap>>>,
     ledger: Ledger<AtomicU64>,
     pools: Vec<Pool<O::Lock<Settings>>>,
-    /// What the last flush left to the next one.
+    /// The unfinished range of the last flush.
     rest: O::Lock<Option<Rest>>,
 }
 
 impl<O: Owner> Session<O> {
-    /// A session without pools.
+    /// Creates a session without pools.
     pub fn new(tier: Arc<Tier>, hasher: Hasher, own: O::Session) -> Self {
         let shard = |_| O::Lock::new(Store::new(Heap::default(), hasher));
         Self {
@@ -51,7 +51,7 @@ impl<O: Owner> Session<O> {
         }
     }
 
-    /// The books of the tier that has its pages.
+    /// Returns the tier that has its pages.
     #[inline]
     pub fn tier(&self) -> &Tier {
         &self.tier
@@ -70,7 +70,7 @@ impl<O: Owner> Session<O> {
         self.pools.len() as u32 - 1
     }
 
-    /// Begins a pool at its place, or changes its weight and the order in which its pages leave.
+    /// Creates a pool at its place, or changes its weight and eviction order.
     pub fn set_pool(&self, pool: u32, share: u32, order: Order) {
         *self.pools[pool as usize].settings.lock() = Settings {
             share: Some(share),
@@ -83,12 +83,12 @@ impl<O: Owner> Session<O> {
         self.pools[pool as usize].settings.lock().share = Some(share);
     }
 
-    /// Ends a pool. Its pages stay until they are evicted or freed.
+    /// Destroys a pool. Its pages stay until they are evicted or freed.
     pub fn end_pool(&self, pool: u32) {
         self.pools[pool as usize].settings.lock().share = None;
     }
 
-    /// Forgets what was counted for a pool, which has no pages.
+    /// Resets the counters of a pool, which must have no pages.
     pub fn reset_counters(&self, pool: u32) {
         for shard in &self.shards {
             for class in 0..CLASSES as u8 {
@@ -200,7 +200,7 @@ impl<O: Owner> session::Session for Session<O> {
         *self.rest.lock() = Some(rest);
     }
 
-    fn breathe(&self) {}
+    fn cond_resched(&self) {}
 
     fn is_dying(&self) -> bool {
         false

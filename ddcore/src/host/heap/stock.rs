@@ -13,7 +13,7 @@ pub struct Stock<O: Owner> {
 }
 
 impl<O: Owner> Stock<O> {
-    /// An empty stock of at most so many pages.
+    /// Creates an empty stock of at most `most` pages.
     pub(super) fn new(most: usize) -> Self {
         Self {
             pages: O::Lock::new(Vec::new()),

@@ -95,14 +95,14 @@ fn host() -> Host<Short> {
         session.set_pool(pool, share, Order::Aged);
     }
     let host = Host::new(tier, 16, Short::default());
-    let mut roster = host.roster.borrow_mut();
-    roster.make_room(SHARES.len());
-    roster.add(Vm {
+    let mut vm_list = host.vm_list.borrow_mut();
+    vm_list.make_room(SHARES.len());
+    vm_list.add(Vm {
         number: 1,
         share: 100,
         session,
     });
-    drop(roster);
+    drop(vm_list);
     host
 }
 
@@ -119,7 +119,7 @@ fn put(host: &Host<Short>, index: u64) -> usize {
 }
 
 fn put_run(host: &Host<Short>, run: Run) -> usize {
-    let vm = host.roster.borrow().vms()[0].clone();
+    let vm = host.vm_list.borrow().vms()[0].clone();
     let session = &vm.session;
     let pages = usize::from(PUT);
     assert_eq!(make_room(host, PUT.into()), u64::from(PUT));
@@ -180,7 +180,7 @@ fn file(inode: u64) -> FileKey {
 }
 
 fn used(host: &Host<Short>, pool: u32) -> u64 {
-    let vm = host.roster.borrow().vms()[0].clone();
+    let vm = host.vm_list.borrow().vms()[0].clone();
     let shards = 0..Session::<Short>::SHARDS;
     let lists = (0..CLASSES as u8).map(|class| usize::from(list(pool, class)));
     let of = |shard| {
@@ -226,7 +226,7 @@ fn a_flush_takes_the_pages_that_it_names() {
         };
         assert_eq!(put_run(&host, run), usize::from(PUT));
     }
-    let vm = host.roster.borrow().vms()[0].clone();
+    let vm = host.vm_list.borrow().vms()[0].clone();
     let (mut batch, mut effort) = (Batch::new(), Effort::BOUNDED);
     let range = Range::Pages {
         file: file(1),

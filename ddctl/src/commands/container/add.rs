@@ -14,28 +14,28 @@ use serde_json::json;
 /// Enrol a cgroup as a container
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Path of the cgroup, below /sys/fs/cgroup or absolute
+    /// Path of the cgroup, absolute or relative to /sys/fs/cgroup
     cgroup: String,
-    /// Name to show on both sides [default: the last part of the path]
+    /// Name shown in the guest and on the host [default: the last component of the path]
     #[arg(long)]
     name: Option<String>,
     /// Weight from 0 to 10000
     #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Where to keep its pages
+    /// Where to cache its pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]
     store: Choice,
-    /// Which of its pages are worth keeping: adaptive, fifo, workingset, tinylfu, s3 or mru
+    /// Which of its pages to cache: adaptive, fifo, workingset, tinylfu, s3 or mru
     #[arg(long, default_value = Policy::DEFAULT.name(), value_parser = value::policy)]
     policy: Policy,
 }
 
-/// Stores by their names.
+/// The stores, by the names on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Choice {
     /// The host's memory tier
     Mem,
-    /// Nowhere: the container's pages are not cached
+    /// Do not cache the container's pages
     None,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     Frame::done(text, json).print(context)
 }
 
-/// `/sys/fs/cgroup/a/b`, `/a/b` and `a/b` are all `/a/b` below the cgroup root.
+/// Returns the path below the cgroup root: `/a/b` for `/sys/fs/cgroup/a/b`, `/a/b` and `a/b`.
 fn below_root(path: &str) -> String {
     let path = match path.strip_prefix("/sys/fs/cgroup") {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
@@ -76,7 +76,7 @@ fn below_root(path: &str) -> String {
     format!("/{}", path.trim_matches('/'))
 }
 
-/// The last part of a path, as far as names may be long.
+/// Returns the last component of a path, cut to the longest name that the ABI allows.
 fn last_part(path: &str) -> String {
     let part = path.rsplit('/').next().unwrap_or_default();
     let mut end = part.len().min(NAME_LEN);

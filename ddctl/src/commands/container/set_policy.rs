@@ -13,20 +13,28 @@ use clap::Args;
 use ddnl::{Policy, PoolChange};
 use serde_json::json;
 
-/// Choose which of a container's pages are worth keeping
+/// Choose which of a container's pages to cache
 ///
-/// adaptive: whatever does best in small; fifo: everything enters, the oldest leaves; workingset:
-/// what the kernel calls refaulted; tinylfu: what is read more often than what would leave; s3: a
-/// small queue for the unknown, a main queue for pages that come again; mru: what is there stays,
-/// for loops larger than the share. Pages that are kept stay; what was learnt is forgotten.
+/// The policy decides while the container's share is full. Pages that are cached already stay, and
+/// the statistics of the previous policy are discarded.
 #[derive(Args, Debug)]
+#[command(after_long_help = POLICIES)]
 pub(crate) struct Arguments {
-    /// Container by name, number or cgroup; `default` for everything outside containers
+    /// Container by name, number or cgroup; `default` for pages outside of all containers
     container: String,
     /// adaptive, fifo, workingset, tinylfu, s3 or mru
     #[arg(value_parser = value::policy)]
     policy: Policy,
 }
+
+const POLICIES: &str = "\
+Policies:
+  adaptive    simulate small caches and use the policy that does best (default)
+  fifo        cache every page, evict the oldest
+  workingset  cache pages that the guest kernel counts as refaults
+  tinylfu     cache pages that are read more often than the page they would evict
+  s3          cache every page, evict pages that came only once first
+  mru         keep the cached pages and cache hardly any other, for loops larger than the share";
 
 pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let mut guest = context.guest("container set-policy")?;

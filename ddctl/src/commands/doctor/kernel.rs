@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The kernel: version, options, functions to attach to, and whether it lets us.
+//! Checks of the kernel: version, options, functions to attach to, and what forbids attaching.
 
 use super::{Examination, needs};
 use ddnl::Side;
@@ -33,20 +33,20 @@ fn version(examination: &mut Examination<'_>, release: &str) {
     } else {
         examination.warn(
             "kernel",
-            format!("{release} is not {TESTED}, with which the modules are tested"),
-            "expect the module to refuse to load if something it needs is different",
+            format!("{release}: the modules are tested with {TESTED}"),
+            "the module refuses to load if the kernel lacks something it needs",
         );
     }
 }
 
-/// The kernel says so itself, whether or not its configuration can be read.
+/// Reads the version string, because the configuration may not be readable.
 fn realtime(examination: &mut Examination<'_>) {
     let version = examination.read("/proc/sys/kernel/version");
     if version.split_whitespace().any(|word| word == "PREEMPT_RT") {
         examination.fail(
             "realtime",
-            "a kernel with PREEMPT_RT: the module refuses to load",
-            "boot a kernel without it, such as Debian's cloud-amd64 or amd64",
+            "this kernel has PREEMPT_RT, on which the module refuses to load",
+            "boot a kernel without PREEMPT_RT, such as Debian's cloud-amd64 or amd64",
         );
     }
 }
@@ -55,8 +55,8 @@ fn options(examination: &mut Examination<'_>, release: &str) {
     let Some(config) = config(examination, release) else {
         examination.warn(
             "config",
-            "the kernel's configuration is nowhere to be read",
-            "look into your distribution's kernel package for CONFIG_RUST=y",
+            "the kernel's configuration cannot be read",
+            "check that your distribution's kernel package has CONFIG_RUST=y",
         );
         return;
     };
@@ -69,12 +69,12 @@ fn options(examination: &mut Examination<'_>, release: &str) {
         .map(|option| format!("{} ({})", option.name, option.why))
         .collect();
     if missing.is_empty() {
-        examination.ok("config", "has what the module needs");
+        examination.ok("config", "has all options that the module needs");
     } else {
         examination.fail(
             "config",
             format!("lacks {}", missing.join(", ")),
-            "boot a kernel that has it, such as Debian's from backports",
+            "boot a kernel that has these options, such as Debian's from backports",
         );
     }
 }
@@ -110,11 +110,16 @@ fn functions(examination: &mut Examination<'_>) {
         .filter(|function| !present.contains(*function))
         .collect();
     if missing.is_empty() {
-        examination.ok("functions", "all the module attaches to are there");
+        examination.ok(
+            "functions",
+            "all functions that the module attaches to exist",
+        );
     } else {
         let advice = match examination.side {
             Side::Guest => "this kernel cannot be used; boot one of the tested version",
-            Side::Host => "load kvm_amd or kvm_intel first; if it is, this kernel cannot be used",
+            Side::Host => {
+                "load kvm_amd or kvm_intel; if it is loaded already, this kernel cannot be used"
+            }
         };
         examination.fail(
             "functions",
@@ -127,7 +132,8 @@ fn functions(examination: &mut Examination<'_>) {
     }
 }
 
-/// Which of the wanted functions can be attached to; tracefs knows best.
+/// Returns the functions that can be attached to. The list of tracefs is exact; kallsyms, which
+/// also has functions that ftrace cannot trace, is the fallback.
 fn present_functions(examination: &Examination<'_>) -> Option<BTreeSet<String>> {
     let traceable = examination.read("/sys/kernel/tracing/available_filter_functions");
     if !traceable.is_empty() {
@@ -137,7 +143,7 @@ fn present_functions(examination: &Examination<'_>) -> Option<BTreeSet<String>> 
     (!symbols.is_empty()).then(|| words(&symbols, 2))
 }
 
-/// The n-th word of each line.
+/// Returns the word at index `at` of each line.
 fn words(text: &str, at: usize) -> BTreeSet<String> {
     let word = |line: &str| line.split_whitespace().nth(at).map(Into::into);
     text.lines().filter_map(word).collect()
@@ -164,8 +170,8 @@ fn filesystems(examination: &mut Examination<'_>, present: &BTreeSet<String>) {
         ),
         (_, []) => examination.warn(
             "filesystem",
-            "no ext4 or xfs is mounted: there is nothing to cache",
-            "other filesystems are not cached",
+            "no ext4 or xfs filesystem is mounted, and others are not cached",
+            "put the files that are worth caching on ext4 or xfs",
         ),
         _ => examination.ok("filesystem", format!("{} mounted", used.join(" and "))),
     }
@@ -175,13 +181,13 @@ fn tracing(examination: &mut Examination<'_>) {
     if examination.read("/proc/sys/kernel/ftrace_enabled").trim() == "0" {
         examination.fail(
             "ftrace",
-            "switched off: the module cannot attach to functions",
-            "sysctl kernel.ftrace_enabled=1",
+            "ftrace is switched off: the module cannot attach to functions",
+            "run `sysctl kernel.ftrace_enabled=1`",
         );
     }
 }
 
-/// A function that a livepatch replaces is out of the module's reach, and the other way round.
+/// A function can be diverted by a livepatch or by the module, not by both.
 fn livepatches(examination: &mut Examination<'_>) {
     let patched = patched_functions(examination);
     let taken = |names: &[&'static str]| -> Vec<&'static str> {
@@ -193,7 +199,7 @@ fn livepatches(examination: &mut Examination<'_>) {
     if !all.is_empty() {
         examination.fail(
             "livepatch",
-            format!("replaces {}: nothing is cached", all.join(", ")),
+            format!("a livepatch replaces {}: nothing is cached", all.join(", ")),
             advice,
         );
     }
@@ -206,14 +212,14 @@ fn livepatches(examination: &mut Examination<'_>) {
             let (functions, name) = (functions.join(", "), filesystem.name);
             examination.fail(
                 "livepatch",
-                format!("replaces {functions}: files of {name} are not cached"),
+                format!("a livepatch replaces {functions}: files of {name} are not cached"),
                 advice,
             );
         }
     }
 }
 
-/// Functions that livepatches replace: `patch/object/function,number` in sysfs.
+/// Returns the functions that livepatches replace, from `patch/object/function,number` in sysfs.
 fn patched_functions(examination: &Examination<'_>) -> BTreeSet<String> {
     let list = |path: PathBuf| {
         let entries = std::fs::read_dir(path).into_iter().flatten();
@@ -238,7 +244,7 @@ fn signatures(examination: &mut Examination<'_>) {
         examination.warn(
             "signatures",
             "this kernel loads only signed modules (lockdown or module.sig_enforce)",
-            "sign the module with a key the kernel trusts, or switch Secure Boot off",
+            "sign the module with a key that the kernel trusts, or switch Secure Boot off",
         );
     }
 }

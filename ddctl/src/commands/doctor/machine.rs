@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The machine: rights, KVM on a host, cgroups in a guest.
+//! Checks of the machine: capabilities, KVM on a host, cgroups in a guest.
 
 use super::Examination;
 use crate::system::System;
@@ -17,7 +17,7 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
     }
 }
 
-/// Whether this is a VM: the processor says so.
+/// Returns whether this machine is a VM, according to CPUID.
 pub(super) fn is_virtual(system: &dyn System) -> bool {
     let cpuinfo = std::fs::read_to_string(system.file("/proc/cpuinfo")).unwrap_or_default();
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
@@ -38,17 +38,17 @@ fn permission(examination: &mut Examination<'_>) {
     if mask & (1 << CAP_NET_ADMIN) == 0 {
         examination.fail(
             "permission",
-            "no CAP_NET_ADMIN: the modules will not listen",
+            "CAP_NET_ADMIN is missing: the modules refuse all requests",
             "run as root",
         );
     } else if !initial {
         examination.fail(
             "permission",
-            "in a user namespace: the modules listen to the initial one only",
-            "run outside the container",
+            "in a user namespace: the modules accept requests from the initial one only",
+            "run ddctl outside of the container",
         );
     } else {
-        examination.ok("permission", "CAP_NET_ADMIN in the initial namespace");
+        examination.ok("permission", "CAP_NET_ADMIN in the initial user namespace");
     }
 }
 
@@ -57,16 +57,16 @@ fn kvm(examination: &mut Examination<'_>) {
         .into_iter()
         .find(|module| examination.exists(&format!("/sys/module/{module}")));
     match (examination.exists("/dev/kvm"), vendor) {
-        (true, Some(vendor)) => examination.ok("kvm", format!("{vendor} is there")),
+        (true, Some(vendor)) => examination.ok("kvm", format!("{vendor} is loaded")),
         (true, None) => examination.warn(
             "kvm",
-            "/dev/kvm is there, but neither kvm_amd nor kvm_intel is",
-            "other processors are not supported",
+            "/dev/kvm exists, but neither kvm_amd nor kvm_intel is loaded",
+            "only AMD and Intel processors are supported",
         ),
         (false, _) => examination.fail(
             "kvm",
-            "there is no /dev/kvm",
-            "modprobe kvm_amd or kvm_intel; switch virtualisation on in the firmware",
+            "/dev/kvm does not exist",
+            "load kvm_amd or kvm_intel, and enable virtualisation in the firmware",
         ),
     }
 }
@@ -79,13 +79,13 @@ fn cgroups(examination: &mut Examination<'_>) {
     } else if controllers.is_empty() {
         examination.fail(
             "cgroup",
-            "version 2 is not mounted at /sys/fs/cgroup",
+            "cgroup version 2 is not mounted at /sys/fs/cgroup",
             "boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup",
         );
     } else {
         examination.fail(
             "cgroup",
-            "version 2 has no memory controller",
+            "cgroup version 2 has no memory controller",
             "boot without cgroup_disable=memory, and without cgroup version 1 for memory",
         );
     }
@@ -96,7 +96,7 @@ fn virtual_machine(examination: &mut Examination<'_>) {
         examination.warn(
             "machine",
             "this does not look like a VM",
-            "the guest module belongs into VMs of a KVM host with doubledecker_host",
+            "load the guest module in VMs of a KVM host that runs doubledecker_host",
         );
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module: whether it is loaded, its version, and its link to the other side.
+//! Checks of the module: whether it is loaded, its version, and its link to the other side.
 
 use super::Examination;
 use ddabi::{ABI_VERSION, genl::LinkState};
@@ -26,7 +26,7 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
     }
 }
 
-/// What the module's answer says of itself.
+/// Reports whether the module answered, and returns its status.
 fn module<T>(
     examination: &mut Examination<'_>,
     status: Result<T>,
@@ -41,7 +41,7 @@ fn module<T>(
         }
         Err(error) => {
             let advice = match &error {
-                Error::NotLoaded { side } => format!("insmod {}.ko", side.module()),
+                Error::NotLoaded { side } => format!("run `insmod {}.ko`", side.module()),
                 error => error
                     .advice()
                     .unwrap_or_else(|| "see the kernel log".into()),
@@ -58,12 +58,12 @@ fn link(examination: &mut Examination<'_>, status: &GuestStatus) {
         LinkState::Alone => examination.warn(
             "host",
             "no host answers: nothing is cached",
-            "load doubledecker_host.ko on the KVM host; it is found by itself",
+            "load doubledecker_host.ko on the KVM host; the guest finds it within seconds",
         ),
         LinkState::Refused => examination.fail(
             "host",
             "the host refuses this guest, or the kernel does not let the module attach",
-            "the kernel log has the reason; compare the versions of both modules",
+            "see the kernel log for the reason, and compare the versions of both modules",
         ),
     }
 }
@@ -73,7 +73,7 @@ fn tier(examination: &mut Examination<'_>, status: &HostStatus) {
         examination.warn(
             "capacity",
             "the memory tier has no capacity: nothing is cached",
-            "ddctl set-capacity 25%",
+            "run `ddctl set-capacity 25%`",
         );
     } else {
         examination.ok("capacity", crate::size::show_pages(status.capacity));
@@ -83,10 +83,10 @@ fn tier(examination: &mut Examination<'_>, status: &HostStatus) {
         examination.warn(
             "guests",
             format!(
-                "{} calls of another version refused",
+                "{} calls with another ABI version were refused",
                 counters.refused_unsupported
             ),
-            "install doubledecker_guest of this release in all VMs",
+            "install the doubledecker_guest of this release in all VMs",
         );
     }
 }

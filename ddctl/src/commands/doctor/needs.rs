@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the modules need of a kernel. A test compares the functions with the modules' sources.
+//! Kernel options and functions that the modules need. A test compares the functions with the
+//! modules' sources.
 
 use ddnl::Side;
 
-/// A kernel option and what it is for.
+/// A kernel option and its purpose.
 pub(super) struct KernelOption {
     pub(super) name: &'static str,
     pub(super) why: &'static str,
@@ -22,11 +23,11 @@ const BOTH_OPTIONS: [KernelOption; 4] = [
 ];
 const HOST_OPTIONS: [KernelOption; 1] = [option("CONFIG_KVM", "to run VMs")];
 const GUEST_OPTIONS: [KernelOption; 2] = [
-    option("CONFIG_MEMCG", "to know whose page it is"),
-    option("CONFIG_CGROUPS", "to know containers"),
+    option("CONFIG_MEMCG", "to find the cgroup of a page"),
+    option("CONFIG_CGROUPS", "to tell containers apart"),
 ];
 
-/// Kernel options that must be on or a module.
+/// Returns the kernel options that must be `y` or `m`.
 pub(super) fn options(side: Side) -> impl Iterator<Item = &'static KernelOption> {
     let own: &[KernelOption] = match side {
         Side::Guest => &GUEST_OPTIONS,
@@ -52,7 +53,7 @@ const GUEST_DIVERTED: [&str; 3] = [
     "truncate_inode_pages_range",
 ];
 
-/// Functions the module attaches to, all of them.
+/// Returns all functions that the module of this side attaches to on every kernel.
 pub(super) fn functions(side: Side) -> impl Iterator<Item = &'static str> {
     let observed: &[&str] = match side {
         Side::Guest => &GUEST_OBSERVED,
@@ -61,7 +62,7 @@ pub(super) fn functions(side: Side) -> impl Iterator<Item = &'static str> {
     observed.iter().chain(diverted(side)).copied()
 }
 
-/// Those whose calls it diverts, which only one user of a function can do.
+/// Returns the functions whose calls are diverted. Only one ftrace user can divert a function.
 pub(super) const fn diverted(side: Side) -> &'static [&'static str] {
     match side {
         Side::Guest => &GUEST_DIVERTED,
@@ -77,13 +78,13 @@ pub(super) struct Filesystem {
 }
 
 impl Filesystem {
-    /// All of its functions.
+    /// Returns the functions of both kinds.
     pub(super) fn functions(&self) -> impl Iterator<Item = &'static str> {
         self.observed.iter().copied().chain(self.diverted)
     }
 }
 
-/// Filesystems whose files can be cached.
+/// The filesystems that can be cached.
 pub(super) const FILESYSTEMS: [Filesystem; 2] = [
     Filesystem {
         name: "ext4",

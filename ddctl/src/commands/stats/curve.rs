@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What containers would hit with other shares.
+//! `ddctl stats --curve`: hits that containers would have with other shares.
 
 use crate::{
     context::Context,
@@ -13,8 +13,7 @@ use ddabi::counters::CurvePoint;
 use ddnl::Pool;
 use serde_json::{Value, json};
 
-/// Points that are shown of a container: the smallest shares that reach these parts of all hits,
-/// in percent.
+/// A container is shown with the smallest shares that reach these parts of all hits, in percent.
 const STEPS: [u64; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 100];
 
 pub(super) fn draw(context: &Context<'_>, target: Option<&str>) -> Result<Frame> {
@@ -47,7 +46,7 @@ fn points(pool: &Pool) -> &[CurvePoint] {
     pool.curve.as_deref().unwrap_or_default()
 }
 
-/// The points that show the shape of a curve; all are in the JSON.
+/// Returns the points that show the shape of a curve. JSON has all points.
 fn shown(points: &[CurvePoint]) -> Vec<CurvePoint> {
     let all = points.last().map_or(0, |point| point.hits);
     let reaching = |percent: u64| {

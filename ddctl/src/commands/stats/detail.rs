@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything about one container.
+//! All that is known of one container.
 
 use super::{hit_ratio, puts_per_hit};
 use crate::{
@@ -31,7 +31,7 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     facts.add("Entitled", show_pages(stats.entitlement));
     facts.add("Hit ratio", show_ratio(hit_ratio(&stats)));
     for (name, value) in stats.counters() {
-        // These were shown already, with their units.
+        // These are shown above, with their units.
         if !["weight", "entitlement", "used"].contains(&name) {
             facts.add(&heading(name), value.to_string());
         }
@@ -48,7 +48,7 @@ pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {
     facts.text()
 }
 
-/// `get_latency` as `Get latency`.
+/// Turns the name of a counter into a heading: `get_latency` into `Get latency`.
 fn heading(name: &str) -> String {
     let words = name.replace('_', " ");
     let mut letters = words.chars();
@@ -64,7 +64,7 @@ fn latency(histogram: &Histogram) -> String {
         (Some(half), Some(most), Some(all)) => {
             format!("half below {half}, 99 % below {most}, all below {all}")
         }
-        _ => "no batch yet".into(),
+        _ => "no call yet".into(),
     }
 }
 

@@ -12,10 +12,11 @@ use crate::{
 use ddabi::pool::PoolStats;
 use std::collections::BTreeMap;
 
-/// A VM, or a pool of it.
+/// Identifies a row by VM and pool: without a pool it is the row of the VM, without a VM a row of
+/// the guest that ddctl runs in.
 type Row = (Option<u32>, Option<u32>);
 
-/// The counters of the picture before, for rates.
+/// The counters of the previous frame, from which rates are computed.
 #[derive(Default)]
 pub(super) struct Rates(BTreeMap<Row, PoolStats>);
 
@@ -33,7 +34,7 @@ impl Rates {
         }
     }
 
-    /// Puts and hits a second since the picture before.
+    /// Returns puts and hits per second since the previous frame.
     fn of(&self, row: Row, stats: &PoolStats, seconds: f64) -> [String; 2] {
         let rate = |count: fn(&PoolStats) -> u64| match self.0.get(&row) {
             Some(before) if seconds > 0.0 => {
@@ -54,7 +55,8 @@ const HEADINGS: [&str; 11] = [
     "EVICTED",
 ];
 
-/// One row a VM, its containers below it; with rates from the second picture on.
+/// Returns the table with one row for each VM and its containers below it. It has rates from the
+/// second frame on.
 pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String {
     let mut headings = HEADINGS.to_vec();
     if elapsed.is_some() {

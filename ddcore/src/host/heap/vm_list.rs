@@ -8,14 +8,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The VMs, and memory for computing entitlements.
-pub struct Roster<V> {
+pub struct VmList<V> {
     /// The VMs, in the order in which they were added.
     vms: Vec<Arc<V>>,
     entities: Vec<Entity>,
     pools: Vec<Entity>,
 }
 
-impl<V> Roster<V> {
+impl<V> VmList<V> {
     pub(super) const fn new() -> Self {
         Self {
             vms: Vec::new(),
@@ -32,24 +32,24 @@ impl<V> Roster<V> {
         vm
     }
 
-    /// Makes sure that VMs may have so many pools.
+    /// Allocates memory for the entitlements of `pools` pools for each VM.
     pub fn make_room(&mut self, pools: usize) {
         let pools = pools.max(self.pools.len());
         self.pools.resize(pools, Entity::default());
     }
 
-    /// The VMs.
+    /// Returns the VMs.
     pub fn vms(&self) -> &[Arc<V>] {
         &self.vms
     }
 
-    /// The VMs, to be changed.
+    /// Returns the VMs for changes.
     pub fn vms_mut(&mut self) -> &mut [Arc<V>] {
         &mut self.vms
     }
 }
 
-impl<V: room::Vm> room::Roster for Roster<V> {
+impl<V: room::Vm> room::VmList for VmList<V> {
     type Vm = V;
     type Ref = Arc<V>;
 
