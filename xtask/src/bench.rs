@@ -6,8 +6,6 @@ mod engine;
 mod host;
 mod policyd;
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -25,7 +23,7 @@ enum Subject {
     Policyd(policyd::Args),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     match &args.subject {
         Subject::Engine(args) => engine::run(args),
         Subject::Host(args) => host::run(args),

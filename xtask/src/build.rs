@@ -2,7 +2,7 @@
 
 //! `build`: modules and tools.
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::collections::BTreeSet;
 
 use anyhow::Result;
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     mutated: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     package::install_missing()?;
     let kernel = Kernel::prepare(&args.kernel)?;
     let modules = modules::build(&kernel)?;
@@ -35,5 +35,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let tools = tools::build(tools::ALL)?;
     println!("modules: {}", modules.display());
     println!("tools:   {}", tools.display());
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }

@@ -3,11 +3,9 @@
 //! `figures`: policies and the papers' experiments in the simulator.
 
 use std::{
-    env,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
     time::Instant,
 };
 
@@ -43,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let beside = workspace::top().join(TRACE);
     let trace = match &args.trace {
         Some(trace) => Some(trace.clone()),
@@ -53,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     progress::step("build the simulator", || cargo("build", &[]))?;
     if let Some(group) = &args.group {
         cargo("run", &["group".into(), group.clone()])?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
     let start = Instant::now();
     progress::step("experiments and policies", || {
@@ -77,10 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     eprintln!("took {took_s:.0} s");
     eprintln!("report: {}", dir.join("report.html").display());
-    Ok(match targets.iter().all(|target| target.met) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(targets.iter().all(|target| target.met))
 }
 
 /// Whether the document says what the run says.
@@ -106,13 +101,10 @@ fn simulate(dir: &Path, trace: Option<&Path>) -> Result<()> {
 
 /// Runs cargo on the simulator. It is a program of its own, for it has to be optimised.
 fn cargo(verb: &str, arguments: &[OsString]) -> Result<()> {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace::top()).arg(verb).args([
-        "--quiet",
-        "--release",
-        "--package",
-        "ddpapers",
-    ]);
+    let mut command = workspace::cargo();
+    command
+        .arg(verb)
+        .args(["--quiet", "--release", "--package", "ddpapers"]);
     if !arguments.is_empty() {
         command.arg("--").args(arguments);
     }

@@ -2,8 +2,6 @@
 
 //! `kernel`: the kernels we build for.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -24,7 +22,7 @@ enum What {
     Prepare(KernelArgs),
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     package::install_missing()?;
     match &args.what {
         What::List(args) => list(args)?,
@@ -33,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             println!("{} is ready", kernel.release.name);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 fn list(args: &KernelArgs) -> Result<()> {

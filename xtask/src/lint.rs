@@ -2,11 +2,6 @@
 
 //! `lint`: style and structure. Every check runs, whatever the others found.
 
-use std::{
-    env,
-    process::{Command, ExitCode},
-};
-
 use anyhow::{Context as _, Result, bail};
 
 use crate::{modules, package, progress, suite::KernelArgs, tidy, tree::Kernel, workspace};
@@ -24,7 +19,7 @@ pub(crate) struct Args {
 /// A check by its name.
 type Check<'a> = (&'static str, &'a dyn Fn() -> Result<()>);
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let mut checks: Vec<Check<'_>> = vec![
         ("tidy", &|| tidy::check(workspace::top())),
         ("rustfmt", &|| cargo(&["fmt", "--all", "--check"])),
@@ -44,10 +39,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if failed.is_empty() {
         println!("no complaints");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
     println!("complaints: {}", failed.join(", "));
-    Ok(ExitCode::FAILURE)
+    Ok(false)
 }
 
 fn clippy() -> Result<()> {
@@ -63,8 +58,7 @@ fn lint_modules(args: &KernelArgs) -> Result<()> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .current_dir(workspace::top())
+    let status = workspace::cargo()
         .args(arguments)
         .status()
         .context("cannot run cargo")?;

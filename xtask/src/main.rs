@@ -3,7 +3,7 @@
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
 //! One file per verb (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `matrix`, `mutants`,
-//! `test`, `vm`); the others are what verbs work on.
+//! `test`, `vm`), whose `run` returns whether all is well; the others are what verbs work on.
 // Verbs.
 mod bench;
 mod build;
@@ -79,7 +79,8 @@ fn main() -> ExitCode {
         Verb::Vm(args) => vm::run(&args),
     };
     match done {
-        Ok(code) => code,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

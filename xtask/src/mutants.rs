@@ -5,10 +5,8 @@
 mod record;
 
 use std::{
-    env,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -80,7 +78,7 @@ const EXAMINED: [Examined; 4] = [
     },
 ];
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let path = workspace::top().join(RESULTS);
     let known = Records::read(&path)?;
     let mut records = Records::read(&path)?;
@@ -114,10 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for mutant in &unnoticed {
         println!("not noticed, not argued: {mutant}");
     }
-    Ok(match unnoticed.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(unnoticed.is_empty())
 }
 
 fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
@@ -137,9 +132,8 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
 fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
     let dir = workspace::target().join("mutants").join(package.name);
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command
-        .current_dir(workspace::top())
         .args(["mutants", "--jobs", "1", "--test-tool", "cargo"])
         .args(["--minimum-test-timeout", "60"])
         .args(["--package", package.name, "--output"])

@@ -7,7 +7,7 @@ mod libtest;
 mod record;
 mod vm;
 
-use std::{num::NonZeroUsize, process::ExitCode, time::Instant};
+use std::{num::NonZeroUsize, time::Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -173,7 +173,7 @@ impl Outcome {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     if args.layer != Some(Layer::Vm) && !args.scenarios.is_empty() {
         bail!(
             "scenarios are of the vm layer: cargo xtask test vm {}",
@@ -218,10 +218,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     finish(args, &outcome)
 }
 
-fn show(args: &Args, listed: &[Listed]) -> Result<ExitCode> {
+fn show(args: &Args, listed: &[Listed]) -> Result<bool> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(listed)?);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
     for Listed {
         layer,
@@ -235,10 +235,10 @@ fn show(args: &Args, listed: &[Listed]) -> Result<ExitCode> {
         });
         println!("{layer} {name}{about}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
-fn finish(args: &Args, outcome: &Outcome) -> Result<ExitCode> {
+fn finish(args: &Args, outcome: &Outcome) -> Result<bool> {
     let path = workspace::target().join("test/result.json");
     report::write_json(&path, outcome)?;
     for test in outcome.tests.iter().filter(|test| !test.passed) {
@@ -253,10 +253,7 @@ fn finish(args: &Args, outcome: &Outcome) -> Result<ExitCode> {
         print!("{}", report::table(&outcome.targets));
         println!("{verdict}");
     }
-    Ok(match outcome.is_good() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(outcome.is_good())
 }
 
 /// The line of an error that says most: what a panic says, or the first.

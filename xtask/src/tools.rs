@@ -61,9 +61,8 @@ pub(crate) fn fsx() -> Result<PathBuf> {
 
 /// Cargo, for programs that run anywhere.
 fn cargo(verb: &str, target_dir: &Path) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command
-        .current_dir(workspace::top())
         .args([verb, "--quiet", "--target", TARGET])
         .env("CARGO_TARGET_DIR", target_dir)
         .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")

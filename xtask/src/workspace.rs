@@ -2,7 +2,11 @@
 
 //! Where things are in the source tree.
 
-use std::path::{Path, PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The top of the source tree.
 pub(crate) fn top() -> &'static Path {
@@ -13,4 +17,11 @@ pub(crate) fn top() -> &'static Path {
 /// Where results go, whatever directory cargo itself builds in.
 pub(crate) fn target() -> PathBuf {
     top().join("target")
+}
+
+/// Returns a command for the cargo that started this program, at the top.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(top());
+    command
 }

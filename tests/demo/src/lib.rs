@@ -32,6 +32,7 @@ mod report;
 mod sampler;
 mod site;
 mod step;
+mod table;
 mod table_4;
 
 pub use demo::{Options, run};

@@ -4,11 +4,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use crate::{
     recorder::Audience,
     recording::{ContainerTrack, Figures, Recording, Share},
+    table,
 };
 
 /// Seconds over which rates are averaged.
@@ -81,8 +80,7 @@ impl Audience for Live {
 }
 
 fn picture(recording: &Recording) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
+    let head = [
         "container",
         "cache MiB",
         "entitled MiB",
@@ -90,19 +88,14 @@ fn picture(recording: &Recording) -> String {
         "hits %",
         "requests/s",
         "exits/page",
-    ]);
-    for track in &recording.containers {
+    ];
+    let rows = recording.containers.iter().map(|track| {
         let figures = track.over((recording.now - WINDOW, recording.now));
-        table.add_row(row(track, &figures));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+        row(track, &figures)
+    });
     let mut text = format!("{:4.0} s\n", recording.now);
-    for line in table.lines() {
-        text.push_str("       ");
-        text.push_str(line.trim_end());
-        text.push('\n');
+    for line in table::lines(head, rows, 1) {
+        text.push_str(&format!("       {line}\n"));
     }
     text
 }

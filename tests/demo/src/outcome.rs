@@ -2,10 +2,9 @@
 
 //! What came of the demo: `result.json`, `report.html`, and a summary.
 
-use std::{cmp::Ordering, fmt::Write as _, fs, path::Path};
+use std::{cmp::Ordering, path::Path};
 
-use anyhow::{Context as _, Result};
-use comfy_table::{CellAlignment, Table, presets};
+use anyhow::Result;
 use ddlab::{Lab, Target, report};
 use serde::Serialize;
 
@@ -14,7 +13,8 @@ use crate::{
     figures::Experiment,
     plan::{DISK, describe},
     recording::{ContainerTrack, Figures, Recording, VmTrack},
-    report::demo_page,
+    report::{self as pages, demo_page},
+    table,
 };
 
 /// Seconds at the end of a phase over which it is judged.
@@ -117,31 +117,18 @@ impl Outcome {
     pub fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("result.json"), self)?;
         report::write_json(&dir.join("recording.json"), &self.recording)?;
-        let page = dir.join("report.html");
-        fs::write(&page, demo_page(self).into_string())
-            .with_context(|| format!("cannot write {}", page.display()))
+        pages::write(dir, &demo_page(self))
     }
 
     /// The end of the demo, for a terminal.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut table = Table::new();
         let mut head = vec!["requests/s".to_owned()];
         head.extend(COMPARED.map(str::to_owned));
         head.extend(["speed-up", "hits %", "exits/page"].map(str::to_owned));
-        table.load_style(presets::NOTHING).set_header(head);
-        for container in &self.containers {
-            table.add_row(container.row());
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let mut text = String::new();
-        for line in table.lines() {
-            let _ = writeln!(text, "{}", line.trim_end());
-        }
-        let _ = write!(text, "\n{}", report::table(&self.targets));
-        text
+        let rows = self.containers.iter().map(ContainerResult::row);
+        let lines = table::lines(head, rows, 1).join("\n");
+        format!("{lines}\n\n{}", report::table(&self.targets))
     }
 
     pub(crate) fn container(&self, name: &str) -> Option<&ContainerResult> {
@@ -315,6 +302,8 @@ pub(crate) fn sample() -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

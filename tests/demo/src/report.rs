@@ -8,4 +8,4 @@ mod page;
 
 pub(crate) use curves::{own_share, own_work, shares, timeline};
 pub(crate) use demo::demo_page;
-pub(crate) use page::{changes, page, promises};
+pub(crate) use page::{changes, page, promises, write};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     ddctl,
-    stage::{HOST, Stage},
+    stage::{HOST, Stage, refuses},
 };
 
 /// One kind after the other.
@@ -39,7 +39,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let lab = context.lab()?;
     let stage = Stage { lab };
     let host = stage.host();
-    wrong_weight(host)?;
+    refuses(host, "default_weight=10001", "default_weight=10001")?;
     stage.load_host(CAPACITY_MIB)?;
     let sessions = sessions(host).context("calls of sessions that are over");
     let orphan = orphan(host).context("a VM whose VMM is gone");
@@ -107,18 +107,6 @@ fn mini_once(host: &Machine, part: &str) -> Result<Value> {
     let exit = running.wait()?;
     ensure!(exit.success(), "{part}: {exit} {}", running.output()?);
     Ok(said)
-}
-
-/// What has no place in a host is refused.
-fn wrong_weight(host: &Machine) -> Result<()> {
-    let loaded = host.load_module(HOST, &["default_weight=10001"]);
-    ensure!(loaded.is_err() && !host.has_module(HOST)?);
-    let log = host.exec_ok(["dmesg"])?;
-    ensure!(
-        log.contains("default_weight=10001"),
-        "the log does not say why"
-    );
-    Ok(())
 }
 
 fn sessions(host: &Machine) -> Result<()> {

@@ -4,7 +4,7 @@
 //! is called like the controlled container, and is limited by policyd as far as that is allowed to.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
 
 use crate::{
     ddctl,
@@ -52,17 +52,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         lab: context.debian_lab()?,
     };
     stage.load_host(CAPACITY_MIB)?;
-    let files = ["gold", "theirs"].map(|name| FileSpec::new(name, 12 << 20, 1));
-    let data = stage.disk("data", files.into())?;
-    let images = stage.blank_disk("images", 512)?;
-    let config = GuestConfig::new("debian")
-        .debian()
-        .memory_mib(1024)
-        .disk(&data, Throttle::NONE)
-        .disk(&images, Throttle::NONE);
-    let guest = stage.lab.start_guest(&config)?;
-    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
-    service::booted(&guest)?;
+    let (guest, images) = service::boot(&stage, ["gold", "theirs"])?;
     service::install(&guest, FILE)?;
     attach(&guest)?;
     start(&guest, &images)?;
@@ -77,9 +67,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// Root's container, and the user's session.
 fn start(guest: &Guest, images: &Disk) -> Result<()> {
-    guest.exec_ok(["mkfs.ext4", "-q", &images.path_in_guest()])?;
-    let store = "/var/lib/containers";
-    guest.mount(&images.path_in_guest(), store, "ext4", "noatime")?;
+    service::store(guest, images)?;
     guest.shell(
         "mkdir -p /srv/rootfs/bin && cd /srv/rootfs && mkdir dev proc sys run tmp etc && \
          cp /bin/busybox bin/ && for name in sh cat sleep; do ln -s busybox bin/$name; done && \
@@ -215,13 +203,7 @@ fn share(guest: &Guest, when: &str) -> Result<f64> {
             "a pool of no container of the file: {one:#?}"
         );
     }
-    let gold = ddctl::container(&pools, "gold")?;
-    let sum: u32 = pools.iter().map(|one| one.weight).sum();
-    let share = f64::from(gold.weight) * 100.0 / f64::from(sum);
-    if share < FLOOR {
-        eprintln!("    {share:.1} % {when}: {}", service::weights(&pools));
-    }
-    Ok(share)
+    service::share(&pools, "gold", FLOOR, when)
 }
 
 fn becomes(guest: &Guest, path: &str, value: &str, when: &str) -> Result<()> {

@@ -3,13 +3,40 @@
 //! policyd as a service of a whole Debian.
 
 use anyhow::{Result, ensure};
-use ddlab::{Guest, wait};
+use ddlab::{Disk, FileSpec, Guest, GuestConfig, Throttle, wait};
 
-use crate::ddctl::Container;
+use crate::{
+    ddctl::{self, Container},
+    stage::Stage,
+};
 
 const UNIT: &str = include_str!("../../../policyd/doubledecker-policyd.service");
 pub(crate) const UNIT_NAME: &str = "doubledecker-policyd.service";
 pub(crate) const FILE_PATH: &str = "/etc/doubledecker/policyd.toml";
+
+/// Boots a Debian with a disk of files, 12 MiB each, at `/srv`. Returns it with a blank disk for
+/// [`store`].
+pub(crate) fn boot<const N: usize>(stage: &Stage<'_>, files: [&str; N]) -> Result<(Guest, Disk)> {
+    let files = files.map(|name| FileSpec::new(name, 12 << 20, 1));
+    let data = stage.disk("data", files.into())?;
+    let images = stage.blank_disk("images", 512)?;
+    let config = GuestConfig::new("debian")
+        .debian()
+        .memory_mib(1024)
+        .disk(&data, Throttle::NONE)
+        .disk(&images, Throttle::NONE);
+    let guest = stage.lab.start_guest(&config)?;
+    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
+    booted(&guest)?;
+    Ok((guest, images))
+}
+
+/// Makes a filesystem on a disk, in which podman keeps its containers.
+pub(crate) fn store(guest: &Guest, images: &Disk) -> Result<()> {
+    guest.exec_ok(["mkfs.ext4", "-q", &images.path_in_guest()])?;
+    let store = "/var/lib/containers";
+    guest.mount(&images.path_in_guest(), store, "ext4", "noatime")
+}
 
 /// Waits until systemd started all it wants; nothing may have failed.
 pub(crate) fn booted(guest: &Guest) -> Result<()> {
@@ -64,6 +91,18 @@ fn show(guest: &Guest, property: &str) -> Result<String> {
 pub(crate) fn journal(guest: &Guest) -> String {
     let said = guest.exec_ok(["journalctl", "--no-pager", "-o", "cat", "-u", UNIT_NAME]);
     said.unwrap_or_else(|error| format!("no journal: {error:#}"))
+}
+
+/// Returns the part of all weights that a container has, in percent; prints all weights where that
+/// is less than its floor.
+pub(crate) fn share(pools: &[Container], name: &str, floor: f64, when: &str) -> Result<f64> {
+    let sum: u32 = pools.iter().map(|one| one.weight).sum();
+    let weight = ddctl::container(pools, name)?.weight;
+    let share = f64::from(weight) * 100.0 / f64::from(sum);
+    if share < floor {
+        eprintln!("    {share:.1} % {when}: {}", weights(pools));
+    }
+    Ok(share)
 }
 
 /// The weights of pools, for a message.

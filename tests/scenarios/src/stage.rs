@@ -102,6 +102,15 @@ pub(crate) fn attach(guest: &Machine) -> Result<()> {
     attached(guest).map(drop)
 }
 
+/// Loads the host module with a parameter that it refuses, and says why in the log.
+pub(crate) fn refuses(host: &Machine, parameter: &str, reason: &str) -> Result<()> {
+    let loaded = host.load_module(HOST, &[parameter]);
+    ensure!(loaded.is_err() && !host.has_module(HOST)?);
+    let log = host.exec_ok(["dmesg"])?;
+    ensure!(log.contains(reason), "the log does not say why:\n{log}");
+    Ok(())
+}
+
 /// Waits until the guest module has a host; its number there.
 pub(crate) fn attached(guest: &Machine) -> Result<u32> {
     let what = format!("{} has a host", guest.name());

@@ -10,7 +10,7 @@ mod owner;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, Disk, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
 
 use crate::{
     ddctl,
@@ -94,17 +94,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     stage.load_host(CAPACITY_MIB)?;
     let names = ["figures", "gold", "greedy", "one", "three", "two"];
-    let files = names.map(|name| FileSpec::new(name, 12 << 20, 1));
-    let data = stage.disk("data", files.into())?;
-    let images = stage.blank_disk("images", 512)?;
-    let config = GuestConfig::new("debian")
-        .debian()
-        .memory_mib(1024)
-        .disk(&data, Throttle::NONE)
-        .disk(&images, Throttle::NONE);
-    let guest = stage.lab.start_guest(&config)?;
-    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
-    service::booted(&guest)?;
+    let (guest, images) = service::boot(&stage, names)?;
     for (name, text) in [("escape", ESCAPE), ("hog", HOG)] {
         guest.write_file(&format!("/usr/local/bin/{name}"), text)?;
     }
@@ -206,9 +196,7 @@ fn start(guest: &Guest, images: &Disk) -> Result<()> {
         let words = words.chain(["sh", "-c", script.as_str()]);
         guest.exec_ok(words.map(str::to_owned))?;
     }
-    guest.exec_ok(["mkfs.ext4", "-q", &images.path_in_guest()])?;
-    let store = "/var/lib/containers";
-    guest.mount(&images.path_in_guest(), store, "ext4", "noatime")?;
+    service::store(guest, images)?;
     guest.shell(
         "mkdir -p /run/rootfs/bin && cd /run/rootfs && mkdir dev proc sys && \
          cp /bin/busybox bin/ && for name in sh cat sleep; do ln -s busybox bin/$name; done && \
@@ -258,12 +246,7 @@ fn share(guest: &Guest) -> Result<f64> {
             "a pool of an impostor: {one:#?}"
         );
     }
-    let sum: u32 = pools.iter().map(|one| one.weight).sum();
-    let gold = ddctl::container(&pools, "gold")?;
-    let share = f64::from(gold.weight) * 100.0 / f64::from(sum);
-    if share < FLOOR {
-        eprintln!("    {share:.1} %: {}", service::weights(&pools));
-    }
+    let share = service::share(&pools, "gold", FLOOR, "in a storm")?;
     // The pool of a cgroup that went is there until the module looks for such, which is soon.
     wait::until("the user has no more pools than the file allows", || {
         let pools = ddctl::containers(guest)?;

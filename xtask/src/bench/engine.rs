@@ -2,10 +2,7 @@
 
 //! `bench engine`: the index beside general-purpose caches.
 
-use std::{
-    fs,
-    process::{Command, ExitCode},
-};
+use std::fs;
 
 use anyhow::{Context as _, Result, bail};
 use ddlab::{Accel, Lab, LabConfig};
@@ -42,11 +39,11 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> Result<ExitCode> {
+pub(super) fn run(args: &Args) -> Result<bool> {
     if args.instructions {
         return count(args);
     }
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = workspace::cargo();
     command
         .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
         .arg("--out")
@@ -66,11 +63,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if !status.success() {
         bail!("the benchmark failed, or missed a target ({status})");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Runs it in an emulated machine whose clock counts instructions.
-fn count(args: &Args) -> Result<ExitCode> {
+fn count(args: &Args) -> Result<bool> {
     package::install_missing()?;
     let _lock = cache::lock("vm.lock")?;
     let artifacts = image::artifacts(&KernelArgs::default(), Accel::Tcg, Content::Bench)?;
@@ -96,5 +93,5 @@ fn count(args: &Args) -> Result<ExitCode> {
         .exec_ok(["cat", &format!("{INSIDE}/result.json")])?;
     let path = dir.join("instructions.json");
     fs::write(&path, result).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }

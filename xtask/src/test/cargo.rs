@@ -4,7 +4,7 @@
 //! dependencies, and the programs that come out are run one by one.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
@@ -257,8 +257,8 @@ fn output(command: &mut Command) -> Result<String> {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace::top()).args(arguments);
+    let mut command = workspace::cargo();
+    command.args(arguments);
     command
 }
 

@@ -3,16 +3,13 @@
 //! Dependencies point one way: from what changes often to what does not, as `cargo metadata` has
 //! them.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::Source;
+use crate::workspace;
 
 /// A crate of ours: its name, those of ours that it may depend on, and those that its tests may
 /// use besides.
@@ -110,7 +107,7 @@ pub(super) fn check(sources: &[Source], top: &Path) -> Result<Vec<String>> {
 }
 
 fn metadata(manifest: &Path) -> Result<Metadata> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = workspace::cargo()
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .arg("--manifest-path")
         .arg(manifest)

@@ -2,10 +2,9 @@
 
 //! What came of it: `result.json`, `report.html`, and a summary.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, path::Path};
 
-use anyhow::{Context as _, Result};
-use comfy_table::{CellAlignment, Table, presets};
+use anyhow::Result;
 use ddlab::{LabConfig, Target, report};
 use serde::Serialize;
 
@@ -16,7 +15,10 @@ use super::{
     way::Way,
     workload::{MEMORY_MIB, Workload},
 };
-use crate::plan::{DISK, describe};
+use crate::{
+    plan::{DISK, describe},
+    report as pages, table,
+};
 
 /// Ways compared.
 #[derive(Debug, Serialize)]
@@ -61,9 +63,7 @@ impl Comparison {
     /// When a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("result.json"), self)?;
-        let page = dir.join("report.html");
-        fs::write(&page, comparison_page(self).into_string())
-            .with_context(|| format!("cannot write {}", page.display()))
+        pages::write(dir, &comparison_page(self))
     }
 
     /// The end of it, for a terminal.
@@ -71,17 +71,9 @@ impl Comparison {
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for stage in self.stages() {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_header(HEAD);
-            for one in self.usual(stage) {
-                table.add_row(row(one));
-            }
-            for column in table.column_iter_mut().skip(1) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
             let _ = writeln!(text, "{stage}");
-            for line in table.lines() {
-                let _ = writeln!(text, "  {}", line.trim_end());
+            for line in table::lines(HEAD, self.usual(stage).map(row), 1) {
+                let _ = writeln!(text, "  {line}");
             }
             text.push('\n');
         }
@@ -261,6 +253,8 @@ pub(super) fn sample() -> Comparison {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::bench::measured::sample as measured_sample;
 

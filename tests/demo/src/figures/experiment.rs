@@ -2,16 +2,16 @@
 
 //! What an experiment leaves behind.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use ddlab::{Target, report};
 use maud::{Markup, html};
 
 use crate::{
     chart::Panel,
     recording::{Recording, Share},
-    report::{changes, page, promises, timeline},
+    report::{self as pages, changes, page, promises, timeline},
 };
 
 /// Seconds at the end of a phase over which shares are judged.
@@ -47,9 +47,7 @@ impl Experiment {
     /// Writes a report of its own, and the samples.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("recording.json"), &self.recording)?;
-        let path = dir.join("report.html");
-        let html = page(self.title, &self.section()).into_string();
-        fs::write(&path, html).with_context(|| format!("cannot write {}", path.display()))
+        pages::write(dir, &page(self.title, &self.section()))
     }
 }
 

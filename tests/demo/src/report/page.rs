@@ -2,6 +2,9 @@
 
 //! The frame of a report, and the parts every report has.
 
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
 use ddlab::Target;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -25,6 +28,12 @@ pub(crate) fn page(title: &str, body: &Markup) -> Markup {
             }
         }
     }
+}
+
+/// Writes a document as a directory's `report.html`.
+pub(crate) fn write(dir: &Path, page: &Markup) -> Result<()> {
+    let path = dir.join("report.html");
+    fs::write(&path, &page.0).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Promises and what came of them.

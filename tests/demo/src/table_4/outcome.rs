@@ -2,10 +2,9 @@
 
 //! What came of it: a table, `result.json` and `report.html`.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
-use comfy_table::{CellAlignment, Table, presets};
+use anyhow::Result;
 use ddlab::{Target, report};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -13,7 +12,8 @@ use serde::Serialize;
 use super::stand::CAPACITY_MIB;
 use crate::{
     chart::{GREY, Ladder, Rung, colour},
-    report::{page, promises},
+    report::{self as pages, page, promises},
+    table,
 };
 
 /// The part of what its clients ask for that a service shall answer on slow disks.
@@ -149,16 +149,7 @@ impl Outcome {
 
     /// The paper's table, for a terminal.
     pub(super) fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(HEAD);
-        for row in self.rows() {
-            table.add_row(row);
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let lines: Vec<String> = table.lines().collect();
-        lines.join("\n")
+        table::lines(HEAD, self.rows(), 2).join("\n")
     }
 
     /// Each service's target, then its figures in all configurations.
@@ -186,9 +177,7 @@ impl Outcome {
     /// Writes `result.json` and `report.html`.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("result.json"), self)?;
-        let path = dir.join("report.html");
-        fs::write(&path, page(TITLE, &self.body()).into_string())
-            .with_context(|| format!("cannot write {}", path.display()))
+        pages::write(dir, &page(TITLE, &self.body()))
     }
 
     fn body(&self) -> Markup {
@@ -271,6 +260,8 @@ const HEAD: [&str; 7] = [
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn figures(rates: [f64; 2]) -> Vec<Figure> {
