@@ -135,11 +135,8 @@ pub fn page(report: &Report) -> Result<String, fmt::Error> {
             None,
             |one| {
                 let measured =
-                    !one.goals.is_empty() && one.goals.iter().all(|it| it.cost().is_some());
-                let met = one
-                    .goals
-                    .iter()
-                    .all(|it| it.cost().is_some_and(|cost| cost <= 0.0));
+                    !one.goals.is_empty() && one.goals.iter().all(|it| it.is_met().is_some());
+                let met = one.goals.iter().all(|it| it.is_met() == Some(true));
                 let met = met || one.verdict == Verdict::NotAsked;
                 measured.then(|| f64::from(u8::from(met)))
             },
