@@ -31,6 +31,9 @@ pub mod request;
 /// Version of everything in this crate; a peer with another one is refused with a clear status.
 pub const ABI_VERSION: u16 = 2;
 
+/// Version of modules and tools: that of the workspace in `Cargo.toml`, which Kbuild reads, too.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Bytes of a page. Guests with another page size are refused.
 pub const PAGE_SIZE: usize = 4096;
 

@@ -73,9 +73,6 @@ module! {
     },
 }
 
-/// Version shown to users.
-const VERSION: &str = "0.1.0";
-
 /// Pages in a MiB.
 const MIB: u64 = 256;
 
