@@ -167,7 +167,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     };
     let (changes, report) = in_loop(async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
-        anyhow::Ok(runtime.rehearse(rounds).await)
+        runtime.rehearse(rounds).await
     })?;
     let mut out = stdout();
     if json {
@@ -192,16 +192,25 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
     // A daemon that runs undoes its limits itself.
     let _lock = Lock::take(state)?;
     // A file that is wrong by now must not keep limits in force.
-    let root = match runtime::load(config) {
-        Ok(config) => config.cgroup_root,
-        Err(_) => Config::default().cgroup_root,
+    let (root, wrong) = match runtime::load(config) {
+        Ok(config) => (config.cgroup_root, None),
+        Err(_) if is_absent_default(config) => (Config::default().cgroup_root, None),
+        Err(error) => (Config::default().cgroup_root, Some(error)),
     };
     let places = Places {
         state: Some(state.into()),
         ..Places::default()
     };
     Hands::new(&root, places.journal().as_deref());
-    Ok(())
+    match wrong {
+        None => Ok(()),
+        Some(error) => Err(error.context(format!("limits were undone in {}", root.display()))),
+    }
+}
+
+/// Whether there is no file, and none was asked for.
+fn is_absent_default(config: &Path) -> bool {
+    config == Path::new(DEFAULT_CONFIG) && !config.exists()
 }
 
 fn run(config: &Path) -> Result<()> {

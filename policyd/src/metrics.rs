@@ -244,7 +244,7 @@ mod tests {
         let labels = |name: &str| {
             let line = serde_json::json!({
                 "cgroup": format!("/{name}"), "name": name, "class": "gold", "enrolled": true,
-                "verdict": "met", "reason": "", "weight": 1, "ssd_weight": 1,
+                "verdict": "met", "reason": "", "weight": 1,
                 "share_bytes": null, "used_bytes": null, "need_bytes": null,
                 "character": "mixed", "goals": [], "memory_bytes": 0, "anon_bytes": 0,
                 "limits": {},

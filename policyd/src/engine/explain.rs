@@ -54,7 +54,6 @@ impl Engine {
             verdict,
             reason: report::reason(verdict, &goals, has, need),
             weight: self.weight(cgroup).unwrap_or(subject.weight),
-            ssd_weight: container.ssd_weight,
             share_bytes: stats.map(|stats| Pages(stats.entitlement as f64).bytes()),
             used_bytes: stats.map(|stats| Pages(stats.used as f64).bytes()),
             need_bytes: need.map(Pages::bytes),

@@ -59,10 +59,8 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The same for people.
     pub reason: String,
-    /// Its weight in the memory tier.
+    /// Its weight.
     pub weight: u32,
-    /// Its weight in the SSD tier, for when a host offers one.
-    pub ssd_weight: u32,
     /// Bytes it is entitled to.
     pub share_bytes: Option<u64>,
     /// Bytes it holds.

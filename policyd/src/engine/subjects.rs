@@ -103,11 +103,9 @@ pub(super) fn has_room(
     others.count() < config.containers[container].most()
 }
 
-/// The store as this version of the modules knows it: no host offers the SSD tier yet. What may
-/// be in memory too is kept there; what shall not be there is not kept at all until then.
 fn store(wanted: config::Store) -> Store {
     match wanted {
-        config::Store::Hybrid | config::Store::Mem => Store::Memory,
-        config::Store::None | config::Store::Ssd => Store::None,
+        config::Store::Mem => Store::Memory,
+        config::Store::None => Store::None,
     }
 }
