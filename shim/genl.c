@@ -12,6 +12,9 @@ struct dd_genl_message {
 
 static struct genl_family dd_family;
 
+/* As netlink reports it. The macro module! of Rust has no key for it. */
+MODULE_VERSION(DD_VERSION);
+
 static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_VM_ID] = { .type = NLA_U32 },
 	[DD_A_POOL_ID] = { .type = NLA_U32 },

@@ -31,6 +31,9 @@ pub mod request;
 /// Version of all layouts in this crate. A peer with another version is refused.
 pub const ABI_VERSION: u16 = 2;
 
+/// Version of modules and tools: that of the workspace in `Cargo.toml`, which Kbuild reads, too.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Bytes of a page. Guests with another page size are refused.
 pub const PAGE_SIZE: usize = 4096;
 

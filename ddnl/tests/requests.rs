@@ -3,9 +3,9 @@
 //! What each request sends, against `docs/netlink/*.yaml`: number of the command, and each
 //! attribute with the value that was asked for.
 
-use ddabi::policy::Policy;
 use ddabi::{
     genl::{GUEST_FAMILY, HOST_FAMILY, Mode},
+    policy::Policy,
     pool::Store,
 };
 use ddnl::{

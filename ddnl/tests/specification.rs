@@ -2,13 +2,13 @@
 
 //! `docs/netlink/*.yaml`, the constants of `ddabi` and the modules' C shims say the same.
 
-use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION, NAME_LEN,
     genl::{
         ATTRIBUTE_MAX, Attribute, EVENTS_GROUP, Event, GUEST_FAMILY, GuestCommand, HOST_FAMILY,
         HostCommand, LinkState, Mode, VERSION,
     },
+    policy::Policy,
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
 };
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};

@@ -90,7 +90,7 @@ fn put_curve(admission: &PoolAdmission, message: &mut Message) -> Result {
 
 fn status(state: &State, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
-    reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
+    reply.put_str(Attribute::ModuleVersion, ddabi::VERSION.as_bytes())?;
     reply.put_u32(Attribute::State, state.channel.state())?;
     reply.put_u32(Attribute::VmId, state.channel.vm())?;
     reply.put_u64(Attribute::Features, 0)?;

@@ -56,9 +56,6 @@ module! {
     },
 }
 
-/// The version that users see.
-const VERSION: &str = "0.1.0";
-
 /// The module. Its drop undoes in the order of the fields.
 struct Module {
     worker: Option<Worker>,

@@ -49,7 +49,7 @@ impl Control for HostControl {
 fn status(host: &Host, reply: &mut Message) -> Result {
     let tier = &host.tier;
     reply.put_u32(Attribute::AbiVersion, u32::from(ABI_VERSION))?;
-    reply.put_str(Attribute::ModuleVersion, crate::VERSION.as_bytes())?;
+    reply.put_str(Attribute::ModuleVersion, ddabi::VERSION.as_bytes())?;
     host.recover();
     reply.put_u64(Attribute::Capacity, tier.capacity())?;
     reply.put_u64(Attribute::Limit, tier.limit())?;

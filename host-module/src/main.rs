@@ -72,9 +72,6 @@ module! {
     },
 }
 
-/// The version that users see.
-const VERSION: &str = "0.1.0";
-
 /// Pages in a MiB.
 const MIB: u64 = 256;
 

@@ -8,10 +8,11 @@
 //!    handled before the next is polled;
 //! 3. wait for an event, or until [`Engine::poll_timeout`].
 //!
-//! Which cgroups are containers (`targets`) and the weights that give them what they should have
-//! are apart: without targets the file names the weights, with them `controller` chooses. Guest
-//! memory is `knobs`' affair.
+//! Which cgroups are containers (`subjects`) and the weights that give them what they should have
+//! are apart: without targets the file names the weights, with them `controller` chooses.
+//! `enrolment` gives the module's pools what was chosen. Guest memory is `knobs`' affair.
 
+mod bases;
 mod busy;
 mod character;
 mod claim;
@@ -19,11 +20,16 @@ mod controller;
 mod cursor;
 mod curve;
 mod damper;
+mod division;
+mod enrolment;
 mod event;
+mod explain;
 mod fair;
 mod goal;
+mod guest_module;
 mod help;
 mod knobs;
+mod limiter;
 mod member;
 mod memory;
 mod names;
@@ -31,25 +37,30 @@ mod nest;
 mod offload;
 mod plan;
 mod protection;
+mod quantity;
 mod rates;
 mod reclaim;
+mod reclaimer;
 mod report;
 mod response;
 mod retry;
+mod round;
+mod ruling;
 mod sample;
+mod shortage;
 mod spare;
 mod split;
-mod targets;
+mod subjects;
 mod view;
 
 pub use character::Character;
-pub use controller::Verdict;
 pub use curve::Curve;
 pub use event::{Action, Cgroups, Event, Failure, Job, Outcome, Time};
 pub use goal::Goal;
 pub use memory::Limits;
 pub use protection::Protection;
 pub use report::{Explanation, MemoryReport, Report};
+pub use ruling::Verdict;
 pub use sample::{Machine, Reading, Sample};
 
 pub(crate) use claim::is_rounded;
@@ -57,16 +68,15 @@ pub(crate) use nest::ancestors;
 
 use crate::config::{Config, Container};
 use controller::Controller;
-use cursor::Cursor;
 use ddnl::Pool;
-use knobs::{Knobs, Round};
+use enrolment::Enrolment;
+use guest_module::GuestModule;
+use knobs::Knobs;
 use names::{Names, News};
-use plan::Plan;
-use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use targets::Target;
+use round::Round;
+use std::collections::{BTreeMap, BTreeSet};
+use subjects::{Subject, Subjects};
 use tracing::{info, warn};
-use view::View;
 
 /// How often the cgroups are looked through, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
@@ -81,7 +91,7 @@ const TIGHT: Time = Time::from_secs(1);
 /// How soon after a failed change everything is looked at again.
 const LOOK_AFTER_FAILURE: Time = Time::from_secs(1);
 
-/// The daemon's mind.
+/// What the daemon knows, and what it decides: a state machine without I/O and without a clock.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
@@ -89,10 +99,10 @@ pub struct Engine {
     cgroups: Cgroups,
     names: Names,
     /// Cgroups that are containers of the file.
-    targets: BTreeMap<String, Target>,
+    subjects: BTreeMap<String, Subject>,
     /// Containers of the file that more cgroups match than they may be.
     crowded: BTreeSet<usize>,
-    module: Module,
+    module: GuestModule,
     controller: Controller,
     /// Containers came or went since weights were decided.
     unfit: bool,
@@ -102,30 +112,12 @@ pub struct Engine {
     /// When to take the next look, and when to decide by it.
     next_look: Time,
     next_round: Time,
-    /// Cgroups whose pools are ours to change and to remove, and their names as the
-    /// module lists them.
-    managed: BTreeMap<String, String>,
-    retries: Retries,
-    /// Changes of pools that were found to be needed, until anything else happens.
-    changes: VecDeque<Action>,
+    enrolment: Enrolment,
     next_scan: Time,
     /// Why the module could not be used when it was last tried.
     trouble: Option<String>,
     /// An action was given out and its outcome is not known yet.
     busy: bool,
-}
-
-/// What is known of the guest module.
-#[derive(Debug)]
-enum Module {
-    /// Not loaded, or not usable; tried again at this time.
-    Absent { next_try: Time },
-    /// Loaded; its pools were listed, and are listed again, at these times.
-    Present {
-        view: View,
-        listed: Time,
-        next_list: Time,
-    },
 }
 
 /// What the service manager shows.
@@ -148,7 +140,7 @@ impl Engine {
             config,
             cgroups: Cgroups::new(),
             names: Names::default(),
-            targets: BTreeMap::new(),
+            subjects: BTreeMap::new(),
             crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
@@ -156,12 +148,10 @@ impl Engine {
             knobs: Knobs::default(),
             next_look: Time::ZERO,
             next_round: Time::ZERO,
-            module: Module::Absent {
+            module: GuestModule::Absent {
                 next_try: Time::ZERO,
             },
-            managed: BTreeMap::new(),
-            retries: Retries::default(),
-            changes: VecDeque::new(),
+            enrolment: Enrolment::default(),
             next_scan: Time::ZERO,
             trouble: None,
             busy: false,
@@ -175,46 +165,40 @@ impl Engine {
 
     /// Whether the module is there, and how many of the wanted containers are enrolled.
     pub fn summary(&self) -> Summary {
-        let (module, enrolled) = match &self.module {
-            Module::Absent { .. } => (false, 0),
-            Module::Present { view, .. } => {
-                let present = view.of(&self.cgroups);
-                let enrolled = |cgroup: &&String| present.contains_key(cgroup.as_str());
-                (true, self.targets.keys().filter(enrolled).count())
-            }
-        };
+        let pools = self.module.pools(&self.cgroups);
+        let enrolled = |cgroup: &&String| pools.contains_key(cgroup.as_str());
         Summary {
-            module,
-            wanted: self.targets.len(),
-            enrolled,
+            module: self.module.is_present(),
+            wanted: self.subjects.len(),
+            enrolled: self.subjects.keys().filter(enrolled).count(),
             feasible: self.controller.feasible(),
         }
     }
 
     /// The containers that exist: cgroup, pool's name, and what the file says.
     pub fn subjects(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
-        self.targets.iter().map(|(cgroup, target)| {
-            let container = &self.config.containers[target.container];
-            (cgroup.as_str(), target.name.as_str(), container)
+        self.subjects.iter().map(|(cgroup, subject)| {
+            let container = &self.config.containers[subject.container];
+            (cgroup.as_str(), subject.name.as_str(), container)
         })
     }
 
     /// Cgroups whose pools are ours: a scan tells of them as long as they exist, even if no
     /// container of the file may be there any more.
     pub fn managed(&self) -> impl Iterator<Item = &str> {
-        self.managed.keys().map(String::as_str)
+        self.enrolment.managed.keys().map(String::as_str)
     }
 
     /// Takes in what happened.
     pub fn handle(&mut self, now: Time, event: Event) {
         if !leaves_changes(&event) {
-            self.changes.clear();
+            self.enrolment.changes.clear();
         }
         match event {
             // A scan and an announcement may both tell of it.
             Event::CgroupAppeared(cgroup, id) if self.cgroups.get(&cgroup) == Some(&id) => {}
             Event::CgroupAppeared(cgroup, id) => {
-                self.retries.forget(&cgroup);
+                self.enrolment.retries.forget(&cgroup);
                 self.appeared(now, &cgroup);
                 self.cgroups.insert(cgroup.clone(), id);
                 self.aim(&cgroup);
@@ -223,16 +207,16 @@ impl Engine {
             Event::CgroupsLost => self.next_scan = now,
             Event::ConfigLoaded(config) => self.reload(now, config),
             Event::ModuleCame => {
-                self.retries.clear();
-                if let Module::Absent { next_try } = &mut self.module {
+                self.enrolment.retries.clear();
+                if let GuestModule::Absent { next_try } = &mut self.module {
                     *next_try = now;
                 }
-                self.list_by(now);
+                self.module.list_by(now);
             }
-            Event::ModuleWent => self.module = Module::Absent { next_try: now },
+            Event::ModuleWent => self.module = GuestModule::Absent { next_try: now },
             Event::SessionChanged => {
-                self.retries.clear();
-                self.list_by(now);
+                self.enrolment.retries.clear();
+                self.module.list_by(now);
             }
             Event::Outcome(outcome) => {
                 self.busy = false;
@@ -255,12 +239,12 @@ impl Engine {
     /// When to poll again if nothing happens until then.
     pub fn poll_timeout(&self) -> Time {
         let module = match &self.module {
-            Module::Absent { next_try } => *next_try,
-            Module::Present { next_list, .. } => {
+            GuestModule::Absent { next_try } => *next_try,
+            GuestModule::Present { next_list, .. } => {
                 // No pool is changed, nor a change tried again, before weights are decided.
                 let change = match self.is_unfit() {
                     true => Some(self.next_fit),
-                    false => self.retries.next(),
+                    false => self.enrolment.retries.next(),
                 };
                 change.unwrap_or(Time::MAX).min(*next_list)
             }
@@ -273,72 +257,6 @@ impl Engine {
             .fold(self.next_scan.min(module), Time::min)
     }
 
-    /// Why each container has what it has.
-    pub fn report(&self) -> Report {
-        let empty = BTreeMap::new();
-        let present = match &self.module {
-            Module::Absent { .. } => empty,
-            Module::Present { view, .. } => view.of(&self.cgroups),
-        };
-        let bytes = |pages: f64| (pages * ddabi::PAGE_SIZE as f64) as u64;
-        let explain = |(cgroup, target): (&String, &Target)| {
-            let container = &self.config.containers[target.container];
-            let member = self.controller.member(cgroup);
-            let ruling = self.controller.ruling(cgroup);
-            let pool = present.get(cgroup.as_str());
-            let stats = pool.and_then(|pool| pool.stats);
-            let goals = member
-                .map(|member| member.goals.clone())
-                .unwrap_or_default();
-            let verdict = self.controller.verdict(cgroup, container);
-            let need = ruling.and_then(|ruling| ruling.need);
-            let reading = member.map(|member| &member.reading);
-            Explanation {
-                cgroup: cgroup.clone(),
-                name: target.name.clone(),
-                class: container.rank().to_string(),
-                enrolled: pool.is_some(),
-                verdict,
-                reason: report::reason(verdict, &goals, ruling.map_or(0.0, |it| it.has), need),
-                weight: self.weight(cgroup).unwrap_or(target.weight),
-                ssd_weight: container.ssd_weight,
-                share_bytes: stats.map(|stats| bytes(stats.entitlement as f64)),
-                used_bytes: stats.map(|stats| bytes(stats.used as f64)),
-                need_bytes: need.map(bytes),
-                character: member.map(|member| member.character()).unwrap_or_default(),
-                goals,
-                memory_bytes: reading.map_or(0, |reading| reading.current),
-                anon_bytes: reading.map_or(0, |reading| reading.anon),
-                limits: self.knobs.limits(cgroup),
-                foreign_limits: self.knobs.foreign(cgroup),
-                unprotected: self.knobs.unprotected(cgroup).cloned(),
-            }
-        };
-        let machine = self.knobs.machine().copied().unwrap_or_default();
-        Report {
-            module: matches!(self.module, Module::Present { .. }),
-            trouble: self.trouble.clone(),
-            store_bytes: self.controller.pages().map(bytes),
-            feasible: self.controller.feasible(),
-            memory: MemoryReport {
-                total_bytes: machine.total,
-                available_bytes: machine.available,
-                pressure_percent: self.knobs.pressure(),
-                reclaimed_bytes: self.knobs.reclaimed,
-                offloaded_bytes: self.knobs.offloaded,
-            },
-            containers: self.targets.iter().map(explain).collect(),
-        }
-    }
-
-    /// The weight of a container or, by an empty path, of the default pool, if not the file
-    /// decides it.
-    fn weight(&self, cgroup: &str) -> Option<u32> {
-        self.controller
-            .weight(cgroup)
-            .filter(|_| self.config.is_controlled())
-    }
-
     /// Whether containers came or went, and weights are to be decided for it: all of them move.
     fn is_unfit(&self) -> bool {
         self.unfit && self.config.is_controlled()
@@ -346,7 +264,7 @@ impl Engine {
 
     /// Whether looks are taken: something needs figures, or limits are left to undo.
     fn looks(&self) -> bool {
-        self.config.measures() || self.knobs.has_limits()
+        self.config.measures() || self.knobs.limiter.has_limits()
     }
 
     fn decide(&mut self, now: Time) -> Option<Action> {
@@ -359,13 +277,11 @@ impl Engine {
                 return Some(Action::Identify(due));
             }
         }
-        match &self.module {
-            Module::Absent { next_try } if *next_try <= now => return Some(Action::Connect),
-            Module::Present { next_list, .. } if *next_list <= now => return Some(Action::List),
-            Module::Absent { .. } | Module::Present { .. } => {}
+        if let Some(action) = self.module.due(now) {
+            return Some(action);
         }
         if self.looks() && self.next_look <= now {
-            return Some(Action::Measure(self.targets.keys().cloned().collect()));
+            return Some(Action::Measure(self.subjects.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {
             return Some(Action::Begin(job));
@@ -373,66 +289,32 @@ impl Engine {
         self.next_change(now)
     }
 
-    /// The next change of a pool. To compare all pools is dear, and one comparison finds many.
+    /// The next change of a pool.
     fn next_change(&mut self, now: Time) -> Option<Action> {
-        if let Some(next) = self.changes.pop_front() {
+        if let Some(next) = self.enrolment.changes.pop_front() {
             return Some(next);
         }
-        let Module::Present { view, .. } = &self.module else {
-            return None;
+        let view = self.module.view()?;
+        let subjects = Subjects {
+            config: &self.config,
+            all: &self.subjects,
         };
         if self.is_unfit() {
             if now < self.next_fit {
                 return None;
             }
-            self.controller.fit(&self.config, &self.targets);
+            self.controller.fit(subjects);
             self.unfit = false;
             self.next_fit = now.saturating_add(STORM);
         }
-        let controlled = self.config.is_controlled();
-        let present = view.of(&self.cgroups);
-        let (mut wanted, mut pools) = (Cursor::new(&self.targets), Cursor::new(&present));
-        let mut paths = None;
-        self.managed.retain(|cgroup, _| {
-            let (is_wanted, has_pool) = (wanted.at(cgroup).is_some(), pools.at(cgroup).is_some());
-            // Of few cgroups the pool is that of one that died.
-            let mut lingers = || {
-                paths
-                    .get_or_insert_with(|| view.paths())
-                    .contains(&**cgroup)
-            };
-            is_wanted || has_pool || lingers()
-        });
-        let (mut wanted, mut managed) = (Cursor::new(&self.targets), Cursor::new(&self.managed));
-        // The pool of a wanted cgroup is ours, even if it was made by hand.
-        let is_new = |cgroup: &&&str| wanted.at(cgroup).is_some() && managed.at(cgroup).is_none();
-        let ours: Vec<&str> = present.keys().filter(is_new).copied().collect();
-        for cgroup in ours {
-            let name = present[cgroup].name.clone();
-            self.managed.insert(cgroup.into(), name);
-        }
-        let none = BTreeMap::new();
-        let weights = match controlled {
+        let by_hand = BTreeMap::new();
+        let weights = match subjects.config.is_controlled() {
             true => self.controller.weights(),
-            false => &none,
+            false => &by_hand,
         };
-        let plan = Plan {
-            now,
-            retries: &self.retries,
-            managed: &self.managed,
-            targets: &self.targets,
-            weights,
-            present: &present,
-            default_pool: view.default_pool(),
-            default_weight: weights.get("").copied().or(self.config.default_pool_weight),
-        };
-        self.changes = plan.steps().into();
-        let next = self.changes.pop_front();
-        if next.is_none() {
-            // What may be tried again and is not tried now is not wanted any more.
-            self.retries.forget_due(now);
-        }
-        next
+        let present = view.of(&self.cgroups);
+        self.enrolment
+            .compare(now, subjects, weights, view, &present)
     }
 
     /// A look was taken: decide, if it is time to.
@@ -441,25 +323,14 @@ impl Engine {
         let whole = self.next_round <= now;
         if whole {
             self.next_round = now.saturating_add(self.config.interval);
-            let empty = BTreeMap::new();
-            let (pools, default) = match &self.module {
-                Module::Present { view, .. } => (view.of(&self.cgroups), view.default_pool()),
-                Module::Absent { .. } => (empty, None),
-            };
-            let (config, targets) = (&self.config, &self.targets);
-            self.controller
-                .observe(now, config, targets, &pools, default, sample);
-            if config.is_controlled() {
-                let was = self.controller.feasible();
-                self.controller.decide(config, targets);
-                self.unfit = false;
-                tell_feasible(was, self.controller.feasible());
-            }
+            self.weigh(now, sample);
         }
         let round = Round {
             now,
-            config: &self.config,
-            targets: &self.targets,
+            subjects: Subjects {
+                config: &self.config,
+                all: &self.subjects,
+            },
             cgroups: &self.cgroups,
             controller: &self.controller,
             sample,
@@ -476,6 +347,24 @@ impl Engine {
         };
     }
 
+    /// Takes in what was measured of containers, and decides their weights by it.
+    fn weigh(&mut self, now: Time, sample: &Sample) {
+        let subjects = Subjects {
+            config: &self.config,
+            all: &self.subjects,
+        };
+        let pools = self.module.pools(&self.cgroups);
+        let default = self.module.default_pool();
+        self.controller
+            .observe(now, subjects, &pools, default, sample);
+        if subjects.config.is_controlled() {
+            let was = self.controller.feasible();
+            self.controller.decide(subjects);
+            self.unfit = false;
+            tell_feasible(was, self.controller.feasible());
+        }
+    }
+
     /// A cgroup was made, maybe in the place of another.
     fn appeared(&mut self, now: Time, cgroup: &str) {
         self.names.appeared(now, cgroup);
@@ -484,38 +373,35 @@ impl Engine {
 
     /// Finds out which container a cgroup is.
     fn aim(&mut self, cgroup: &str) {
-        let mut target = targets::one(&self.config, cgroup, &self.names);
-        if let Some(at) = target.as_ref().map(|target| target.container) {
-            if !targets::has_room(&self.config, &self.targets, cgroup, at) {
-                target = None;
+        let mut subject = subjects::one(&self.config, cgroup, &self.names);
+        if let Some(at) = subject.as_ref().map(|subject| subject.container) {
+            if !subjects::has_room(&self.config, &self.subjects, cgroup, at) {
+                subject = None;
                 self.crowd(at);
             }
         }
-        let known = self.targets.get(cgroup);
-        if target.as_ref() != known {
+        let known = self.subjects.get(cgroup);
+        if subject.as_ref() != known {
             self.unfit = true;
-            match target {
-                Some(target) => self.targets.insert(cgroup.into(), target),
-                None => self.targets.remove(cgroup),
+            match subject {
+                Some(subject) => self.subjects.insert(cgroup.into(), subject),
+                None => self.subjects.remove(cgroup),
             };
         }
     }
 
     /// Finds out which containers there are.
     fn aim_all(&mut self) {
-        let pools = match &self.module {
-            Module::Present { view, .. } => view.of(&self.cgroups),
-            Module::Absent { .. } => BTreeMap::new(),
-        };
-        let (targets, crowded) = targets::of(
+        let pools = self.module.pools(&self.cgroups);
+        let (subjects, crowded) = subjects::of(
             &self.config,
             &self.cgroups,
             &self.names,
             |cgroup| pools.contains_key(cgroup),
-            &self.targets,
+            &self.subjects,
         );
-        self.unfit |= targets != self.targets;
-        self.targets = targets;
+        self.unfit |= subjects != self.subjects;
+        self.subjects = subjects;
         self.crowded.retain(|at| crowded.contains(at));
         for at in crowded {
             self.crowd(at);
@@ -552,15 +438,15 @@ impl Engine {
         if !self.config.is_controlled() {
             self.controller.retire();
         }
-        self.knobs.reload();
+        self.knobs.limiter.reload();
         self.names.retain(&self.cgroups);
         self.crowded.clear();
         self.aim_all();
         self.unfit = true;
         self.next_look = now;
         self.next_round = now;
-        self.retries.clear();
-        self.list_by(now);
+        self.enrolment.retries.clear();
+        self.module.list_by(now);
     }
 
     /// A cgroup is gone, and what was below it. The kernel removes its pool. Most cgroups that
@@ -577,7 +463,7 @@ impl Engine {
         for path in gone {
             self.cgroups.remove(&path);
             self.names.forget(&path);
-            left |= self.targets.remove(&path).is_some();
+            left |= self.subjects.remove(&path).is_some();
         }
         self.unfit |= left;
         if left && !self.crowded.is_empty() {
@@ -585,12 +471,12 @@ impl Engine {
             let soon = now.saturating_add(STORM);
             self.next_scan = self.next_scan.min(soon);
         }
-        let Module::Present { view, listed, .. } = &self.module else {
+        let GuestModule::Present { view, listed, .. } = &self.module else {
             return;
         };
         if left || view.concerns(cgroup) {
             let soon = listed.saturating_add(STORM).max(now);
-            self.list_by(soon);
+            self.module.list_by(soon);
         }
     }
 
@@ -598,15 +484,11 @@ impl Engine {
         match outcome {
             Outcome::Scanned(cgroups) => self.scanned(now, cgroups),
             Outcome::Connected(Ok(())) => {
-                self.retries.clear();
-                self.module = Module::Present {
-                    view: View::default(),
-                    listed: now,
-                    next_list: now,
-                };
+                self.enrolment.retries.clear();
+                self.module = GuestModule::found(now);
             }
             Outcome::Listed(Err(Failure::Busy)) => {
-                if let Module::Present { next_list, .. } = &mut self.module {
+                if let GuestModule::Present { next_list, .. } = &mut self.module {
                     *next_list = now.saturating_add(LOOK_AFTER_FAILURE);
                 }
             }
@@ -631,7 +513,7 @@ impl Engine {
 
     fn listed(&mut self, now: Time, pools: Vec<Pool>) {
         // The list of a module that was unloaded since says nothing.
-        let Module::Present {
+        let GuestModule::Present {
             view,
             listed,
             next_list,
@@ -648,18 +530,19 @@ impl Engine {
         info!("the guest module is there");
         // Of too many cgroups those are containers that a daemon before this one enrolled.
         self.aim_all();
-        if let Module::Present { view, .. } = &self.module {
-            let present = view.of(&self.cgroups);
-            let default = view.default_pool();
-            self.controller
-                .adopt(&self.config, &self.targets, &present, default);
-        }
+        let subjects = Subjects {
+            config: &self.config,
+            all: &self.subjects,
+        };
+        let pools = self.module.pools(&self.cgroups);
+        let default = self.module.default_pool();
+        self.controller.adopt(subjects, &pools, default);
     }
 
     fn scanned(&mut self, now: Time, cgroups: Cgroups) {
         for (cgroup, id) in &cgroups {
             if self.cgroups.get(cgroup) != Some(id) {
-                self.retries.forget(cgroup);
+                self.enrolment.retries.forget(cgroup);
                 self.names.appeared(now, cgroup);
                 self.knobs.forget(cgroup);
             }
@@ -668,7 +551,7 @@ impl Engine {
         if news {
             self.cgroups = cgroups;
             self.names.retain(&self.cgroups);
-            self.list_by(now);
+            self.module.list_by(now);
         }
         if news || !self.crowded.is_empty() {
             self.aim_all();
@@ -678,22 +561,22 @@ impl Engine {
 
     /// Takes in how a change went.
     fn changed(&mut self, now: Time, action: Action, result: Result<Option<u32>, Failure>) {
-        let Module::Present { view, .. } = &mut self.module else {
+        let GuestModule::Present { view, .. } = &mut self.module else {
             return;
         };
         let key = view.cgroup_of(&action, &self.cgroups);
         match result {
             Ok(id) => {
-                self.retries.forget(&key);
+                self.enrolment.retries.forget(&key);
                 match &action {
                     Action::Add(pool) => {
                         let (name, weight) = (&pool.name, pool.weight);
                         info!(cgroup = key, name, weight, "enrolled");
-                        self.managed.insert(key, ddnl::listed_name(name));
+                        self.enrolment.managed.insert(key, ddnl::listed_name(name));
                     }
                     Action::Remove(_) => {
                         info!(cgroup = key, "removed");
-                        self.managed.remove(&key);
+                        self.enrolment.managed.remove(&key);
                     }
                     Action::Set(_, change) => {
                         info!(cgroup = key, weight = change.weight, "adjusted");
@@ -704,13 +587,13 @@ impl Engine {
             }
             Err(Failure::Gone) => self.no_module(now, &Failure::Gone),
             Err(failure) => {
-                if self.retries.failed(now, &key, failure.text()) {
+                if self.enrolment.retries.failed(now, &key, failure.text()) {
                     warn!(cgroup = key, "{}; will try again", failure.text());
                 }
                 // What we believe may be wrong: look at the cgroups and at the pools again.
                 let soon = now.saturating_add(LOOK_AFTER_FAILURE);
                 self.next_scan = self.next_scan.min(soon);
-                self.list_by(soon);
+                self.module.list_by(soon);
             }
         }
     }
@@ -721,16 +604,9 @@ impl Engine {
             warn!("{text}; will try again");
             self.trouble = Some(text.into());
         }
-        self.module = Module::Absent {
+        self.module = GuestModule::Absent {
             next_try: now.saturating_add(self.config.interval),
         };
-    }
-
-    /// Lists the pools at a time, or before.
-    fn list_by(&mut self, time: Time) {
-        if let Module::Present { next_list, .. } = &mut self.module {
-            *next_list = time.min(*next_list);
-        }
     }
 }
 

@@ -163,7 +163,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
     };
     let (changes, report) = in_loop(async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
-        anyhow::Ok(runtime.rehearse(rounds).await)
+        runtime.rehearse(rounds).await
     })?;
     let mut out = stdout();
     if json {
@@ -188,16 +188,25 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
     // Fails if a daemon is running, which undoes its limits itself when it ends.
     let _lock = Lock::take(state)?;
     // Limits are undone even if the configuration file has become invalid.
-    let root = match runtime::load(config) {
-        Ok(config) => config.cgroup_root,
-        Err(_) => Config::default().cgroup_root,
+    let (root, wrong) = match runtime::load(config) {
+        Ok(config) => (config.cgroup_root, None),
+        Err(_) if is_absent_default(config) => (Config::default().cgroup_root, None),
+        Err(error) => (Config::default().cgroup_root, Some(error)),
     };
     let places = Places {
         state: Some(state.into()),
         ..Places::default()
     };
     Hands::new(&root, places.journal().as_deref());
-    Ok(())
+    match wrong {
+        None => Ok(()),
+        Some(error) => Err(error.context(format!("limits were undone in {}", root.display()))),
+    }
+}
+
+/// Whether there is no file, and none was asked for.
+fn is_absent_default(config: &Path) -> bool {
+    config == Path::new(DEFAULT_CONFIG) && !config.exists()
 }
 
 fn run(config: &Path) -> Result<()> {

@@ -135,11 +135,8 @@ pub fn page(report: &Report) -> Result<String, fmt::Error> {
             None,
             |one| {
                 let measured =
-                    !one.goals.is_empty() && one.goals.iter().all(|it| it.cost().is_some());
-                let met = one
-                    .goals
-                    .iter()
-                    .all(|it| it.cost().is_some_and(|cost| cost <= 0.0));
+                    !one.goals.is_empty() && one.goals.iter().all(|it| it.is_met().is_some());
+                let met = one.goals.iter().all(|it| it.is_met() == Some(true));
                 let met = met || one.verdict == Verdict::NotAsked;
                 measured.then(|| f64::from(u8::from(met)))
             },
@@ -247,7 +244,7 @@ mod tests {
         let labels = |name: &str| {
             let line = serde_json::json!({
                 "cgroup": format!("/{name}"), "name": name, "class": "gold", "enrolled": true,
-                "verdict": "met", "reason": "", "weight": 1, "ssd_weight": 1,
+                "verdict": "met", "reason": "", "weight": 1,
                 "share_bytes": null, "used_bytes": null, "need_bytes": null,
                 "character": "mixed", "goals": [], "memory_bytes": 0, "anon_bytes": 0,
                 "limits": {},

@@ -137,18 +137,22 @@ impl<M: Module, S: Service> Runtime<M, S> {
     }
 
     /// Finds out what [`Self::run`] would do, and does nothing; answers changes and a report.
-    pub async fn rehearse(mut self, rounds: u32) -> (Vec<String>, Report) {
+    pub async fn rehearse(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
         self.rehearsal = Some(Rehearsal {
             rounds,
             ..Rehearsal::default()
         });
         self.open_tree();
+        if self.tree.is_none() {
+            let root = self.engine.config().cgroup_root.display();
+            bail!("there are no cgroups in {root}: mount cgroup v2, or set `cgroup_root`");
+        }
         loop {
             self.act().await;
             let rehearsal = self.rehearsal.take().unwrap_or_default();
             if rehearsal.rounds == 0 || !self.engine.config().measures() {
                 let changes = rehearsal.changes.into_iter().collect();
-                return (changes, self.engine.report());
+                return Ok((changes, self.engine.report()));
             }
             self.rehearsal = Some(rehearsal);
             sleep(self.start, self.engine.poll_timeout()).await;

@@ -40,6 +40,10 @@ const MODULES: [&str; 4] = [
 /// What the kernel itself formats its Rust code as.
 const EDITION: &str = "2021";
 
+/// What Kbuild would read from the workspace's `Cargo.toml`, which is not copied: it changes with
+/// every dependency of the tools.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// How to build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {
@@ -156,13 +160,15 @@ fn compile(
              {sources} /src/\n\
          failed=0\n\
          for module in {modules}; do\n\
-             make -j{jobs} -C {tree} M=/src/$module {arguments} {extra} modules || failed=1\n\
+             make -j{jobs} -C {tree} M=/src/$module dd-version={version} \
+                 {arguments} {extra} modules || failed=1\n\
              {after}\n\
          done\n\
          exit $failed\n",
         jobs = std::thread::available_parallelism()?,
         tree = Kernel::TREE,
         arguments = kernel.make_arguments()?.join(" "),
+        version = VERSION,
     );
     let mut command = kernel
         .chroot()
@@ -209,6 +215,18 @@ fn gather(work: &Path, modules: &[&str], out: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A build by hand finds the version of the workspace, which that of the tools is.
+    #[test]
+    fn kbuild_reads_the_version_of_the_workspace() {
+        let output = Command::new("make")
+            .args(["-s", "-f", "scripts/Kbuild.crates", "dd-root=."])
+            .args(["--eval", "version: ; @echo $(dd-version)", "version"])
+            .current_dir(workspace::top())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), VERSION);
+    }
 
     #[test]
     fn warnings_come_with_their_explanation() {

@@ -9,11 +9,12 @@ use anyhow::{Context as _, Result, bail};
 use crate::{progress, workspace};
 
 /// Programs we run here, and the package each is in.
-const NEEDED: [(&str, &str); 6] = [
+const NEEDED: [(&str, &str); 7] = [
     ("/usr/bin/mmdebstrap", "mmdebstrap"),
     ("/usr/bin/setpriv", "util-linux"),
     ("/usr/bin/unshare", "util-linux"),
     ("/usr/bin/cc", "gcc"),
+    ("/usr/bin/make", "make"),
     ("/usr/sbin/mke2fs", "e2fsprogs"),
     (
         "/usr/share/keyrings/debian-archive-keyring.gpg",

@@ -19,7 +19,8 @@ fn usage_errors_exit_with_2() {
 #[test]
 fn help_and_version_exit_with_0() {
     ddctl().arg("--help").assert().success();
-    ddctl().arg("--version").assert().success();
+    let version = format!("ddctl {}\n", ddabi::VERSION);
+    ddctl().arg("--version").assert().success().stdout(version);
 }
 
 /// Where no module is loaded; elsewhere the answer is another, but never a panic.

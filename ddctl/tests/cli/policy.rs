@@ -9,13 +9,13 @@ const REPORT: &str = r#"{"module":true,"store_bytes":1073741824,"feasible":false
 "memory":{"total_bytes":1,"available_bytes":1,"pressure_percent":null,"reclaimed_bytes":0,
 "offloaded_bytes":0},"containers":[
 {"cgroup":"/web","name":"web\u001b[2J","class":"gold","enrolled":true,"verdict":"met","reason":"r",
-"weight":6000,"ssd_weight":100,"share_bytes":644245094,"used_bytes":600000000,
+"weight":6000,"share_bytes":644245094,"used_bytes":600000000,
 "need_bytes":500000000,"character":"file","goals":[
 {"figure":"latency","target":20.0,"measured":12.5},
 {"figure":"io_pressure","target":5.0,"measured":null}],
 "memory_bytes":1,"anon_bytes":1,"limits":{}},
 {"cgroup":"/db","name":"db","class":"priority 7","enrolled":true,"verdict":"needs_memory",
-"reason":"r","weight":10,"ssd_weight":100,"share_bytes":null,"used_bytes":null,"need_bytes":null,
+"reason":"r","weight":10,"share_bytes":null,"used_bytes":null,"need_bytes":null,
 "character":"anonymous","goals":[],"memory_bytes":1,"anon_bytes":1,"limits":{"low":3}}]}"#;
 
 /// A daemon that tells every reader the same.

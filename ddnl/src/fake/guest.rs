@@ -11,11 +11,11 @@ use crate::{
     printable::listed_name,
     reply::{GuestStatus, Pool},
 };
-use ddabi::policy::Policy;
 use ddabi::{
     ABI_VERSION,
     counters::{AdmissionCounters, GuestCounters},
     genl::LinkState,
+    policy::Policy,
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, PoolStats, Store},
 };
 use std::{
@@ -47,7 +47,7 @@ impl Default for GuestState {
             mood: Mood::Well,
             status: GuestStatus {
                 abi_version: u32::from(ABI_VERSION),
-                module_version: Some("0.1.0".into()),
+                module_version: Some(ddabi::VERSION.into()),
                 state: LinkState::Attached,
                 vm: Some(1),
                 features: Some(0),

@@ -36,7 +36,7 @@ impl Default for HostState {
             mood: Mood::Well,
             status: HostStatus {
                 abi_version: u32::from(ABI_VERSION),
-                module_version: Some("0.1.0".into()),
+                module_version: Some(ddabi::VERSION.into()),
                 capacity: 1 << 18,
                 limit: 1 << 18,
                 used: 0,

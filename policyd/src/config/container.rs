@@ -17,8 +17,6 @@ pub struct Container {
     pub most_cgroups: u32,
     /// Weight among the VM's pools; where targets decide, its share of what no container needs.
     pub weight: u32,
-    /// Weight in the SSD tier.
-    pub ssd_weight: u32,
     /// Where its pages are kept.
     pub store: Store,
     /// Which of its pages are worth keeping; left alone if absent.

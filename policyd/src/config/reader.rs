@@ -4,7 +4,10 @@
 
 use super::Problem;
 use serde::Deserialize;
-use std::ops::{Range, RangeInclusive};
+use std::{
+    collections::BTreeSet,
+    ops::{Range, RangeInclusive},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue, ValueDeserializer},
@@ -26,13 +29,83 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Begins to read a table; `place` says where it is, after a space.
+    pub(super) fn section<'s, 't>(
+        &'s mut self,
+        table: &'t DeTable<'t>,
+        place: &'static str,
+    ) -> Section<'s, 'a, 't> {
+        Section {
+            reader: self,
+            table,
+            place,
+            known: BTreeSet::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
+        self.problems.push(Problem {
+            line: self.line(&at),
+            message: message.into(),
+        });
+    }
+
+    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The text of a place's line, and the number of the last line before that says the same.
+    pub(super) fn line_and_same_before(&self, at: &Range<usize>) -> (&'a str, Option<usize>) {
+        let number = self.line(at);
+        let mut lines = self.text.lines().map(str::trim);
+        let text = lines.clone().nth(number - 1).unwrap_or_default();
+        let before = lines.by_ref().take(number - 1);
+        let same = before.zip(1..).filter(|(other, _)| *other == text);
+        (text, same.last().map(|(_, number)| number))
+    }
+
+    /// What is written at a place.
+    pub(super) fn text(&self, at: &Range<usize>) -> &'a str {
+        self.text.get(at.clone()).unwrap_or_default()
+    }
+}
+
+/// A table that is being read. The keys that are asked for are those that it may have.
+pub(super) struct Section<'s, 'a, 't> {
+    pub(super) reader: &'s mut Reader<'a>,
+    table: &'t DeTable<'t>,
+    place: &'static str,
+    known: BTreeSet<&'static str>,
+    refused: BTreeSet<&'static str>,
+}
+
+impl<'t> Section<'_, '_, 't> {
+    pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Value<'t>> {
+        self.known.insert(key);
+        self.table.get(key)
+    }
+
+    /// Where a key is, if it is there.
+    pub(super) fn key(&mut self, key: &'static str) -> Option<Range<usize>> {
+        self.known.insert(key);
+        let (key, _) = self.table.get_key_value(key)?;
+        Some(key.span())
+    }
+
+    pub(super) fn has(&mut self, key: &'static str) -> bool {
+        self.value(key).is_some()
+    }
+
+    /// Where its first key is.
+    pub(super) fn first(&self) -> Option<Range<usize>> {
+        self.table.keys().next().map(Spanned::span)
+    }
+
     /// A value of any type that says itself what is right.
-    pub(super) fn get<T: for<'de> Deserialize<'de>>(
-        &mut self,
-        table: &DeTable<'_>,
-        key: &str,
-    ) -> Option<T> {
-        let value = table.get(key)?;
+    pub(super) fn get<T: for<'de> Deserialize<'de>>(&mut self, key: &'static str) -> Option<T> {
+        let value = self.value(key)?;
         match T::deserialize(ValueDeserializer::from(value.clone())) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -44,13 +117,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A number between bounds.
-    pub(super) fn number(
-        &mut self,
-        table: &DeTable<'_>,
-        key: &str,
-        bounds: RangeInclusive<f64>,
-    ) -> Option<f64> {
-        let value = table.get(key)?;
+    pub(super) fn number(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
+        let value = self.value(key)?;
         let number: Option<f64> = match value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
             DeValue::Integer(number) => number.as_str().parse().ok(),
@@ -72,15 +140,15 @@ impl<'a> Reader<'a> {
     /// A number in percent, as a part of one.
     pub(super) fn percent(
         &mut self,
-        table: &DeTable<'_>,
-        key: &str,
+        key: &'static str,
         bounds: RangeInclusive<f64>,
     ) -> Option<f64> {
-        self.number(table, key, bounds).map(|number| number / 100.0)
+        self.number(key, bounds).map(|number| number / 100.0)
     }
 
     /// A whole number between zero and a bound.
-    pub(super) fn whole(&mut self, value: &Value<'_>, key: &str, most: u32) -> Option<u32> {
+    pub(super) fn whole(&mut self, key: &'static str, most: u32) -> Option<u32> {
+        let value = self.value(key)?;
         let number = value.get_ref().as_integer();
         let number = number
             .and_then(|number| u32::from_str_radix(number.as_str(), number.radix()).ok())
@@ -92,7 +160,8 @@ impl<'a> Reader<'a> {
         number
     }
 
-    pub(super) fn string(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
+    pub(super) fn string(&mut self, key: &'static str) -> Option<String> {
+        let value = self.value(key)?;
         let text = value.get_ref().as_str();
         if text.is_none() {
             self.problem(value.span(), format!("`{key}` must be a string"));
@@ -103,12 +172,11 @@ impl<'a> Reader<'a> {
     /// A string that something makes sense of, or says why not.
     pub(super) fn parsed<T>(
         &mut self,
-        table: &DeTable<'_>,
-        key: &str,
+        key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let value = table.get(key)?;
-        let text = self.string(value, key)?;
+        let value = self.value(key)?;
+        let text = self.string(key)?;
         match parse(&text) {
             Ok(parsed) => Some(parsed),
             Err(message) => {
@@ -119,12 +187,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A table, if it is there; anything else of that name is a problem.
-    pub(super) fn table<'t, 'v>(
-        &mut self,
-        table: &'t DeTable<'v>,
-        key: &str,
-    ) -> Option<&'t DeTable<'v>> {
-        let value = table.get(key)?;
+    pub(super) fn table(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
+        let value = self.value(key)?;
         let below = value.get_ref().as_table();
         if below.is_none() {
             self.problem(
@@ -135,36 +199,44 @@ impl<'a> Reader<'a> {
         below
     }
 
-    /// Refuses unknown keys and names the nearest known one.
-    pub(super) fn check_keys(&mut self, table: &DeTable<'_>, known: &[&str], place: &str) {
-        for key in table.keys() {
+    /// Refuses a key for a reason.
+    pub(super) fn refuse(&mut self, key: &'static str, reason: &str) {
+        self.refused.insert(key);
+        if let Some((key, _)) = self.table.get_key_value(key) {
+            let name = key.get_ref();
+            self.reader
+                .problem(key.span(), format!("`{name}` {reason}"));
+        }
+    }
+
+    pub(super) fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
+        self.reader.problem(at, message);
+    }
+
+    /// Ends reading: refuses keys that were not asked for, and names the nearest known one.
+    pub(super) fn end(self) {
+        for key in self.table.keys() {
             let name = key.get_ref().as_ref();
-            if known.contains(&name) {
+            if self.known.contains(name) || self.refused.contains(name) {
                 continue;
             }
             let likeness = |other: &str| strsim::jaro_winkler(name, other);
-            let nearest = known
+            let nearest = self
+                .known
                 .iter()
                 .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
                 .filter(|nearest| likeness(nearest) > ALIKE);
             let advice = match nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("known are {}", known.join(", ")),
+                None => {
+                    let known: Vec<&str> = self.known.iter().copied().collect();
+                    format!("known are {}", known.join(", "))
+                }
             };
-            self.problem(key.span(), format!("unknown key `{name}`{place}; {advice}"));
+            let place = self.place;
+            let message = format!("unknown key `{name}`{place}; {advice}");
+            self.reader.problem(key.span(), message);
         }
-    }
-
-    pub(super) fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
-        self.problems.push(Problem {
-            line: self.line(&at),
-            message: message.into(),
-        });
-    }
-
-    pub(super) fn line(&self, at: &Range<usize>) -> usize {
-        let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 }
 

@@ -6,7 +6,8 @@ use ddabi::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A number of bytes: a whole number, or one with `K`, `M`, `G` or `T` (powers of 1024).
+/// A number of bytes: a whole number, or one with `K`, `M`, `G` or `T`, also as `MB` or `MiB`
+/// (powers of 1024).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(try_from = "Written")]
 pub struct Size(pub u64);
@@ -76,30 +77,18 @@ impl TryFrom<Written> for Amount {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    let trimmed = text.trim();
-    let trimmed = trimmed.strip_suffix("iB").unwrap_or(trimmed);
-    let (number, shift) = match trimmed.char_indices().last() {
-        Some((at, 'K' | 'k')) => (&trimmed[..at], 10),
-        Some((at, 'M' | 'm')) => (&trimmed[..at], 20),
-        Some((at, 'G' | 'g')) => (&trimmed[..at], 30),
-        Some((at, 'T' | 't')) => (&trimmed[..at], 40),
-        _ => (trimmed, 0),
-    };
-    let number: f64 = number
-        .trim()
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| format!("`{text}` is no size; write for example \"512M\""))?;
-    let bytes = number * (1_u64 << shift) as f64;
+    let bytes = parse_size::Config::new()
+        .with_binary()
+        .parse_size(text.trim())
+        .map_err(|_| format!("`{text}` is no size; write for example \"512M\""))?;
     if bytes > MOST_BYTES {
         return Err(format!("`{text}` is more than any machine has"));
     }
-    Ok(bytes as u64)
+    Ok(bytes)
 }
 
 /// 4 PiB: the limit of x86-64.
-const MOST_BYTES: f64 = 4.503_599_627_370_496e15;
+const MOST_BYTES: u64 = 4 << 50;
 
 /// Who comes first when not all targets can be met: higher is more important, 0 to 1000.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -155,19 +144,32 @@ impl From<Class> for Priority {
     }
 }
 
-/// Where a container's pages are kept (the thesis' hybrid cache, section 5.3.2).
+/// Where a container's pages are kept.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Store {
-    /// Memory first, then SSD.
-    Hybrid,
     /// The memory tier.
     #[default]
     Mem,
     /// Nowhere.
     None,
-    /// The SSD tier.
-    Ssd,
+}
+
+impl TryFrom<String> for Store {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        match name.as_str() {
+            "mem" => Ok(Self::Mem),
+            "none" => Ok(Self::None),
+            // The stores of the thesis' hybrid cache (section 5.3.2).
+            "hybrid" | "ssd" => Err(format!(
+                "`{name}` is not possible: hosts of this version keep pages in memory only, \
+                 expected `mem` or `none`"
+            )),
+            _ => Err(format!("unknown store `{name}`, expected `mem` or `none`")),
+        }
+    }
 }
 
 /// A policy, as the file names it.
@@ -196,7 +198,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        for (text, expected) in [("0", 0), ("512M", 512 << 20), ("1.5 GiB", 3 << 29)] {
+        for (text, expected) in [
+            ("0", 0),
+            ("512M", 512 << 20),
+            ("1.5 GiB", 3 << 29),
+            ("512MB", 512 << 20),
+        ] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
         for text in ["", "M", "-1", "1X", "nan", "1e30", "9999T", "ä"] {

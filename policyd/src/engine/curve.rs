@@ -2,6 +2,7 @@
 
 //! Hit-ratio curves, as a sampled estimate (SHARDS) gives them.
 
+use super::quantity::Pages;
 use ddnl::Pool;
 
 /// Reads that a curve is made of at least.
@@ -12,30 +13,37 @@ const MOST_ERROR: u64 = 50;
 
 /// Share of the asked pages that a store of a size would give. Rises with the size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curve(Vec<(f64, f64)>);
+pub struct Curve(Vec<Point>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    size: Pages,
+    ratio: f64,
+}
 
 impl Curve {
     /// A curve through points of store size (pages) and hit ratio (0 to 1), in any order.
     /// Estimates are noisy: points that fall are lifted to the ones before them. `None` without
     /// any point that makes sense.
     pub fn new(points: impl IntoIterator<Item = (u64, f64)>) -> Option<Self> {
-        let mut points: Vec<(f64, f64)> = points
+        let mut points: Vec<Point> = points
             .into_iter()
             .filter(|(_, ratio)| (0.0..=1.0).contains(ratio))
-            .map(|(pages, ratio)| (pages as f64, ratio))
+            .map(|(pages, ratio)| Point {
+                size: Pages(pages as f64),
+                ratio,
+            })
             .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points.dedup_by_key(|point| point.0);
+        points.sort_by(|a, b| a.size.0.total_cmp(&b.size.0));
+        points.dedup_by_key(|point| point.size);
         let mut highest = 0.0_f64;
-        for (_, ratio) in &mut points {
-            highest = highest.max(*ratio);
-            *ratio = highest;
+        for point in &mut points {
+            highest = highest.max(point.ratio);
+            point.ratio = highest;
         }
-        if points.is_empty() {
-            return None;
-        }
-        if points[0].0 > 0.0 {
-            points.insert(0, (0.0, 0.0));
+        if points.first()?.size > Pages::ZERO {
+            let (size, ratio) = (Pages::ZERO, 0.0);
+            points.insert(0, Point { size, ratio });
         }
         Some(Self(points))
     }
@@ -59,32 +67,34 @@ impl Curve {
         Self::new(points.iter().map(|point| (point.pages, ratio(point.hits))))
     }
 
-    /// The hit ratio of a store of this many pages.
-    pub fn hit_ratio(&self, pages: f64) -> f64 {
-        let after = self.0.partition_point(|point| point.0 <= pages);
-        match (
-            after.checked_sub(1).and_then(|at| self.0.get(at)),
-            self.0.get(after),
-        ) {
-            (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (pages - a.0) / (b.0 - a.0),
-            (Some(last), None) => last.1,
+    /// The hit ratio of a store of a size.
+    pub(super) fn hit_ratio(&self, size: Pages) -> f64 {
+        let after = self.0.partition_point(|point| point.size <= size);
+        let before = after.checked_sub(1).and_then(|at| self.0.get(at));
+        match (before, self.0.get(after)) {
+            (Some(a), Some(b)) => {
+                a.ratio + (b.ratio - a.ratio) * (size - a.size).0 / (b.size - a.size).0
+            }
+            (Some(last), None) => last.ratio,
             (None, _) => 0.0,
         }
     }
 
-    /// The fewest pages that reach a hit ratio; `None` if none do.
-    pub fn pages_for(&self, ratio: f64) -> Option<f64> {
-        let at = self.0.partition_point(|point| point.1 < ratio);
+    /// The smallest size that reaches a hit ratio; `None` if none does.
+    pub(super) fn size_for(&self, ratio: f64) -> Option<Pages> {
+        let at = self.0.partition_point(|point| point.ratio < ratio);
         let b = self.0.get(at)?;
         match at.checked_sub(1).map(|before| self.0[before]) {
-            Some(a) if b.1 > a.1 => Some(a.0 + (b.0 - a.0) * (ratio - a.1) / (b.1 - a.1)),
-            _ => Some(b.0),
+            Some(a) if b.ratio > a.ratio => {
+                Some(a.size + (b.size - a.size) * (ratio - a.ratio) / (b.ratio - a.ratio))
+            }
+            _ => Some(b.size),
         }
     }
 
-    /// How much the hit ratio gains from `pages` to `more` pages.
-    pub fn gain(&self, pages: f64, more: f64) -> f64 {
-        (self.hit_ratio(more) - self.hit_ratio(pages)).max(0.0)
+    /// How much the hit ratio gains from one size to a larger one.
+    pub(super) fn gain(&self, size: Pages, larger: Pages) -> f64 {
+        (self.hit_ratio(larger) - self.hit_ratio(size)).max(0.0)
     }
 }
 
@@ -121,8 +131,8 @@ mod tests {
     fn of_what_the_module_samples_the_whole_is_what_came_back() {
         let points = [(100, 300), (400, 600)];
         let curve = Curve::of_pool(&pool(9_000, 20, &points)).unwrap();
-        assert_eq!(curve.hit_ratio(100.0), 0.5);
-        assert_eq!(curve.hit_ratio(400.0), 1.0);
+        assert_eq!(curve.hit_ratio(Pages(100.0)), 0.5);
+        assert_eq!(curve.hit_ratio(Pages(400.0)), 1.0);
         assert_eq!(Curve::of_pool(&pool(999, 20, &points)), None);
         assert_eq!(Curve::of_pool(&pool(9_000, 51, &points)), None);
         assert_eq!(Curve::of_pool(&pool(9_000, 20, &[(100, 0)])), None);
@@ -132,11 +142,11 @@ mod tests {
     #[test]
     fn between_points_the_curve_is_straight() {
         let curve = Curve::new([(200, 0.6), (100, 0.4), (300, 0.5)]).unwrap();
-        assert!((curve.hit_ratio(50.0) - 0.2).abs() < 1e-9);
-        assert!((curve.hit_ratio(150.0) - 0.5).abs() < 1e-9);
-        assert!((curve.hit_ratio(9e9) - 0.6).abs() < 1e-9);
-        assert_eq!(curve.pages_for(0.5), Some(150.0));
-        assert_eq!(curve.pages_for(0.7), None);
+        assert!((curve.hit_ratio(Pages(50.0)) - 0.2).abs() < 1e-9);
+        assert!((curve.hit_ratio(Pages(150.0)) - 0.5).abs() < 1e-9);
+        assert!((curve.hit_ratio(Pages(9e9)) - 0.6).abs() < 1e-9);
+        assert_eq!(curve.size_for(0.5), Some(Pages(150.0)));
+        assert_eq!(curve.size_for(0.7), None);
         assert!(Curve::new([(1, f64::NAN), (2, 1.5)]).is_none());
     }
 
@@ -149,11 +159,11 @@ mod tests {
             let curve = Curve::new(points).unwrap();
             let mut before = 0.0;
             for pages in (0..11_000).step_by(97) {
-                let now = curve.hit_ratio(f64::from(pages));
+                let now = curve.hit_ratio(Pages(f64::from(pages)));
                 prop_assert!((before..=1.0).contains(&now));
                 before = now;
             }
-            if let Some(pages) = curve.pages_for(ratio) {
+            if let Some(pages) = curve.size_for(ratio) {
                 prop_assert!(curve.hit_ratio(pages) >= ratio - 1e-9);
             }
         }

@@ -87,6 +87,15 @@ pub enum Job {
     },
 }
 
+impl Job {
+    /// The path of the cgroup it is for.
+    pub fn cgroup(&self) -> &str {
+        match self {
+            Self::Limit { cgroup, .. } | Self::Reclaim { cgroup, .. } => cgroup,
+        }
+    }
+}
+
 /// How an action went.
 #[derive(Clone, Debug)]
 pub enum Outcome {

@@ -3,45 +3,41 @@
 //! What is fair for containers before anything is measured: parts by weight, but no container's
 //! part is below its floor.
 
+use super::quantity::Share;
 use crate::config::Priority;
 
 /// What is fair for a container before anything is known of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fair {
     /// Its part, in proportion to the others'.
-    pub(super) part: f64,
+    pub(super) part: Share,
     /// Lower classes make room for newcomers first.
     pub(super) class: Priority,
 }
 
-/// Divides 1 by weight among containers, of each of which the weight and the floor (a part of 1)
-/// are given. Containers whose part would be below their floor get the floor, and the others divide
-/// what is left. Floors that exceed 1 together are made smaller in proportion.
-pub(super) fn parts(containers: &[(f64, f64)]) -> Vec<f64> {
-    let floors: f64 = containers.iter().map(|(_, floor)| floor).sum();
-    let fits = if floors > 1.0 { 1.0 / floors } else { 1.0 };
-    let floor = |at: usize| containers[at].1 * fits;
+/// A container that has a weight, and the least that it should get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) weight: f64,
+    pub(super) floor: Share,
+}
+
+/// Divides 1 by weight among containers. Containers whose part would be below their floor get the
+/// floor, and the others divide what is left. Floors that exceed 1 together are made smaller in
+/// proportion.
+pub(super) fn parts(containers: &[Asked]) -> Vec<Share> {
+    let floors: Share = containers.iter().map(|one| one.floor).sum();
+    let fits = match floors > Share::ALL {
+        true => Share::ALL / floors,
+        false => 1.0,
+    };
+    let floors: Vec<Share> = containers.iter().map(|one| one.floor * fits).collect();
     let mut raised = vec![false; containers.len()];
+    // Each turn raises a container, or is the last one.
     loop {
-        let of = |at: usize, is_raised: bool| raised[at] == is_raised;
-        let all = 0..containers.len();
-        let left = 1.0
-            - all
-                .clone()
-                .filter(|at| of(*at, true))
-                .map(floor)
-                .sum::<f64>();
-        let weights = all.clone().filter(|at| of(*at, false));
-        let weights: f64 = weights.map(|at| containers[at].0).sum();
-        let part = |at: usize| match raised[at] {
-            true => floor(at),
-            false if weights > 0.0 => left.max(0.0) * containers[at].0 / weights,
-            false => 0.0,
-        };
-        let parts: Vec<f64> = all.clone().map(part).collect();
-        let low: Vec<usize> = all
-            .filter(|at| !raised[*at] && parts[*at] < floor(*at))
-            .collect();
+        let parts = beside_raised(containers, &floors, &raised);
+        let low = |at: &usize| !raised[*at] && parts[*at] < floors[*at];
+        let low: Vec<usize> = (0..parts.len()).filter(low).collect();
         if low.is_empty() {
             return parts;
         }
@@ -51,10 +47,35 @@ pub(super) fn parts(containers: &[(f64, f64)]) -> Vec<f64> {
     }
 }
 
+/// The parts where some containers are raised to their floors, and the others divide the rest.
+fn beside_raised(containers: &[Asked], floors: &[Share], raised: &[bool]) -> Vec<Share> {
+    let all = 0..containers.len();
+    let held = all.clone().filter(|at| raised[*at]).map(|at| floors[at]);
+    let left = Share::ALL - held.sum();
+    let others = all.clone().filter(|at| !raised[*at]);
+    let weights: f64 = others.map(|at| containers[at].weight).sum();
+    let part = |at: usize| match raised[at] {
+        true => floors[at],
+        false if weights > 0.0 => left.max(Share::ZERO) * containers[at].weight / weights,
+        false => Share::ZERO,
+    };
+    all.map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn parts(containers: &[(f64, f64)]) -> Vec<f64> {
+        let asked = |&(weight, floor): &(f64, f64)| Asked {
+            weight,
+            floor: Share(floor),
+        };
+        let asked: Vec<Asked> = containers.iter().map(asked).collect();
+        let parts = super::parts(&asked).into_iter();
+        parts.map(|part| part.0).collect()
+    }
 
     #[test]
     fn floors_come_before_weights() {

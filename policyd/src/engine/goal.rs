@@ -7,7 +7,7 @@
 //! do (time of an operation, share of misses) the cost falls with the store's size and is convex
 //! in it, which [`super::response`] makes use of.
 
-use super::{rates::Rates, sample::Reading};
+use super::{quantity::Cost, rates::Rates, sample::Reading};
 use crate::config::{Figure, Target};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,13 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// The logarithm of how many times worse than its target it is; `None` if not measured.
-    pub fn cost(&self) -> Option<f64> {
+    /// Whether it is met; `None` if not measured.
+    pub fn is_met(&self) -> Option<bool> {
+        self.cost().map(|cost| cost <= Cost::TARGET)
+    }
+
+    /// How far it is from being met; `None` if not measured.
+    pub(super) fn cost(&self) -> Option<Cost> {
         let measured = self
             .measured
             .filter(|value| value.is_finite() && *value >= 0.0)?;
@@ -34,7 +39,7 @@ impl Goal {
             Figure::Throughput => self.target / measured.max(self.target * NOTHING),
             _ => measured / self.target,
         };
-        Some(worse.max(NOTHING).ln())
+        Some(Cost::of_times(worse.max(NOTHING)))
     }
 }
 
@@ -64,14 +69,14 @@ pub(super) fn of(target: &Target, reading: &Reading, rates: Option<&Rates>) -> V
 }
 
 /// The goal that is furthest from being met; `None` as long as any is not measured.
-pub(super) fn worst(goals: &[Goal]) -> Option<f64> {
-    let costs: Option<Vec<f64>> = goals.iter().map(Goal::cost).collect();
-    costs?.into_iter().reduce(f64::max)
+pub(super) fn worst(goals: &[Goal]) -> Option<Cost> {
+    let costs: Option<Vec<Cost>> = goals.iter().map(Goal::cost).collect();
+    costs?.into_iter().reduce(Cost::max)
 }
 
 /// Whether one kind of goal is missed, and no other one.
 pub(super) fn misses_only(goals: &[Goal], figure: Figure) -> bool {
-    let missed = |goal: &&Goal| goal.cost().is_some_and(|cost| cost > 0.0);
+    let missed = |goal: &&Goal| goal.is_met() == Some(false);
     let mut missed = goals.iter().filter(missed).peekable();
     missed.peek().is_some() && missed.all(|goal| goal.figure == figure)
 }
@@ -88,7 +93,7 @@ mod tests {
             target,
             measured: Some(measured),
         };
-        goal.cost().unwrap()
+        goal.cost().unwrap().0
     }
 
     #[test]
@@ -120,7 +125,7 @@ mod tests {
             measured,
         };
         let goals = [goal(Some(0.5)), goal(Some(2.0))];
-        assert_eq!(worst(&goals), Some(2.0_f64.ln()));
+        assert_eq!(worst(&goals), Some(Cost(2.0_f64.ln())));
         assert_eq!(worst(&[goal(Some(0.5)), goal(None)]), None);
         assert_eq!(worst(&[goal(Some(f64::NAN))]), None);
     }

@@ -8,6 +8,7 @@ use super::{
     curve::Curve,
     goal::{self, Goal},
     help::{Belief, Help, Look},
+    quantity::{Cost, Pages},
     rates::{Last, Rates},
     response::Response,
     sample::Reading,
@@ -24,22 +25,22 @@ pub(super) struct Member {
     observer: Observer,
     pub(super) goals: Vec<Goal>,
     /// The worst goal's cost at the last look, if all were measured.
-    pub(super) cost: Option<f64>,
+    pub(super) cost: Option<Cost>,
     pub(super) response: Response,
     pub(super) curve: Option<Curve>,
-    /// Pages held, and entitled to, at the last look.
-    pub(super) used: Option<f64>,
-    entitled: f64,
+    /// What it held, and was entitled to, at the last look.
+    pub(super) used: Option<Pages>,
+    entitled: Pages,
     /// Looks in a row in which it held less than it may, and did not fill up.
     idle: u32,
     /// Looks in a row at rest.
     quiet: u32,
     /// The largest size that was seen at rest to be too small. Outlives what is known otherwise, so
     /// that a mistake is not made again and again.
-    missed: Option<f64>,
+    missed: Option<Pages>,
     /// Pages a second that come back, over some looks.
     wanted: f64,
-    /// The logarithm of how many the store does not give, over the size.
+    /// How many of them the store does not give, over the size: a cost of 0 is one a second.
     misses: Response,
     pub(super) reading: Reading,
     help: Help,
@@ -56,7 +57,7 @@ const IDLE: u32 = 4;
 /// So long at rest before a size is held to be too small: figures may come late.
 const QUIET: u32 = 2;
 /// Far enough below its target to try smaller sizes again, in time.
-const COMFORT: f64 = -0.1;
+const COMFORT: Cost = Cost(-0.1);
 /// What is left of a size that was too small after another look in comfort.
 const FORGET: f64 = 0.995;
 /// The power by which costs fall with size, at most.
@@ -68,7 +69,7 @@ const FEWEST: f64 = 0.1;
 /// Percent of time in which a task waits, that are none.
 const NO_WAITING: f64 = 0.5;
 /// What a throughput counts for that is not asked for: met, by not much.
-const UNASKED: f64 = -0.05;
+const UNASKED: Cost = Cost(-0.05);
 /// Weight of a look in averages.
 const NEW: f64 = 0.25;
 
@@ -94,7 +95,7 @@ impl Member {
         };
         self.cost = goal::worst(&self.goals);
         self.is_unasked = self.rates.as_ref().is_some_and(|rates| {
-            self.cost > Some(0.0)
+            self.cost > Some(Cost::TARGET)
                 && goal::misses_only(&self.goals, Figure::Throughput)
                 && waits_for_nothing(rates)
         });
@@ -102,21 +103,20 @@ impl Member {
             self.cost = Some(UNASKED);
         }
         let before = self.used;
-        self.used = stats.map(|stats| (stats.used as f64).max(1.0));
+        self.used = stats.map(|stats| Pages(stats.used as f64).max(Pages(1.0)));
         let Some(rates) = &self.rates else { return };
         self.observer.observe(reading, rates);
         self.wanted += (rates.wanted - self.wanted) * NEW;
-        let misses = rates.misses();
         let (Some(before), Some(used), Some(stats)) = (before, self.used, stats) else {
             return;
         };
-        let moving = (used / before).ln().abs() > MOVING;
-        self.entitled = stats.entitlement as f64;
+        let moving = used.ln_over(before).abs() > MOVING;
+        self.entitled = Pages(stats.entitlement as f64);
         let idle = used < self.entitled * FULL && !moving;
         self.idle = if idle { self.idle + 1 } else { 0 };
         self.quiet = if moving { 0 } else { self.quiet + 1 };
-        self.misses
-            .observe(f64::midpoint(before, used), misses.max(FEWEST).ln(), moving);
+        let misses = Cost::of_times(rates.misses().max(FEWEST));
+        self.misses.observe(midpoint(before, used), misses, moving);
         if let Some(cost) = self.cost {
             self.learn(before, used, cost, moving);
         }
@@ -124,11 +124,11 @@ impl Member {
 
     /// Takes in what a size costs. Figures lag behind the store: on the way down the larger size is
     /// taken for what gave them.
-    fn learn(&mut self, before: f64, used: f64, cost: f64, moving: bool) {
+    fn learn(&mut self, before: Pages, used: Pages, cost: Cost, moving: bool) {
         let size = if used < before {
             before
         } else {
-            f64::midpoint(before, used)
+            midpoint(before, used)
         };
         if self.response.observe(size, cost, moving) {
             self.missed = None;
@@ -137,15 +137,15 @@ impl Member {
             return;
         }
         match &mut self.missed {
-            missed if self.response.cost_at(size) > 0.0 => {
-                *missed = Some(missed.unwrap_or(0.0).max(used));
+            missed if self.response.cost_at(size) > Cost::TARGET => {
+                *missed = Some(missed.unwrap_or_default().max(used));
             }
-            Some(missed) if cost < 0.0 && used * MORE <= *missed => self.missed = None,
+            Some(missed) if cost < Cost::TARGET && used * MORE <= *missed => self.missed = None,
             // So much better than there a size not so much larger can only be if the load changed.
-            Some(missed) if cost < COMFORT - STEEPEST * (used / *missed).ln().max(0.0) => {
+            Some(missed) if cost < COMFORT - Cost(STEEPEST * used.ln_over(*missed).max(0.0)) => {
                 self.missed = None;
             }
-            Some(missed) if cost < COMFORT => *missed *= FORGET,
+            Some(missed) if cost < COMFORT => *missed = *missed * FORGET,
             _ => {}
         }
     }
@@ -169,9 +169,9 @@ impl Member {
         match (self.cost, self.used) {
             (Some(cost), Some(used)) => {
                 let known = !self.response.is_empty();
-                cost > 0.0 && (!known || self.response.cost_at(used) > 0.0)
+                cost > Cost::TARGET && (!known || self.response.cost_at(used) > Cost::TARGET)
             }
-            (Some(cost), None) => cost > 0.0,
+            (Some(cost), None) => cost > Cost::TARGET,
             _ => false,
         }
     }
@@ -180,54 +180,56 @@ impl Member {
     pub(super) fn is_too_small(&self) -> bool {
         let known = self.used.filter(|_| !self.response.is_empty());
         let cost = known.map_or(self.cost, |used| Some(self.response.cost_at(used)));
-        self.store_helps() && self.cost.is_some() && cost > Some(0.0)
+        self.store_helps() && self.cost.is_some() && cost > Some(Cost::TARGET)
     }
 
     /// Misses a second to be expected at a size.
-    pub(super) fn misses_at(&self, size: f64) -> f64 {
+    pub(super) fn misses_at(&self, size: Pages) -> f64 {
         match &self.curve {
             Some(curve) => self.wanted * (1.0 - curve.hit_ratio(size)),
             None if self.misses.is_empty() => 0.0,
-            None => self.misses.cost_at(size).exp(),
+            None => self.misses.cost_at(size).times(),
         }
     }
 
-    /// Pages it should keep while no container misses a target: more than what was too small.
-    pub(super) fn keeps(&self) -> f64 {
-        self.missed.map_or(0.0, |missed| missed * MORE)
+    /// What it should keep while no container misses a target: more than what was too small.
+    pub(super) fn keeps(&self) -> Pages {
+        self.missed.map_or(Pages::ZERO, |missed| missed * MORE)
     }
 
-    /// Pages at which a cost is to be expected; what it has if nothing tells.
-    pub(super) fn pages_for(&self, cost: f64, has: f64) -> f64 {
-        let most = if self.is_saturated() {
-            // It would not fill more; a little, in case it begins to.
-            self.used.unwrap_or(has) * 1.25
-        } else {
-            f64::INFINITY
-        };
-        let by_curve = || {
-            let [goal] = self.goals.as_slice() else {
-                return None;
-            };
-            let curve = self.curve.as_ref()?;
-            let miss = (1.0 - goal.target) * cost.exp();
-            (goal.figure == Figure::HitRatio)
-                .then(|| curve.pages_for((1.0 - miss).clamp(0.0, 1.0)))
-                .map(|pages| pages.unwrap_or(f64::INFINITY))
-        };
+    /// The size at which a cost is to be expected; what it has if nothing tells.
+    pub(super) fn size_for(&self, cost: Cost, has: Pages) -> Pages {
         // What was seen at two sizes or more is believed before what was estimated.
         let seen = self.response.size_for(cost);
-        let pages = match (seen, by_curve()) {
+        let size = match (seen, self.size_by_curve(cost)) {
             (Some(seen), Some(curve)) if self.response.sizes() < 2 => curve.max(seen.min(has)),
             (Some(seen), _) => seen,
             (None, Some(curve)) => curve,
             (None, None) => has,
         };
-        self.help.pages(&self.response, pages.min(most))
+        let most = if self.is_saturated() {
+            // It would not fill more; a little, in case it begins to.
+            self.used.unwrap_or(has) * 1.25
+        } else {
+            Pages(f64::INFINITY)
+        };
+        self.help.pages(&self.response, size.min(most))
     }
 
-    /// Pages that it is entitled to.
-    pub(super) const fn entitled(&self) -> f64 {
+    /// The size at which the curve reaches a cost, if a hit ratio is all that is promised.
+    fn size_by_curve(&self, cost: Cost) -> Option<Pages> {
+        let [goal] = self.goals.as_slice() else {
+            return None;
+        };
+        let curve = self.curve.as_ref()?;
+        let misses = (1.0 - goal.target) * cost.times();
+        (goal.figure == Figure::HitRatio)
+            .then(|| curve.size_for((1.0 - misses).clamp(0.0, 1.0)))
+            .map(|size| size.unwrap_or(Pages(f64::INFINITY)))
+    }
+
+    /// What it is entitled to.
+    pub(super) const fn entitled(&self) -> Pages {
         self.entitled
     }
 
@@ -237,13 +239,13 @@ impl Member {
 
     /// Finds out whether the store helps, given the VM's pages and the most that move in an
     /// interval. Returns whether something else is believed now.
-    pub(super) fn doubt(&mut self, pages: f64, step: f64, contended: bool, turn: bool) -> bool {
+    pub(super) fn doubt(&mut self, pages: Pages, step: Pages, contended: bool, turn: bool) -> bool {
         let Some(used) = self.used else { return false };
         let curve = self.curve.as_ref();
         let look = Look {
             misses_target: self.is_too_small(),
             response: &self.response,
-            share: self.entitled,
+            entitled: self.entitled,
             used,
             pages,
             step,
@@ -253,6 +255,11 @@ impl Member {
         };
         self.help.observe(&look)
     }
+}
+
+/// The size between two.
+fn midpoint(one: Pages, other: Pages) -> Pages {
+    Pages(f64::midpoint(one.0, other.0))
 }
 
 /// Whether neither disk nor memory keeps a container from doing more, as far as the kernel tells.
@@ -277,14 +284,14 @@ mod tests {
             quiet: QUIET,
             ..Member::default()
         };
-        member.learn(100.0, 100.0, 0.3, false);
+        member.learn(Pages(100.0), Pages(100.0), Cost(0.3), false);
         let keeps = member.keeps();
-        assert!(keeps > 100.0, "{keeps}");
-        member.learn(60.0, 60.0, 0.8, false);
+        assert!(keeps > Pages(100.0), "{keeps:?}");
+        member.learn(Pages(60.0), Pages(60.0), Cost(0.8), false);
         assert_eq!(member.keeps(), keeps);
         // In comfort it fades, slowly.
         for _ in 0..3 {
-            member.learn(150.0, 150.0, COMFORT * 2.0, false);
+            member.learn(Pages(150.0), Pages(150.0), COMFORT * 2.0, false);
         }
         assert!((keeps * 0.98..keeps).contains(&member.keeps()));
     }

@@ -7,7 +7,7 @@
 //! counts with what is its own, and gives nothing while that could be taken from one inside which
 //! is to be spared.
 
-use super::{knobs::Round, sample::Reading};
+use super::{round::Round, sample::Reading};
 use crate::config::{Container, Priority};
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
 /// Finds those that have containers inside.
 pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
     let mut all: BTreeMap<&str, Inner> = BTreeMap::new();
-    for (cgroup, container) in round.containers() {
-        let outer = || ancestors(cgroup).filter(|outer| round.targets.contains_key(*outer));
+    for (cgroup, container) in round.subjects.iter() {
+        let outer = || ancestors(cgroup).filter(|outer| round.subjects.all.contains_key(*outer));
         for outer in outer() {
             all.entry(outer).or_default().join(round, cgroup, container);
         }
@@ -60,7 +60,9 @@ impl Inner {
         self.no_reclaim |= !container.reclaim;
         let member = round.controller.member(cgroup);
         let misses = member.is_some_and(super::member::Member::misses_target);
-        let offload = container.offload.unwrap_or(round.config.offload.enabled);
+        let offload = container
+            .offload
+            .unwrap_or(round.subjects.config.offload.enabled);
         self.no_offload |= misses || !offload;
         self.unmanaged |= !container.manage_memory;
     }
@@ -68,6 +70,13 @@ impl Inner {
     /// Whether one inside a container of this class is of a higher one.
     pub(super) fn is_above(&self, rank: Priority) -> bool {
         self.highest.is_some_and(|highest| highest > rank)
+    }
+
+    /// What the container's own memory must keep of its floor, which is that of the whole.
+    pub(super) fn own_floor(&self, container: &Container, reading: &Reading) -> u64 {
+        let inside = reading.current - self.own(reading).current;
+        let floor = container.memory_floor.map_or(0, |floor| floor.0);
+        floor.saturating_sub(inside)
     }
 
     /// What is the container's own of what it is charged with.

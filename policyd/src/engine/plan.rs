@@ -2,7 +2,7 @@
 
 //! Finds the differences between what is and what should be.
 
-use super::{Action, Time, cursor::Cursor, retry::Retries, targets::Target};
+use super::{Action, Time, cursor::Cursor, retry::Retries, subjects::Subject};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange, is_listed_as};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) struct Plan<'a> {
     pub(super) retries: &'a Retries,
     /// Cgroups whose pools are ours, and their names as the module lists them.
     pub(super) managed: &'a BTreeMap<String, String>,
-    pub(super) targets: &'a BTreeMap<String, Target>,
+    pub(super) subjects: &'a BTreeMap<String, Subject>,
     /// The weights of containers, where they are not what the file says.
     pub(super) weights: &'a BTreeMap<String, u32>,
     pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
@@ -32,19 +32,19 @@ impl Plan<'_> {
         let (mut pools, mut names) = (Cursor::new(self.present), Cursor::new(self.managed));
         let mut weights = Cursor::new(self.weights);
         let (mut raised, mut added) = (Vec::new(), Vec::new());
-        for (cgroup, target) in self.targets {
-            let weight = weights.at(cgroup).copied().unwrap_or(target.weight);
+        for (cgroup, subject) in self.subjects {
+            let weight = weights.at(cgroup).copied().unwrap_or(subject.weight);
             match pools.at(cgroup) {
                 // Another pool takes its place.
-                Some(_) if is_other(names.at(cgroup), target) => {}
+                Some(_) if is_other(names.at(cgroup), subject) => {}
                 Some(pool) => {
-                    let step = set(pool, target, weight).filter(|_| self.may(cgroup));
+                    let step = set(pool, subject, weight).filter(|_| self.may(cgroup));
                     match weight > pool.weight {
                         true => raised.extend(step),
                         false => steps.extend(step),
                     }
                 }
-                None => added.extend(self.may(cgroup).then(|| add(cgroup, target, weight))),
+                None => added.extend(self.may(cgroup).then(|| add(cgroup, subject, weight))),
             }
         }
         steps.extend(raised);
@@ -55,11 +55,11 @@ impl Plan<'_> {
     /// Pools of ours that are not wanted any more, or under another name. The pool of a cgroup
     /// that died is not present: it is left to the kernel.
     fn removals(&self) -> Vec<Action> {
-        let (mut pools, mut targets) = (Cursor::new(self.present), Cursor::new(self.targets));
+        let (mut pools, mut subjects) = (Cursor::new(self.present), Cursor::new(self.subjects));
         let remove = |(cgroup, name): (&String, &String)| {
             let pool = pools.at(cgroup)?;
-            let target = targets.at(cgroup);
-            let unwanted = target.is_none_or(|target| is_other(Some(name), target));
+            let subject = subjects.at(cgroup);
+            let unwanted = subject.is_none_or(|subject| is_other(Some(name), subject));
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         };
         self.managed.iter().filter_map(remove).collect()
@@ -83,26 +83,26 @@ impl Plan<'_> {
 }
 
 /// Whether a pool that the module lists by `name` is that of another container.
-fn is_other(name: Option<&String>, target: &Target) -> bool {
-    name.is_some_and(|name| !is_listed_as(&target.name, name))
+fn is_other(name: Option<&String>, subject: &Subject) -> bool {
+    name.is_some_and(|name| !is_listed_as(&subject.name, name))
 }
 
 /// What is to be changed of a pool, if anything.
-fn set(pool: &Pool, target: &Target, weight: u32) -> Option<Action> {
+fn set(pool: &Pool, subject: &Subject, weight: u32) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),
-        store: Some(target.store).filter(|store: &Store| *store != pool.store),
-        policy: target.policy.filter(|policy| *policy != pool.policy),
+        store: Some(subject.store).filter(|store: &Store| *store != pool.store),
+        policy: subject.policy.filter(|policy| *policy != pool.policy),
     };
     (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
 }
 
-fn add(cgroup: &str, target: &Target, weight: u32) -> Action {
+fn add(cgroup: &str, subject: &Subject, weight: u32) -> Action {
     Action::Add(NewPool {
         cgroup: cgroup.into(),
-        name: target.name.clone(),
+        name: subject.name.clone(),
         weight,
-        store: target.store,
-        policy: target.policy,
+        store: subject.store,
+        policy: subject.policy,
     })
 }

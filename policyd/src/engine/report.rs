@@ -3,7 +3,8 @@
 //! Why each container has what it has: for people, for `ddctl`, for metrics.
 
 use super::{
-    character::Character, controller::Verdict, goal::Goal, memory::Limits, protection::Protection,
+    character::Character, goal::Goal, memory::Limits, protection::Protection, quantity::Pages,
+    ruling::Verdict,
 };
 use crate::config::Figure;
 use ddnl::printable;
@@ -58,10 +59,8 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The same for people.
     pub reason: String,
-    /// Its weight in the memory tier.
+    /// Its weight.
     pub weight: u32,
-    /// Its weight in the SSD tier, for when a host offers one.
-    pub ssd_weight: u32,
     /// Bytes it is entitled to.
     pub share_bytes: Option<u64>,
     /// Bytes it holds.
@@ -239,14 +238,13 @@ fn size(bytes: u64) -> String {
 }
 
 /// What a container lacks, in words.
-pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: f64, need: Option<f64>) -> String {
+pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: Pages, need: Option<Pages>) -> String {
     let missing: Vec<&str> = goals
         .iter()
         .filter(|goal| goal.measured.is_none())
         .map(|goal| goal.figure.words().0)
         .collect();
-    let page = ddabi::PAGE_SIZE as f64;
-    let bytes = |pages: f64| size((pages * page) as u64);
+    let bytes = |pages: Pages| size(pages.bytes());
     match (verdict, need) {
         (Verdict::Unmeasured, _) if !missing.is_empty() => {
             format!("{}: {} unknown", verdict.words(), missing.join(", "))

@@ -8,14 +8,16 @@
 //! Beyond them a power law continues the curve, pessimistic towards smaller sizes, so that a
 //! container is never cut on a guess by more than the next observation can correct.
 
-/// A falling curve of cost over size (pages).
+use super::quantity::{Cost, Pages};
+
+/// A falling curve of cost over size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Response {
     /// By size.
     points: Vec<Point>,
     /// The points, pooled until costs fall with size.
-    curve: Vec<(f64, f64)>,
-    /// Mean square of how much observations of one size differ.
+    curve: Vec<Knot>,
+    /// Mean square of how much the costs differ that were observed of one size.
     noise: f64,
     /// Observations in a row that contradict what was known: worse are positive.
     surprises: i32,
@@ -25,8 +27,8 @@ pub(crate) struct Response {
 
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    size: f64,
-    cost: f64,
+    size: Pages,
+    cost: Cost,
     /// Observations that were averaged, at most [`MOST_WEIGHT`].
     weight: f64,
     /// Observations since the last one that went into it.
@@ -35,7 +37,14 @@ struct Point {
     moving: bool,
 }
 
-/// Sizes that differ by less are the same.
+/// A place of the curve.
+#[derive(Clone, Copy, Debug)]
+struct Knot {
+    size: Pages,
+    cost: Cost,
+}
+
+/// Sizes that differ by less, as a logarithm, are the same.
 const SAME: f64 = 0.04;
 /// The past of one size counts as much as so many observations.
 const MOST_WEIGHT: f64 = 6.0;
@@ -44,17 +53,17 @@ const MOVING_WEIGHT: f64 = 0.4;
 const MOVING_AGE: u32 = 4;
 const MOST_POINTS: usize = 16;
 /// A difference that noise alone does not make: at least this, and so many deviations.
-const SURPRISE: f64 = 0.12;
+const SURPRISE: Cost = Cost(0.12);
 const DEVIATIONS: f64 = 4.0;
 /// So many deviations above its target a target that was met is broken.
 const BROKEN: f64 = 3.0;
 /// Less the deviation of figures that are not taken for noisy.
-const COVERED: f64 = 0.1;
+const COVERED: Cost = Cost(0.1);
 /// Contradictions in a row that mean that the workload changed.
 const CHANGED: i32 = 2;
 
 /// Costs that differ by less are equal: a twentieth.
-const EQUAL: f64 = 0.05;
+const EQUAL: Cost = Cost(0.05);
 /// And by less than so many deviations of their difference.
 const CERTAIN: f64 = 2.0;
 /// What was found to be equal before is different if it is this much further apart.
@@ -65,9 +74,9 @@ const EDGE: f64 = 0.1;
 /// Sizes of equal cost.
 pub(crate) struct Plateau {
     /// The smallest one.
-    pub(crate) start: f64,
+    pub(crate) start: Pages,
     /// The largest one.
-    pub(crate) end: f64,
+    pub(crate) end: Pages,
     /// Whether a smaller size is known, and is worse.
     pub(crate) is_edge: bool,
 }
@@ -87,15 +96,15 @@ impl Response {
         self.points.len()
     }
 
-    /// Takes in an observation. `moving`: the size changed since the one before. Answers whether the
+    /// Takes in an observation. `moving`: the size changed since the one before. Returns whether the
     /// workload became lighter.
-    pub(crate) fn observe(&mut self, size: f64, cost: f64, moving: bool) -> bool {
+    pub(crate) fn observe(&mut self, size: Pages, cost: Cost, moving: bool) -> bool {
         let lighter = self.take_in(size, cost, moving);
         self.curve = falling(&self.points);
         lighter
     }
 
-    fn take_in(&mut self, size: f64, cost: f64, moving: bool) -> bool {
+    fn take_in(&mut self, size: Pages, cost: Cost, moving: bool) -> bool {
         let mut lighter = false;
         for point in &mut self.points {
             point.age += 1;
@@ -118,12 +127,9 @@ impl Response {
                     *point = Point::new(size, cost, moving);
                     return lighter;
                 }
-                let off = cost - point.cost;
+                let off = (cost - point.cost).0;
                 self.noise += (off * off - self.noise) / NOISE_MEMORY;
-                point.cost += off / (point.weight + 1.0);
-                point.size += (size - point.size) / (point.weight + 1.0);
-                point.weight = (point.weight + 1.0).min(MOST_WEIGHT);
-                point.age = 0;
+                point.average(size, cost);
             }
             // What is known at rest is not worsened by what is seen on the way.
             Some(_) => {}
@@ -140,7 +146,7 @@ impl Response {
     }
 
     /// Whether an observation differs from what is known; counts those in one direction.
-    fn contradicts(&mut self, size: f64, cost: f64, moving: bool) -> bool {
+    fn contradicts(&mut self, size: Pages, cost: Cost, moving: bool) -> bool {
         let known = self
             .points
             .iter()
@@ -149,9 +155,10 @@ impl Response {
         if moving || !known {
             return false;
         }
-        let deviation = self.noise.sqrt();
+        let deviation = Cost(self.noise.sqrt());
         let expected = self.cost_at(size);
-        if cost > BROKEN * (deviation - COVERED).max(0.0) && expected <= 0.0 {
+        let covered = (deviation - COVERED).max(Cost::ZERO);
+        if cost > covered * BROKEN && expected <= Cost::TARGET {
             // Small differences matter where they break a target.
             self.broken += 1;
             if self.broken >= CHANGED.unsigned_abs() {
@@ -162,11 +169,11 @@ impl Response {
             self.broken = 0;
         }
         let off = cost - expected;
-        if off.abs() < SURPRISE.max(DEVIATIONS * deviation) {
+        if Cost(off.0.abs()) < SURPRISE.max(deviation * DEVIATIONS) {
             self.surprises = 0;
             return false;
         }
-        let step = if off > 0.0 { 1 } else { -1 };
+        let step = if off > Cost::ZERO { 1 } else { -1 };
         self.surprises = if self.surprises * step > 0 {
             self.surprises + step
         } else {
@@ -176,7 +183,7 @@ impl Response {
     }
 
     /// Whether sizes at rest are known on both sides.
-    fn within(&self, size: f64) -> bool {
+    fn within(&self, size: Pages) -> bool {
         let mut rest = self.points.iter().filter(|point| !point.moving);
         let first = rest.next();
         first.is_some_and(|first| first.size <= size) && rest.any(|point| point.size >= size)
@@ -208,18 +215,18 @@ impl Response {
     }
 
     /// Whether a size is known at rest that is smaller, not by far, and worse.
-    pub(crate) fn is_edge(&self, size: f64) -> bool {
+    pub(crate) fn is_edge(&self, size: Pages) -> bool {
         let plateau = self.plateau();
         plateau.is_some_and(|flat| flat.is_edge && flat.start >= size * (1.0 - EDGE))
     }
 
     /// Whether a larger size is known at rest that is better.
-    pub(crate) fn is_better_than(&self, size: f64) -> bool {
+    pub(crate) fn is_better_than(&self, size: Pages) -> bool {
         let Some(own) = self.settled().find(|point| is_same(point.size, size)) else {
             return false;
         };
         self.settled().any(|point| {
-            point.size > size && own.cost - point.cost > SURER * self.apart(own, point)
+            point.size > size && own.cost - point.cost > self.apart(own, point) * SURER
         })
     }
 
@@ -231,75 +238,87 @@ impl Response {
     }
 
     /// How far the costs of two sizes are apart if that means anything.
-    fn apart(&self, one: &Point, other: &Point) -> f64 {
+    fn apart(&self, one: &Point, other: &Point) -> Cost {
         let variance = self.noise * (1.0 / one.weight + 1.0 / other.weight);
-        EQUAL.max(CERTAIN * variance.sqrt())
+        EQUAL.max(Cost(CERTAIN * variance.sqrt()))
     }
 
     /// The cost to be expected at a size.
-    pub(crate) fn cost_at(&self, size: f64) -> f64 {
+    pub(crate) fn cost_at(&self, size: Pages) -> Cost {
         let curve = &self.curve;
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else {
-            return 0.0;
+            return Cost::TARGET;
         };
-        if size <= first.0 {
-            first.1 + shrink_power(curve) * (first.0 / size.max(TINY)).ln()
-        } else if size >= last.0 {
-            last.1 - grow_power(curve) * (size / last.0).ln()
+        if size <= first.size {
+            first.cost + Cost(shrink_power(curve) * first.size.ln_over(size.max(TINY)))
+        } else if size >= last.size {
+            last.cost - Cost(grow_power(curve) * size.ln_over(last.size))
         } else {
-            let at = curve.partition_point(|point| point.0 <= size);
+            let at = curve.partition_point(|knot| knot.size <= size);
             let (a, b) = (curve[at - 1], curve[at]);
-            a.1 + (b.1 - a.1) * (size - a.0) / (b.0 - a.0)
+            a.cost + Cost((b.cost - a.cost).0 * (size - a.size).0 / (b.size - a.size).0)
         }
     }
 
     /// The size at which a cost is to be expected; `None` if nothing is known.
-    pub(crate) fn size_for(&self, cost: f64) -> Option<f64> {
+    pub(crate) fn size_for(&self, cost: Cost) -> Option<Pages> {
         let curve = &self.curve;
         let (first, last) = (*curve.first()?, *curve.last()?);
-        if cost >= first.1 {
+        if cost >= first.cost {
             let power = shrink_power(curve);
-            let way = (cost - first.1) / power;
+            let way = (cost - first.cost).0 / power;
             // Where there is more than enough, a size is tried that teaches something.
-            let least = if cost - first.1 > AMPLE { TELLING } else { 0.0 };
-            return Some(first.0 * (-way.max(least).min(FURTHEST)).exp());
+            let least = if cost - first.cost > AMPLE {
+                TELLING
+            } else {
+                0.0
+            };
+            return Some(first.size * (-way.max(least).min(FURTHEST)).exp());
         }
-        if cost < last.1 {
+        if cost < last.cost {
             let power = grow_power(curve);
-            return Some(last.0 * ((last.1 - cost) / power).min(FURTHEST).exp());
+            let way = (last.cost - cost).0 / power;
+            return Some(last.size * way.min(FURTHEST).exp());
         }
-        let at = curve.partition_point(|point| point.1 > cost);
+        let at = curve.partition_point(|knot| knot.cost > cost);
         let (a, b) = (curve[at - 1], curve[at]);
-        Some(a.0 + (b.0 - a.0) * (a.1 - cost) / (a.1 - b.1))
+        let further = (b.size - a.size).0 * (a.cost - cost).0 / (a.cost - b.cost).0;
+        Some(a.size + Pages(further))
     }
 }
 
-fn is_same(one: f64, other: f64) -> bool {
-    (one / other).ln().abs() < SAME
+fn is_same(one: Pages, other: Pages) -> bool {
+    one.ln_over(other).abs() < SAME
 }
 
 /// Points, pooled until costs fall with size (isotonic regression).
-fn falling(points: &[Point]) -> Vec<(f64, f64)> {
-    let mut pooled: Vec<(f64, f64, f64)> = Vec::with_capacity(points.len());
+fn falling(points: &[Point]) -> Vec<Knot> {
+    let mut pooled: Vec<(Knot, f64)> = Vec::with_capacity(points.len());
     for point in points {
-        let mut next = (point.size, point.cost, point.weight);
-        while let Some(before) = pooled.last().filter(|before| before.1 <= next.1) {
-            let weight = before.2 + next.2;
-            let cost = (before.1 * before.2 + next.1 * next.2) / weight;
-            let size = (before.0 * before.2 + next.0 * next.2) / weight;
-            next = (size, cost, weight);
+        let (size, cost) = (point.size, point.cost);
+        let mut next = (Knot { size, cost }, point.weight);
+        let rises = |before: &&(Knot, f64), next: &Knot| before.0.cost <= next.cost;
+        while let Some(before) = pooled.last().filter(|before| rises(before, &next.0)) {
+            next = pool(*before, next);
             pooled.pop();
         }
         pooled.push(next);
     }
-    pooled
-        .into_iter()
-        .map(|(size, cost, _)| (size, cost))
-        .collect()
+    pooled.into_iter().map(|(knot, _)| knot).collect()
+}
+
+/// Two knots as one between them, and its weight.
+fn pool((a, a_weight): (Knot, f64), (b, b_weight): (Knot, f64)) -> (Knot, f64) {
+    let weight = a_weight + b_weight;
+    let knot = Knot {
+        cost: (a.cost * a_weight + b.cost * b_weight) / weight,
+        size: (a.size * a_weight + b.size * b_weight) / weight,
+    };
+    (knot, weight)
 }
 
 impl Point {
-    const fn new(size: f64, cost: f64, moving: bool) -> Self {
+    const fn new(size: Pages, cost: Cost, moving: bool) -> Self {
         Self {
             size,
             cost,
@@ -308,36 +327,44 @@ impl Point {
             moving,
         }
     }
+
+    /// Takes in another observation of about this size.
+    fn average(&mut self, size: Pages, cost: Cost) {
+        self.cost += (cost - self.cost) / (self.weight + 1.0);
+        self.size += (size - self.size) / (self.weight + 1.0);
+        self.weight = (self.weight + 1.0).min(MOST_WEIGHT);
+        self.age = 0;
+    }
 }
 
 /// Observations over which noise is averaged.
 const NOISE_MEMORY: f64 = 16.0;
 /// A cost that is lower than asked for by this leaves room for smaller sizes,
-const AMPLE: f64 = 0.02;
+const AMPLE: Cost = Cost(0.02);
 /// of which the first one is so much smaller, as a logarithm: not the same as what is known.
 const TELLING: f64 = 0.12;
 /// No size is smaller.
-const TINY: f64 = 1e-9;
+const TINY: Pages = Pages(1e-9);
 /// How far a guess may lead away from what is known, as a logarithm.
 const FURTHEST: f64 = 1.5;
 
-fn grow_power(curve: &[(f64, f64)]) -> f64 {
+fn grow_power(curve: &[Knot]) -> f64 {
     let known = curve.windows(2).last().and_then(power);
     known.map_or(GROW, |power| power.clamp(0.2, 1.5))
 }
 
-fn shrink_power(curve: &[(f64, f64)]) -> f64 {
+fn shrink_power(curve: &[Knot]) -> f64 {
     const CAUTION: f64 = 1.3;
     let known = curve.windows(2).next().and_then(power);
     known.map_or(SHRINK, |power| (power * CAUTION).clamp(0.3, 3.0))
 }
 
-/// The power between two points, unless they are too near to tell.
-fn power(pair: &[(f64, f64)]) -> Option<f64> {
+/// The power between two knots, unless they are too near to tell.
+fn power(pair: &[Knot]) -> Option<f64> {
     const NEAR: f64 = 0.1;
     let [a, b] = pair else { return None };
-    let apart = (b.0 / a.0).ln();
-    (apart > NEAR).then(|| (a.1 - b.1) / apart)
+    let apart = b.size.ln_over(a.size);
+    (apart > NEAR).then(|| (a.cost - b.cost).0 / apart)
 }
 
 #[cfg(test)]
@@ -347,8 +374,16 @@ mod tests {
 
     fn settle(response: &mut Response, size: f64, cost: f64) {
         for _ in 0..3 {
-            response.observe(size, cost, false);
+            response.observe(Pages(size), Cost(cost), false);
         }
+    }
+
+    fn size_for(response: &Response, cost: f64) -> f64 {
+        response.size_for(Cost(cost)).unwrap().0
+    }
+
+    fn cost_at(response: &Response, size: f64) -> f64 {
+        response.cost_at(Pages(size)).0
     }
 
     #[test]
@@ -356,18 +391,18 @@ mod tests {
         let mut response = Response::default();
         settle(&mut response, 100.0, 1.0);
         settle(&mut response, 300.0, -1.0);
-        assert!((response.size_for(0.0).unwrap() - 200.0).abs() < 1.0);
-        assert!((response.cost_at(200.0)).abs() < 0.01);
+        assert!((size_for(&response, 0.0) - 200.0).abs() < 1.0);
+        assert!(cost_at(&response, 200.0).abs() < 0.01);
     }
 
     #[test]
     fn beyond_what_is_known_a_power_law_guesses() {
         let mut response = Response::default();
-        assert!(response.size_for(0.0).is_none());
+        assert!(response.size_for(Cost::TARGET).is_none());
         settle(&mut response, 100.0, 0.7);
-        assert!((response.size_for(0.0).unwrap() - 100.0 * 1.0_f64.exp()).abs() < 1.0);
+        assert!((size_for(&response, 0.0) - 100.0 * 1.0_f64.exp()).abs() < 1.0);
         // Cutting is done with more care than growing.
-        let smaller = response.size_for(1.4).unwrap();
+        let smaller = size_for(&response, 1.4);
         assert!(smaller > 60.0 && smaller < 100.0, "{smaller}");
     }
 
@@ -376,20 +411,20 @@ mod tests {
         let mut response = Response::default();
         for step in 0..20 {
             let noise = if step % 2 == 0 { 0.03 } else { -0.03 };
-            response.observe(100.0, 0.5 + noise, false);
+            response.observe(Pages(100.0), Cost(0.5 + noise), false);
         }
-        assert!((response.cost_at(100.0) - 0.5).abs() < 0.02);
+        assert!((cost_at(&response, 100.0) - 0.5).abs() < 0.02);
         settle(&mut response, 100.0, -0.5);
-        assert!((response.cost_at(100.0) + 0.5).abs() < 0.05);
+        assert!((cost_at(&response, 100.0) + 0.5).abs() < 0.05);
     }
 
     #[test]
     fn what_was_seen_on_the_way_is_forgotten() {
         let mut response = Response::default();
-        response.observe(100.0, 0.5, true);
+        response.observe(Pages(100.0), Cost(0.5), true);
         for looks in 0..=MOVING_AGE {
             assert_eq!(response.sizes(), 1 + usize::from(looks > 0), "{looks}");
-            response.observe(1000.0, -0.5, false);
+            response.observe(Pages(1000.0), Cost(-0.5), false);
         }
         assert_eq!(response.sizes(), 1);
     }
@@ -400,18 +435,18 @@ mod tests {
         fn curves_fall(seen in prop::collection::vec((1.0..1e6f64, -3.0..3.0f64, any::<bool>()), 1..40)) {
             let mut response = Response::default();
             for (size, cost, moving) in seen {
-                response.observe(size, cost, moving);
+                response.observe(Pages(size), Cost(cost), moving);
             }
             let mut before = f64::INFINITY;
             for step in 0..60 {
                 let size = 1.3_f64.powi(step);
-                let cost = response.cost_at(size);
+                let cost = cost_at(&response, size);
                 prop_assert!(cost <= before + 1e-6, "{cost} after {before}");
                 before = cost;
             }
             let mut larger = f64::INFINITY;
             for step in -10..10 {
-                let size = response.size_for(f64::from(step) * 0.4).unwrap();
+                let size = size_for(&response, f64::from(step) * 0.4);
                 prop_assert!(size.is_finite() && size > 0.0 && size <= larger * (1.0 + 1e-9));
                 larger = size;
             }

@@ -6,6 +6,7 @@ use assert_cmd::cargo::cargo_bin_cmd;
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    ffi::OsStr,
     fs,
     io::{Read, Write},
     net::TcpListener,
@@ -228,6 +229,42 @@ fn a_rehearsal_changes_nothing() {
     assert_eq!(output.status.code(), Some(0));
     assert_snapshot!(String::from_utf8(output.stdout).unwrap());
     assert_eq!(fs::read_to_string(web.join("memory.max")).unwrap(), "max");
+}
+
+#[test]
+fn the_version_is_that_of_the_modules() {
+    let version = format!("policyd {}\n", ddabi::VERSION);
+    let mut command = cargo_bin_cmd!("policyd");
+    command.arg("--version").assert().success().stdout(version);
+}
+
+/// Runs policyd, which fails, and returns what it says about that.
+fn failure(command: &[&str], file: &Path, more: &[&OsStr]) -> String {
+    let mut policyd = cargo_bin_cmd!("policyd");
+    let output = policyd.args(command).arg(file).args(more).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_rehearsal_without_cgroups_fails() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("policyd.toml");
+    fs::write(&file, "cgroup_root = \"/does/not/exist\"\n").unwrap();
+    let text = failure(&["dry-run", "--config"], &file, &[]);
+    let error = "Error: there are no cgroups in /does/not/exist";
+    assert!(text.contains(error), "{text}");
+}
+
+/// Limits are undone all the same, as far as that can be.
+#[test]
+fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
+    let state = TempDir::new().unwrap();
+    let more = ["--state".as_ref(), state.path().as_os_str()];
+    let file = Path::new("/does/not/exist");
+    let text = failure(&["restore", "--config"], file, &more);
+    let error = "limits were undone in /sys/fs/cgroup: cannot read /does/not/exist";
+    assert!(text.contains(error), "{text}");
 }
 
 #[test]

@@ -19,6 +19,67 @@ fn problems(text: &str) -> String {
     }
 }
 
+/// This version's hosts keep pages in memory only.
+#[test]
+fn what_has_no_effect_is_refused() {
+    let container = |more: &str| {
+        let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{more}\n");
+        problems(&text)
+    };
+    let no_tier = |store: &str| {
+        format!(
+            "line 4: `store`: `{store}` is not possible: hosts of this version keep pages in \
+             memory only, expected `mem` or `none`\n"
+        )
+    };
+    assert_eq!(container("store = \"ssd\""), no_tier("ssd"));
+    assert_eq!(container("store = \"hybrid\""), no_tier("hybrid"));
+    assert_eq!(
+        container("ssd_weight = 3"),
+        "line 4: `ssd_weight` has no effect: hosts of this version keep pages in memory only\n"
+    );
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_told_with_both_lines() {
+    let text = "[offload]\nenabled = true\n[[container]]\nname = \"a\"\nname = \"b\"\n\
+                cgroup = \"/a\"\noffload = true\n[container.target]\nhit_ratio = 0.5\n\
+                [container.target]\nhit_ratio = 0.4\n[offload]\n";
+    assert_eq!(
+        problems(text),
+        "line 5: `name` is in line 4 already\nline 10: `[container.target]` is in line 8 already\n\
+         line 11: `hit_ratio` is in line 9 already\nline 12: `[offload]` is in line 1 already\n"
+    );
+}
+
+#[test]
+fn no_more_is_promised_than_there_is() {
+    let two = |second: &str| {
+        problems(&format!(
+            "[[container]]\nname = \"a\"\ncgroup = \"/a\"\ncache_floor = \"90%\"\n\
+             [[container]]\nname = \"b\"\ncgroup = \"/b\"\ncache_floor = \"{second}\"\n"
+        ))
+    };
+    assert_eq!(
+        two("90%"),
+        "line 5: `cache_floor` of this container and of those before it are 180% of the VM's \
+         share together\n"
+    );
+    assert!(two("10%").starts_with("Config"));
+}
+
+#[test]
+fn chunks_that_are_too_small_are_refused() {
+    for chunk in ["0", "\"50\"", "\"1023K\""] {
+        assert_eq!(
+            problems(&format!("[reclaim]\nchunk = {chunk}\n")),
+            "line 2: `chunk` must be at least \"1M\"\n"
+        );
+    }
+    let config = Config::parse("[reclaim]\nchunk = \"1MB\"\n").unwrap();
+    assert_eq!(config.reclaim.chunk, 1 << 20);
+}
+
 #[test]
 fn an_empty_file_is_right() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
@@ -76,8 +137,7 @@ fn promises_can_be_made() {
         name = "web"
         unit = "nginx"
         class = "gold"
-        store = "hybrid"
-        ssd_weight = 30
+        store = "mem"
         cache_floor = "10%"
         cache_ceiling = "2G"
         manage_memory = true

@@ -83,7 +83,7 @@ const WILD: [&str; 3] = [
      [[container]]\nname = \"c\"\ncgroup = \"/c/*\"\ncache_floor = \"30%\"\n\
      cache_ceiling = \"40%\"\ntarget = { hit_ratio = 0.9 }\n",
     "interval_s = 1\ndefault_pool_weight = 0\n[[container]]\nname = \"c\"\ncgroup = \"/c/*\"\n\
-     store = \"hybrid\"\ntarget = { latency_ms = 0.01, refault_rate = 3 }\n",
+     target = { latency_ms = 0.01, refault_rate = 3 }\n",
 ];
 
 proptest! {

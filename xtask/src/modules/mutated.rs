@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{MODULES, Mode, RUST_MODULES, SOURCES, compile, gather, out_dir, work_dir};
+use super::{MODULES, Mode, RUST_MODULES, SOURCES, VERSION, compile, gather, out_dir, work_dir};
 use crate::{cache, patch::Patch, progress, tree::Kernel, workspace};
 
 /// Folders of the modules that are patched.
@@ -41,6 +41,7 @@ pub(crate) fn build(kernel: &Kernel, names: &[&str]) -> Result<PathBuf> {
         applied.with_context(|| format!("cannot apply {all}"))?;
     }
     let mut made_from = vec![
+        VERSION.to_owned(),
         kernel.release.name.clone(),
         kernel.make_arguments()?.join(" "),
     ];

@@ -7,8 +7,8 @@ use super::*;
 #[test]
 fn the_store_does_not_help_what_lives_from_anonymous_memory() {
     let mut member = Member {
-        cost: Some(0.5),
-        used: Some(10.0),
+        cost: Some(Cost(0.5)),
+        used: Some(Pages(10.0)),
         ..Member::default()
     };
     assert!(member.is_too_small());

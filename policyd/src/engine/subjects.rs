@@ -3,14 +3,14 @@
 //! Which cgroups are containers of the file.
 
 use super::{Cgroups, names::Names};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Container};
 use ddabi::pool::Store;
 use ddnl::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One container that exists.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Target {
+pub(super) struct Subject {
     pub(super) name: String,
     /// What the file says; a controller may choose another.
     pub(super) weight: u32,
@@ -21,15 +21,38 @@ pub(super) struct Target {
     pub(super) container: usize,
 }
 
+/// The file, and the cgroups that are its containers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subjects<'a> {
+    pub(super) config: &'a Config,
+    pub(super) all: &'a BTreeMap<String, Subject>,
+}
+
+impl<'a> Subjects<'a> {
+    /// What the file says of a cgroup, if that is a container.
+    pub(super) fn container(self, cgroup: &str) -> Option<&'a Container> {
+        let subject = self.all.get(cgroup)?;
+        Some(&self.config.containers[subject.container])
+    }
+
+    /// All containers that exist, by cgroup.
+    pub(super) fn iter(self) -> impl Iterator<Item = (&'a String, &'a Container)> + Clone {
+        let containers = &self.config.containers;
+        let entry =
+            |(cgroup, subject): (&'a String, &'a Subject)| (cgroup, &containers[subject.container]);
+        self.all.iter().map(entry)
+    }
+}
+
 /// What a cgroup is in the file, if anything.
-pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Target> {
+pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Subject> {
     let identity = names.of(cgroup);
     let at = config
         .containers
         .iter()
         .position(|one| one.selector.matches(cgroup, identity))?;
     let container = &config.containers[at];
-    Some(Target {
+    Some(Subject {
         name: container.pool_name_of(cgroup, identity),
         weight: container.weight,
         store: store(container.store),
@@ -46,45 +69,43 @@ pub(super) fn of(
     cgroups: &Cgroups,
     names: &Names,
     has_pool: impl Fn(&str) -> bool,
-    before: &BTreeMap<String, Target>,
-) -> (BTreeMap<String, Target>, BTreeSet<usize>) {
-    let (mut targets, mut crowded) = (BTreeMap::new(), BTreeSet::new());
+    before: &BTreeMap<String, Subject>,
+) -> (BTreeMap<String, Subject>, BTreeSet<usize>) {
+    let (mut subjects, mut crowded) = (BTreeMap::new(), BTreeSet::new());
     let mut counts = vec![0; config.containers.len()];
     let mut ordered: Vec<&String> = cgroups.keys().collect();
     ordered.sort_by_cached_key(|cgroup| (!has_pool(cgroup), !before.contains_key(cgroup.as_str())));
     for cgroup in ordered {
-        let Some(target) = one(config, cgroup, names) else {
+        let Some(subject) = one(config, cgroup, names) else {
             continue;
         };
-        let count = &mut counts[target.container];
-        if *count < config.containers[target.container].most() {
+        let count = &mut counts[subject.container];
+        if *count < config.containers[subject.container].most() {
             *count += 1;
-            targets.insert(cgroup.clone(), target);
+            subjects.insert(cgroup.clone(), subject);
         } else {
-            crowded.insert(target.container);
+            crowded.insert(subject.container);
         }
     }
-    (targets, crowded)
+    (subjects, crowded)
 }
 
 /// Whether a container of the file may be a cgroup beside those it is.
 pub(super) fn has_room(
     config: &Config,
-    targets: &BTreeMap<String, Target>,
+    subjects: &BTreeMap<String, Subject>,
     cgroup: &str,
     container: usize,
 ) -> bool {
-    let others = targets
+    let others = subjects
         .iter()
-        .filter(|(other, target)| target.container == container && *other != cgroup);
+        .filter(|(other, subject)| subject.container == container && *other != cgroup);
     others.count() < config.containers[container].most()
 }
 
-/// The store as this version of the modules knows it: no host offers the SSD tier yet. What may
-/// be in memory too is kept there; what shall not be there is not kept at all until then.
 fn store(wanted: config::Store) -> Store {
     match wanted {
-        config::Store::Hybrid | config::Store::Mem => Store::Memory,
-        config::Store::None | config::Store::Ssd => Store::None,
+        config::Store::Mem => Store::Memory,
+        config::Store::None => Store::None,
     }
 }

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Containers of the file.
+
+use super::target;
+use crate::{
+    config::{
+        Amount, Container, Name, Pattern, Priority, Selector, Store,
+        reader::{Reader, Section, Value},
+        value::{Class, PolicyName},
+    },
+    discovery::Runtime,
+};
+use ddabi::{
+    NAME_LEN,
+    pool::{MAX_POOLS, MAX_WEIGHT},
+};
+use std::{collections::BTreeMap, ops::Range};
+
+/// All containers of the list.
+pub(super) fn all(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    default_weight: u32,
+) -> Vec<Container> {
+    let Some(items) = value.get_ref().as_array() else {
+        reader.problem(
+            value.span(),
+            "`container` is a list: begin each one with `[[container]]`",
+        );
+        return Vec::new();
+    };
+    let mut containers = Vec::new();
+    let mut places = Vec::new();
+    for item in items {
+        let Some(table) = item.get_ref().as_table() else {
+            reader.problem(item.span(), "a container is a table of keys and values");
+            continue;
+        };
+        let section = reader.section(table, " in [[container]]");
+        if let Some(container) = container(section, item.span(), default_weight) {
+            containers.push(container);
+            places.push(item.span());
+        }
+    }
+    check_twins(reader, &containers, &places);
+    check_floors(reader, &containers, &places);
+    containers
+}
+
+/// No two containers are the same cgroups, or have the same name.
+fn check_twins(reader: &mut Reader<'_>, containers: &[Container], places: &[Range<usize>]) {
+    let (mut names, mut cgroups) = (BTreeMap::new(), BTreeMap::new());
+    for (container, at) in containers.iter().zip(places) {
+        let line = reader.line(at);
+        let selector = container.selector.text();
+        let mut twins = vec![("cgroup", selector, &mut cgroups)];
+        if !container.selector.is_glob() {
+            // Those of a glob differ by what is added to them.
+            twins.push(("name", container.name.clone(), &mut names));
+        }
+        for (what, text, seen) in twins {
+            if let Some(first) = seen.insert(text.clone(), line) {
+                let message = format!("{what} `{text}` is taken by the container in line {first}");
+                reader.problem(at.clone(), message);
+            }
+        }
+    }
+}
+
+/// No more is promised than there is. How many cgroups a glob is, is not known here: it counts
+/// once.
+fn check_floors(reader: &mut Reader<'_>, containers: &[Container], places: &[Range<usize>]) {
+    let mut sum = 0.0;
+    for (container, at) in containers.iter().zip(places) {
+        let Some(Amount::Part(part)) = container.cache_floor else {
+            continue;
+        };
+        sum += part;
+        if sum > 1.0 + ROUNDING {
+            let percent = sum * 100.0;
+            let message = format!(
+                "`cache_floor` of this container and of those before it are {percent:.0}% of the \
+                 VM's share together"
+            );
+            reader.problem(at.clone(), message);
+        }
+    }
+}
+
+/// How exactly parts add up.
+const ROUNDING: f64 = 1e-9;
+
+fn container(
+    mut section: Section<'_, '_, '_>,
+    at: Range<usize>,
+    default_weight: u32,
+) -> Option<Container> {
+    // All keys are read before anything is given up, so that all problems are told.
+    let name = name(&mut section, &at);
+    let selector = selector(&mut section, &at);
+    let weight = match section.has("weight") {
+        true => section.whole("weight", MAX_WEIGHT),
+        false => Some(default_weight),
+    };
+    let usual_most = match &selector {
+        Some(Selector::UserUnit { .. }) => MOST_OF_USERS,
+        _ => USUAL_MOST,
+    };
+    let most_cgroups = section.whole("most_cgroups", MAX_POOLS - 1);
+    let target = section.table("target").map(|below| {
+        let below = section.reader.section(below, " in [container.target]");
+        target::target(below, &at)
+    });
+    let policy = section.get("policy");
+    let store = section.get("store").unwrap_or(Store::Mem);
+    let priority = priority(&mut section);
+    let cache_floor = section.get("cache_floor");
+    let cache_ceiling = section.get("cache_ceiling");
+    let memory_floor = section.get("memory_floor");
+    let memory_ceiling = section.get("memory_ceiling");
+    let memory_weight = section.whole("memory_weight", MAX_WEIGHT);
+    let manage_memory = section.get("manage_memory").unwrap_or(false);
+    let reclaim = section.get("reclaim").unwrap_or(true);
+    let offload = section.get("offload");
+    section.refuse(
+        "ssd_weight",
+        "has no effect: hosts of this version keep pages in memory only",
+    );
+    let container = name.zip(selector).zip(weight);
+    let container = container.map(|((name, selector), weight)| Container {
+        name,
+        selector,
+        most_cgroups: most_cgroups.unwrap_or(usual_most),
+        weight,
+        store,
+        policy: policy.map(|PolicyName(policy)| policy),
+        target,
+        priority,
+        cache_floor,
+        cache_ceiling,
+        memory_floor,
+        memory_ceiling,
+        memory_weight,
+        manage_memory,
+        reclaim,
+        offload,
+    });
+    if let Some(container) = &container {
+        check_bounds(&mut section, &at, container);
+    }
+    section.end();
+    container
+}
+
+/// Nearly all pools that the module takes.
+const USUAL_MOST: u32 = 1000;
+/// Any user can make units: what these are has few of the pools.
+const MOST_OF_USERS: u32 = 64;
+
+/// What is right by itself and makes no sense together.
+fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container: &Container) {
+    let cache = match (container.cache_floor, container.cache_ceiling) {
+        (Some(Amount::Part(floor)), Some(Amount::Part(ceiling))) => floor > ceiling,
+        (Some(Amount::Bytes(floor)), Some(Amount::Bytes(ceiling))) => floor > ceiling,
+        _ => false,
+    };
+    let memory = match (container.memory_floor, container.memory_ceiling) {
+        (Some(floor), Some(ceiling)) => floor > ceiling,
+        _ => false,
+    };
+    for (wrong, what) in [(cache, "cache"), (memory, "memory")] {
+        if wrong {
+            let message = format!("`{what}_floor` is above `{what}_ceiling`");
+            section.problem(at.clone(), message);
+        }
+    }
+    let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
+    let uncached = (container.store == Store::None, "with `store = \"none\"`");
+    for (key, (is_useless, when)) in [
+        ("memory_ceiling", unmanaged),
+        ("memory_floor", unmanaged),
+        ("cache_ceiling", uncached),
+        ("cache_floor", uncached),
+    ] {
+        if let Some(at) = section.key(key).filter(|_| is_useless) {
+            section.problem(at, format!("`{key}` does nothing {when}"));
+        }
+    }
+}
+
+/// The keys that say which cgroups a container is, of which there must be one.
+const SELECTORS: [&str; 8] = [
+    "cgroup",
+    "unit",
+    "user_unit",
+    "docker",
+    "podman",
+    "containerd",
+    "pod",
+    "lxc",
+];
+
+fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Selector> {
+    let given: Vec<&str> = SELECTORS
+        .into_iter()
+        .filter(|key| section.has(key))
+        .collect();
+    let container = section.key("pod_container");
+    let Some(key) = given.first().copied() else {
+        let message = "this container has no `cgroup`, `unit`, `user_unit`, `docker`, `podman`, \
+                       `containerd`, `pod` or `lxc`";
+        section.problem(at.clone(), message);
+        return None;
+    };
+    if let Some(second) = given.get(1) {
+        let message = format!("`{key}` and `{second}` in one container; which one is it?");
+        section.problem(at.clone(), message);
+    }
+    if let Some(at) = container.filter(|_| !given.contains(&"pod")) {
+        section.problem(at, "`pod_container` needs `pod`");
+    }
+    match key {
+        "cgroup" => section.parsed(key, |text| Pattern::parse(text).map(Selector::Cgroup)),
+        "unit" => section.parsed(key, Selector::unit),
+        "user_unit" => section.parsed(key, Selector::user_unit),
+        "pod" => {
+            let container: Option<String> = section.get("pod_container");
+            section.parsed(key, |text| Selector::pod(text, container.as_deref()))
+        }
+        _ => {
+            let runtime = Runtime::from_word(key)?;
+            section.parsed(key, |text| {
+                Ok(Selector::Runtime(runtime, Name::parse(text)?))
+            })
+        }
+    }
+}
+
+fn priority(section: &mut Section<'_, '_, '_>) -> Option<Priority> {
+    let class: Option<Class> = section.get("class");
+    let number = section.whole("priority", Priority::MAX);
+    let has_class = section.has("class");
+    if let Some(at) = section.key("priority").filter(|_| has_class) {
+        section.problem(at, "`priority` and `class` say the same; give one");
+    }
+    number.map(Priority).or_else(|| class.map(Into::into))
+}
+
+fn name(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<String> {
+    let Some(value) = section.value("name") else {
+        section.problem(at.clone(), "this container has no `name`");
+        return None;
+    };
+    let name = section.string("name")?;
+    let message = if name.is_empty() {
+        "`name` is empty".into()
+    } else if name.len() > NAME_LEN {
+        format!("`name` has {} bytes, {NAME_LEN} are possible", name.len())
+    } else if name.contains(char::is_control) {
+        "`name` has control characters".into()
+    } else {
+        return Some(name);
+    };
+    section.problem(value.span(), message);
+    None
+}

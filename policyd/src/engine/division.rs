@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Dividing what is decided here, once an interval: what serves the targets, what is best
+//! altogether, and how each container stands.
+
+use super::{
+    bases::{DEFAULT, takes_part},
+    damper::{Damper, Shares, Wanted, in_proportion},
+    member::Member,
+    quantity::{Pages, Share},
+    ruling::Ruling,
+    spare::{self, Taker},
+    split::{self, Demand, Split},
+    subjects::Subjects,
+};
+use crate::config::{Amount, Container};
+use std::collections::BTreeMap;
+
+/// What is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whole {
+    /// What the VM may have in the store.
+    pub(super) pages: Pages,
+    /// The part of it that is divided here.
+    pub(super) budget: Share,
+    /// The least part of it that is the default pool's.
+    pub(super) default: Share,
+}
+
+/// A container that has a part.
+struct Party<'a> {
+    cgroup: &'a String,
+    container: &'a Container,
+    member: &'a Member,
+    has: Pages,
+}
+
+/// A division between the parties; vectors of sizes are in their order.
+pub(super) struct Division<'a> {
+    whole: Whole,
+    parties: Vec<Party<'a>>,
+    demands: Vec<Demand<'a>>,
+    /// What serves the targets.
+    split: Split,
+    /// What the default pool has, if that is decided here.
+    rest: Option<Pages>,
+}
+
+/// What a container with a target keeps of its share when others could use it better.
+const KEPT: f64 = 0.9;
+
+/// The smallest part a container gets: enough to see whether more would help.
+const SMALLEST: Share = Share(0.002);
+
+impl<'a> Division<'a> {
+    /// Divides between the containers of the file that take part; `shares` are those in force.
+    pub(super) fn new(
+        subjects: Subjects<'a>,
+        member: impl Fn(&str) -> &'a Member,
+        shares: &Damper,
+        whole: Whole,
+    ) -> Self {
+        let config = subjects.config;
+        let has = |cgroup: &str| shares.share(cgroup) * whole.budget * whole.pages;
+        let controlled = subjects
+            .iter()
+            .filter(|(_, container)| takes_part(container));
+        let party = |(cgroup, container): (&'a String, &'a Container)| Party {
+            cgroup,
+            container,
+            member: member(cgroup),
+            has: has(cgroup),
+        };
+        let parties: Vec<Party<'a>> = controlled.map(party).collect();
+        let smallest = SMALLEST.min(Share(config.floors / parties.len().max(1) as f64));
+        let demand = |party: &Party<'a>| party.demand(whole.pages, smallest);
+        let demands: Vec<Demand<'a>> = parties.iter().map(demand).collect();
+        Self {
+            split: split::split(whole.free(), &demands, config.margin),
+            rest: shares.shares().contains_key(DEFAULT).then(|| has(DEFAULT)),
+            whole,
+            parties,
+            demands,
+        }
+    }
+
+    /// Where the shares should move.
+    pub(super) fn wanted(&self) -> Wanted {
+        let (least, rest) = self.least_change();
+        let (best, left) = self.best();
+        Wanted {
+            least: self.shares(&least, rest),
+            best: self.shares(&best, self.whole.default_pool() + left),
+        }
+    }
+
+    /// How each container stands.
+    pub(super) fn rulings(&self) -> BTreeMap<String, Ruling> {
+        let ruling = |(at, party): (usize, &Party<'_>)| {
+            let is_late = self.split.levels[at].is_some_and(|level| level.0 > 0.0);
+            let ruling = Ruling::of(
+                party.container,
+                party.member,
+                &self.demands[at],
+                party.has,
+                !self.split.feasible && is_late,
+            );
+            (party.cgroup.clone(), ruling)
+        };
+        self.parties.iter().enumerate().map(ruling).collect()
+    }
+
+    /// Whether there is enough for all targets, if there are any.
+    pub(super) fn is_enough(&self) -> Option<bool> {
+        let has_target = |party: &Party<'_>| party.container.target.is_some();
+        let has_targets = self.parties.iter().any(has_target);
+        has_targets.then_some(self.split.feasible)
+    }
+
+    /// Sizes that give each container what it needs and else stay as they are: what is lacking is
+    /// taken from those that have more than they need, in proportion to how much more. Returns the
+    /// default pool's size too.
+    fn least_change(&self) -> (Vec<Pages>, Pages) {
+        let has = self.parties.iter().map(|party| party.has);
+        let needs = self.split.sizes.iter().copied();
+        let pairs: Vec<(Pages, Pages)> = has.zip(needs).collect();
+        let default = (self.rest.unwrap_or_default(), self.whole.default_pool());
+        let over = |(has, needs): (Pages, Pages)| (has - needs).max(Pages::ZERO);
+        let lacking = |(has, needs): (Pages, Pages)| (needs - has).max(Pages::ZERO);
+        let all = |of: &dyn Fn((Pages, Pages)) -> Pages| {
+            pairs.iter().copied().map(of).sum::<Pages>() + of(default)
+        };
+        let (lack, surplus) = (all(&lacking), all(&over));
+        let part = match surplus > Pages::ZERO {
+            true => (lack / surplus).min(1.0),
+            false => 0.0,
+        };
+        let size = |(has, needs): (Pages, Pages)| match has > needs {
+            true => has - (has - needs) * part,
+            false => needs,
+        };
+        let sizes = pairs.iter().copied().map(size).collect();
+        (sizes, size(default))
+    }
+
+    /// The sizes where what no target needs goes to where it helps most. Returns also what could
+    /// not be given.
+    fn best(&self) -> (Vec<Pages>, Pages) {
+        let kept: Vec<Pages> = (0..self.parties.len()).map(|at| self.kept(at)).collect();
+        let spare = self.whole.free() - kept.iter().copied().sum();
+        let takers = kept.iter().enumerate();
+        let takers: Vec<Taker<'_>> = takers.map(|(at, size)| self.taker(at, *size)).collect();
+        spare::give(self.whole.pages, spare.max(Pages::ZERO), &takers)
+    }
+
+    /// What a container keeps at least. Needs are estimates, so that none is cut to its need in
+    /// one step.
+    fn kept(&self, at: usize) -> Pages {
+        let (party, size) = (&self.parties[at], self.split.sizes[at]);
+        match self.demands[at].need {
+            Some(_) => size
+                .max(party.has * KEPT)
+                .max(party.member.keeps().min(party.has)),
+            None => size,
+        }
+    }
+
+    fn taker(&self, at: usize, size: Pages) -> Taker<'_> {
+        let Party {
+            container, member, ..
+        } = &self.parties[at];
+        Taker {
+            size,
+            ceiling: self.demands[at].ceiling,
+            worth: container.rank().worth(),
+            weight: f64::from(container.weight),
+            misses: Box::new(|size| member.misses_at(size)),
+            helps: member.store_helps() && !member.is_saturated(),
+        }
+    }
+
+    /// Sizes as shares, with what is left for the default pool.
+    fn shares(&self, sizes: &[Pages], default: Pages) -> Shares {
+        let cgroups = self.parties.iter().map(|party| party.cgroup.clone());
+        let mut parts: BTreeMap<String, f64> = cgroups.zip(sizes.iter().map(|it| it.0)).collect();
+        if self.rest.is_some() {
+            parts.insert(DEFAULT.into(), default.0);
+        }
+        in_proportion(parts)
+    }
+}
+
+impl Whole {
+    /// What the containers get together.
+    fn free(&self) -> Pages {
+        (self.budget - self.default).max(Share::ZERO) * self.pages
+    }
+
+    /// What the default pool gets at least.
+    fn default_pool(&self) -> Pages {
+        self.default * self.pages
+    }
+}
+
+impl<'a> Party<'a> {
+    /// What it asks for of the VM's pages; `smallest` is the part it gets in any case.
+    fn demand(&self, pages: Pages, smallest: Share) -> Demand<'a> {
+        let (container, member, has) = (self.container, self.member, self.has);
+        let part = |amount: Amount| Share(amount.part_of(pages.bytes())).max(smallest);
+        let floor = container.cache_floor.map_or(smallest, part);
+        let ceiling = container.cache_ceiling.map_or(Share::ALL, part);
+        let asks = container.target.is_some() && member.store_helps();
+        Demand {
+            rank: container.rank(),
+            floor: floor.min(ceiling) * pages,
+            ceiling: ceiling * pages,
+            need: asks.then(|| Box::new(move |cost| member.size_for(cost, has)) as _),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the engine tells about containers.
+
+use super::{
+    Engine, Explanation, MemoryReport, Report, quantity::Pages, report, subjects::Subject,
+};
+use ddnl::Pool;
+
+impl Engine {
+    /// Why each container has what it has.
+    pub fn report(&self) -> Report {
+        let pools = self.module.pools(&self.cgroups);
+        let machine = self.knobs.shortage.machine().copied().unwrap_or_default();
+        let explain = |(cgroup, subject): (&String, &Subject)| {
+            let pool = pools.get(cgroup.as_str()).copied();
+            self.explain(cgroup, subject, pool)
+        };
+        Report {
+            module: self.module.is_present(),
+            trouble: self.trouble.clone(),
+            store_bytes: self.controller.pages().map(Pages::bytes),
+            feasible: self.controller.feasible(),
+            memory: MemoryReport {
+                total_bytes: machine.total,
+                available_bytes: machine.available,
+                pressure_percent: self.knobs.shortage.pressure(),
+                reclaimed_bytes: self.knobs.reclaimer.reclaimed,
+                offloaded_bytes: self.knobs.reclaimer.offloaded,
+            },
+            containers: self.subjects.iter().map(explain).collect(),
+        }
+    }
+
+    /// Why a container has what it has.
+    fn explain(&self, cgroup: &str, subject: &Subject, pool: Option<&Pool>) -> Explanation {
+        let container = &self.config.containers[subject.container];
+        let member = self.controller.member(cgroup);
+        let ruling = self.controller.ruling(cgroup);
+        let stats = pool.and_then(|pool| pool.stats);
+        let goals = member
+            .map(|member| member.goals.clone())
+            .unwrap_or_default();
+        let verdict = self.controller.verdict(cgroup, container);
+        let has = ruling.map_or(Pages::ZERO, |ruling| ruling.has);
+        let need = ruling.and_then(|ruling| ruling.need);
+        let reading = member.map(|member| &member.reading);
+        let limiter = &self.knobs.limiter;
+        Explanation {
+            cgroup: cgroup.into(),
+            name: subject.name.clone(),
+            class: container.rank().to_string(),
+            enrolled: pool.is_some(),
+            verdict,
+            reason: report::reason(verdict, &goals, has, need),
+            weight: self.weight(cgroup).unwrap_or(subject.weight),
+            share_bytes: stats.map(|stats| Pages(stats.entitlement as f64).bytes()),
+            used_bytes: stats.map(|stats| Pages(stats.used as f64).bytes()),
+            need_bytes: need.map(Pages::bytes),
+            character: member.map(|member| member.character()).unwrap_or_default(),
+            goals,
+            memory_bytes: reading.map_or(0, |reading| reading.current),
+            anon_bytes: reading.map_or(0, |reading| reading.anon),
+            limits: limiter.limits(cgroup),
+            foreign_limits: limiter.foreign(cgroup),
+            unprotected: limiter.unprotected(cgroup).cloned(),
+        }
+    }
+
+    /// The weight of a container or, by an empty path, of the default pool, if not the file
+    /// decides it.
+    fn weight(&self, cgroup: &str) -> Option<u32> {
+        self.controller
+            .weight(cgroup)
+            .filter(|_| self.config.is_controlled())
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Taking memory from containers: in proportion while the VM is short of it, and cold pages at
+//! any time.
+
+use super::{
+    Failure, Job, Time,
+    nest::{self, Inner},
+    offload,
+    reclaim::{self, Candidate},
+    retry::Retries,
+    round::Round,
+};
+use crate::config::{Config, Container};
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::{debug, warn};
+
+/// Which containers are reclaimed from, and which are left in peace.
+#[derive(Debug, Default)]
+pub(super) struct Reclaimer {
+    /// Containers that are being reclaimed from.
+    busy: BTreeSet<String>,
+    /// When containers that gave nothing may be asked again.
+    resting: BTreeMap<String, Time>,
+    next_offload: BTreeMap<String, Time>,
+    /// Containers from which nothing may be reclaimed.
+    refused: Retries,
+    /// Bytes that were given so far, while memory was short and at any time.
+    pub(super) reclaimed: u64,
+    pub(super) offloaded: u64,
+}
+
+/// A container that gave one part in so many of what it was asked for gave something, and may be
+/// asked again: what is still being written to swap does not count.
+const GOOD: u64 = 4;
+/// How long a container that gave nothing is left in peace.
+const REST: Time = Time::from_secs(30);
+/// Most chunks of one round.
+const MOST_CHUNKS: u64 = 8;
+
+impl Reclaimer {
+    /// Whether no container is being reclaimed from.
+    pub(super) fn is_idle(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    /// A cgroup was made, maybe in the place of another.
+    pub(super) fn forget(&mut self, cgroup: &str) {
+        self.refused.forget(cgroup);
+    }
+
+    /// Jobs that take `shortage` bytes from containers in proportion.
+    pub(super) fn reclaim(&mut self, round: &Round<'_>, shortage: u64) -> Vec<Job> {
+        self.resting.retain(|_, until| *until > round.now);
+        self.refused
+            .retain(|cgroup| round.cgroups.contains_key(cgroup));
+        // What is under way may be enough.
+        if shortage == 0 || !self.is_idle() {
+            return Vec::new();
+        }
+        let config = &round.subjects.config.reclaim;
+        let amount = shortage.min(config.chunk.saturating_mul(MOST_CHUNKS));
+        reclaim::victims(self.candidates(round), amount, config.chunk)
+            .into_iter()
+            .map(|(cgroup, bytes)| self.begin(cgroup, bytes, false))
+            .collect()
+    }
+
+    /// The containers that may give memory.
+    fn candidates(&self, round: &Round<'_>) -> Vec<Candidate> {
+        let machine = &round.sample.machine;
+        let has_swap = machine.swap_free > round.subjects.config.reclaim.chunk;
+        let (nest, alone) = (nest::of(round), Inner::default());
+        let candidate = |(cgroup, container): (&String, &Container)| {
+            let reading = round.sample.containers.get(cgroup)?;
+            let rank = container.rank();
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
+            let is_spared = inner.no_reclaim || inner.is_above(rank);
+            if !container.reclaim || is_spared || self.resting.contains_key(cgroup) {
+                return None;
+            }
+            let own = inner.own(reading);
+            let floor = inner.own_floor(container, reading);
+            let stuck = if has_swap { own.stuck() } else { own.fixed() };
+            Some(Candidate {
+                cgroup: cgroup.clone(),
+                rank,
+                weight: container.memory_weight.unwrap_or(container.weight).max(1),
+                usage: own.current,
+                least: floor.max(stuck).max(offload::LEAST_LEFT),
+            })
+        };
+        round.subjects.iter().filter_map(candidate).collect()
+    }
+
+    /// Jobs that push cold pages out.
+    pub(super) fn offload(&mut self, round: &Round<'_>) -> Vec<Job> {
+        let config = &round.subjects.config.offload;
+        let (nest, alone) = (nest::of(round), Inner::default());
+        self.next_offload
+            .retain(|cgroup, _| round.subjects.all.contains_key(cgroup));
+        let mut jobs = Vec::new();
+        for (cgroup, container) in round.subjects.iter() {
+            let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
+            let is_wanted = container.offload.unwrap_or(config.enabled) && !inner.no_offload;
+            if !is_wanted || !self.may_offload(cgroup, round.now) {
+                continue;
+            }
+            let bytes = cold_bytes(round, cgroup, container, inner).unwrap_or(0);
+            if bytes > 0 {
+                debug!(cgroup, bytes, "pushing cold pages out");
+                let next = round.now.saturating_add(config.period);
+                self.next_offload.insert(cgroup.clone(), next);
+                jobs.push(self.begin(cgroup.clone(), bytes, true));
+            }
+        }
+        jobs
+    }
+
+    fn may_offload(&self, cgroup: &str, now: Time) -> bool {
+        let next = self.next_offload.get(cgroup);
+        next.is_none_or(|next| *next <= now)
+            && !self.busy.contains(cgroup)
+            && !self.resting.contains_key(cgroup)
+    }
+
+    fn begin(&mut self, cgroup: String, bytes: u64, files_only: bool) -> Job {
+        self.busy.insert(cgroup.clone());
+        Job::Reclaim {
+            cgroup,
+            bytes,
+            files_only,
+        }
+    }
+
+    /// A job ended that was to take `bytes`.
+    pub(super) fn ended(
+        &mut self,
+        now: Time,
+        cgroup: String,
+        (bytes, files_only): (u64, bool),
+        result: Result<u64, Failure>,
+    ) {
+        self.busy.remove(&cgroup);
+        match result {
+            Ok(given) => {
+                self.refused.forget(&cgroup);
+                let sum = match files_only {
+                    true => &mut self.offloaded,
+                    false => &mut self.reclaimed,
+                };
+                *sum = sum.saturating_add(given);
+                if given >= bytes / GOOD {
+                    return;
+                }
+                // The kernel found less than was asked for: nothing unusual.
+                debug!(cgroup, bytes, given, "gave little");
+            }
+            Err(Failure::Vanished) => {}
+            Err(failure) => {
+                if self.refused.failed(now, &cgroup, failure.text()) {
+                    warn!(cgroup, "cannot reclaim: {}; will try again", failure.text());
+                }
+            }
+        }
+        self.resting.insert(cgroup, now.saturating_add(REST));
+    }
+}
+
+/// Bytes that a container can give without harm; `None` if too little is known of it, or its
+/// target is missed.
+fn cold_bytes(
+    round: &Round<'_>,
+    cgroup: &str,
+    container: &Container,
+    inner: &Inner,
+) -> Option<u64> {
+    let Config { offload, .. } = round.subjects.config;
+    let member = round.controller.member(cgroup)?;
+    let rates = member.rates.as_ref().filter(|_| !member.misses_target())?;
+    let own = inner.own(&member.reading);
+    let least = inner.own_floor(container, &member.reading);
+    Some(offload::step(offload, rates, own.current, own.file, least))
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A look at everything, as those see it who decide about guest memory.
+
+use super::{
+    Cgroups, Time, controller::Controller, nest::ancestors, sample::Sample, subjects::Subjects,
+};
+
+/// What a round needs to know.
+pub(super) struct Round<'a> {
+    pub(super) now: Time,
+    pub(super) subjects: Subjects<'a>,
+    pub(super) cgroups: &'a Cgroups,
+    pub(super) controller: &'a Controller,
+    pub(super) sample: &'a Sample,
+}
+
+impl Round<'_> {
+    /// Bytes that cache files of the containers which take part in reclaim.
+    pub(super) fn cache(&self) -> u64 {
+        let takes_part = |cgroup: &str| {
+            let container = self.subjects.container(cgroup);
+            container.is_some_and(|container| container.reclaim)
+        };
+        // What is below another is counted there.
+        self.sample
+            .containers
+            .iter()
+            .filter(|(cgroup, _)| takes_part(cgroup) && !ancestors(cgroup).any(takes_part))
+            .map(|(_, reading)| reading.file)
+            .fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How containers stand, and why.
+
+use super::{
+    character::Character,
+    help::Belief,
+    member::Member,
+    quantity::{Cost, Pages},
+    split::Demand,
+};
+use crate::config::Container;
+use serde::{Deserialize, Serialize};
+
+/// What was decided for a container, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ruling {
+    pub(super) verdict: Verdict,
+    /// What it would need for its target, if that is known.
+    pub(super) need: Option<Pages>,
+    /// What its share is.
+    pub(super) has: Pages,
+}
+
+/// How a container stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It has a class and no target: it gets what helps it.
+    BestEffort,
+    /// Its weight is what the file says.
+    ByHand,
+    /// Its target is met.
+    Met,
+    /// Its target is missed; its share grows.
+    Growing,
+    /// Its target is missed: there is not enough for all, and others come first or share alike.
+    Infeasible,
+    /// Its target is missed, and its share is at its ceiling.
+    Ceiling,
+    /// Its target is missed, and it does not fill the share it has.
+    NotFilled,
+    /// Its target is missed, and the store makes no difference.
+    NotHelped,
+    /// Its target is missed, and other shares are tried to see whether they make a difference.
+    Trying,
+    /// Less is asked of it than its target, and it waits for nothing: that counts as met.
+    NotAsked,
+    /// Its target is missed, and only guest memory can help it.
+    NeedsMemory,
+    /// Its target is missed, and there is no store to give.
+    NoStore,
+    /// Its figures are missing: its share stays.
+    Unmeasured,
+}
+
+impl Ruling {
+    /// What is found of a container that has a part in the division. `is_short`: there is not
+    /// enough for all, and the container is served less well than it should be.
+    pub(super) fn of(
+        container: &Container,
+        member: &Member,
+        demand: &Demand<'_>,
+        has: Pages,
+        is_short: bool,
+    ) -> Self {
+        let is_known = !member.response.is_empty() || member.curve.is_some();
+        let need = demand.need.as_ref().filter(|_| is_known);
+        Self {
+            verdict: Verdict::of(container, member, has >= demand.ceiling * FULL, is_short),
+            need: need.map(|need| need(Cost::TARGET)),
+            has,
+        }
+    }
+}
+
+/// A share of so much of the ceiling is at the ceiling.
+const FULL: f64 = 0.99;
+
+impl Verdict {
+    fn of(container: &Container, member: &Member, is_at_ceiling: bool, is_short: bool) -> Self {
+        if container.target.is_none() {
+            Self::BestEffort
+        } else if member.cost.is_none() {
+            Self::Unmeasured
+        } else if member.is_unasked {
+            Self::NotAsked
+        } else if !member.misses_target() {
+            Self::Met
+        } else if member.character() == Character::Anonymous {
+            Self::NeedsMemory
+        } else if member.is_saturated() {
+            Self::NotFilled
+        } else if let Belief::NoHelp { .. } = member.belief() {
+            Self::NotHelped
+        } else if member.belief() != Belief::Helps {
+            Self::Trying
+        } else if is_at_ceiling {
+            Self::Ceiling
+        } else if is_short {
+            Self::Infeasible
+        } else {
+            Self::Growing
+        }
+    }
+
+    /// How a container stands that has no part in a division: its weight is by hand, or there is
+    /// no host.
+    pub(super) fn undivided(container: &Container, member: Option<&Member>) -> Self {
+        if !container.is_controlled() {
+            return Self::ByHand;
+        }
+        if container.target.is_none() {
+            return Self::BestEffort;
+        }
+        match member.filter(|member| member.cost.is_some()) {
+            None => Self::Unmeasured,
+            Some(member) if !member.misses_target() => Self::Met,
+            Some(member) if member.store_helps() => Self::NoStore,
+            Some(_) => Self::NeedsMemory,
+        }
+    }
+
+    /// Whether it may be that the target cannot be met because the store makes no difference.
+    pub(super) const fn is_doubted(self) -> bool {
+        matches!(self, Self::NotHelped | Self::Trying)
+    }
+}
