@@ -143,9 +143,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
             ..Rehearsal::default()
         });
         self.open_tree();
-        if self.tree.is_none() {
-            let root = self.engine.config().cgroup_root.display();
-            bail!("there are no cgroups in {root}: mount cgroup v2, or set `cgroup_root`");
+        let root = &self.engine.config().cgroup_root;
+        if self.tree.is_none() || !root.is_dir() {
+            bail!(
+                "there are no cgroups in {}: mount cgroup v2, or set `cgroup_root`",
+                root.display()
+            );
         }
         loop {
             self.act().await;
