@@ -52,7 +52,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         lab: context.debian_lab()?,
     };
     stage.load_host(CAPACITY_MIB)?;
-    let (guest, images) = service::boot(&stage, ["gold", "theirs"])?;
+    let (guest, images) = service::boot(&stage, [("gold", 12), ("theirs", 12)])?;
     service::install(&guest, FILE)?;
     attach(&guest)?;
     start(&guest, &images)?;

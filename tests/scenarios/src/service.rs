@@ -14,10 +14,13 @@ const UNIT: &str = include_str!("../../../policyd/doubledecker-policyd.service")
 pub(crate) const UNIT_NAME: &str = "doubledecker-policyd.service";
 pub(crate) const FILE_PATH: &str = "/etc/doubledecker/policyd.toml";
 
-/// Boots a Debian with a disk of files, 12 MiB each, at `/srv`. Returns it with a blank disk for
-/// [`store`].
-pub(crate) fn boot<const N: usize>(stage: &Stage<'_>, files: [&str; N]) -> Result<(Guest, Disk)> {
-    let files = files.map(|name| FileSpec::new(name, 12 << 20, 1));
+/// Boots a Debian guest with a disk of files, given by name and size in MiB, at `/srv`. Returns the
+/// guest and a blank disk for [`store`].
+pub(crate) fn boot<const N: usize>(
+    stage: &Stage<'_>,
+    files: [(&str, u64); N],
+) -> Result<(Guest, Disk)> {
+    let files = files.map(|(name, mib)| FileSpec::new(name, mib << 20, 1));
     let data = stage.disk("data", files.into())?;
     let images = stage.blank_disk("images", 512)?;
     let config = GuestConfig::new("debian")

@@ -4,7 +4,7 @@
 //! containers are started by systemd, podman and crun.
 
 use anyhow::{Context as _, Result, ensure};
-use ddlab::{Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
+use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
 use serde_json::json;
 
 use crate::{
@@ -77,23 +77,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage.load_host(CAPACITY_MIB)?;
     // Each a little more than its container may hold.
     let sizes = [("web", 12), ("job", 64), ("db", 12), ("app", 12)];
-    let file = |(name, mib): (&str, u64)| FileSpec::new(name, mib << 20, 1);
-    let data = stage.disk("data", sizes.map(file).into())?;
-    let images = stage.blank_disk("images", 512)?;
-    let config = GuestConfig::new("debian")
-        .debian()
-        .memory_mib(1024)
-        .disk(&data, Throttle::NONE)
-        .disk(&images, Throttle::NONE);
-    let guest = stage.lab.start_guest(&config)?;
+    let (guest, images) = service::boot(&stage, sizes)?;
     let init = guest.read_text("/proc/1/comm")?;
     ensure!(init == "systemd", "PID 1 is {init}");
-    guest.mount(&data.path_in_guest(), "/srv", "ext4", "noatime")?;
-    service::booted(&guest)?;
 
     service::install(&guest, FILE)?;
     attach(&guest)?;
-    start_containers(&guest, &images.path_in_guest())?;
+    start_containers(&guest, &images)?;
     let site = Site {
         host: stage.host(),
         guest: &guest,
@@ -140,7 +130,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
 /// Starts a service, a scope, and containers of crun and podman: each reads its
 /// file again and again.
-fn start_containers(guest: &Guest, images: &str) -> Result<()> {
+fn start_containers(guest: &Guest, images: &Disk) -> Result<()> {
     let read = |path: &str| format!("while :; do cat {path} > /dev/null; sleep 1; done");
     let service = [
         "systemd-run",
@@ -171,8 +161,7 @@ fn start_containers(guest: &Guest, images: &str) -> Result<()> {
     let crun = "crun --systemd-cgroup run --bundle=/srv/bundle --detach app";
     detached(guest, crun)?;
 
-    guest.exec_ok(["mkfs.ext4", "-q", images])?;
-    guest.mount(images, "/var/lib/containers", "ext4", "noatime")?;
+    service::store(guest, images)?;
     // An image from the same files, as no registry is needed for.
     guest.shell(
         "cd /srv/bundle/rootfs && tar --exclude=./data -c . > /run/image.tar && cd /srv && \

@@ -94,7 +94,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     stage.load_host(CAPACITY_MIB)?;
     let names = ["figures", "gold", "greedy", "one", "three", "two"];
-    let (guest, images) = service::boot(&stage, names)?;
+    let (guest, images) = service::boot(&stage, names.map(|name| (name, 12)))?;
     for (name, text) in [("escape", ESCAPE), ("hog", HOG)] {
         guest.write_file(&format!("/usr/local/bin/{name}"), text)?;
     }
