@@ -259,19 +259,15 @@ fn with_sum(mut weights: Vec<Rounded>) -> Vec<Rounded> {
     weights
 }
 
-/// What is fair, as parts of which the sum is one.
+/// Returns the fair parts, scaled so that their sum is one.
 fn parts_of_one(fair: &BTreeMap<String, Fair>) -> BTreeMap<String, Fair> {
-    let sum: Share = fair.values().map(|fair| fair.part).sum();
-    let equal = Share::ALL / fair.len().max(1) as f64;
-    let part = |fair: &Fair| match sum > Share::ZERO {
-        true => fair.part.within(sum),
-        false => equal,
+    let parts = fair.iter().map(|(key, fair)| (key.clone(), fair.part));
+    let scaled = normal(parts.collect()).into_iter().zip(fair.values());
+    let entry = |((key, part), fair): ((String, Share), &Fair)| {
+        let class = fair.class;
+        (key, Fair { part, class })
     };
-    let entry = |(key, fair): (&String, &Fair)| {
-        let (part, class) = (part(fair), fair.class);
-        (key.clone(), Fair { part, class })
-    };
-    fair.iter().map(entry).collect()
+    scaled.map(entry).collect()
 }
 
 /// Shares of which the sum is one.

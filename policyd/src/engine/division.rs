@@ -10,7 +10,7 @@ use super::{
     quantity::{Pages, Share},
     ruling::Ruling,
     spare::{self, Taker},
-    split::{self, Demand, Split},
+    split::{self, Demand, Need, Split},
     subjects::Subjects,
 };
 use crate::config::{Amount, Container};
@@ -214,7 +214,7 @@ impl<'a> Party<'a> {
             rank: container.rank(),
             floor: floor.min(ceiling) * pages,
             ceiling: ceiling * pages,
-            need: asks.then(|| Box::new(move |cost| member.size_for(cost, has)) as _),
+            need: asks.then(|| -> Need<'a> { Box::new(move |cost| member.size_for(cost, has)) }),
         }
     }
 }

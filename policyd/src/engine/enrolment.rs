@@ -4,6 +4,7 @@
 
 use super::{
     Action, Time,
+    bases::DEFAULT,
     cursor::Cursor,
     plan::Plan,
     retry::Retries,
@@ -37,7 +38,7 @@ impl Enrolment {
     ) -> Option<Action> {
         self.forget(subjects.all, view, present);
         self.adopt(subjects.all, present);
-        let default_weight = weights.get("").copied();
+        let default_weight = weights.get(DEFAULT).copied();
         let plan = Plan {
             now,
             retries: &self.retries,

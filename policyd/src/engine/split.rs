@@ -18,8 +18,11 @@ pub(super) struct Demand<'a> {
     /// What it never exceeds.
     pub(super) ceiling: Pages,
     /// What it needs for a cost, if it has a target; falls with the cost.
-    pub(super) need: Option<Box<dyn Fn(Cost) -> Pages + 'a>>,
+    pub(super) need: Option<Need<'a>>,
 }
+
+/// Returns the size that keeps a container's cost within a given one.
+pub(super) type Need<'a> = Box<dyn Fn(Cost) -> Pages + 'a>;
 
 /// How the store is divided, before what is left over is given away.
 #[derive(Clone, Debug, PartialEq)]
