@@ -15,7 +15,7 @@ pub enum Error {
     /// The request is invalid for any module and was not sent.
     #[error("{message}")]
     Invalid {
-        /// Describes what is wrong with the request.
+        /// The error in the request.
         message: String,
     },
     /// The socket failed.
@@ -37,7 +37,7 @@ pub enum Error {
     /// The reply does not follow the protocol.
     #[error("malformed reply from the kernel: {message}")]
     Malformed {
-        /// Describes what is wrong with it.
+        /// The error in the reply.
         message: String,
     },
     /// The VM, pool or cgroup of the request does not exist (`ENOENT`, `ESRCH`).

@@ -55,7 +55,7 @@ impl Bases {
         Share(weight / self.sum())
     }
 
-    /// What is fair for those that are decided here, of the budget.
+    /// Returns the fair parts of the budget for the containers that are decided here.
     pub(super) fn fair(&self) -> BTreeMap<String, Fair> {
         let budget = self.budget().max(LEAST_BUDGET);
         let controlled = || self.0.iter().filter(|(_, base)| base.is_controlled);
@@ -108,7 +108,7 @@ impl Base {
             weight: f64::from(weight),
             floor: Share::ZERO,
             class: Priority::BRONZE,
-            // What the file excludes from the store gets nothing of what is left over, either.
+            // A default pool of weight 0 does not get the pages that are left over, either.
             is_controlled: weight > 0,
         }
     }

@@ -56,7 +56,7 @@ fn check_twins(reader: &mut Reader<'_>, containers: &[Container], places: &[Rang
         let selector = container.selector.text();
         let mut twins = vec![("cgroup", selector, &mut cgroups)];
         if !container.selector.is_glob() {
-            // Those of a glob differ by what is added to them.
+            // The names of a glob's containers differ, because each gets a suffix of its own.
             twins.push(("name", container.name.clone(), &mut names));
         }
         for (what, text, seen) in twins {
@@ -158,7 +158,7 @@ const USUAL_MOST: u32 = 1000;
 /// Any user can make units: what these are has few of the pools.
 const MOST_OF_USERS: u32 = 64;
 
-/// What is right by itself and makes no sense together.
+/// Refuses values that are valid alone and contradict each other.
 fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container: &Container) {
     let cache = match (container.cache_floor, container.cache_ceiling) {
         (Some(Amount::Part(floor)), Some(Amount::Part(ceiling))) => floor > ceiling,

@@ -41,7 +41,7 @@ pub(super) fn source(
     })
 }
 
-/// What is asked for the figure, which is one of three.
+/// Returns where the figure is read from: a URL, a command or a file.
 fn origin(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Origin> {
     let http = section.parsed("http", Endpoint::parse).map(Origin::Http);
     let command: Option<Vec<String>> = section.get("command");
@@ -68,8 +68,8 @@ fn program(section: &mut Section<'_, '_, '_>, command: Vec<String>) -> Option<Ve
     let message = if !program.starts_with('/') {
         "`command` is a list that begins with a program's full path"
     } else if program.contains("{}") || script.iter().any(|word| word.contains("{}")) {
-        "`{}` is no part of a program or of a shell's script: whoever names a container would \
-         write it; read the environment's variable DD_CONTAINER instead, as \"$DD_CONTAINER\""
+        "`{}` must not be in a program or in a shell's script, because the name of a container \
+         would become a part of it; read the environment's variable DD_CONTAINER instead, as \"$DD_CONTAINER\""
     } else {
         return Some(command);
     };
