@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A file is deleted while the host has its pages, and another one gets its inode:
-//! all of it is a hole.
+//! A file is deleted while the host has its pages, and a new file gets its inode:
+//! the new file is a hole from beginning to end.
 
-use std::{fs, os::unix::fs::FileExt as _, os::unix::fs::MetadataExt as _, path::Path};
+use std::{
+    fs::{self, File},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, bail};
 use ddhelper::churn::PAGE;
+use rustix::fs::statvfs;
 
 use super::{at, content, create, give_away, wrong};
 
 const PAGES: usize = 64;
-/// Files after which the filesystem may be said not to use the inode again.
-const MOST: u32 = 4000;
+/// Time in which a filesystem hands the inode out again.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// New files between two looks at the clock.
+const BATCH: u32 = 256;
 
 pub(super) fn reuse(dir: &Path) -> Result<u64> {
     let old = create(dir, "reuse")?;
@@ -22,17 +30,40 @@ pub(super) fn reuse(dir: &Path) -> Result<u64> {
     drop(old);
     fs::remove_file(dir.join("reuse"))?;
 
-    // Those that get others are kept until the end. XFS frees inodes a while later.
-    let others = dir.join("reuse.others");
-    fs::create_dir(&others)?;
-    for number in 0..MOST {
-        let new = create(&others, &number.to_string())?;
-        if new.metadata()?.ino() == inode {
-            new.set_len(at(PAGES))?;
-            let wrong = wrong(&new, &[0; PAGES * PAGE]);
-            fs::remove_dir_all(&others)?;
-            return wrong;
+    let mut names = Vec::new();
+    let new = file_with_inode(dir, inode, &mut names);
+    let wrong = new.and_then(|file| {
+        file.set_len(at(PAGES))?;
+        wrong(&file, &[0; PAGES * PAGE])
+    });
+    for name in names {
+        fs::remove_file(dir.join(name))?;
+    }
+    wrong
+}
+
+/// Creates files until one of them has this inode number.
+///
+/// The files stay until the end, so that each of them gets another inode. They are in
+/// the directory of the deleted file because XFS takes a file's inode from its
+/// directory's allocation group, and gives every new directory the next group.
+fn file_with_inode(dir: &Path, inode: u64, names: &mut Vec<String>) -> Result<File> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        // XFS frees the inodes of deleted files in the background; this starts it.
+        statvfs(dir)?;
+        for _ in 0..BATCH {
+            let name = format!("reuse.{}", names.len());
+            let new = create(dir, &name)?;
+            names.push(name);
+            if new.metadata()?.ino() == inode {
+                return Ok(new);
+            }
         }
     }
-    bail!("none of {MOST} files got inode {inode}")
+    bail!(
+        "none of {} new files got inode {inode} within {} s",
+        names.len(),
+        PATIENCE.as_secs()
+    )
 }
