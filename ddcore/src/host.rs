@@ -8,11 +8,12 @@
 //! implements the traits of [`session`] and [`room`].
 //!
 //! - [`session`]: the interface to a session's index and pools; [`list`]: the lists of a pool;
-//! - [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking;
+//! - [`carried`]: the pages of a call; [`bin`]: pages to free after unlocking; [`tally`]: the number
+//!   of pages of each pool;
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
-//! - [`tier`]: the accounts of a tier; [`room`]: the choice of VM and pool for an eviction;
-//!   [`evict`]: the choice of pages;
+//! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the choice
+//!   of VM and pool for an eviction; [`evict`]: the choice of pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
 //! - `heap`: an owner outside of kernels.
 
@@ -30,8 +31,10 @@ pub mod put;
 pub mod room;
 pub mod run;
 pub mod session;
+pub mod standing;
+pub mod tally;
 pub mod tier;
 pub mod walk;
 
-pub use room::Host;
+pub use room::{Host, Origin};
 pub use session::Session;

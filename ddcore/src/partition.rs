@@ -1,75 +1,131 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entitlements by weight, and the choice of the victim of an eviction (Algorithm 1 of the paper,
+//! Entitlements by weight, and the choice of the victims of evictions (Algorithm 1 of the paper,
 //! section 4.3).
 //!
-//! The same two functions serve both levels: VMs share the tier, containers share their VM.
+//! The same functions serve both levels: VMs share the tier, containers share their VM.
 //!
 //! Sums saturate, because the kernel is compiled with overflow checks, and a wrong number of a
 //! guest or an administrator must not cause a panic of the host.
+
+use core::cmp::Reverse;
+
+/// The most victims that are chosen in one pass over the pools of a VM.
+pub const POOL_VICTIMS: usize = 16;
 
 /// One VM among VMs, or one pool among the pools of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Entity {
     /// Weight among its peers.
     pub weight: u32,
-    /// Pages that it is entitled to; see [`Shares`].
+    /// Pages that it is entitled to; see [`part`].
     pub entitlement: u64,
     /// Pages that it holds.
     pub used: u64,
 }
 
-/// Divides pages by weight, one entity after the other.
+/// Returns the part of `pages` that belongs to `weight` of `total`, rounded down. Weight zero gets
+/// nothing, and so does every weight if `total` is zero.
 ///
-/// Each gets the difference of two rounded running sums. The shares add up to exactly `pages`
-/// (if any weight is above zero), each is off by less than a page, and weight zero gets nothing.
-#[derive(Clone, Debug)]
-pub struct Shares {
-    pages: u64,
-    total: u32,
-    running: u32,
-    given: u64,
+/// The part depends on the other entities only through `total`, so that it costs the same among
+/// thousands of them. The parts of all entities add up to `pages` less at most one page each.
+pub fn part(pages: u64, weight: u64, total: u64) -> u64 {
+    if total == 0 {
+        return 0;
+    }
+    let weight = weight.min(total);
+    // pages * weight / total, without leaving 64 bits as long as weights are below 2^32.
+    let whole = (pages / total).saturating_mul(weight);
+    let rest = (pages % total).saturating_mul(weight) / total;
+    whole.saturating_add(rest)
 }
 
-impl Shares {
-    /// Divides `pages` among entities whose weights sum up to `total`.
-    pub const fn new(pages: u64, total: u32) -> Self {
-        Self {
-            pages,
-            total,
-            running: 0,
-            given: 0,
-        }
-    }
-
-    /// Returns the share of the next entity.
-    pub fn take(&mut self, weight: u32) -> u64 {
-        if self.total == 0 {
-            return 0;
-        }
-        self.running = self.running.saturating_add(weight).min(self.total);
-        let (total, running) = (u64::from(self.total), u64::from(self.running));
-        // pages * running / total, without leaving 64 bits: both remainders are below 2^32.
-        let upto = self.pages / total * running + self.pages % total * running / total;
-        let share = upto - self.given;
-        self.given = upto;
-        share
-    }
-}
-
-/// Sets the entitlement of each entity: `pages` divided by weight.
+/// Sets the entitlement of each entity: its [`part`] of `pages`.
 pub fn entitle(entities: &mut [Entity], pages: u64) {
-    let total = entities
-        .iter()
-        .fold(0u32, |sum, entity| sum.saturating_add(entity.weight));
-    let mut shares = Shares::new(pages, total);
+    let weights = entities.iter().map(|entity| u64::from(entity.weight));
+    let total = weights.fold(0, u64::saturating_add);
     for entity in entities {
-        entity.entitlement = shares.take(entity.weight);
+        entity.entitlement = part(pages, entity.weight.into(), total);
     }
+}
+
+/// The pages that entities lend, and the weight of those that have a part in them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sums {
+    /// What entities do not use of their entitlements, where that is more than two evictions.
+    pub lent: u64,
+    /// Weight of the overused entities: those that an eviction would lift above their entitlement.
+    pub overused_weight: u64,
+}
+
+impl Sums {
+    /// Returns the sums over some entities.
+    pub fn of(entities: &[Entity], eviction: u64) -> Self {
+        let mut sums = Self::default();
+        for entity in entities {
+            let one = Self::of_one(entity, eviction);
+            sums.lent = sums.lent.saturating_add(one.lent);
+            sums.overused_weight = sums.overused_weight.saturating_add(one.overused_weight);
+        }
+        sums
+    }
+
+    /// Returns what one entity adds to the sums.
+    pub fn of_one(entity: &Entity, eviction: u64) -> Self {
+        let free = entity.entitlement.saturating_sub(entity.used);
+        let lends = free > eviction.saturating_mul(2);
+        let is_overused = is_overused(entity, eviction);
+        Self {
+            lent: if lends { free } else { 0 },
+            overused_weight: if is_overused { entity.weight.into() } else { 0 },
+        }
+    }
+
+    /// Returns the sums over all entities but one, from what that one adds.
+    pub fn without(&self, one: &Self) -> Self {
+        Self {
+            lent: self.lent.saturating_sub(one.lent),
+            overused_weight: self.overused_weight.saturating_sub(one.overused_weight),
+        }
+    }
+
+    /// Equation (1) of the paper.
+    fn exceed(&self, entity: &Entity, eviction: u64) -> i64 {
+        let extra = self
+            .lent
+            .saturating_mul(u64::from(entity.weight))
+            .checked_div(self.overused_weight)
+            .unwrap_or(0);
+        let wanted = entity.used.saturating_add(eviction);
+        let fair = entity.entitlement.saturating_add(extra);
+        // No real number of pages is near 2^63. Larger ones are cut to the largest value.
+        signed(wanted) - signed(fair)
+    }
+}
+
+/// Returns the pages that an entity may hold before Algorithm 1 chooses it rather than a peer: its
+/// entitlement, and its part by weight of what its peers lend. `peers` are the sums over all other
+/// entities.
+pub fn capacity(own: &Entity, peers: &Sums) -> u64 {
+    let weight = u64::from(own.weight);
+    let all = peers.overused_weight.saturating_add(weight);
+    own.entitlement
+        .saturating_add(part(peers.lent, weight, all))
 }
 
 /// Chooses the entity that gives `eviction` pages: GETVICTIM of the paper. Returns `None` if no
-/// entity holds a page.
+/// entity holds a page. See [`Victims`].
+pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
+    let mut victims = Victims::<1>::new();
+    victims.choose(entities, eviction, 1);
+    victims.next()
+}
+
+/// The entities that give one eviction after the other, chosen in one pass over all entities.
+///
+/// The first one is the victim of GETVICTIM in the paper. Each of the others is the victim after the
+/// evictions before it, except that what entities lend is not computed again in between. An entity
+/// may be chosen several times.
 ///
 /// The cases that the paper leaves open are decided as follows:
 /// - an entity without pages can give none: it is neither a victim nor among the overused
@@ -78,89 +134,162 @@ pub fn entitle(entities: &mut [Entity], pages: u64) {
 /// - if no entity is overused (a request larger than `eviction`, or a tier that was made smaller),
 ///   the one that is closest to its entitlement gives;
 /// - of two that exceed equally, the first one gives, as in the paper's loop.
-pub fn victim(entities: &[Entity], eviction: u64) -> Option<usize> {
-    let mut overused_weight = 0u64;
-    let mut spare = 0u64;
-    for entity in entities {
-        if is_overused(entity, eviction) {
-            overused_weight += u64::from(entity.weight);
-        }
-        let free = entity.entitlement.saturating_sub(entity.used);
-        if free > eviction.saturating_mul(2) {
-            spare = spare.saturating_add(free);
+#[derive(Debug)]
+pub struct Victims<const N: usize> {
+    /// The entities that exceed most, one for each victim that is left. As long as one of them has
+    /// not given, it exceeds all that are not here.
+    candidates: [Candidate; N],
+    kept: usize,
+    /// Victims that are left.
+    left: usize,
+    eviction: u64,
+    /// Whether only overused entities give.
+    overused: bool,
+}
+
+/// A possible victim, with the pages that it would have after the evictions before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Candidate {
+    at: usize,
+    used: u64,
+    entitlement: u64,
+    exceed: i64,
+}
+
+impl<const N: usize> Victims<N> {
+    const NONE: Candidate = Candidate {
+        at: 0,
+        used: 0,
+        entitlement: 0,
+        exceed: 0,
+    };
+
+    /// Creates an empty list of victims.
+    pub const fn new() -> Self {
+        Self {
+            candidates: [Self::NONE; N],
+            kept: 0,
+            left: 0,
+            eviction: 0,
+            overused: false,
         }
     }
 
-    let most_exceeding = |spare: u64, candidate: &dyn Fn(&Entity) -> bool| {
-        let mut worst: Option<(usize, i64)> = None;
+    /// Drops the victims that are left.
+    pub fn clear(&mut self) {
+        self.left = 0;
+    }
+
+    /// Returns whether no victim is left.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Chooses up to `count` victims, at most `N`. There is at least one if any entity holds a page.
+    pub fn choose(&mut self, entities: &[Entity], eviction: u64, count: usize) {
+        self.eviction = eviction;
+        self.overused = true;
+        let sums = Sums::of(entities, eviction);
+        self.keep_most_exceeding(entities, &sums, count);
+        if self.kept == 0 {
+            self.overused = false;
+            self.keep_most_exceeding(entities, &Sums { lent: 0, ..sums }, count);
+        }
+    }
+
+    fn keep_most_exceeding(&mut self, entities: &[Entity], sums: &Sums, count: usize) {
+        let most = count.min(N);
+        (self.left, self.kept) = (most, 0);
         for (at, entity) in entities.iter().enumerate() {
-            if !candidate(entity) {
+            let candidate = Candidate {
+                at,
+                used: entity.used,
+                entitlement: entity.entitlement,
+                exceed: 0,
+            };
+            if !self.gives(&candidate) {
                 continue;
             }
-            let exceed = exceed(entity, eviction, spare, overused_weight);
-            if worst.is_none_or(|(_, most)| most < exceed) {
-                worst = Some((at, exceed));
+            let exceed = sums.exceed(entity, self.eviction);
+            let kept = &self.candidates[..self.kept];
+            // Of two that exceed equally, the first one stays in front.
+            if kept.len() == most && kept.last().is_some_and(|last| last.exceed >= exceed) {
+                continue;
+            }
+            let place = kept.partition_point(|other| other.exceed >= exceed);
+            if place < most {
+                self.kept = (self.kept + 1).min(most);
+                self.candidates[place..self.kept].rotate_right(1);
+                self.candidates[place] = Candidate {
+                    exceed,
+                    ..candidate
+                };
             }
         }
-        worst.map(|(at, _)| at)
-    };
-    most_exceeding(spare, &|entity| is_overused(entity, eviction))
-        .or_else(|| most_exceeding(0, &|entity| entity.used > 0))
+    }
+
+    fn gives(&self, candidate: &Candidate) -> bool {
+        let Candidate {
+            used, entitlement, ..
+        } = *candidate;
+        used > 0 && (!self.overused || entitlement < used.saturating_add(self.eviction))
+    }
 }
 
-/// Takes `eviction` pages from one [`victim`] after the other, because a victim may hold only a few
-/// pages and have a thousand peers like it. A caller that waits for room then gets a whole batch,
-/// and the pages of all entities are counted only once for it.
-///
-/// `take` gets the victim and the most pages to take from it, and returns the number of pages that
-/// it took. Returns the sum of these.
-pub fn collect(entities: &mut [Entity], eviction: u64, take: impl FnMut(usize, u64) -> u64) -> u64 {
-    collect_in_turns(entities, eviction, eviction, take)
+impl<const N: usize> Default for Victims<N> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-/// Like [`collect`], but no entity gives more than `turn` pages before [`victim`] is asked again,
-/// for turns instead of batches.
-///
-/// Repeated requests for a few pages then take from all entities that exceed their entitlement, and
-/// all of these end equally far beyond it, to within a turn. If the caller has divided only the
-/// pages that are to be left, an entity gives only while it is beyond its entitlement.
-pub fn collect_in_turns(
-    entities: &mut [Entity],
+impl<const N: usize> Iterator for Victims<N> {
+    type Item = usize;
+
+    /// Returns the place of the next victim.
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let candidates = self.candidates[..self.kept].iter().enumerate();
+        let candidates = candidates.filter(|(_, one)| self.gives(one));
+        let worst = candidates.max_by_key(|(_, one)| (one.exceed, Reverse(one.at)));
+        let Some((place, _)) = worst else {
+            self.left = 0;
+            return None;
+        };
+        let one = &mut self.candidates[place];
+        let taken = self.eviction.min(one.used);
+        one.used -= taken;
+        one.exceed = one.exceed.saturating_sub(signed(taken));
+        Some(one.at)
+    }
+}
+
+/// Takes `pages` from one victim after the other, no more than `turn` from each of them. `choose`
+/// chooses victims of evictions of `turn` pages, and is called again when they have given. `take`
+/// gets a victim and the most pages to take from it, and returns the number of pages that it took.
+/// Returns the sum of these, which is less than `pages` if the victims chosen at last have none.
+pub fn collect(
     pages: u64,
     turn: u64,
+    mut choose: impl FnMut() -> Victims<POOL_VICTIMS>,
     mut take: impl FnMut(usize, u64) -> u64,
 ) -> u64 {
     let mut collected = 0u64;
-    while collected < pages {
-        let Some(at) = victim(entities, turn) else {
-            break;
-        };
-        let taken = take(at, turn.min(pages - collected));
-        collected = collected.saturating_add(taken);
-        let used = &mut entities[at].used;
-        // An entity that gives no page has lost its pages since they were counted.
-        *used = match taken {
-            0 => 0,
-            taken => used.saturating_sub(taken),
-        };
+    loop {
+        let before = collected;
+        for victim in choose() {
+            collected = collected.saturating_add(take(victim, turn.min(pages - collected)));
+            if collected >= pages {
+                return collected;
+            }
+        }
+        if collected == before {
+            return collected;
+        }
     }
-    collected
 }
 
 fn is_overused(entity: &Entity, eviction: u64) -> bool {
     entity.used > 0 && entity.entitlement < entity.used.saturating_add(eviction)
-}
-
-/// Equation (1) of the paper.
-fn exceed(entity: &Entity, eviction: u64, spare: u64, overused_weight: u64) -> i64 {
-    let extra = spare
-        .saturating_mul(u64::from(entity.weight))
-        .checked_div(overused_weight)
-        .unwrap_or(0);
-    let wanted = entity.used.saturating_add(eviction);
-    let fair = entity.entitlement.saturating_add(extra);
-    // No real number of pages is near 2^63. Larger ones are cut to the largest value.
-    signed(wanted) - signed(fair)
 }
 
 fn signed(pages: u64) -> i64 {

@@ -11,12 +11,14 @@ use crate::page::Page;
 use ddabi::answer::Eviction;
 use ddabi::genl;
 use ddabi::request::Run;
+use ddcore::host::Origin;
 use ddcore::host::Session as _;
 use ddcore::host::carried;
 use ddcore::host::heap::{self, Owner, Session, Tier};
 use ddcore::host::pressure::pressure;
 use ddcore::host::room::{enforce_limit, make_room};
 use ddcore::host::run::{discard, insert, take};
+use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
 use ddcore::policy::{Class, Order, Pressure};
 use ddcore::store::{Batch, Hasher, Removed};
@@ -196,12 +198,12 @@ impl Host {
             genl::Mode::GlobalFifo => common.clone(),
         };
         let session = Session::new(self.engine.tier.clone(), HASHER, clock);
-        let vm_list = self.engine.vm_list.get_mut();
-        let number = vm_list.vms().len();
-        vm_list.add(Vm {
+        let number = self.engine.vm_list.get_mut().vms().len();
+        self.engine.add_vm(Vm {
             number: number as u32,
             share: weight,
             session,
+            standing: Standing::new(),
         });
         number
     }
@@ -212,12 +214,19 @@ impl Host {
         let number = session.add_pool();
         session.set_pool(number, weight, order);
         let pool = number as usize;
-        self.engine.vm_list.get_mut().make_room(pool + 1);
         PoolId { vm, pool }
     }
 
     fn vm(&self, vm: usize) -> Arc<Vm> {
         self.engine.vm_list.borrow().vms()[vm].clone()
+    }
+
+    fn origin<'a>(&'a self, vm: &'a Vm) -> Origin<'a, heap::Host<Engine>> {
+        Origin {
+            host: &self.engine,
+            vm,
+            session: &vm.session,
+        }
     }
 
     fn vm_mut(&mut self, vm: usize) -> &mut Vm {
@@ -234,6 +243,7 @@ impl Host {
     /// Changes the weight of a VM.
     pub fn set_vm_weight(&mut self, vm: usize, weight: u32) {
         self.vm_mut(vm).share = weight;
+        settle(&self.engine.tier, &*self.vm(vm));
     }
 
     /// Changes the weight of a pool.
@@ -277,7 +287,8 @@ impl Host {
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
         let vm = self.vm(id.vm);
         let session = &vm.session;
-        if session.share(id.pool as u32) == 0 || make_room(&self.engine, 1) == 0 {
+        let origin = self.origin(&vm);
+        if session.share(id.pool as u32) == 0 || make_room(&origin, 1) == 0 {
             return false;
         }
         let run = Run {
@@ -298,8 +309,7 @@ impl Host {
             pool: id.pool as u32,
             ..Run::default()
         };
-        let caller = (&self.engine, &vm.session, vm.number);
-        let told = pressure(caller, &run, u32::MAX.into(), 0);
+        let told = pressure(&self.origin(&vm), &run, u32::MAX.into(), 0);
         Pressure {
             capacity: told.capacity,
             full: told.full != 0,

@@ -28,6 +28,7 @@ void dd_host_vm_gone(struct kvm *kvm);
 unsigned long dd_host_shrinkable(void);
 unsigned long dd_host_shrink(unsigned long pages);
 unsigned long dd_host_rescue(void);
+void dd_host_refill(void);
 
 /* kvm.c */
 int dd_kvm_attach(u64 number);
@@ -63,6 +64,7 @@ void dd_oom_unregister(void);
 struct workqueue_struct;
 int dd_queue_create(void);
 void dd_queue_destroy(void);
+void dd_queue_wake_evictor(void);
 struct workqueue_struct *dd_queue_get(void);
 void dd_cond_resched(void);
 bool dd_dying(void);

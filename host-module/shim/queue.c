@@ -8,6 +8,13 @@
 
 static struct workqueue_struct *dd_queue;
 
+static void dd_evictor(struct work_struct *work)
+{
+	dd_host_refill();
+}
+
+static DECLARE_WORK(dd_evictor_work, dd_evictor);
+
 int dd_queue_create(void)
 {
 	dd_queue = alloc_workqueue("doubledecker", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
@@ -18,6 +25,12 @@ int dd_queue_create(void)
 void dd_queue_destroy(void)
 {
 	destroy_workqueue(dd_queue);
+}
+
+/* Runs the background evictor soon. The caller is in a hypercall: the queue exists. */
+void dd_queue_wake_evictor(void)
+{
+	queue_work(dd_queue, &dd_evictor_work);
 }
 
 struct workqueue_struct *dd_queue_get(void)

@@ -155,11 +155,9 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     match (args.vm_id(), args.pool_id()) {
         (None, None) => {
             let mut from = 0;
-            while let Some(view) = host.vm_from(from) {
-                if let Some(session) = view.vm.session() {
-                    evict_all(&*session);
-                }
-                from = view.vm.number + 1;
+            while let Some((vm, session)) = host.next_vm(from) {
+                evict_all(&*session);
+                from = vm.number.saturating_add(1);
             }
         }
         (None, Some(_)) => {

@@ -10,6 +10,7 @@ use crate::state::host;
 use crate::vm::Vm;
 use core::ffi::c_void;
 use ddabi::hypercall::{Outcome, Status};
+use ddcore::host::room::refill;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
@@ -58,6 +59,14 @@ extern "C" fn dd_host_shrinkable() -> c_ulong {
 #[no_mangle]
 extern "C" fn dd_host_rescue() -> c_ulong {
     host().map_or(0, shrinker::rescue) as c_ulong
+}
+
+/// Called by queue.c: evicts until the tier has room for the next puts.
+#[no_mangle]
+extern "C" fn dd_host_refill() {
+    if let Some(host) = host() {
+        refill(host);
+    }
 }
 
 /// Called by shrinker.c: gives pages back and returns their number.

@@ -15,11 +15,12 @@
 //!
 //! 1. `Session::control` (mutex): creation and removal of pools; `Registry::last` (mutex):
 //!    registration of VMs;
-//! 2. `Registry::vm_list` (mutex): the list of VMs, and the one eviction that runs. Memory reclaim
-//!    takes it, so that its holder neither allocates nor waits for a task that does;
-//! 3. `Vm::gate` (spin): session and sequence of a VM;
-//! 4. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 5. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
+//! 2. `Registry::vm_list` (mutex): the list of VMs, and the choice of victims among them. Memory
+//!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
+//! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
+//! 4. `Vm::gate` (spin): session and sequence of a VM;
+//! 5. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
+//! 6. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs

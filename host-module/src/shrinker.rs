@@ -30,7 +30,7 @@ pub(crate) fn count(host: &Host) -> u64 {
 /// The caller may hold any lock under which the kernel allocates. It may wait for a running
 /// eviction, because that neither allocates nor waits for a task that does.
 pub(crate) fn scan(host: &Host, pages: u64) -> u64 {
-    let freed = room::give_back(host, &mut host.vms.lock(), pages);
+    let freed = room::give_back(host, pages);
     TOTALS.shrunk.add(freed);
     if freed == 0 && count(host) > 0 {
         TOTALS.shrink_refused.add(1);

@@ -43,8 +43,8 @@ impl Host {
         let tier = Arc::new(Tier::new(capacity), quietly())?;
         KBox::pin_init(
             try_pin_init!(Self {
+                vms <- Registry::new(admission, tier.clone()),
                 tier,
-                vms <- Registry::new(admission),
                 stock <- Stock::new(),
             }),
             quietly(),
@@ -56,7 +56,7 @@ impl Host {
         if mode == Mode::GlobalFifo {
             // Pages that are put from now on must be younger than all present ones.
             let vm_list = self.vms.lock();
-            for session in (0..vm_list.vms().len()).filter_map(|at| vm_list.session(at)) {
+            for session in vm_list.vms().iter().filter_map(|vm| vm.session()) {
                 self.tier.follow(&session.clock);
             }
         }
@@ -93,6 +93,12 @@ impl ddcore::host::Host for Host {
 
     fn spare(&self) -> u64 {
         page::spare()
+    }
+
+    fn wake_evictor(&self) {
+        // SAFETY: Only puts of guests call this. They come through KVM's hooks, which end before the
+        // queue does.
+        unsafe { queue::wake_evictor() };
     }
 
     fn milliseconds(&self) -> u64 {

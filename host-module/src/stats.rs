@@ -34,26 +34,24 @@ impl Host {
     /// Returns the number of registered VMs.
     pub(crate) fn vm_count(&self) -> usize {
         let vm_list = self.vms.lock();
-        let sessions = (0..vm_list.vms().len()).filter(|at| vm_list.session(*at).is_some());
+        let sessions = vm_list.vms().iter().filter_map(|vm| vm.session());
         sessions.count()
+    }
+
+    /// Returns the registered VM with the lowest number of at least `from`, and its session.
+    pub(crate) fn next_vm(&self, from: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
+        self.vms.lock().next(from)
     }
 
     /// Returns the registered VM with this number, and its session.
     pub(crate) fn vm(&self, number: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
-        let vm_list = self.vms.lock();
-        let vm = vm_list.vms().iter().find(|vm| vm.number == number)?;
-        Some((vm.clone(), vm.session()?))
+        self.next_vm(number).filter(|(vm, _)| vm.number == number)
     }
 
-    /// Returns the registered VM with the lowest number of at least `from`.
+    /// Returns the statistics of the registered VM with the lowest number of at least `from`.
     pub(crate) fn vm_from(&self, from: u32) -> Option<VmView> {
-        let mut vm_list = self.vms.lock();
-        let (at, session) = (0..vm_list.vms().len())
-            .filter(|at| vm_list.vms()[*at].number >= from)
-            .find_map(|at| Some((at, vm_list.session(at)?)))?;
-        let vm = vm_list.vms()[at].clone();
-        let entitlement = vm_list.entitle(self.tier.limit())[at].entitlement;
-        drop(vm_list);
+        let (vm, session) = self.next_vm(from)?;
+        let entitlement = vm.entitlement();
         let mut stats = PoolStats::default();
         let mut pools = 0;
         for (number, pool) in session.live_pools() {
@@ -75,7 +73,11 @@ impl Host {
     pub(crate) fn pool_from(&self, from: (u32, u32), only: Option<u32>) -> Option<PoolView> {
         let (mut vm, mut pool) = from;
         loop {
-            let (found, session) = self.session_from(vm, only)?;
+            let (found, session) = match only {
+                Some(only) if vm > only => return None,
+                Some(only) => self.vm(only)?,
+                None => self.next_vm(vm)?,
+            };
             if found.number > vm {
                 pool = 0;
             }
@@ -87,35 +89,18 @@ impl Host {
                     name: place.name(),
                     store: place.settings().store,
                     policy: place.policy(),
-                    stats: self.pool_stats(&found, &session, number)?,
+                    stats: pool_stats(&found, &session, number)?,
                 });
             }
             vm = found.number.checked_add(1)?;
             pool = 0;
         }
     }
+}
 
-    fn session_from(&self, from: u32, only: Option<u32>) -> Option<(Arc<Vm>, Arc<Session>)> {
-        let vm_list = self.vms.lock();
-        let wanted = |number| number >= from && only.is_none_or(|only| only == number);
-        let mut vms = vm_list.vms().iter().filter(|vm| wanted(vm.number));
-        vms.find_map(|vm| Some((vm.clone(), vm.session()?)))
-    }
-
-    /// Returns the statistics of a pool.
-    pub(crate) fn pool_stats(&self, vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
-        let place = session.pool(pool)?;
-        let entitlement = session.entitlement(pool, self.entitlement(vm));
-        Some(place.stats(&counted(session, pool), entitlement))
-    }
-
-    /// Returns the pages a VM is entitled to. Guests can ask for this, and evictions wait for the
-    /// list of VMs: it is held for a single pass only.
-    fn entitlement(&self, vm: &Vm) -> u64 {
-        let mut vm_list = self.vms.lock();
-        let mut numbers = vm_list.vms().iter().map(|other| other.number);
-        let at = numbers.position(|number| number == vm.number);
-        let entities = vm_list.entitle(self.tier.limit());
-        at.map_or(0, |at| entities[at].entitlement)
-    }
+/// Returns the statistics of a pool. Guests ask for them, so that no lock of the host is taken.
+pub(crate) fn pool_stats(vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
+    let place = session.pool(pool)?;
+    let entitlement = session.entitlement(pool, vm.entitlement());
+    Some(place.stats(&counted(session, pool), entitlement))
 }

@@ -17,12 +17,15 @@ pub(crate) mod shard;
 use crate::counters::TOTALS;
 use crate::genl::send_event;
 use crate::memory::quietly;
+use crate::number::Number;
+use crate::tier::Tier;
 use crate::vm::allowance::Allowance;
 use crate::vm::scratch::ScratchList;
 use crate::vm::session::Session;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::gate::{Gate, Refused};
+use ddcore::host::standing::{entitlement, settle, Standing};
 use ddcore::host::walk::drain;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -42,6 +45,10 @@ pub(crate) struct Vm {
     /// its number may be anybody's then.
     process: ARef<Task>,
     weight: Atomic<u32>,
+    /// The tier that has the pages of the VM.
+    tier: Arc<Tier>,
+    /// What the VM has published to the tier.
+    standing: Standing<Number>,
     #[pin]
     gate: SpinLock<Gate<Arc<Session>>>,
     #[pin]
@@ -70,11 +77,15 @@ impl ddcore::host::room::Vm for Vm {
     fn session(&self) -> Option<impl Deref<Target = Session>> {
         self.session()
     }
+
+    fn standing(&self) -> &Standing<Number> {
+        &self.standing
+    }
 }
 
 impl Vm {
     /// A VM of the calling process, without a session.
-    pub(crate) fn new(number: u32, weight: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(number: u32, weight: u32, tier: Arc<Tier>) -> Result<Arc<Self>> {
         let current = kernel::current!();
         let process: ARef<Task> = current.group_leader().into();
         Arc::pin_init(
@@ -83,6 +94,8 @@ impl Vm {
                 pid: process.pid() as u32,
                 process,
                 weight: Atomic::new(weight),
+                tier,
+                standing: Standing::new(),
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
@@ -108,6 +121,12 @@ impl Vm {
 
     pub(crate) fn set_weight(&self, weight: u32) {
         self.weight.store(weight, Relaxed);
+        settle(&self.tier, self);
+    }
+
+    /// Returns the pages that the VM is entitled to.
+    pub(crate) fn entitlement(&self) -> u64 {
+        entitlement(&self.tier, self)
     }
 
     /// The current session, if the guest is registered.
@@ -133,6 +152,7 @@ impl Vm {
     pub(crate) fn register(&self, session: Arc<Session>) {
         // Pages are freed without the lock.
         let old = self.gate.lock().begin(session.id, session);
+        settle(&self.tier, self);
         match old {
             Some(old) => {
                 drain(&*old);
@@ -160,6 +180,7 @@ impl Vm {
     /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
     /// they leave goes when the last of them drops the session.
     fn ended(&self, session: &Session) {
+        settle(&self.tier, self);
         drain(session);
         self.tell(Event::VmWent);
     }

@@ -3,6 +3,7 @@
 //! Pages that left the index and are freed after the lock is released.
 
 use super::session::Session;
+use super::tally::Tally;
 use crate::store::Removed;
 
 /// The most pages that a step under a lock removes.
@@ -15,6 +16,7 @@ pub const SIZE: usize = 64;
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
     count: usize,
+    tally: Tally,
 }
 
 impl<P> Bin<P> {
@@ -24,18 +26,28 @@ impl<P> Bin<P> {
         Self {
             pages: [const { None }; SIZE],
             count: 0,
+            tally: Tally::new(),
         }
     }
 
     /// Adds the page of an entry that left the index of a session.
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
+        self.tally.left(session, removed.pool(), 1);
         let page = session.page(removed);
         // A full bin frees the page at once, which is correct but slow under a lock.
         if let Some(place) = self.pages.get_mut(self.count) {
             *place = page;
         }
         self.count += 1;
+    }
+
+    /// Subtracts the pages added from the numbers of pages of the session and of its pools, and
+    /// releases their room in the tier. Must be called once, when all pages are added.
+    #[inline]
+    pub fn settle(&mut self, session: &impl Session<Page = P>) {
+        self.tally.subtract(session);
+        session.sub_used(self.count);
     }
 
     /// Returns the places of its pages.

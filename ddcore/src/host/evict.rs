@@ -5,13 +5,13 @@
 use super::bin::Bin;
 use super::list::{self, victim};
 use super::notice::Fresh;
+use super::pressure::Gauge;
 use super::room::Stock;
 use super::session::Session;
 use super::walk::counted;
 use crate::number::Number;
-use crate::partition::{collect_in_turns, entitle, Entity};
+use crate::partition::{collect, entitle, Entity, Victims, POOL_VICTIMS};
 use crate::store::{age, Reason, Storage, Store, BLOCK_PAGES};
-use ddabi::request::CLASSES;
 
 /// Pages of one shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
@@ -77,16 +77,49 @@ pub fn evict_pool<S: Session>(session: &S, pool: u32) {
     }
 }
 
-/// Evicts up to `pages` by the weights of the pools, because the host needs memory. `pools` is
-/// memory for entitlements, one for each pool. Returns the number of pages.
-pub(super) fn shrink<S: Session>(session: &S, pages: u64, pools: &mut [Entity]) -> u64 {
-    let pools = entities(session, pools);
-    let used: u64 = pools.iter().map(|pool| pool.used).sum();
+/// Evicts up to `pages` of a session, by Algorithm 1 among its pools: a guest with its pages in a
+/// thousand pools gives a batch like any other. Returns their number.
+///
+/// `entitlement` is that of the VM. If it uses spare pages of its peers, its pools share what it
+/// holds.
+pub(super) fn evict_by_weight<S: Session>(
+    session: &S,
+    pages: u64,
+    entitlement: u64,
+    stock: Option<&impl Stock<S::Page>>,
+) -> u64 {
+    let choose = || choose(session, pages, |used| entitlement.max(used));
+    collect(pages, pages, choose, |pool, pages| {
+        evict(session, pool as u32, pages, stock)
+    })
+}
+
+/// Evicts up to `pages` of a session by the weights of its pools, because the host needs memory.
+/// Returns their number.
+pub(super) fn shrink<S: Session>(session: &S, pages: u64) -> u64 {
     // Only the pages that will be left are divided: a pool within its part of them gives none.
-    entitle(pools, used.saturating_sub(pages));
-    collect_in_turns(pools, pages, TURN, |pool, pages| {
+    let left = session.used().saturating_sub(pages);
+    let choose = || choose(session, TURN, |_| left);
+    collect(pages, TURN, choose, |pool, pages| {
         evict(session, pool as u32, pages, None::<&()>)
     })
+}
+
+/// Chooses the pools of evictions of `turn` pages. `divide` returns the pages that are divided among
+/// the pools, from the number that they hold.
+fn choose<S: Session>(
+    session: &S,
+    turn: u64,
+    divide: impl FnOnce(u64) -> u64,
+) -> Victims<POOL_VICTIMS> {
+    let mut victims = Victims::new();
+    session.with_entities(|pools| {
+        let pools = entities(session, pools);
+        let used = pools.iter().map(|pool| pool.used).sum();
+        entitle(pools, divide(used));
+        victims.choose(pools, turn, POOL_VICTIMS);
+    });
+    victims
 }
 
 /// Writes weight and use of each pool into `pools`, which has room for all, and returns that part
@@ -97,16 +130,9 @@ pub(super) fn entities<'a, S: Session>(session: &S, pools: &'a mut [Entity]) -> 
     for (number, pool) in (0..).zip(pools.iter_mut()) {
         *pool = Entity {
             weight: session.share(number),
-            ..Entity::default()
+            entitlement: 0,
+            used: session.gauge(number).map_or(0, Gauge::held),
         };
-    }
-    for shard in 0..S::SHARDS {
-        session.with(shard, |store| {
-            let lists = store.storage().lists();
-            for (pool, classes) in pools.iter_mut().zip(lists.chunks(CLASSES)) {
-                pool.used += classes.iter().map(|list| list.used).sum::<u64>();
-            }
-        });
     }
     pools
 }
@@ -180,7 +206,7 @@ fn from_shard<S: Session>(
             left -= got;
         }
     });
-    session.sub_used(bin.count());
+    bin.settle(session);
     if let Some(stock) = stock {
         stock.add(bin.pages());
     }

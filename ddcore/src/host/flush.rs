@@ -148,7 +148,7 @@ fn flush_shards<S: Session>(
         }
         let mut bin = Bin::new();
         let walk = session.with(shard, |store| step(store, &mut cursor, &mut bin));
-        session.sub_used(bin.count());
+        bin.settle(session);
         pages += bin.count() as u64;
         match walk {
             Walk::More => effort.spend(STEP),

@@ -3,16 +3,17 @@
 //! State of pools, by which guests admit pages: the pages that a pool may hold, whether it is
 //! full, and the class from which a page would be evicted.
 //!
-//! Computing capacities takes time in proportion to the number of VMs and pools. They are therefore
+//! Computing capacities takes time in proportion to the number of pools of the VM. They are therefore
 //! computed at intervals, for all pools of a session at once, and answers repeat the last values.
 
 use super::evict::entities;
 use super::list::victim;
-use super::room::{entitle, Host, Parts, Vm, VmList};
+use super::room::{Host, Origin};
 use super::session::Session;
+use super::standing;
 use crate::number::Number;
-use crate::partition;
-use crate::policy::pressure::{capacities, capacity, is_full};
+use crate::partition::{self, Sums};
+use crate::policy::pressure::is_full;
 use crate::policy::Order;
 use crate::store::BLOCK_PAGES;
 use ddabi::answer::PoolPressure;
@@ -25,23 +26,34 @@ const AGE_NS: u64 = 100_000_000;
 /// Capacities are computed again when one part in so many of an eviction batch was put or requested.
 const BATCH_SHARE: u64 = 4;
 
+/// Pages that are put or requested for each pool until capacities are computed again, so that this
+/// costs a page no more with many pools.
+const POOL_SHARE: u64 = 4;
+
 /// A number above that of the pages of any eviction batch.
 const ENOUGH: u64 = u32::MAX as u64;
 
-/// The last computed state of a pool.
+/// State of a pool.
 #[derive(Debug)]
 pub struct Gauge<N> {
+    /// The pages that it may hold, as they were computed last.
     capacity: N,
-    held: N,
+    /// The pages that it holds.
+    pub(super) held: N,
 }
 
 impl<N: Number> Gauge<N> {
-    /// Creates the gauge of a pool whose state was not computed yet.
+    /// Creates the gauge of a pool without pages, whose capacity was not computed yet.
     pub fn new() -> Self {
         Self {
             capacity: N::new(0),
             held: N::new(0),
         }
+    }
+
+    /// Returns the number of pages that the pool holds.
+    pub fn held(&self) -> u64 {
+        self.held.load()
     }
 }
 
@@ -90,12 +102,8 @@ impl<N: Number> Reading<N> {
 /// Returns the state of the pool of a run. `pages` is the number of pages of the call, and `now`
 /// the time in nanoseconds.
 #[inline(never)]
-pub fn pressure<H: Host>(
-    (host, session, vm): (&H, &H::Session, u32),
-    run: &Run,
-    pages: u64,
-    now: u64,
-) -> PoolPressure {
+pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64) -> PoolPressure {
+    let (host, session) = (origin.host, origin.session);
     let (Some(gauge), Some(order)) = (session.gauge(run.pool), session.order(run.pool)) else {
         return PoolPressure::default();
     };
@@ -104,10 +112,10 @@ pub fn pressure<H: Host>(
     }
     let tier = host.tier();
     let batch = tier.batch();
-    // With many pools the computation takes longer, and is done less often.
-    let enough = (batch / BATCH_SHARE).max(u64::from(session.pool_count()));
+    let pools = u64::from(session.pool_count());
+    let enough = (batch / BATCH_SHARE).max(POOL_SHARE * pools);
     let reading = &session.ledger().reading;
-    if reading.is_due(now, pages, enough) && !read_gauges((host, session, vm)) {
+    if reading.is_due(now, pages, enough) && !read_gauges(origin) {
         reading.expire();
     }
     let tier_is_full = is_full(tier.used(), tier.limit(), batch);
@@ -145,28 +153,24 @@ fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     class.unwrap_or(0)
 }
 
-/// Computes the gauges of all pools of a session. Returns `false` if an eviction is running.
-fn read_gauges<H: Host>((host, session, vm): (&H, &H::Session, u32)) -> bool {
-    let Some(mut vm_list) = host.try_lock() else {
-        return false;
-    };
-    let batch = host.tier().batch();
+/// Computes the gauges of all pools of a session. Returns `false` if pages of the session are being
+/// evicted.
+fn read_gauges<H: Host>(origin: &Origin<'_, H>) -> bool {
+    let Origin { host, vm, session } = *origin;
+    let tier = host.tier();
+    let batch = tier.batch();
     host.recover();
-    entitle(&mut *vm_list, host.tier().limit());
-    let Parts {
-        vms,
-        entities: entitled,
-        pools,
-    } = vm_list.parts();
-    let at = vms.iter().position(|one| one.number() == vm);
-    let pages = at.map_or(0, |at| capacity(entitled, at, batch));
-    let pools = entities(session, pools);
-    partition::entitle(pools, pages);
-    for ((number, capacity), pool) in (0..).zip(capacities(pools, batch)).zip(pools.iter()) {
-        if let Some(gauge) = session.gauge(number) {
-            gauge.capacity.swap(capacity);
-            gauge.held.swap(pool.used);
+    let pages = standing::capacity(tier, vm, session.used());
+    let read = session.try_with_entities(|pools| {
+        let pools = entities(session, pools);
+        partition::entitle(pools, pages);
+        let all = Sums::of(pools, batch);
+        for (number, pool) in (0..).zip(pools.iter()) {
+            if let Some(gauge) = session.gauge(number) {
+                let peers = all.without(&Sums::of_one(pool, batch));
+                gauge.capacity.swap(partition::capacity(pool, &peers));
+            }
         }
-    }
-    true
+    });
+    read.is_some()
 }

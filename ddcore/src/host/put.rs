@@ -4,7 +4,8 @@
 //! copied before the page enters the index, and therefore without a lock.
 
 use super::carried::{Carried, Page};
-use super::room::{fill, make_room, retire, Host};
+use super::room::Vm as _;
+use super::room::{fill, make_room, retire, Host, Origin};
 use super::run::{discard, insert};
 use super::session::Session;
 use crate::request::Runs;
@@ -42,9 +43,11 @@ struct Room<'a, H: Host> {
 impl<'a, H: Host> Room<'a, H> {
     /// Reserves room for `pages`, for as many as the limit if that is less, or for none if eviction
     /// frees too few.
-    fn reserve(host: &'a H, pages: u64) -> Self {
-        let pages = make_room(host, pages);
-        Self { host, pages }
+    fn reserve(origin: &Origin<'a, H>, pages: u64) -> Self {
+        Self {
+            host: origin.host,
+            pages: make_room(origin, pages),
+        }
     }
 }
 
@@ -55,20 +58,22 @@ impl<H: Host> Drop for Room<'_, H> {
 }
 
 /// Stores runs, each as a whole or not at all. Older copies of their pages are removed in both cases
-/// (invariant 3). `vm_is_on` tells whether the VM has a weight. Returns the number of pages stored.
+/// (invariant 3). Returns the number of pages stored.
 #[inline(never)]
 pub fn store<H: Host>(
-    (host, session, vm_is_on): (&H, &H::Session, bool),
+    origin: &Origin<'_, H>,
     runs: &Runs<'_>,
     carried: &mut Carried<H::Page>,
     source: &mut impl Source<H::Page>,
 ) -> u64 {
+    let session = origin.session;
+    let vm_is_on = origin.vm.share() > 0;
     let is_welcome = |run: &Run| vm_is_on && session.share(run.pool) > 0;
     let wanted = runs.iter().filter(is_welcome);
     let wanted = wanted.map(|run| u64::from(run.pages)).sum();
-    let mut room = Room::reserve(host, wanted);
+    let mut room = Room::reserve(origin, wanted);
     let reserved = room.pages as usize;
-    let got = fill(host, &mut carried.pages[..reserved]);
+    let got = fill(origin, &mut carried.pages[..reserved]);
     let stamp = session.stamp(wanted);
     let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
     let mut next = 0;
@@ -104,7 +109,7 @@ pub fn store<H: Host>(
         }
         source.settled(&run, result);
     }
-    retire(host, &mut carried.pages[..reserved]);
+    retire(origin.host, &mut carried.pages[..reserved]);
     stored
 }
 

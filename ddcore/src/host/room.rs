@@ -2,23 +2,36 @@
 
 //! Room in a tier: which VM and which pool pages are evicted from, and how many.
 //!
-//! One eviction runs at a time, by the task that has locked the list of VMs. A task that waited for
-//! the lock checks again whether there is room before it evicts more.
+//! A put that finds no room evicts from its own VM if that VM holds all that it may hold, which
+//! concerns no other VM. Otherwise Algorithm 1 chooses a VM, under the lock of the list of VMs. The
+//! lock is held for the choice alone, and a put does not wait for it: while another task chooses,
+//! the put replaces pages of its own VM. The background evictor keeps a little room free, and
+//! chooses several victims at a time.
 //!
 //! The tier is full when it holds its capacity, or all that the host can spare. In the second case
 //! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
 
 use super::carried::Page;
-use super::evict::{entities, evict, evict_aged, oldest_age, shrink, TURN};
+use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, TURN};
 use super::session::Session;
+use super::standing::{self, Standing, Whole};
 use super::tier::Tier;
 use crate::number::Number;
-use crate::partition::{self, collect, collect_in_turns, victim, Entity};
+use crate::partition::{Entity, Victims};
 use core::ops::{Deref, DerefMut};
 use ddabi::genl::Mode;
 
-/// Rounds of eviction for one reservation, because other tasks may take the room that was made.
+/// Rounds of eviction for one put, because other tasks may take the room that was made.
 const ROUNDS: usize = 64;
+
+/// The most victims that are chosen in one pass over the list of VMs.
+pub const VM_VICTIMS: usize = 64;
+
+/// One victim is chosen in a pass for so many VMs.
+const VMS_BY_VICTIM: usize = 16;
+
+/// The most VMs that a task evicts from until it locks the list of VMs again.
+const CHOSEN: usize = 16;
 
 /// Pages that are taken from a VM in a turn when the host needs memory.
 const VM_TURN: u64 = 8 * TURN;
@@ -74,6 +87,9 @@ pub trait Vm {
 
     /// Returns its current session, if it has one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
+
+    /// Returns what it has published about itself.
+    fn standing(&self) -> &Standing<<Self::Session as Session>::Number>;
 }
 
 /// The VMs of a host. The owner protects the list by a lock. Only the task that has locked it chooses
@@ -82,8 +98,8 @@ pub trait VmList {
     /// A VM.
     type Vm: Vm;
 
-    /// Reference to a VM in the list.
-    type Ref: Deref<Target = Self::Vm>;
+    /// Reference to a VM, which keeps it in memory after it has left the list.
+    type Ref: Deref<Target = Self::Vm> + Clone;
 
     /// Returns the parts of the list of VMs.
     fn parts(&mut self) -> Parts<'_, Self::Ref>;
@@ -96,8 +112,9 @@ pub struct Parts<'a, V> {
     pub vms: &'a [V],
     /// One for each VM, in the same order.
     pub entities: &'a mut [Entity],
-    /// As many as a VM may have pools.
-    pub pools: &'a mut [Entity],
+    /// Victims chosen before. With many VMs several are chosen in one pass over the list, so that an
+    /// eviction costs no more than with few. The owner clears them when a VM joins or leaves.
+    pub victims: &'a mut Victims<VM_VICTIMS>,
 }
 
 /// A tier with its memory, and the VMs that share it.
@@ -116,8 +133,8 @@ pub trait Host {
     /// Returns the accounts of the tier.
     fn tier(&self) -> &Tier<Self::Number>;
 
-    /// Locks the list of VMs. The task that holds it must not allocate, and takes only the locks of
-    /// shards and of a stock, because tasks that free memory wait for it.
+    /// Locks the list of VMs. The task that holds it must not allocate, and takes no lock under which
+    /// memory is allocated, because tasks that free memory wait for it.
     fn lock(&self) -> impl DerefMut<Target = Self::VmList>;
 
     /// Locks the list of VMs, unless another task holds it.
@@ -135,6 +152,10 @@ pub trait Host {
 
     /// Returns the time in milliseconds since some beginning.
     fn milliseconds(&self) -> u64;
+
+    /// Makes the background evictor call [`refill`] soon. An owner without one does nothing, and puts
+    /// evict for themselves.
+    fn wake_evictor(&self) {}
 
     /// Called after each eviction batch, with the number of its pages.
     fn evicted(&self, pages: u64);
@@ -162,39 +183,85 @@ pub trait Host {
     }
 }
 
+/// Origin of a call: its VM, and the session in which it was made.
+pub struct Origin<'a, H: Host> {
+    /// The host that serves the call.
+    pub host: &'a H,
+    /// The VM.
+    pub vm: &'a <H::VmList as VmList>::Vm,
+    /// The session, which may have ended since.
+    pub session: &'a H::Session,
+}
+
+impl<H: Host> Clone for Origin<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Host> Copy for Origin<'_, H> {}
+
+impl<H: Host> Origin<'_, H> {
+    /// Returns whether the VM holds all that it may hold, so that it gives the pages for its puts.
+    fn is_replete(&self) -> bool {
+        let used = self.session.used();
+        used > 0 && used >= standing::capacity(self.host.tier(), self.vm, used)
+    }
+
+    /// Evicts up to `pages` of the VM itself. Returns their number.
+    fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> u64 {
+        let entitlement = standing::entitlement(self.host.tier(), self.vm);
+        evict_by_weight(self.session, pages, entitlement, stock)
+    }
+
+    /// Evicts one batch for a put, whose pages go to a stock if one is given. Returns their number.
+    fn evict_batch(&self, stock: Option<&H::Stock>) -> u64 {
+        let host = self.host;
+        let batch = host.tier().batch();
+        let evicted = match host.tier().mode() {
+            Mode::GlobalFifo => evict_by_age(host, &mut *host.lock(), batch, stock),
+            Mode::Weighted if self.is_replete() => self.evict(batch, stock),
+            Mode::Weighted => match host
+                .try_lock()
+                .map(|mut list| choose_batches(host, &mut *list, 1))
+            {
+                Some(chosen) => return evict_from(host, chosen, batch, batch, stock),
+                None => self.evict(batch, stock),
+            },
+        };
+        host.evicted(evicted);
+        evicted
+    }
+}
+
 /// Reserves room in the tier for `pages`, or for as many as the limit if that is less, and evicts
 /// pages for it if necessary. Returns the number of pages reserved, which is 0 if eviction frees too
 /// few.
 #[inline]
-pub fn make_room<H: Host>(host: &H, pages: u64) -> u64 {
-    match host.tier().reserve(pages) {
-        true => pages,
-        false => evict_for(host, pages),
+pub fn make_room<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
+    let tier = origin.host.tier();
+    if !tier.reserve(pages) {
+        return evict_for(origin, pages);
     }
+    if tier.shortage() > 0 {
+        origin.host.wake_evictor();
+    }
+    pages
 }
 
 /// Like [`make_room`], for a tier without enough room.
 #[cold]
 #[inline(never)]
-fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
-    let tier = host.tier();
+fn evict_for<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
+    let (host, tier) = (origin.host, origin.host.tier());
     for _ in 0..ROUNDS {
-        if tier.reserve(pages) {
-            return pages;
-        }
         host.recover();
         let pages = pages.min(tier.limit());
         if tier.reserve(pages) {
             return pages;
         }
-        let mut vm_list = host.lock();
-        if tier.reserve(pages) {
-            return pages;
-        }
-        let stock = tier.is_scarce().then_some(host.stock());
-        let evicted = evict_batch(host, &mut *vm_list, stock);
-        // Reserve while the list of VMs is still locked, or another task could take the room every
-        // time. Do so even if nothing was evicted: the victim may have emptied itself.
+        let evicted = origin.evict_batch(tier.is_scarce().then_some(host.stock()));
+        // Even if nothing was evicted: another task may have made room.
         if tier.reserve(pages) {
             return pages;
         }
@@ -206,9 +273,9 @@ fn evict_for<H: Host>(host: &H, pages: u64) -> u64 {
 }
 
 /// Gets pages for a put that has room reserved for them. Returns their number.
-pub(super) fn fill<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
-    let got = allocate(host, pages);
-    got + recycle(host, &mut pages[got..])
+pub(super) fn fill<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
+    let got = allocate(origin.host, pages);
+    got + recycle(origin, &mut pages[got..])
 }
 
 /// Gets pages from the stock and from the host's memory. Returns their number.
@@ -222,18 +289,18 @@ fn allocate<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
 /// Gets pages by eviction, because the host has no memory for the caller. The limit falls to the
 /// pages that the tier holds, plus the host's idle pages, which the caller may not allocate. Returns
 /// their number.
-fn recycle<H: Host>(host: &H, pages: &mut [Option<H::Page>]) -> usize {
+fn recycle<H: Host>(origin: &Origin<'_, H>, pages: &mut [Option<H::Page>]) -> usize {
     if pages.is_empty() {
         return 0;
     }
+    let host = origin.host;
     let missing = pages.len() as u64;
-    let mut vm_list = host.lock();
     let held = (host.tier().used() + host.stock().len()).saturating_sub(missing);
     lower_limit(host, held + host.spare());
     let mut got = 0;
     for _ in 0..ROUNDS {
         got += host.stock().take(&mut pages[got..]);
-        if got == pages.len() || evict_batch(host, &mut *vm_list, Some(host.stock())) == 0 {
+        if got == pages.len() || origin.evict_batch(Some(host.stock())) == 0 {
             break;
         }
     }
@@ -261,7 +328,7 @@ pub fn surplus<H: Host>(host: &H) -> u64 {
 
 /// Gives up to `pages` back to a host that is short of memory, and lowers the limit. Returns their
 /// number.
-pub fn give_back<H: Host>(host: &H, vm_list: &mut H::VmList, pages: u64) -> u64 {
+pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     let tier = host.tier();
     let pages = pages.min(surplus(host));
     let stocked = host.stock().give_back(pages);
@@ -269,11 +336,8 @@ pub fn give_back<H: Host>(host: &H, vm_list: &mut H::VmList, pages: u64) -> u64 
     let pages = (pages - stocked).min(used.saturating_sub(tier.floor()));
     lower_limit(host, used - pages);
     let evicted = match tier.mode() {
-        Mode::Weighted => {
-            entitle(vm_list, tier.limit());
-            take_in_turns(vm_list, pages)
-        }
-        Mode::GlobalFifo => evict_by_age(host, vm_list, pages, None),
+        Mode::Weighted => shrink_in_turns(host, pages),
+        Mode::GlobalFifo => evict_by_age(host, &mut *host.lock(), pages, None),
     };
     stocked + evicted
 }
@@ -281,96 +345,129 @@ pub fn give_back<H: Host>(host: &H, vm_list: &mut H::VmList, pages: u64) -> u64 
 /// Evicts until the tier is within its limit, or the calling task is killed. In the latter case the
 /// next puts evict the other pages.
 pub fn enforce_limit<H: Host>(host: &H) {
-    while host.tier().is_overfull() && !host.is_dying() {
-        if evict_batch(host, &mut *host.lock(), None) == 0 {
+    while !host.is_dying() {
+        let beyond = host.tier().used().saturating_sub(host.tier().limit());
+        if beyond == 0 || evict_batches(host, beyond, None) == 0 {
             break;
         }
         host.cond_resched();
     }
 }
 
-/// Returns the session of the VM at a place of a list of VMs.
-fn session<'a, V: Vm + 'a>(
-    vms: &'a [impl Deref<Target = V>],
-    at: usize,
-) -> Option<impl Deref<Target = V::Session> + 'a> {
-    vms.get(at)?.session()
-}
-
-/// Returns the sessions of the VMs of a list of VMs, without places for VMs that have no session.
-fn sessions<'a, V: Vm + 'a>(
-    vms: &'a [impl Deref<Target = V>],
-) -> impl Iterator<Item = impl Deref<Target = V::Session> + 'a> + 'a {
-    (0..vms.len()).filter_map(|at| session(vms, at))
-}
-
-/// Divides `pages` among the VMs of a list of VMs.
-pub fn entitle<R: VmList>(vm_list: &mut R, pages: u64) {
-    let Parts { vms, entities, .. } = vm_list.parts();
-    for (entity, vm) in entities.iter_mut().zip(vms) {
-        let session = vm.session();
-        *entity = Entity {
-            weight: if session.is_some() { vm.share() } else { 0 },
-            entitlement: 0,
-            used: session.map_or(0, |session| session.used()),
-        };
+/// Evicts until the tier has some room for the next puts. The background evictor calls this.
+pub fn refill<H: Host>(host: &H) {
+    loop {
+        let shortage = host.tier().shortage();
+        if shortage == 0 || evict_batches(host, shortage, None) == 0 {
+            break;
+        }
+        host.cond_resched();
     }
-    partition::entitle(entities, pages);
 }
 
-/// Evicts one batch, whose pages go to a stock if one is given. Returns their number.
-pub fn evict_batch<H: Host>(host: &H, vm_list: &mut H::VmList, stock: Option<&H::Stock>) -> u64 {
+/// Evicts at least `pages`, or the batches of one choice of victims if that is less, and at most a
+/// batch more. Returns the number of pages.
+fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64 {
     let batch = host.tier().batch();
-    let evicted = match host.tier().mode() {
-        Mode::Weighted => evict_by_weight(host, vm_list, batch, stock),
-        Mode::GlobalFifo => evict_by_age(host, vm_list, batch, stock),
-    };
-    host.evicted(evicted);
-    evicted
+    match host.tier().mode() {
+        Mode::Weighted => {
+            let count = pages.div_ceil(batch).min(CHOSEN as u64) as usize;
+            let chosen = choose_batches(host, &mut *host.lock(), count);
+            evict_from(host, chosen, pages, batch, stock)
+        }
+        Mode::GlobalFifo => {
+            let evicted = evict_by_age(host, &mut *host.lock(), batch, stock);
+            host.evicted(evicted);
+            evicted
+        }
+    }
 }
 
-/// Algorithm 1 among the VMs, then among the pools of the victim: a guest with its pages in a
-/// thousand pools gives a batch like any other.
-fn evict_by_weight<H: Host>(
-    host: &H,
-    vm_list: &mut H::VmList,
-    batch: u64,
-    stock: Option<&H::Stock>,
-) -> u64 {
-    entitle(vm_list, host.tier().limit());
-    let Parts {
-        vms,
-        entities: entitled,
-        pools,
-    } = vm_list.parts();
-    let Some(at) = victim(entitled, batch) else {
-        return 0;
-    };
-    let vm = entitled[at];
-    let Some(session) = session(vms, at) else {
-        return 0;
-    };
-    let pools = entities(&*session, pools);
-    // A VM that uses its peers' spare pages divides these like its own: its pools share what it
-    // holds.
-    partition::entitle(pools, vm.entitlement.max(vm.used));
-    collect(pools, batch, |pool, pages| {
-        evict(&*session, pool as u32, pages, stock)
-    })
+/// VMs that Algorithm 1 has chosen, one for each eviction.
+type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; CHOSEN];
+
+/// Chooses the VMs of up to `count` evictions of a batch, from those that were chosen before if
+/// there are any left.
+fn choose_batches<H: Host>(host: &H, vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
+    let Parts { vms, victims, .. } = vm_list.parts();
+    if victims.is_empty() {
+        let count = count.max(vms.len() / VMS_BY_VICTIM);
+        choose(host, vm_list, host.tier().batch(), count);
+    }
+    chosen::<H>(vm_list, count)
 }
 
-/// Takes up to `pages` from the VMs by their entitlements, in turns, because the kernel requests a
-/// few pages at a time. With many VMs, a whole batch would be most of the pages of one VM or pool.
-/// Returns the number of pages.
-fn take_in_turns<R: VmList>(vm_list: &mut R, pages: u64) -> u64 {
+/// Chooses the VMs of up to `count` evictions of `turn` pages by Algorithm 1, in place of those that
+/// were chosen before, and publishes what each VM lends.
+fn choose<H: Host>(host: &H, vm_list: &mut H::VmList, turn: u64, count: usize) {
     let Parts {
         vms,
         entities,
-        pools,
+        victims,
     } = vm_list.parts();
-    collect_in_turns(entities, pages, VM_TURN, |at, pages| {
-        session(vms, at).map_or(0, |session| shrink(&*session, pages, pools))
-    })
+    let whole = Whole::of(host.tier());
+    for (entity, vm) in entities.iter_mut().zip(vms) {
+        let used = vm.session().map_or(0, |session| session.used());
+        *entity = whole.refresh(&**vm, used);
+    }
+    victims.choose(entities, turn, count);
+}
+
+/// Takes up to `count` of the VMs that were chosen.
+fn chosen<H: Host>(vm_list: &mut H::VmList, count: usize) -> Chosen<H> {
+    let Parts { vms, victims, .. } = vm_list.parts();
+    let mut victims = victims.take(count);
+    [(); CHOSEN].map(|()| vms.get(victims.next()?).cloned())
+}
+
+/// Evicts up to `pages` from the chosen VMs, at most a batch from each. Returns their number.
+fn evict_from<H: Host>(
+    host: &H,
+    chosen: Chosen<H>,
+    pages: u64,
+    batch: u64,
+    stock: Option<&H::Stock>,
+) -> u64 {
+    let mut evicted = 0;
+    for vm in chosen.iter().flatten() {
+        let Some(session) = vm.session() else {
+            continue;
+        };
+        let entitlement = standing::entitlement(host.tier(), &**vm);
+        let got = evict_by_weight(&*session, batch, entitlement, stock);
+        host.evicted(got);
+        evicted += got;
+        if evicted >= pages {
+            break;
+        }
+    }
+    evicted
+}
+
+/// Takes `pages` from the VMs by their entitlements, in turns, because the kernel requests a few
+/// pages at a time. With many VMs, a whole batch would be most of the pages of one VM or pool.
+/// Returns the number of pages.
+fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
+    let mut taken = 0;
+    while taken < pages {
+        let count = (pages - taken).div_ceil(VM_TURN).min(CHOSEN as u64) as usize;
+        let mut vm_list = host.lock();
+        choose(host, &mut *vm_list, VM_TURN, count);
+        let chosen = chosen::<H>(&mut *vm_list, count);
+        // What is chosen for turns is not for batches.
+        vm_list.parts().victims.clear();
+        drop(vm_list);
+        let before = taken;
+        for vm in chosen.iter().flatten() {
+            if let Some(session) = vm.session() {
+                taken += shrink(&*session, VM_TURN.min(pages - taken));
+            }
+        }
+        if taken == before {
+            break;
+        }
+    }
+    taken
 }
 
 /// Evicts the oldest pages of all VMs, to within a batch. Returns their number.
@@ -382,13 +479,16 @@ fn evict_by_age<H: Host>(
 ) -> u64 {
     let now = host.now();
     let vms = vm_list.parts().vms;
-    let oldest = sessions(vms).filter_map(|session| oldest_age(&*session, now));
-    let Some(oldest) = oldest.max() else {
+    let sessions = || vms.iter().filter_map(|vm| vm.session());
+    let Some(oldest) = sessions()
+        .filter_map(|session| oldest_age(&*session, now))
+        .max()
+    else {
         return 0;
     };
     let least = oldest.saturating_sub(host.batch_time());
     let mut evicted = 0;
-    for session in sessions(vms) {
+    for session in sessions() {
         evicted += evict_aged(&*session, (now, least), batch - evicted, stock);
         if evicted >= batch {
             break;

@@ -5,6 +5,7 @@
 use super::bin::Bin;
 use super::list::list;
 use super::session::Session;
+use super::tally::Tally;
 use crate::store::{Batch, Group, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
@@ -61,17 +62,22 @@ pub fn insert<S: Session>(
         // Most puts replace no page and need no bin, which takes time to create and to drop.
         let mut bin = None;
         let mut stored = 0;
+        let mut tally = Tally::new();
         let _ = session.with_room(shard, group.len(), |store| {
             let keep = |part: &Part| {
                 kept(part);
                 stored += part.pages();
+                tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             store.insert(group, stamp, handles, older, keep);
+            tally.add(session);
             session.add_used(stored, store);
         });
         total += stored;
-        session.sub_used(bin.as_ref().map_or(0, Bin::count));
+        if let Some(bin) = &mut bin {
+            bin.settle(session);
+        }
     });
     total
 }
@@ -93,7 +99,12 @@ pub fn take<S: Session>(
         // A difference once is cheaper than counting each page.
         count += session.with(shard, |store| {
             let before = store.used();
-            store.take(group, Reason::Hit, &mut found);
+            let mut tally = Tally::new();
+            store.take(group, Reason::Hit, |place, removed| {
+                tally.left(session, removed.pool(), 1);
+                found(place, removed);
+            });
+            tally.subtract(session);
             (before - store.used()) as usize
         });
     });
@@ -113,7 +124,7 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
             session.with(shard, |store| {
                 store.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
             });
-            session.sub_used(bin.count());
+            bin.settle(session);
             freed += bin.count();
         },
     );

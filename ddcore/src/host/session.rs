@@ -6,6 +6,7 @@ use super::flush::Rest;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
 use crate::number::Number;
+use crate::partition::Entity;
 use crate::policy::Order;
 use crate::store::{Hasher, Removed, Storage, Store};
 use ddabi::answer::Eviction;
@@ -112,6 +113,14 @@ pub trait Session {
 
     /// Returns the gauge of a pool, if there ever was such a pool.
     fn gauge(&self, pool: u32) -> Option<&Gauge<Self::Number>>;
+
+    /// Calls `work` with memory for one entity for each pool, under the lock of the session's
+    /// evictions. Memory reclaim takes this lock, so that its holder must not allocate.
+    fn with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> R;
+
+    /// Like [`Session::with_entities`], but returns `None` without calling `work` if another task
+    /// evicts pages of the session.
+    fn try_with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> Option<R>;
 
     /// Keeps notices of evictions for the guest.
     fn announce(&self, notices: &[Eviction]);

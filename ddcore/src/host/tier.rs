@@ -5,6 +5,7 @@
 //!
 //! When it is full, [`room`](super::room) decides which VM and which pool pages are evicted from.
 
+use super::standing::Standing;
 use crate::account::Account;
 use crate::clock::{ticks, Clock};
 use crate::limit::{Books, Limit};
@@ -16,6 +17,9 @@ pub const DEFAULT_BATCH: u32 = 512;
 
 /// The largest eviction batch, which bounds how long other tasks wait for it.
 pub const MAX_BATCH: u32 = 1 << 14;
+
+/// The background evictor keeps one part in so many of the tier free, but no more than a batch.
+const RESERVE_PART: u64 = 64;
 
 /// Accounts of a tier. All numbers are pages, and processors share them without a lock.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub struct Tier<N> {
     used: Account<N>,
     /// The clock of the pages of all VMs, while they stand in one FIFO.
     clock: Clock<N>,
+    /// The sums of what the VMs have published.
+    standing: Standing<N>,
 }
 
 impl<N: Number> Tier<N> {
@@ -43,7 +49,13 @@ impl<N: Number> Tier<N> {
             mode: N::new(Mode::Weighted as u64),
             used: Account::new(),
             clock: Clock::new(),
+            standing: Standing::new(),
         }
+    }
+
+    /// Returns the sums of what the VMs have published.
+    pub fn standing(&self) -> &Standing<N> {
+        &self.standing
     }
 
     /// Returns the pages that the administrator allows.
@@ -148,6 +160,20 @@ impl<N: Number> Tier<N> {
     /// Whether there are more pages than there may be.
     pub fn is_overfull(&self) -> bool {
         self.used() > self.limit()
+    }
+
+    /// Returns the pages to evict in the background, so that puts find room: 0 unless less than the
+    /// reserve is free, and then those that are missing from twice the reserve.
+    ///
+    /// While the host is short of memory the result is 0: puts fill the pages that they evict.
+    pub fn shortage(&self) -> u64 {
+        let limit = self.limit();
+        let reserve = self.batch().min(limit / RESERVE_PART);
+        let free = limit.saturating_sub(self.used());
+        match free < reserve && limit == self.capacity() {
+            true => 2 * reserve - free,
+            false => 0,
+        }
     }
 
     /// Reserves pages, and returns whether there was room.

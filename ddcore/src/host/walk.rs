@@ -6,6 +6,7 @@
 use super::bin::{self, Bin};
 use super::list::{lists, same_class};
 use super::session::Session;
+use super::tally::Tally;
 use crate::store::{Cursor, List, Reason, Storage, Store, Walk};
 use ddabi::key::FileKey;
 
@@ -26,7 +27,7 @@ fn walk<S: Session>(
     for _ in 0..limit {
         let mut bin = Bin::new();
         let walk = session.with(shard, |store| step(store, &mut bin));
-        session.sub_used(bin.count());
+        bin.settle(session);
         freed += bin.count() as u64;
         drop(bin);
         if walk == Walk::Done {
@@ -80,8 +81,13 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
             if session.is_dying() {
                 return Walk::Done;
             }
-            store.migrate(file, (to, now), &mut cursor, STEP, |_, pages| {
+            store.migrate(file, (to, now), &mut cursor, STEP, |from, pages| {
                 moved += u64::from(pages);
+                let (mut came, mut left) = (Tally::new(), Tally::new());
+                came.came(session, to(from), pages as usize);
+                came.add(session);
+                left.left(session, from, pages as usize);
+                left.subtract(session);
             })
         });
     }

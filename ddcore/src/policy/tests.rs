@@ -48,25 +48,6 @@ fn a_batch_of_room_is_not_room() {
     assert!(is_full(u64::MAX, u64::MAX, 512));
 }
 
-/// The paper's redistribution: what one leaves is divided among those that want more.
-#[test]
-fn unused_shares_are_room_for_others() {
-    let entity = |used| crate::partition::Entity {
-        weight: 25,
-        entitlement: 750,
-        used,
-    };
-    let pools = [entity(800), entity(350), entity(740), entity(1100)];
-    let capacity = |at| pressure::capacity(&pools, at, 2);
-    assert_eq!(capacity(0), 750 + 410 / 2);
-    assert_eq!(capacity(3), 750 + 410 / 2);
-    // 740 and a batch are not over 750, but it is asked for itself.
-    assert_eq!(capacity(2), 750 + 400 / 3);
-    assert_eq!(capacity(4), 0);
-    let all = pressure::capacities(&pools, 2);
-    assert!(all.eq((0..4).map(capacity)));
-}
-
 #[test]
 fn each_policy_refuses_what_it_should() {
     let refused = |policy, refaulted| {

@@ -34,6 +34,12 @@ impl Part {
         self.pages as usize
     }
 
+    /// The list to which its pages belong, as told to [`Batch::add`].
+    #[inline]
+    pub const fn list(&self) -> u16 {
+        self.pool
+    }
+
     /// Where its first page stands among the caller's, as told to [`Batch::add`].
     pub const fn place(&self) -> usize {
         self.place as usize

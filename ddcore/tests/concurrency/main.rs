@@ -11,6 +11,7 @@ mod limit;
 mod link;
 mod number;
 mod sequence;
+mod standing;
 
 /// Tries all orders in which at most so many threads are interrupted at a moment of their choice.
 /// More make it slow, and find nothing that three do not.

@@ -39,6 +39,10 @@ struct Vm {
     pools: Vec<Pool>,
     /// What ages its pages.
     puts: u64,
+    /// What it does not use of its entitlement, when it last said so.
+    lent: u64,
+    /// The weight with which it wants more, when it last said so.
+    wanting: u64,
 }
 
 /// An entity of Algorithm 1.
@@ -75,7 +79,10 @@ impl Model {
             weight,
             pools: Vec::new(),
             puts: 0,
+            lent: 0,
+            wanting: 0,
         });
+        self.refresh(self.vms.len() - 1);
     }
 
     pub(super) fn add_pool(&mut self, vm: usize, weight: u32, order: Order) {
@@ -88,11 +95,12 @@ impl Model {
 
     pub(super) fn set_capacity(&mut self, pages: u64) {
         self.capacity = pages;
-        while self.held.len() as u64 > self.capacity && self.evict_batch() {}
+        while self.held.len() as u64 > self.capacity && self.evict_beyond() {}
     }
 
     pub(super) fn set_vm_weight(&mut self, vm: usize, weight: u32) {
         self.vms[vm].weight = weight;
+        self.refresh(vm);
     }
 
     pub(super) fn set_weight(&mut self, id: PoolId, weight: u32) {
@@ -112,7 +120,7 @@ impl Model {
             return false;
         }
         while self.held.len() as u64 >= self.capacity {
-            if !self.evict_batch() {
+            if !self.evict_for(id.vm) {
                 return false;
             }
         }
@@ -188,12 +196,68 @@ impl Model {
         }
     }
 
-    /// Evicts a batch; says whether anything went.
-    fn evict_batch(&mut self) -> bool {
-        let evicted = match self.mode {
+    /// What a VM is entitled to.
+    fn entitlement(&self, vm: usize) -> u64 {
+        let total: u64 = self.vms.iter().map(|vm| u64::from(vm.weight)).sum();
+        let own = self.capacity * u64::from(self.vms[vm].weight);
+        own.checked_div(total).unwrap_or(0)
+    }
+
+    fn vm_used(&self, vm: usize) -> u64 {
+        self.held.iter().filter(|held| held.id.vm == vm).count() as u64
+    }
+
+    /// A VM says what it lends, and whether it wants more.
+    fn refresh(&mut self, vm: usize) {
+        let (entitlement, used) = (self.entitlement(vm), self.vm_used(vm));
+        let (batch, own) = (self.batch, &mut self.vms[vm]);
+        let unused = entitlement.saturating_sub(used);
+        own.lent = if unused > 2 * batch { unused } else { 0 };
+        let wants = used > 0 && entitlement < used + batch;
+        own.wanting = if wants { own.weight.into() } else { 0 };
+    }
+
+    /// Whether a VM has all that it may have: its entitlement, and by weight what its peers lend.
+    fn is_replete(&mut self, vm: usize) -> bool {
+        self.refresh(vm);
+        let peers = || self.vms.iter().enumerate().filter(|(at, _)| *at != vm);
+        let lent: u64 = peers().map(|(_, peer)| peer.lent).sum();
+        let wanting: u64 = peers().map(|(_, peer)| peer.wanting).sum();
+        let weight = u64::from(self.vms[vm].weight);
+        let extra = (lent * weight).checked_div(wanting + weight).unwrap_or(0);
+        let used = self.vm_used(vm);
+        used > 0 && used >= self.entitlement(vm) + extra
+    }
+
+    /// Evicts a batch for a put of a VM; says whether anything went.
+    fn evict_for(&mut self, vm: usize) -> bool {
+        let mode = self.mode;
+        let evicted = match mode {
             Mode::Global => self.evict_by_age(),
-            Mode::Weighted => self.evict_by_weight(),
+            Mode::Weighted if self.is_replete(vm) => self.evict_by_weight(vm),
+            Mode::Weighted => match self.choose(1).first() {
+                Some(victim) => self.evict_by_weight(*victim),
+                None => 0,
+            },
         };
+        evicted > 0
+    }
+
+    /// Evicts what is beyond the capacity, a batch from each victim.
+    fn evict_beyond(&mut self) -> bool {
+        let beyond = self.held.len() as u64 - self.capacity;
+        let mut evicted = 0;
+        match self.mode {
+            Mode::Global => evicted = self.evict_by_age(),
+            Mode::Weighted => {
+                for victim in self.choose(beyond.div_ceil(self.batch).min(16)) {
+                    evicted += self.evict_by_weight(victim);
+                    if evicted >= beyond {
+                        break;
+                    }
+                }
+            }
+        }
         evicted > 0
     }
 
@@ -259,20 +323,19 @@ impl Model {
         pages
     }
 
-    /// A batch of the VM that exceeds most, from its pools that do, each until the batch is
-    /// together or it has nothing left. What they are entitled to is set for the batch.
-    fn evict_by_weight(&mut self) -> u64 {
-        let Some((vm, mut pools)) = self.choose() else {
-            return 0;
-        };
+    /// A batch of a VM, from its pools that exceed most, each until the batch is together or it has
+    /// nothing left. What they are entitled to is set for the batch.
+    fn evict_by_weight(&mut self, vm: usize) -> u64 {
+        let pages = self.entitlement(vm).max(self.vm_used(vm));
+        let used = |pool| self.counts(PoolId { vm, pool }).used;
+        let weights = self.vms[vm].pools.iter().map(|pool| pool.weight);
+        let mut pools = entities(pages, weights, used);
         let mut left = self.batch;
-        while left > 0 {
-            let Some(pool) = victim(&pools, self.batch.into()) else {
+        for pool in victims(&mut pools, self.batch.into(), 16) {
+            left -= self.evict(PoolId { vm, pool }, left);
+            if left == 0 {
                 break;
-            };
-            let id = PoolId { vm, pool };
-            left -= self.evict(id, left);
-            pools[pool].used = self.counts(id).used.into();
+            }
         }
         self.batch - left
     }
@@ -321,50 +384,42 @@ impl Model {
         }
     }
 
-    /// The VM that exceeds most, and what its pools have.
-    fn choose(&self) -> Option<(usize, Vec<Entity>)> {
-        let used = |vm: usize| self.held.iter().filter(|held| held.id.vm == vm).count() as u64;
+    /// The VMs that exceed most, for so many batches one after the other. What VMs lend is what they
+    /// lend before the first of them.
+    fn choose(&mut self, batches: u64) -> Vec<usize> {
+        (0..self.vms.len()).for_each(|vm| self.refresh(vm));
         let weights = self.vms.iter().map(|vm| vm.weight);
-        let vms = entities(self.capacity, weights, used);
-        let vm = victim(&vms, self.batch.into())?;
-        let pages = vms[vm].entitlement.max(vms[vm].used) as u64;
-        let used = |pool| {
-            let id = PoolId { vm, pool };
-            self.counts(id).used
-        };
-        let weights = self.vms[vm].pools.iter().map(|pool| pool.weight);
-        Some((vm, entities(pages, weights, used)))
+        let mut vms = entities(self.capacity, weights, |vm| self.vm_used(vm));
+        victims(&mut vms, self.batch.into(), batches)
     }
 }
 
-/// Entitlements by weight: whole pages, each the difference of two sums that are rounded down.
+/// Entitlements by weight, rounded down to whole pages.
 fn entities(
     pages: u64,
     weights: impl Iterator<Item = u32> + Clone,
     used: impl Fn(usize) -> u64,
 ) -> Vec<Entity> {
     let total: u64 = weights.clone().map(u64::from).sum();
-    let upto = |weight: u64| (pages * weight).checked_div(total).unwrap_or(0);
-    let mut sum = 0;
     let entity = |(at, weight): (usize, u32)| {
-        let before = sum;
-        sum += u64::from(weight);
+        let own = (pages * u64::from(weight)).checked_div(total).unwrap_or(0);
         Entity {
             weight: weight.into(),
-            entitlement: (upto(sum) - upto(before)).into(),
+            entitlement: own.into(),
             used: used(at).into(),
         }
     };
     weights.enumerate().map(entity).collect()
 }
 
-/// GETVICTIM, line by line, and what this project decided where the paper leaves cases open.
-fn victim(entities: &[Entity], eviction: i128) -> Option<usize> {
-    let mut overused = Vec::new();
+/// GETVICTIM, line by line, and what this project decided where the paper leaves cases open; for
+/// some evictions one after the other.
+fn victims(entities: &mut [Entity], eviction: i128, count: u64) -> Vec<usize> {
+    let is_overused =
+        |entity: &Entity| entity.used > 0 && entity.entitlement < entity.used + eviction;
     let (mut underused_buffer, mut cumulative_weight) = (0, 0);
-    for (at, entity) in entities.iter().enumerate() {
-        if entity.used > 0 && entity.entitlement < entity.used + eviction {
-            overused.push(at);
+    for entity in entities.iter() {
+        if is_overused(entity) {
             cumulative_weight += entity.weight;
         }
         let unused = entity.entitlement - entity.used;
@@ -372,24 +427,30 @@ fn victim(entities: &[Entity], eviction: i128) -> Option<usize> {
             underused_buffer += unused;
         }
     }
-    let mut buffer = underused_buffer;
-    if overused.is_empty() {
-        overused = (0..entities.len())
-            .filter(|at| entities[*at].used > 0)
-            .collect();
-        buffer = 0;
-    }
+    let any_overused = entities.iter().any(is_overused);
+    let buffer = if any_overused { underused_buffer } else { 0 };
     let exceed = |entity: &Entity| {
         let extra = (buffer * entity.weight)
             .checked_div(cumulative_weight)
             .unwrap_or(0);
         entity.used + eviction - (entity.entitlement + extra)
     };
-    let mut found = *overused.first()?;
-    for at in overused {
-        if exceed(&entities[found]) < exceed(&entities[at]) {
-            found = at;
+    let mut chosen = Vec::new();
+    for _ in 0..count {
+        let gives = |entity: &Entity| match any_overused {
+            true => is_overused(entity),
+            false => entity.used > 0,
+        };
+        let mut found: Option<usize> = None;
+        for (at, entity) in entities.iter().enumerate() {
+            let exceeds = |found: usize| exceed(&entities[found]) < exceed(entity);
+            if gives(entity) && found.is_none_or(exceeds) {
+                found = Some(at);
+            }
         }
+        let Some(at) = found else { break };
+        chosen.push(at);
+        entities[at].used = (entities[at].used - eviction).max(0);
     }
-    Some(found)
+    chosen
 }

@@ -6,17 +6,19 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
 use ddcore::host::evict::evict_all;
 use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::room::{self, Stock as _, enforce_limit, give_back, surplus};
+use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
 use ddcore::store::Removed;
 
 use crate::memory::{Frame, Memory};
-use crate::session::{POOLS, Session};
+use crate::session::Session;
 use crate::vm::Vm;
 
 const VMS: usize = 3;
@@ -105,9 +107,7 @@ impl Host {
             sessions: Cell::new(0),
         };
         let mut engine = heap::Host::new(Arc::new(tier), STOCKED, own);
-        let vm_list = engine.vm_list.get_mut();
-        vm_list.make_room(POOLS);
-        let vms = (0..VMS as u32).map(|number| vm_list.add(Vm::new(number)));
+        let vms = (0..VMS as u32).map(|number| engine.add_vm(Vm::new(number)));
         engine.own.vms = vms.collect();
         Self { engine }
     }
@@ -126,6 +126,22 @@ impl Host {
         if let Some(old) = self.vm(vm).begin(session) {
             drain(&*old);
         }
+        self.settle(vm);
+    }
+
+    /// Publishes what has changed of a VM.
+    pub(crate) fn settle(&self, vm: u8) {
+        settle(&self.engine.tier, self.vm(vm));
+    }
+
+    pub(crate) fn set_weight(&self, vm: u8, weight: u32) {
+        self.vm(vm).weight.set(weight);
+        self.settle(vm);
+    }
+
+    pub(crate) fn end(&self, vm: u8) {
+        self.vm(vm).end();
+        self.settle(vm);
     }
 
     pub(crate) fn set_capacity(&self, pages: u64) {
@@ -161,7 +177,7 @@ impl Host {
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
         let (before, can) = (memory.used(), surplus(engine));
-        let given = give_back(engine, &mut engine.vm_list.borrow_mut(), pages);
+        let given = give_back(engine, pages);
         assert!(given <= pages && given <= can);
         assert_eq!(memory.used() as u64, before as u64 - given);
         // Evictions by age are to within a batch.
@@ -184,6 +200,9 @@ impl Host {
         }
         let used = engine.own.used();
         assert_eq!(engine.tier.used(), used);
+        let weights = engine.own.vms.iter().filter(|vm| vm.current().is_some());
+        let weights: u64 = weights.map(|vm| u64::from(vm.weight.get())).sum();
+        assert_eq!(engine.tier.standing().weight(), weights);
         assert!(used <= engine.tier.capacity());
         let stocked = engine.stock.len();
         assert_eq!(engine.own.memory.used() as u64, used + stocked);
@@ -203,5 +222,9 @@ impl room::Vm for Vm {
 
     fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {
         self.current()
+    }
+
+    fn standing(&self) -> &Standing<AtomicU64> {
+        &self.standing
     }
 }

@@ -51,8 +51,8 @@ fuzz_target!(|input: Input| {
                 }
             }
             Call::Time(milliseconds) => host.pass(milliseconds.into()),
-            Call::VmWeight(vm, weight) => host.vm(vm).weight.set(weight.into()),
-            Call::VmEnds(vm) => host.vm(vm).end(),
+            Call::VmWeight(vm, weight) => host.set_weight(vm, weight.into()),
+            Call::VmEnds(vm) => host.end(vm),
             Call::Guest(vm, sent) => {
                 let number = host.vm(vm).next_number(&sent);
                 let page = Page::new(&sent, host.vm(vm).id(), number);
@@ -74,8 +74,11 @@ fn serve(host: &Host, vm: u8, page: &Page, carried: &mut Carried<Frame>) {
     if let Request::Hello = request {
         return host.hello(vm);
     }
+    let entered = host.vm(vm).enter(header.session, header.sequence);
+    // The session ends after a rollback.
+    host.settle(vm);
     let vm = host.vm(vm);
-    if let Some(session) = vm.enter(header.session, header.sequence) {
+    if let Some(session) = entered {
         let caller = Caller {
             host,
             vm,

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use ddabi::answer::PoolPressure;
 use ddabi::key::PageKey;
 use ddabi::request::{CLASSES, Run};
+use ddcore::host::Origin;
 use ddcore::host::carried::Carried;
 use ddcore::host::evict::evict_pool;
 use ddcore::host::flush::{Effort, flush};
 use ddcore::host::get::{give, take};
+use ddcore::host::heap;
 use ddcore::host::pressure::pressure;
 use ddcore::host::put::{Refusal, Source, store};
 use ddcore::host::room::retire;
@@ -19,7 +21,7 @@ use ddcore::host::{Host as _, Session as _};
 use ddcore::request::{Request, Runs};
 
 use crate::call::is_reachable;
-use crate::host::Host;
+use crate::host::{Host, World};
 use crate::memory::Frame;
 use crate::session::{POOLS, Registration, Session, set};
 use crate::vm::Vm;
@@ -125,14 +127,21 @@ impl Caller<'_> {
         }
     }
 
+    fn origin(&self) -> Origin<'_, heap::Host<World>> {
+        Origin {
+            host: &self.host.engine,
+            vm: self.vm,
+            session: self.session,
+        }
+    }
+
     fn put(&self, runs: &Runs<'_>, carried: &mut Carried<Frame>) {
         let mut put = Put {
             session: &self.session.own,
             copied: BTreeMap::new(),
             stored: 0,
         };
-        let caller = (&self.host.engine, self.session, self.vm.weight.get() > 0);
-        let stored = store(caller, runs, carried, &mut put);
+        let stored = store(&self.origin(), runs, carried, &mut put);
         assert_eq!(stored, put.stored);
         self.finish(runs, carried);
     }
@@ -162,11 +171,10 @@ impl Caller<'_> {
         assert!(carried.pages.iter().all(Option::is_none));
         assert!(carried.batch.is_empty());
         for run in runs.iter() {
-            let caller = (&self.host.engine, self.session, self.vm.number);
             let PoolPressure {
                 known, floor, full, ..
             } = pressure(
-                caller,
+                &self.origin(),
                 &run,
                 run.pages.into(),
                 self.host.engine.milliseconds() * 1_000_000,

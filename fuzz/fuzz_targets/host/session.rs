@@ -14,6 +14,7 @@ use ddcore::host::Session as _;
 use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::{list, same_class};
 use ddcore::host::notice::Notices;
+use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::counted;
 use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
@@ -148,6 +149,7 @@ impl Session {
         for (pool, kept) in (0..).zip(kept) {
             let sum = counted(whole, pool);
             assert_eq!(sum.used, kept);
+            assert_eq!(whole.gauge(pool).map_or(0, Gauge::held), kept);
             let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;
             assert_eq!(sum.used + gone, sum.puts + sum.moved_in);
         }

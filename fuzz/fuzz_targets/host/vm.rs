@@ -5,8 +5,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 use ddcore::gate::{Gate, Refused};
+use ddcore::host::standing::Standing;
 use ddcore::host::walk::drain;
 use ddcore::sequence::WINDOW;
 
@@ -16,6 +18,7 @@ use crate::session::Registration;
 pub(crate) struct Vm {
     pub(crate) number: u32,
     pub(crate) weight: Cell<u32>,
+    pub(crate) standing: Standing<AtomicU64>,
     gate: RefCell<Gate<Rc<Registration>>>,
     /// Numbers seen in the session.
     seen: RefCell<BTreeSet<u64>>,
@@ -26,6 +29,7 @@ impl Vm {
         Self {
             number,
             weight: Cell::new(100),
+            standing: Standing::new(),
             gate: RefCell::new(Gate::new()),
             seen: RefCell::default(),
         }

@@ -11,6 +11,7 @@ use crate::call::put::Putter;
 use crate::counters::{Counter, Latency, TOTALS};
 use crate::ffi::kvm::CallingVm;
 use crate::state::Host;
+use crate::stats::pool_stats;
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
@@ -30,7 +31,7 @@ use ddcore::host::put::store;
 use ddcore::host::room::retire;
 use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
-use ddcore::host::Session as _;
+use ddcore::host::{Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::time::{Instant, Monotonic};
 
@@ -72,6 +73,14 @@ impl Caller<'_> {
         }
     }
 
+    fn origin(&self) -> Origin<'_, Host> {
+        Origin {
+            host: self.host,
+            vm: self.vm,
+            session: self.session,
+        }
+    }
+
     #[inline(never)]
     fn put(
         &self,
@@ -85,8 +94,7 @@ impl Caller<'_> {
             session: self.session,
             answer: &mut answer,
         };
-        let caller = (self.host, self.session, self.vm.weight() > 0);
-        let pages = store(caller, runs, carried, &mut putter);
+        let pages = store(&self.origin(), runs, carried, &mut putter);
         self.finish_batch(runs, pages, Pool::put_counters, answer, notices)
     }
 
@@ -208,10 +216,7 @@ impl Caller<'_> {
 
     #[inline(never)]
     fn pool_stats(&self, pool: u32, answer: Option<Answer>) -> Result<Outcome, Status> {
-        let stats = self
-            .host
-            .pool_stats(self.vm, self.session, pool)
-            .ok_or(Status::NoPool)?;
+        let stats = pool_stats(self.vm, self.session, pool).ok_or(Status::NoPool)?;
         let sent = answer.is_some_and(|answer| answer.send_body(self.guest, &stats).is_ok());
         Ok(Outcome {
             answered: sent,
@@ -247,8 +252,7 @@ impl Caller<'_> {
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let now = self.session.nanoseconds(self.start);
-            let caller = (self.host, self.session, self.vm.number);
-            answer.set_pressure(pressure(caller, &run, pages, now));
+            answer.set_pressure(pressure(&self.origin(), &run, pages, now));
         }
     }
 

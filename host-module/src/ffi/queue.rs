@@ -9,12 +9,13 @@ use kernel::workqueue::Queue;
 extern "C" {
     fn dd_queue_create() -> c_int;
     fn dd_queue_destroy();
+    fn dd_queue_wake_evictor();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
     fn dd_cond_resched();
     fn dd_dying() -> bool;
 }
 
-/// The work queue on which the pages of dead VMs are freed. It is destroyed when this is dropped.
+/// The work queue on which pages are evicted and those of dead VMs freed. It is destroyed when this is dropped.
 pub(crate) struct WorkQueue(());
 
 impl WorkQueue {
@@ -42,6 +43,16 @@ impl Drop for WorkQueue {
 pub(crate) unsafe fn queue<'a>() -> &'a Queue {
     // SAFETY: By the function's contract.
     unsafe { Queue::from_raw(dd_queue_get()) }
+}
+
+/// Makes the background evictor run soon.
+///
+/// # Safety
+///
+/// A [`WorkQueue`] lives.
+pub(crate) unsafe fn wake_evictor() {
+    // SAFETY: By the function's contract. Work that is pending is not queued twice.
+    unsafe { dd_queue_wake_evictor() };
 }
 
 /// Lets the scheduler run other tasks.

@@ -5,11 +5,11 @@
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::table::VmTable;
 use crate::memory::quietly;
+use crate::tier::Tier;
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::pool::MAX_POOLS;
-use ddcore::host::room::{entitle, Parts, VmList as _};
-use ddcore::partition::Entity;
+use ddcore::host::room::{Parts, VM_VICTIMS};
+use ddcore::partition::{Entity, Victims};
 use ddcore::roll::next;
 use kernel::prelude::*;
 use kernel::sync::lock::{mutex::MutexBackend, Guard};
@@ -28,6 +28,7 @@ pub(crate) struct Admission {
 #[pin_data]
 pub(crate) struct Registry {
     admission: Admission,
+    tier: Arc<Tier>,
     #[pin]
     table: VmTable<Vm>,
     /// The number of the last VM. Its holder is the only task that adds one.
@@ -38,9 +39,10 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(admission: Admission) -> impl PinInit<Self> {
+    pub(crate) fn new(admission: Admission, tier: Arc<Tier>) -> impl PinInit<Self> {
         pin_init!(Self {
             admission,
+            tier,
             table <- VmTable::new(),
             last <- new_mutex!(0, "Registry::last"),
             vm_list <- new_mutex!(VmList::new(), "Registry::vm_list"),
@@ -51,13 +53,13 @@ impl Registry {
         &self.table
     }
 
-    /// The list. Its holder is the only task that evicts, and neither allocates nor waits for a
-    /// task that does, because memory reclaim takes this lock.
+    /// Locks the list. Its holder is the only task that chooses victims. It neither allocates nor
+    /// waits for a task that does, because memory reclaim takes this lock.
     pub(crate) fn lock(&self) -> Guard<'_, VmList, MutexBackend> {
         self.vm_list.lock()
     }
 
-    /// The list, if it is not locked.
+    /// Locks the list, unless another task holds it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, VmList, MutexBackend>> {
         self.vm_list.try_lock()
     }
@@ -73,7 +75,7 @@ impl Registry {
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;
-            let vm = Vm::new(number, self.admission.weight)?;
+            let vm = Vm::new(number, self.admission.weight, self.tier.clone())?;
             self.table.insert(guest, vm.clone())?;
             // It cannot die before it is on the list: a call of it is under way.
             let rest = self.vm_list.lock().add(vm, room);
@@ -112,7 +114,6 @@ const LEAST_VMS: usize = 16;
 struct Room {
     vms: KVec<Arc<Vm>>,
     entities: KVec<Entity>,
-    pools: KVec<Entity>,
 }
 
 impl Room {
@@ -120,7 +121,6 @@ impl Room {
         Ok(Self {
             vms: KVec::with_capacity(vms, quietly())?,
             entities: KVec::from_elem(Entity::default(), vms, quietly())?,
-            pools: KVec::from_elem(Entity::default(), MAX_POOLS as usize, quietly())?,
         })
     }
 }
@@ -130,7 +130,8 @@ pub(crate) struct VmList {
     vms: KVec<Arc<Vm>>,
     /// One for each VM there is room for.
     entities: KVec<Entity>,
-    pools: KVec<Entity>,
+    /// Victims of the next evictions.
+    victims: Victims<VM_VICTIMS>,
 }
 
 impl ddcore::host::room::VmList for VmList {
@@ -142,7 +143,7 @@ impl ddcore::host::room::VmList for VmList {
         Parts {
             vms: &self.vms,
             entities: &mut self.entities[..count],
-            pools: &mut self.pools,
+            victims: &mut self.victims,
         }
     }
 }
@@ -152,7 +153,7 @@ impl VmList {
         Self {
             vms: KVec::new(),
             entities: KVec::new(),
-            pools: KVec::new(),
+            victims: Victims::new(),
         }
     }
 
@@ -165,17 +166,18 @@ impl VmList {
                 let _ = self.vms.push_within_capacity(vm);
             }
             core::mem::swap(&mut self.entities, &mut room.entities);
-            core::mem::swap(&mut self.pools, &mut room.pools);
         }
         // The list is ordered by number, and numbers begin again some day.
         let place = self.vms.partition_point(|other| other.number < vm.number);
         let _ = self.vms.insert_within_capacity(place, vm);
+        self.victims.clear();
         room
     }
 
     /// Takes a VM off the list.
     pub(crate) fn remove(&mut self, vm: &Arc<Vm>) {
         self.vms.retain(|other| !Arc::ptr_eq(other, vm));
+        self.victims.clear();
     }
 
     /// The VMs, ordered by number.
@@ -183,15 +185,10 @@ impl VmList {
         &self.vms
     }
 
-    /// The session of the VM at a place of the list.
-    pub(crate) fn session(&self, at: usize) -> Option<Arc<Session>> {
-        self.vms.get(at)?.session()
-    }
-
-    /// Divides `pages` among the VMs. Returns what each of them has and is entitled to, in the
-    /// order of the list.
-    pub(crate) fn entitle(&mut self, pages: u64) -> &[Entity] {
-        entitle(self, pages);
-        self.parts().entities
+    /// Returns the VM with the lowest number of at least `from` that has a session, and the session.
+    pub(crate) fn next(&self, from: u32) -> Option<(Arc<Vm>, Arc<Session>)> {
+        let first = self.vms.partition_point(|vm| vm.number < from);
+        let mut vms = self.vms.get(first..)?.iter();
+        vms.find_map(|vm| Some((vm.clone(), vm.session()?)))
     }
 }

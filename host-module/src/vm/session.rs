@@ -8,6 +8,7 @@
 mod pools;
 
 use crate::counters::TOTALS;
+use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random};
 use crate::number::Number;
 use crate::tier::page::Page;
@@ -24,6 +25,7 @@ use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::Ledger;
 use ddcore::host::walk::drain;
+use ddcore::partition::Entity;
 use ddcore::policy::Order;
 use ddcore::request::Settings;
 use ddcore::store::{Hasher, Removed, Store};
@@ -54,6 +56,10 @@ pub(crate) struct Session {
     ledger: Ledger<Number>,
     #[pin]
     pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
+    /// Memory for computing entitlements, at least one entity for each pool. The lock is that of
+    /// the session's evictions; memory reclaim takes it.
+    #[pin]
+    entities: Mutex<KVVec<Entity>>,
     /// What the last flush left to the next one.
     #[pin]
     unflushed: SpinLock<Option<Rest>>,
@@ -85,11 +91,13 @@ impl Session {
                 born: Instant::now(),
                 ledger: Ledger::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
+                entities <- new_mutex!(KVVec::new(), "Session::entities"),
                 unflushed <- new_spinlock!(None, "Session::unflushed"),
                 control <- new_mutex!((), "Session::control"),
             }),
             charged(),
         )?;
+        like_reclaim(|| drop(session.entities.lock()));
         session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
         Ok(session)
     }
@@ -162,6 +170,14 @@ impl ddcore::host::Session for Session {
 
     fn gauge(&self, pool: u32) -> Option<&Gauge<Number>> {
         Some(&self.place(pool)?.gauge)
+    }
+
+    fn with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> R {
+        work(&mut self.entities.lock())
+    }
+
+    fn try_with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> Option<R> {
+        Some(work(&mut self.entities.try_lock()?))
     }
 
     fn announce(&self, notices: &[Eviction]) {

@@ -4,6 +4,7 @@
 
 use super::{Lock, Owner, Session, Stock, Tier, VmList};
 use crate::host::room;
+use crate::host::standing::settle;
 use alloc::sync::Arc;
 use core::ops::DerefMut;
 use core::sync::atomic::AtomicU64;
@@ -29,6 +30,13 @@ impl<O: Owner> Host<O> {
             vm_list: O::Lock::new(VmList::new()),
             stock: Stock::new(stocked),
         }
+    }
+
+    /// Adds a VM.
+    pub fn add_vm(&self, vm: O::Vm) -> Arc<O::Vm> {
+        let vm = self.vm_list.lock().add(vm);
+        settle(&self.tier, &*vm);
+        vm
     }
 }
 

@@ -9,6 +9,7 @@ use crate::host::flush::Rest;
 use crate::host::list::list;
 use crate::host::pressure::Gauge;
 use crate::host::session::{self, Ledger};
+use crate::partition::Entity;
 use crate::policy::Order;
 use crate::store::{Hasher, Heap, List, Removed, Store};
 use alloc::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Session<O: Owner> {
     pools: Vec<Pool<O::Lock<Settings>>>,
     /// The unfinished range of the last flush.
     rest: O::Lock<Option<Rest>>,
+    /// Memory for computing entitlements, one entity for each pool.
+    entities: O::Lock<Vec<Entity>>,
 }
 
 impl<O: Owner> Session<O> {
@@ -48,6 +51,7 @@ impl<O: Owner> Session<O> {
             ledger: Ledger::new(),
             pools: Vec::new(),
             rest: O::Lock::new(None),
+            entities: O::Lock::new(Vec::new()),
         }
     }
 
@@ -67,6 +71,7 @@ impl<O: Owner> Session<O> {
             settings: O::Lock::new(Settings::default()),
             gauge: Gauge::new(),
         });
+        self.entities.get_mut().push(Entity::default());
         self.pools.len() as u32 - 1
     }
 
@@ -186,6 +191,14 @@ impl<O: Owner> session::Session for Session<O> {
 
     fn gauge(&self, pool: u32) -> Option<&Gauge<AtomicU64>> {
         Some(&self.pools.get(pool as usize)?.gauge)
+    }
+
+    fn with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> R {
+        work(&mut self.entities.lock())
+    }
+
+    fn try_with_entities<R>(&self, work: impl FnOnce(&mut [Entity]) -> R) -> Option<R> {
+        Some(work(&mut self.entities.try_lock()?))
     }
 
     fn announce(&self, notices: &[Eviction]) {

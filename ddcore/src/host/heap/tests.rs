@@ -8,6 +8,8 @@ use crate::host::list::list;
 use crate::host::put::keep;
 use crate::host::room::{fill, make_room, retire, Stock as _};
 use crate::host::session::Session as _;
+use crate::host::standing::Standing;
+use crate::host::Origin;
 use crate::policy::Order;
 use crate::request::Range;
 use crate::store::{Batch, Hasher, Storage as _};
@@ -95,14 +97,12 @@ fn host() -> Host<Short> {
         session.set_pool(pool, share, Order::Aged);
     }
     let host = Host::new(tier, 16, Short::default());
-    let mut vm_list = host.vm_list.borrow_mut();
-    vm_list.make_room(SHARES.len());
-    vm_list.add(Vm {
+    host.add_vm(Vm {
         number: 1,
         share: 100,
         session,
+        standing: Standing::new(),
     });
-    drop(vm_list);
     host
 }
 
@@ -122,9 +122,14 @@ fn put_run(host: &Host<Short>, run: Run) -> usize {
     let vm = host.vm_list.borrow().vms()[0].clone();
     let session = &vm.session;
     let pages = usize::from(PUT);
-    assert_eq!(make_room(host, PUT.into()), u64::from(PUT));
+    let origin = Origin {
+        host,
+        vm: &*vm,
+        session,
+    };
+    assert_eq!(make_room(&origin, PUT.into()), u64::from(PUT));
     let mut carried = Carried::new();
-    let stored = match fill(host, &mut carried.pages[..pages]) == pages {
+    let stored = match fill(&origin, &mut carried.pages[..pages]) == pages {
         true => {
             let stamp = session.stamp(PUT.into());
             keep(session, iter::once((run, 0)), &mut carried, stamp)

@@ -4,7 +4,9 @@
 
 use super::{Owner, Session};
 use crate::host::room;
+use crate::host::standing::Standing;
 use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
 
 /// A VM that has registered once.
 pub struct Vm<O: Owner> {
@@ -14,6 +16,8 @@ pub struct Vm<O: Owner> {
     pub share: u32,
     /// The registration.
     pub session: Session<O>,
+    /// What it has published about itself.
+    pub standing: Standing<AtomicU64>,
 }
 
 impl<O: Owner> room::Vm for Vm<O> {
@@ -29,5 +33,9 @@ impl<O: Owner> room::Vm for Vm<O> {
 
     fn session(&self) -> Option<impl Deref<Target = Session<O>>> {
         Some(&self.session)
+    }
+
+    fn standing(&self) -> &Standing<AtomicU64> {
+        &self.standing
     }
 }

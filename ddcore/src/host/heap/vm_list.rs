@@ -2,8 +2,8 @@
 
 //! The VMs of a host.
 
-use crate::host::room::{self, Parts};
-use crate::partition::Entity;
+use crate::host::room::{self, Parts, VM_VICTIMS};
+use crate::partition::{Entity, Victims};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ pub struct VmList<V> {
     /// The VMs, in the order in which they were added.
     vms: Vec<Arc<V>>,
     entities: Vec<Entity>,
-    pools: Vec<Entity>,
+    victims: Victims<VM_VICTIMS>,
 }
 
 impl<V> VmList<V> {
@@ -20,22 +20,17 @@ impl<V> VmList<V> {
         Self {
             vms: Vec::new(),
             entities: Vec::new(),
-            pools: Vec::new(),
+            victims: Victims::new(),
         }
     }
 
     /// Adds a VM.
-    pub fn add(&mut self, vm: V) -> Arc<V> {
+    pub(super) fn add(&mut self, vm: V) -> Arc<V> {
         let vm = Arc::new(vm);
         self.vms.push(vm.clone());
         self.entities.push(Entity::default());
+        self.victims.clear();
         vm
-    }
-
-    /// Allocates memory for the entitlements of `pools` pools for each VM.
-    pub fn make_room(&mut self, pools: usize) {
-        let pools = pools.max(self.pools.len());
-        self.pools.resize(pools, Entity::default());
     }
 
     /// Returns the VMs.
@@ -57,7 +52,7 @@ impl<V: room::Vm> room::VmList for VmList<V> {
         Parts {
             vms: &self.vms,
             entities: &mut self.entities,
-            pools: &mut self.pools,
+            victims: &mut self.victims,
         }
     }
 }

@@ -13,7 +13,7 @@ use ddcore::host::evict::evict_pool;
 use ddcore::host::list::lists;
 use ddcore::host::walk::empty;
 use ddcore::host::Session as _;
-use ddcore::partition::Shares;
+use ddcore::partition::{part, Entity};
 use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Relaxed;
@@ -31,13 +31,8 @@ impl Session {
 
     /// A pool's part of the pages that the VM is entitled to. Pools may change during the call.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
-        let weights = (0..self.pool_count()).map(|number| self.share(number));
-        let total = weights.fold(0u32, |sum, weight| sum.saturating_add(weight));
-        let mut shares = Shares::new(pages, total);
-        for number in 0..pool {
-            shares.take(self.share(number));
-        }
-        shares.take(self.share(pool))
+        let weights = (0..self.pool_count()).map(|number| u64::from(self.share(number)));
+        part(pages, self.share(pool).into(), weights.sum())
     }
 
     /// Creates a pool.
@@ -80,6 +75,7 @@ impl Session {
         for shard in self.shards.iter() {
             shard.extend_lists(lists)?;
         }
+        self.extend_entities(number as usize + 1)?;
         if place.as_ref().is_none() {
             place.populate(KBox::pin_init(Pool::new(), charged())?);
         }
@@ -88,6 +84,17 @@ impl Session {
         }
         if number >= self.pool_count() {
             self.pool_count.store(number + 1, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Allocates memory for the entitlements of `count` pools, if there is not enough yet.
+    fn extend_entities(&self, count: usize) -> Result {
+        if self.entities.lock().len() < count {
+            let count = count.next_power_of_two();
+            let mut entities = KVVec::from_elem(Entity::default(), count, charged())?;
+            // The old memory is freed without the lock.
+            core::mem::swap(&mut *self.entities.lock(), &mut entities);
         }
         Ok(())
     }

@@ -218,11 +218,6 @@ pub(crate) const ALL: &[Mutation] = &[
         &["nothing more can be taken", "shrinker:", "counters.shrunk"],
     ),
     mutation(
-        "shrinker-shy",
-        &[scarce::SCARCE],
-        &["scarce:", "equal VMs kept unequal"],
-    ),
-    mutation(
         "shrinks-in-order",
         &[scarce::SCARCE],
         &["scarce:", "equal VMs kept unequal"],

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The number of pages of each pool, over all shards.
+
+use super::list;
+use super::session::Session;
+use crate::number::Number;
+
+/// Pages that came to a list, or left it, and are not counted to their pool yet. Consecutive pages
+/// mostly belong to one list, and are counted at once.
+#[derive(Debug, Default)]
+pub struct Tally {
+    list: u16,
+    pages: u64,
+}
+
+impl Tally {
+    /// Creates a tally of no pages.
+    #[inline]
+    pub const fn new() -> Self {
+        Self { list: 0, pages: 0 }
+    }
+
+    /// Notes pages that came to a list. The caller holds the lock of their shard, so that no other
+    /// task can take them before they are counted, and calls [`Tally::add`] before it unlocks.
+    #[inline]
+    pub fn came(&mut self, session: &impl Session, list: u16, pages: usize) {
+        if list != self.list {
+            self.add(session);
+            self.list = list;
+        }
+        self.pages += pages as u64;
+    }
+
+    /// Adds the pages noted by [`Tally::came`] to their pool.
+    #[inline]
+    pub fn add(&mut self, session: &impl Session) {
+        if self.pages > 0 {
+            if let Some(gauge) = session.gauge(list::pool(self.list)) {
+                gauge.held.add(self.pages);
+            }
+            self.pages = 0;
+        }
+    }
+
+    /// Notes pages that left a list. The caller calls [`Tally::subtract`] afterwards.
+    #[inline]
+    pub fn left(&mut self, session: &impl Session, list: u16, pages: usize) {
+        if list != self.list {
+            self.subtract(session);
+            self.list = list;
+        }
+        self.pages += pages as u64;
+    }
+
+    /// Subtracts the pages noted by [`Tally::left`] from their pool.
+    #[inline]
+    pub fn subtract(&mut self, session: &impl Session) {
+        if self.pages > 0 {
+            if let Some(gauge) = session.gauge(list::pool(self.list)) {
+                gauge.held.subtract(self.pages);
+            }
+            self.pages = 0;
+        }
+    }
+}
