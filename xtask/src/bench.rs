@@ -4,7 +4,9 @@
 
 mod engine;
 mod host;
+mod instructions;
 mod policyd;
+mod scale;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -21,6 +23,7 @@ enum Subject {
     Engine(engine::Args),
     Host(host::Args),
     Policyd(policyd::Args),
+    Scale(scale::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -28,5 +31,6 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         Subject::Engine(args) => engine::run(args),
         Subject::Host(args) => host::run(args),
         Subject::Policyd(args) => policyd::run(args),
+        Subject::Scale(args) => scale::run(args),
     }
 }

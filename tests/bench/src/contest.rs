@@ -2,11 +2,15 @@
 
 //! The cases, and who takes part in them.
 
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+
 use crate::{
     cache::{Cache, Nothing},
     curve,
     engine::Engine,
-    measure::{Case, Course, Sample},
+    measure::{Case, Course, ROUNDS, Sample},
     mix::Mix,
     outcome::Outcome,
     peer::{Foyer, Lru, Moka, Objects, Quick},
@@ -37,18 +41,88 @@ const CACHES: [(&str, Make); 6] = [
     ("objects", |pages| Box::new(Objects::new(pages))),
 ];
 
+/// Measures the engine beside its peers
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Leave the largest size out
+    #[arg(long)]
+    quick: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Only these mixes
+    #[arg(long = "mix", value_enum)]
+    mixes: Vec<Mix>,
+    /// Only these caches
+    #[arg(long = "cache")]
+    caches: Vec<String>,
+    /// Only these sizes, in pages
+    #[arg(long = "pages")]
+    pages: Vec<u64>,
+    /// Only one guest, and nothing copied
+    #[arg(long)]
+    lean: bool,
+    /// Rounds of each case, after one that does not count
+    #[arg(long, default_value_t = ROUNDS)]
+    rounds: usize,
+    /// Folder for the result
+    #[arg(long, default_value = "target/bench-engine")]
+    out: PathBuf,
+}
+
+impl Args {
+    fn choice(&self) -> Choice {
+        let mut mixes = self.mixes.clone();
+        if mixes.is_empty() {
+            mixes.extend(Mix::ALL);
+        }
+        let mut sizes = SIZES.to_vec();
+        if self.quick {
+            sizes.pop();
+        }
+        if !self.pages.is_empty() {
+            sizes.retain(|pages| self.pages.contains(pages));
+        }
+        Choice {
+            mixes,
+            sizes,
+            caches: self.caches.clone(),
+            lean: self.lean,
+            rounds: self.rounds,
+        }
+    }
+}
+
+/// Measures what the arguments ask for, and reports it.
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    let outcome = run(&args.choice());
+    ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        println!("{}", outcome.summary());
+    }
+    // A machine that counts instructions has figures of its own, and promises of none.
+    Ok(
+        match args.lean || ddlab::report::all_met(&outcome.targets) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
+    )
+}
+
 /// What to measure.
-pub(crate) struct Choice {
+struct Choice {
     /// These mixes.
-    pub(crate) mixes: Vec<Mix>,
+    mixes: Vec<Mix>,
     /// At these sizes.
-    pub(crate) sizes: Vec<u64>,
+    sizes: Vec<u64>,
     /// These caches; all if there are none.
-    pub(crate) caches: Vec<String>,
+    caches: Vec<String>,
     /// Only one guest, without copying.
-    pub(crate) lean: bool,
+    lean: bool,
     /// In so many rounds, after one that does not count.
-    pub(crate) rounds: usize,
+    rounds: usize,
 }
 
 impl Choice {
@@ -58,7 +132,7 @@ impl Choice {
 }
 
 /// Measures what was chosen.
-pub(crate) fn run(choice: &Choice) -> Outcome {
+fn run(choice: &Choice) -> Outcome {
     let mut samples = Vec::new();
     for pages in &choice.sizes {
         for mix in &choice.mixes {

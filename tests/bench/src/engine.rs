@@ -17,12 +17,14 @@ use ddabi::{
 };
 use ddcore::{
     host::{
+        Origin,
         carried::Page,
         flush::{Effort, flush},
         heap::{Host, Lock, Owner, Session, Tier, Vm},
         notice::Notices,
         room::make_room,
         run::{insert, take},
+        standing::Standing,
     },
     policy::{Order, Policy},
     request::Range,
@@ -49,6 +51,13 @@ thread_local! {
 
 /// A frame of the host. Its memory belongs to the caller.
 pub(crate) struct Frame(NonZeroU64);
+
+impl Frame {
+    /// Creates a page from the handle by which the index knew it.
+    pub(crate) fn new(handle: NonZeroU64) -> Self {
+        Self(handle)
+    }
+}
 
 impl Page for Frame {
     fn handle(&self) -> u64 {
@@ -141,13 +150,12 @@ impl Engine {
         let mut session = Session::new(tier.clone(), hasher, notices);
         let pool = session.add_pool();
         session.set_pool(pool, WEIGHT, Order::of(Policy::DEFAULT));
-        let mut host = Host::new(tier, 0, Bench);
-        let vm_list = host.vm_list.get_mut();
-        vm_list.make_room(1);
-        let vm = vm_list.add(Vm {
+        let host = Host::new(tier, 0, Bench);
+        let vm = host.add_vm(Vm {
             number: 1,
             share: WEIGHT,
             session,
+            standing: Standing::new(),
         });
         Self { host, vm }
     }
@@ -173,7 +181,12 @@ impl Cache for Engine {
         use ddcore::host::Session as _;
         let pages = runs.iter().map(|run| run.pages as usize).sum::<usize>();
         let session = &self.vm.session;
-        assert_eq!(make_room(&self.host, pages as u64), pages as u64);
+        let origin = Origin {
+            host: &self.host,
+            vm: &*self.vm,
+            session,
+        };
+        assert_eq!(make_room(&origin, pages as u64), pages as u64);
         let stamp = session.stamp(pages as u64);
         let mut handles = [0; 64];
         for (handle, frame) in handles.iter_mut().zip(frame..) {

@@ -2,21 +2,10 @@
 
 //! `bench engine`: the index beside general-purpose caches.
 
-use std::fs;
-
 use anyhow::{Context as _, Result, bail};
-use ddlab::{Accel, Lab, LabConfig};
 
-use crate::{
-    cache,
-    image::{self, Content},
-    package,
-    suite::KernelArgs,
-    workspace,
-};
-
-/// Where the benchmark leaves its result inside a machine.
-const INSIDE: &str = "/run/bench";
+use super::instructions;
+use crate::workspace;
 
 /// The index beside general-purpose caches, on this machine and without virtual machines
 ///
@@ -45,7 +34,15 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     }
     let mut command = workspace::cargo();
     command
-        .args(["run", "--quiet", "--release", "--package", "ddbench", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "ddbench",
+            "--",
+            "engine",
+        ])
         .arg("--out")
         .arg(workspace::target().join("bench-engine"))
         // The kernel maps its memory with huge pages; so do all that are compared.
@@ -68,30 +65,12 @@ pub(super) fn run(args: &Args) -> Result<bool> {
 
 /// Runs it in an emulated machine whose clock counts instructions.
 fn count(args: &Args) -> Result<bool> {
-    package::install_missing()?;
-    let _lock = cache::lock("vm.lock")?;
-    let artifacts = image::artifacts(&KernelArgs::default(), Accel::Tcg, Content::Bench)?;
-    let dir = workspace::target().join("bench-engine");
-    let lab = Lab::boot(LabConfig {
-        accel: Accel::Tcg,
-        vcpus: 1,
-        slots: 0,
-        count_instructions: true,
-        ..LabConfig::new(artifacts, dir.join("machine"))
-    })?;
-    let mut words = vec!["ddbench", "--lean", "--pages", "65536", "--out", INSIDE];
+    let mut words = vec!["engine", "--lean", "--pages", "65536"];
     for mix in &args.mixes {
         words.extend(["--mix", mix]);
     }
     if args.json {
         words.push("--json");
     }
-    eprintln!("each nanosecond below is an instruction");
-    println!("{}", lab.host().exec_ok(words)?);
-    let result = lab
-        .host()
-        .exec_ok(["cat", &format!("{INSIDE}/result.json")])?;
-    let path = dir.join("instructions.json");
-    fs::write(&path, result).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(true)
+    instructions::count("bench-engine", &words)
 }

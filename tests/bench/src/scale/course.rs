@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations that are timed, for one number of VMs and pools.
+
+use cpu_time::ThreadTime;
+use rand::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use super::{
+    crowd::{CALL, Crowd},
+    lock,
+};
+
+/// Calls of each kind in a round.
+const CALLS: u64 = 4096;
+
+/// Consecutive calls of a VM: vCPUs run for a while, and read ahead.
+const BURST: u64 = 16;
+
+/// Pages that a VM without pages puts in a round, at most.
+const GROWTH: u64 = 1 << 15;
+
+/// How many VMs and pools there are, and how large their tier is.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Size {
+    /// VMs.
+    pub(super) vms: u64,
+    /// Pools of each VM.
+    pub(super) pools: u64,
+    /// Pages of the tier.
+    #[serde(skip)]
+    pub(super) pages: u64,
+}
+
+/// The figures of a case: medians of its rounds, in nanoseconds of processor time.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Sample {
+    #[serde(flatten)]
+    pub(super) size: Size,
+    /// A page put into the full tier by a VM that holds all that it may hold.
+    pub(super) put_ns: f64,
+    /// A page got.
+    pub(super) get_ns: f64,
+    /// A page put into the full tier by a VM that is below its entitlement, so that other VMs give
+    /// the page.
+    pub(super) growth_ns: f64,
+    /// The statistics of a pool.
+    pub(super) statistics_ns: f64,
+    /// A change of a VM's weight.
+    pub(super) weight_ns: f64,
+    /// A page freed with its VM.
+    pub(super) death_ns: f64,
+    /// The longest time for which a lock was held, in a round of its own.
+    pub(super) longest_hold: lock::Hold,
+}
+
+/// Times all operations.
+pub(super) fn run(size: Size, rounds: usize) -> Sample {
+    let mut crowd = Crowd::new(size);
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let mut figures: [Vec<f64>; 6] = Default::default();
+    for round in 0..=rounds {
+        let times = play(&mut crowd, size, &mut random);
+        if round > 0 {
+            for (figure, time) in figures.iter_mut().zip(times) {
+                figure.push(time);
+            }
+        }
+    }
+    let longest_hold = lock::longest(|| {
+        play(&mut crowd, size, &mut random);
+    });
+    let median = |figure: usize| {
+        let mut times = figures[figure].clone();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let sample = Sample {
+        size,
+        put_ns: median(0),
+        get_ns: median(1),
+        growth_ns: median(2),
+        statistics_ns: median(3),
+        weight_ns: median(4),
+        death_ns: median(5),
+        longest_hold,
+    };
+    eprintln!("{sample:?}");
+    sample
+}
+
+/// One round. Returns the time of each operation, in the order of [`Sample`].
+fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
+    let mut chosen = Vec::new();
+    for _ in 0..CALLS / BURST {
+        let vm = random.random_range(0..size.vms);
+        chosen.extend((0..BURST).map(|_| (vm, random.random_range(0..size.pools))));
+    }
+    let pages = (CALLS * u64::from(CALL)) as f64;
+
+    let start = ThreadTime::now();
+    let stored: usize = chosen.iter().map(|(vm, pool)| crowd.put(*vm, *pool)).sum();
+    let put = start.elapsed().as_nanos() as f64;
+    assert_eq!(stored as f64, pages, "a full tier makes room");
+
+    let statistics = time(CALLS, || {
+        for (vm, pool) in &chosen {
+            crowd.statistics(*vm, *pool);
+        }
+    });
+    let weight = time(CALLS, || {
+        for (vm, _) in &chosen {
+            crowd.settle(*vm);
+        }
+    });
+
+    // Pages that were put last are found, unless a small pool has replaced them since.
+    let start = ThreadTime::now();
+    let found: usize = chosen
+        .iter()
+        .rev()
+        .map(|(vm, pool)| crowd.get(*vm, *pool))
+        .sum();
+    let get = start.elapsed().as_nanos() as f64;
+    assert!(found > 0, "the last pages are found");
+    for (vm, pool) in &chosen {
+        crowd.put(*vm, *pool);
+    }
+
+    // Some VMs lose their pages, and their peers fill the room. Then they grow again at their peers'
+    // expense.
+    let some = (size.vms / 8).clamp(1, 64);
+    let start = ThreadTime::now();
+    let freed: u64 = (0..some).map(|vm| crowd.drain(vm)).sum();
+    let death = start.elapsed().as_nanos() as f64;
+    let peers = if size.vms > some { some } else { 0 }..size.vms;
+    let mut refilled = 0;
+    while refilled < freed + 4 * u64::from(CALL) {
+        for peer in peers.clone() {
+            let pool = random.random_range(0..size.pools);
+            refilled += crowd.put(peer, pool) as u64;
+        }
+    }
+    let calls = (freed / some / 2).min(GROWTH) / u64::from(CALL);
+    let start = ThreadTime::now();
+    let mut grown = 0;
+    for first in (0..calls).step_by(BURST as usize) {
+        for vm in 0..some {
+            let calls = first..(first + BURST).min(calls);
+            grown += calls
+                .map(|call| crowd.put(vm, call % size.pools))
+                .sum::<usize>();
+        }
+    }
+    let growth = start.elapsed().as_nanos() as f64;
+
+    [
+        put / pages,
+        get / found as f64,
+        growth / grown as f64,
+        statistics,
+        weight,
+        death / freed as f64,
+    ]
+}
+
+fn time(count: u64, work: impl FnOnce()) -> f64 {
+    let start = ThreadTime::now();
+    work();
+    start.elapsed().as_nanos() as f64 / count as f64
+}
