@@ -3,7 +3,7 @@
 //! A VM that has registered: who it is, and its session.
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
-//! [`shard`]s; [`charge`] says to whom its memory is charged. [`scratch`] is the memory of a call, and
+//! [`shard`]s, and [`teardown`] its end; [`charge`] says to whom its memory is charged. [`scratch`] is the memory of a call, and
 //! [`allowance`] bounds the events about a VM.
 
 pub(crate) mod allowance;
@@ -13,6 +13,7 @@ pub(crate) mod registry;
 pub(crate) mod scratch;
 pub(crate) mod session;
 pub(crate) mod shard;
+pub(crate) mod teardown;
 
 use crate::counters::TOTALS;
 use crate::genl::send_event;
@@ -22,11 +23,11 @@ use crate::tier::Tier;
 use crate::vm::allowance::Allowance;
 use crate::vm::scratch::ScratchList;
 use crate::vm::session::Session;
+use crate::vm::teardown::Teardowns;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::gate::{Gate, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
-use ddcore::host::walk::drain;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -51,6 +52,7 @@ pub(crate) struct Vm {
     standing: Standing<Number>,
     #[pin]
     gate: SpinLock<Gate<Arc<Session>>>,
+    teardowns: Arc<Teardowns>,
     #[pin]
     scratch: ScratchList,
     #[pin]
@@ -96,6 +98,7 @@ impl Vm {
                 weight: Atomic::new(weight),
                 tier,
                 standing: Standing::new(),
+                teardowns: Teardowns::new()?,
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
@@ -150,13 +153,10 @@ impl Vm {
 
     /// Begins a session in place of the one before.
     pub(crate) fn register(&self, session: Arc<Session>) {
-        // Pages are freed without the lock.
         let old = self.gate.lock().begin(session.id, session);
         settle(&self.tier, self);
         match old {
-            Some(old) => {
-                drain(&*old);
-            }
+            Some(old) => Teardowns::add(&self.teardowns, &old),
             None => self.tell(Event::VmCame),
         }
     }
@@ -179,9 +179,9 @@ impl Vm {
 
     /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
     /// they leave goes when the last of them drops the session.
-    fn ended(&self, session: &Session) {
+    fn ended(&self, session: &Arc<Session>) {
         settle(&self.tier, self);
-        drain(session);
+        Teardowns::add(&self.teardowns, session);
         self.tell(Event::VmWent);
     }
 

@@ -8,6 +8,7 @@ use super::list::{lists, same_class};
 use super::session::Session;
 use super::tally::Tally;
 use crate::store::{Cursor, List, Reason, Storage, Store, Walk};
+use core::ops::Range;
 use ddabi::key::FileKey;
 
 /// The most pages that are removed or moved in one step under a shard's lock.
@@ -38,8 +39,9 @@ fn walk<S: Session>(
     freed
 }
 
-/// Frees all pages of a session. Returns their number.
-pub fn drain<S: Session>(session: &S) -> u64 {
+/// Frees all pages of some shards of a session. Several tasks may do this for one session. Returns
+/// the number of pages.
+pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
     let drain = |shard| {
         let mut cursor = Cursor::default();
         walk(session, shard, |store, bin| {
@@ -48,7 +50,7 @@ pub fn drain<S: Session>(session: &S) -> u64 {
             store.sweep(&mut cursor, STEP, reason, |_| true, sink)
         })
     };
-    (0..S::SHARDS).map(drain).sum()
+    shards.map(drain).sum()
 }
 
 /// Frees all pages of a pool that is destroyed. Returns their number.

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
+use ddcore::host::Session as _;
 use ddcore::host::evict::evict_all;
 use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::room::{self, Stock as _, enforce_limit, give_back, surplus};
@@ -18,7 +19,7 @@ use ddcore::host::walk::drain;
 use ddcore::store::Removed;
 
 use crate::memory::{Frame, Memory};
-use crate::session::Session;
+use crate::session::{Registration, Session};
 use crate::vm::Vm;
 
 const VMS: usize = 3;
@@ -124,7 +125,7 @@ impl Host {
         sessions.set(sessions.get() + 1);
         let session = Session::begin(sessions.get(), self.engine.tier.clone(), memory.clone());
         if let Some(old) = self.vm(vm).begin(session) {
-            drain(&*old);
+            drain(&*old, 0..Registration::SHARDS);
         }
         self.settle(vm);
     }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
 use ddcore::gate::{Gate, Refused};
+use ddcore::host::Session as _;
 use ddcore::host::standing::Standing;
 use ddcore::host::walk::drain;
 use ddcore::sequence::WINDOW;
@@ -53,7 +54,7 @@ impl Vm {
     pub(crate) fn end(&self) {
         let ended = self.gate.borrow_mut().close();
         if let Some(ended) = ended {
-            drain(&*ended);
+            drain(&*ended, 0..Registration::SHARDS);
         }
     }
 
@@ -86,7 +87,7 @@ impl Vm {
             Err(Refused::Rollback(ended)) => {
                 assert!(is_current && number <= highest);
                 assert!(seen.contains(&number) || highest - number > WINDOW);
-                drain(&*ended);
+                drain(&*ended, 0..Registration::SHARDS);
                 None
             }
             Err(Refused::Unknown) => {

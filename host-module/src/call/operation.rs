@@ -33,6 +33,7 @@ use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
 use ddcore::host::{Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
+use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
 /// The source of a call, and the time at which it came.
@@ -40,7 +41,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
     pub(crate) guest: &'a CallingVm<'a>,
     pub(crate) vm: &'a Vm,
-    pub(crate) session: &'a Session,
+    pub(crate) session: &'a Arc<Session>,
     pub(crate) start: Instant<Monotonic>,
 }
 
@@ -117,7 +118,7 @@ impl Caller<'_> {
         }
         let wanted = runs.placed().zip(frames);
         let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
-        let found = take(self.session, wanted, carried);
+        let found = take(&**self.session, wanted, carried);
         let mut total = 0;
         for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
@@ -132,7 +133,7 @@ impl Caller<'_> {
             }
             if frames == Frames::Absent {
                 // The guest's map no longer has the pages of this run.
-                discard(self.session, &mut carried.batch, &run);
+                discard(&**self.session, &mut carried.batch, &run);
             }
             if let Some(answer) = &mut answer {
                 answer.add(given);
@@ -161,7 +162,7 @@ impl Caller<'_> {
         };
         let mut pages = 0;
         for range in ranges.iter() {
-            let flushed = flush(self.session, &range, &mut carried.batch, &mut effort);
+            let flushed = flush(&**self.session, &range, &mut carried.batch, &mut effort);
             pages += flushed.pages;
             if let Some(answer) = &mut answer {
                 answer.add(flushed.done);
@@ -207,7 +208,7 @@ impl Caller<'_> {
     #[inline(never)]
     fn migrate(&self, file: &FileKey, pool: u32) -> Result<Outcome, Status> {
         self.session.pool(pool).ok_or(Status::NoPool)?;
-        let moved = migrate(self.session, file, pool);
+        let moved = migrate(&**self.session, file, pool);
         Ok(Outcome {
             pages: moved.min(u64::from(u32::MAX)) as u32,
             ..Outcome::bare(Status::Ok)

@@ -207,7 +207,7 @@ impl ddcore::host::Session for Session {
 #[pinned_drop]
 impl PinnedDrop for Session {
     fn drop(self: Pin<&mut Self>) {
-        drain(&*self);
+        drain(&*self, 0..SHARDS);
         for shard in self.shards.iter() {
             shard.dismantle();
         }

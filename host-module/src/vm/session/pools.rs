@@ -5,18 +5,18 @@
 use super::Session;
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
+use crate::vm::teardown::empty_pool;
 use ddabi::hypercall::Status;
 use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::CLASSES;
-use ddcore::host::evict::evict_pool;
 use ddcore::host::list::lists;
-use ddcore::host::walk::empty;
 use ddcore::host::Session as _;
 use ddcore::partition::{part, Entity};
 use ddcore::request::Settings;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Relaxed;
+use kernel::sync::Arc;
 
 impl Session {
     /// The pool with this number, if there is one.
@@ -39,7 +39,7 @@ impl Session {
     pub(crate) fn create_pool(&self, settings: Settings, name: Name) -> Result<u32, Status> {
         let _control = self.control.lock();
         for number in DEFAULT_POOL + 1..MAX_POOLS {
-            if self.pool(number).is_some() || !self.forget_pool(number) {
+            if self.pool(number).is_some() || self.has_pages(number) || !self.forget_pool(number) {
                 continue;
             }
             return match self.begin_pool(number, settings, name) {
@@ -51,20 +51,26 @@ impl Session {
     }
 
     /// Sets a pool. One that keeps nothing any more gives its pages away.
-    pub(crate) fn set_pool(&self, number: u32, settings: Settings) -> Result<(), Status> {
-        let _control = self.control.lock();
+    pub(crate) fn set_pool(
+        self: &Arc<Self>,
+        number: u32,
+        settings: Settings,
+    ) -> Result<(), Status> {
+        let control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.set(settings);
+        drop(control);
         if !settings.is_on() {
-            evict_pool(self, number);
+            empty_pool(self, number);
         }
         Ok(())
     }
 
     /// Ends a pool and frees its pages.
-    pub(crate) fn destroy_pool(&self, number: u32) -> Result<(), Status> {
-        let _control = self.control.lock();
+    pub(crate) fn destroy_pool(self: &Arc<Self>, number: u32) -> Result<(), Status> {
+        let control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.end();
-        empty(self, number);
+        drop(control);
+        empty_pool(self, number);
         Ok(())
     }
 
@@ -99,9 +105,13 @@ impl Session {
         Ok(())
     }
 
+    /// Returns whether pages of a pool that ended are not freed yet.
+    fn has_pages(&self, number: u32) -> bool {
+        self.gauge(number).is_some_and(|gauge| gauge.held() > 0)
+    }
+
     /// Makes the place of an ended pool as good as new.
     fn forget_pool(&self, number: u32) -> bool {
-        empty(self, number);
         self.shards
             .iter()
             .all(|shard| lists(number).all(|list| shard.reset_list(list)))

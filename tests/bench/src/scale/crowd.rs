@@ -196,7 +196,7 @@ impl Crowd {
 
     /// Frees all pages of a VM, as when it dies. Returns their number.
     pub(super) fn drain(&self, vm: u64) -> u64 {
-        drain(&self.vms[vm as usize].session)
+        drain(&self.vms[vm as usize].session, 0..Session::<Scale>::SHARDS)
     }
 }
 

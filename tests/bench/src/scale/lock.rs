@@ -3,6 +3,7 @@
 //! Locks that know how long they were held.
 
 use std::{
+    cell::Cell,
     ops::{Deref, DerefMut},
     sync::{
         Mutex, MutexGuard,
@@ -16,6 +17,11 @@ use serde::Serialize;
 
 /// Whether holders are timed, which takes longer than most of them hold a lock.
 static WATCHING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread holds a lock that is timed.
+    static NESTED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The longest time for which a lock was held while holders were timed.
 static LONGEST: Mutex<Hold> = Mutex::new(Hold {
@@ -81,7 +87,10 @@ struct Holder<'a, T> {
 impl<'a, T> Holder<'a, T> {
     #[inline]
     fn new(guard: MutexGuard<'a, T>) -> Self {
-        let since = WATCHING.load(Relaxed).then(ThreadTime::now);
+        // To time a lock takes longer than to hold it. One that is taken under another is therefore
+        // not timed, or the outer one would seem to be held for longer than it is.
+        let is_timed = WATCHING.load(Relaxed) && !NESTED.replace(true);
+        let since = is_timed.then(ThreadTime::now);
         Self { guard, since }
     }
 }
@@ -91,6 +100,7 @@ impl<T> Drop for Holder<'_, T> {
     fn drop(&mut self) {
         if let Some(since) = self.since {
             let ns = since.elapsed().as_nanos() as u64;
+            NESTED.set(false);
             let mut longest = LONGEST.lock().expect("no thread panics");
             if longest.ns < ns {
                 *longest = Hold {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Frees pages of ended sessions and pools in the background, so that no vCPU is stopped for it.
+//!
+//! Until they are freed, the pages count as used. A guest that registers again and again can
+//! therefore not keep more pages than the tier has, and [`Teardowns`] bounds the memory of its ended
+//! sessions.
+
+use crate::ffi::queue;
+use crate::memory::quietly;
+use crate::vm::session::Session;
+use crate::vm::shard::SHARDS;
+use ddcore::host::evict::evict_pool;
+use ddcore::host::pressure::Gauge;
+use ddcore::host::walk::{drain, empty};
+use ddcore::host::Session as _;
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::Arc;
+
+/// Pages that are freed at once, which takes less than a millisecond.
+const FEW: u64 = 2048;
+
+/// Tasks that free the pages of a session side by side.
+const TASKS: usize = 4;
+
+/// Ended sessions of a VM whose pages are freed in the background. The pages of others are freed by
+/// the vCPU that ends them.
+const MOST: u32 = 2;
+
+/// The ended sessions of a VM whose pages are not freed yet.
+pub(crate) struct Teardowns(Atomic<u32>);
+
+impl Teardowns {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(Atomic::new(0)), quietly())?)
+    }
+
+    /// Frees all pages of a session that has ended.
+    pub(crate) fn add(this: &Arc<Self>, session: &Arc<Session>) {
+        let teardown = match session.used() > FEW && this.0.load(Relaxed) < MOST {
+            true => Teardown::new(this, session).ok(),
+            false => None,
+        };
+        for task in 0..TASKS {
+            let shards = task * SHARDS / TASKS..(task + 1) * SHARDS / TASKS;
+            let spawned = teardown.as_ref().is_some_and(|one| {
+                let (one, shards) = (one.clone(), shards.clone());
+                in_background(move || _ = drain(&*one.session, shards))
+            });
+            if !spawned {
+                drain(&**session, shards);
+            }
+        }
+    }
+}
+
+/// The pages of a session on their way out. It counts as a teardown until the last task drops it.
+struct Teardown {
+    teardowns: Arc<Teardowns>,
+    session: Arc<Session>,
+}
+
+impl Teardown {
+    fn new(teardowns: &Arc<Teardowns>, session: &Arc<Session>) -> Result<Arc<Self>, AllocError> {
+        teardowns.0.add(1, Relaxed);
+        let this = Self {
+            teardowns: teardowns.clone(),
+            session: session.clone(),
+        };
+        Arc::new(this, quietly())
+    }
+}
+
+impl Drop for Teardown {
+    fn drop(&mut self) {
+        self.teardowns.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Frees the pages of a pool that was destroyed, or evicts those of a pool that was switched off.
+///
+/// The place of a destroyed pool is not used again until its pages are gone.
+pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
+    let work = move |session: &Session| match session.pool(number) {
+        Some(_) => evict_pool(session, number),
+        None => _ = empty(session, number),
+    };
+    let held = session.gauge(number).map_or(0, Gauge::held);
+    let background = session.clone();
+    if held <= FEW || !in_background(move || work(&background)) {
+        work(session);
+    }
+}
+
+/// Runs `work` on the module's queue. Returns `false` if there is no memory for that.
+fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
+    // SAFETY: The callers are calls of guests, which come through KVM's hooks, and work on the queue
+    // itself. The queue is destroyed after the hooks, and waits for its work.
+    let queue = unsafe { queue::queue() };
+    queue.try_spawn(quietly(), work).is_ok()
+}
