@@ -143,6 +143,7 @@ static struct genl_family dd_family = {
 	.maxattr = DD_A_MAX,
 	.policy = dd_policy,
 	.netnsok = false,
+	.parallel_ops = DD_PARALLEL,
 	.module = THIS_MODULE,
 	.small_ops = dd_ops,
 	.n_small_ops = ARRAY_SIZE(dd_ops),

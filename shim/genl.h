@@ -9,6 +9,7 @@
  *	DD_DO(x)	x(n) for each number of a command that acts or answers once
  *	DD_DUMP(x)	x(n) for each number of a command that dumps
  *	DD_EVENT	the command number of notifications
+ *	DD_PARALLEL	whether commands may run at the same time
  *
  * Numbers are those of ddabi/src/genl.rs. docs/netlink/ is the specification,
  * and a test compares the three.
@@ -31,7 +32,7 @@ enum {
 	DD_A_BATCH = 17,
 	DD_A_FILE_FD = 24,
 	DD_A_POLICY = 25,
-	DD_A_MAX = 28,
+	DD_A_MAX = 30,
 };
 
 #define DD_NAME_LEN 64

@@ -25,14 +25,18 @@ pub enum HostCommand {
     Status = 1,
     /// Dump: one message a VM (vm-id, vm-pid, weight, used, entitlement, pools, stats).
     VmList = 2,
-    /// Set a VM's weight (vm-id, weight).
+    /// Set a VM's weight (vm-id, weight). Pages of a VM without weight are evicted in the
+    /// background; the reply says how many there are (left).
     VmSet = 3,
     /// Dump: one message a pool (vm-id, pool-id, name, weight, store, policy, stats), of one VM
     /// if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch.
+    /// Set any of capacity, floor, mode, batch. Pages beyond the capacity are evicted in the
+    /// background; the reply says how many there are (left).
     ConfigSet = 5,
-    /// Drop all pages, of one VM if vm-id is given, of one pool if pool-id is given too.
+    /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
+    /// evicts 64 MiB at most; the reply says how much that was (evicted) and what there is still
+    /// (left).
     Flush = 6,
     /// Notification on [`EVENTS_GROUP`] (event, vm-id, vm-pid, pool-id, name).
     Event = 7,
@@ -122,10 +126,14 @@ pub enum Attribute {
     Curve = 27,
     /// u64: pages of the memory tier's capacity that its host can spare now.
     Limit = 28,
+    /// u64: pages that a command has evicted.
+    Evicted = 29,
+    /// u64: pages that are still to be evicted after a command.
+    Left = 30,
 }
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Limit as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Left as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod context;
 mod error;
+mod eviction;
 mod output;
 mod size;
 mod system;

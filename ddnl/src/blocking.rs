@@ -6,7 +6,8 @@ use crate::{
     attributes::Attributes,
     call::{self, Call},
     control::{
-        ConfigChange, EventSource, FlushTarget, GuestControl, HostControl, NewPool, PoolChange,
+        ConfigChange, EventSource, FlushTarget, Flushed, GuestControl, HostControl, NewPool,
+        PoolChange,
     },
     error::{ENOBUFS, Error, Result},
     exchange::{self, Exchange, Progress},
@@ -121,15 +122,15 @@ impl HostControl for Host {
         self.0.call(&call::host::pools(vm))
     }
 
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()> {
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
         self.0.call(&call::host::set_weight(vm, weight)?)
     }
 
-    fn configure(&mut self, change: &ConfigChange) -> Result<()> {
+    fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
         self.0.call(&call::host::configure(change))
     }
 
-    fn flush(&mut self, target: FlushTarget) -> Result<()> {
+    fn flush(&mut self, target: FlushTarget) -> Result<Flushed> {
         self.0.call(&call::host::flush(target))
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     attributes::Attributes,
-    control::{ConfigChange, FlushTarget, NewPool, PoolChange},
+    control::{ConfigChange, FlushTarget, Flushed, NewPool, PoolChange},
     error::{Error, Result},
     reply::{GuestStatus, HostStatus, Pool, Vm},
 };
@@ -105,12 +105,14 @@ pub mod host {
     }
 
     /// [`HostCommand::VmSet`].
-    pub fn set_weight(vm: u32, weight: u32) -> Result<Call<()>> {
+    pub fn set_weight(vm: u32, weight: u32) -> Result<Call<u64>> {
         check_weight(weight)?;
         let attributes = Attributes::new()
             .u32(Attribute::VmId, vm)
             .u32(Attribute::Weight, weight);
-        Ok(Call::set(HostCommand::VmSet as u8, attributes))
+        Ok(Call::get(HostCommand::VmSet as u8, attributes, |reply| {
+            reply.need_u64(Attribute::Left)
+        }))
     }
 
     /// [`HostCommand::PoolList`].
@@ -122,7 +124,7 @@ pub mod host {
     }
 
     /// [`HostCommand::ConfigSet`].
-    pub fn configure(change: &ConfigChange) -> Call<()> {
+    pub fn configure(change: &ConfigChange) -> Call<u64> {
         let mut attributes = Attributes::new();
         if let Some(capacity) = change.capacity {
             attributes = attributes.u64(Attribute::Capacity, capacity);
@@ -134,14 +136,21 @@ pub mod host {
             attributes = attributes.u32(Attribute::Mode, mode as u32);
         }
         attributes = optional(attributes, Attribute::Batch, change.batch);
-        Call::set(HostCommand::ConfigSet as u8, attributes)
+        Call::get(HostCommand::ConfigSet as u8, attributes, |reply| {
+            reply.need_u64(Attribute::Left)
+        })
     }
 
     /// [`HostCommand::Flush`].
-    pub fn flush(target: FlushTarget) -> Call<()> {
+    pub fn flush(target: FlushTarget) -> Call<Flushed> {
         let attributes = optional(Attributes::new(), Attribute::VmId, target.vm);
         let attributes = optional(attributes, Attribute::PoolId, target.pool);
-        Call::set(HostCommand::Flush as u8, attributes)
+        Call::get(HostCommand::Flush as u8, attributes, |reply| {
+            Ok(Flushed {
+                evicted: reply.need_u64(Attribute::Evicted)?,
+                left: reply.need_u64(Attribute::Left)?,
+            })
+        })
     }
 }
 

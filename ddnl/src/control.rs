@@ -30,6 +30,15 @@ pub struct FlushTarget {
     pub pool: Option<u32>,
 }
 
+/// What one step of a flush has done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Flushed {
+    /// Pages that were evicted.
+    pub evicted: u64,
+    /// Pages that the target still holds.
+    pub left: u64,
+}
+
 /// A container to enrol.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewPool {
@@ -64,12 +73,14 @@ pub trait HostControl {
     fn vms(&mut self) -> Result<Vec<Vm>>;
     /// The pools of one VM, or of all.
     fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>>;
-    /// Sets a VM's weight.
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()>;
-    /// Sets what is given in `change`.
-    fn configure(&mut self, change: &ConfigChange) -> Result<()>;
-    /// Drops pages.
-    fn flush(&mut self, target: FlushTarget) -> Result<()>;
+    /// Sets a VM's weight. Returns the number of pages that the module evicts in the background
+    /// because the VM has no weight any more.
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64>;
+    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
+    /// background because they are beyond the limit.
+    fn configure(&mut self, change: &ConfigChange) -> Result<u64>;
+    /// Drops pages, 64 MiB at most.
+    fn flush(&mut self, target: FlushTarget) -> Result<Flushed>;
 }
 
 /// The guest module, seen by its administrator.

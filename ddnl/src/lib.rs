@@ -30,8 +30,8 @@ pub mod reply;
 pub mod tokio;
 
 pub use control::{
-    AsyncGuestControl, ConfigChange, EventSource, FlushTarget, GuestControl, HostControl, NewPool,
-    PoolChange,
+    AsyncGuestControl, ConfigChange, EventSource, FlushTarget, Flushed, GuestControl, HostControl,
+    NewPool, PoolChange,
 };
 pub use counters::{CounterFields, quantile_ns};
 pub use ddabi::policy::Policy;

@@ -9,7 +9,7 @@ use ddabi::{
     pool::PoolStats,
 };
 use ddnl::{
-    Error, NewPool, Result, Side,
+    ConfigChange, Error, FlushTarget, Flushed, NewPool, Result, Side,
     attributes::Attributes,
     call::{self, Call},
     exchange::{Exchange, Progress, events},
@@ -195,6 +195,29 @@ fn a_guest_without_a_host_has_no_number() {
 }
 
 #[test]
+fn commands_say_what_is_left_to_evict() {
+    let left = Attributes::new().u64(Attribute::Left, 7);
+    let weight = call::host::set_weight(3, 0).unwrap();
+    let configure = call::host::configure(&ConfigChange::default());
+    for call in [weight, configure] {
+        let datagrams = [reply(0, &left), acknowledgement()];
+        assert_eq!(answer(&call, &datagrams).unwrap(), 7);
+        let datagrams = [reply(0, &Attributes::new()), acknowledgement()];
+        answer(&call, &datagrams).unwrap_err();
+    }
+    let datagrams = [
+        reply(0, &left.u64(Attribute::Evicted, 5)),
+        acknowledgement(),
+    ];
+    let flushed = answer(&call::host::flush(FlushTarget::default()), &datagrams).unwrap();
+    let expected = Flushed {
+        evicted: 5,
+        left: 7,
+    };
+    assert_eq!(flushed, expected);
+}
+
+#[test]
 fn a_dump_comes_in_many_datagrams() {
     let datagrams = [
         [reply(MULTI, &vm(1)), reply(MULTI, &vm(2))].concat(),
@@ -259,7 +282,7 @@ fn refusals_have_kinds_and_the_kernels_words() {
 
 #[test]
 fn changes_are_acknowledged_with_or_without_an_answer() {
-    let call = call::host::flush(ddnl::FlushTarget::default());
+    let call = call::guest::flush(None);
     answer(&call, &[acknowledgement()]).unwrap();
     let datagrams = [reply(0, &Attributes::new()), acknowledgement()];
     answer(&call, &datagrams).unwrap();

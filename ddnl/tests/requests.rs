@@ -105,9 +105,6 @@ fn check<T>(side: Side, call: &Call<T>, command: &str, expected: &[(&str, Value)
 
 #[test]
 fn requests_to_the_host() {
-    let check = |call: &Call<()>, command: &str, expected: &[(&str, Value)]| {
-        check(Side::Host, call, command, expected);
-    };
     let change = ConfigChange {
         capacity: Some(1 << 40),
         floor: Some(77),
@@ -120,14 +117,21 @@ fn requests_to_the_host() {
         ("mode", Number(1)),
         ("batch", Number(512)),
     ];
-    check(&call::host::configure(&change), "config-set", &all);
     check(
+        Side::Host,
+        &call::host::configure(&change),
+        "config-set",
+        &all,
+    );
+    check(
+        Side::Host,
         &call::host::configure(&ConfigChange::default()),
         "config-set",
         &[],
     );
     let weight = call::host::set_weight(3, 60).unwrap();
     check(
+        Side::Host,
         &weight,
         "vm-set",
         &[("vm-id", Number(3)), ("weight", Number(60))],
@@ -140,6 +144,7 @@ fn requests_to_the_host() {
             .filter_map(|(name, value)| Some((name, value?)));
         let values: Vec<(&str, Value)> = values.collect();
         check(
+            Side::Host,
             &call::host::flush(FlushTarget { vm, pool }),
             "flush",
             &values,

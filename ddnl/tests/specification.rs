@@ -71,7 +71,7 @@ fn attributes() -> BTreeMap<String, i64> {
     all!(Attribute {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
-        Policy Admission Curve Limit
+        Policy Admission Curve Limit Evicted Left
     })
     .into()
 }

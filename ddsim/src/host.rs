@@ -16,7 +16,7 @@ use ddcore::host::Session as _;
 use ddcore::host::carried;
 use ddcore::host::heap::{self, Owner, Session, Tier};
 use ddcore::host::pressure::pressure;
-use ddcore::host::room::{enforce_limit, make_room};
+use ddcore::host::room::{make_room, refill};
 use ddcore::host::run::{discard, insert, take};
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
@@ -237,7 +237,7 @@ impl Host {
     /// Changes the capacity; pages above it leave at once.
     pub fn set_capacity(&mut self, pages: u64) {
         self.engine.tier.set_capacity(pages);
-        enforce_limit(&self.engine);
+        refill(&self.engine);
     }
 
     /// Changes the weight of a VM.

@@ -5,5 +5,6 @@
 #define DD_DO(x) x(1) x(3) x(4) x(5) x(6) x(7)
 #define DD_DUMP(x) x(2)
 #define DD_EVENT 8
+#define DD_PARALLEL false
 
 #include "../../shim/genl.c"

@@ -5,5 +5,7 @@
 #define DD_DO(x) x(1) x(3) x(5) x(6)
 #define DD_DUMP(x) x(2) x(4)
 #define DD_EVENT 7
+/* The handlers lock what they change themselves. */
+#define DD_PARALLEL true
 
 #include "../../shim/genl.c"

@@ -64,6 +64,7 @@ void dd_oom_unregister(void);
 struct workqueue_struct;
 int dd_queue_create(void);
 void dd_queue_destroy(void);
+void dd_queue_drain(void);
 void dd_queue_wake_evictor(void);
 struct workqueue_struct *dd_queue_get(void);
 void dd_cond_resched(void);

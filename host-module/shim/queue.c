@@ -27,7 +27,13 @@ void dd_queue_destroy(void)
 	destroy_workqueue(dd_queue);
 }
 
-/* Runs the background evictor soon. The caller is in a hypercall: the queue exists. */
+/* Waits for all work, and for the work that it queues. */
+void dd_queue_drain(void)
+{
+	drain_workqueue(dd_queue);
+}
+
+/* Runs the background evictor soon. */
 void dd_queue_wake_evictor(void)
 {
 	queue_work(dd_queue, &dd_evictor_work);

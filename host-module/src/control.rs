@@ -7,17 +7,22 @@ use crate::ffi::page;
 use crate::genl::{control, Args, Control, Message};
 use crate::state::{host, Host};
 use crate::vm::session::Session;
+use crate::vm::teardown::evict_session;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode};
 use ddabi::pool::MAX_WEIGHT;
 use ddabi::ABI_VERSION;
 use ddcore::host::evict::{evict_all, evict_pool};
-use ddcore::host::room::enforce_limit;
+use ddcore::host::pressure::Gauge;
 use ddcore::host::tier::MAX_BATCH;
-use ddcore::host::Host as _;
+use ddcore::host::{Host as _, Session as _};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use zerocopy::IntoBytes;
+
+/// Pages that a command evicts at most, because modules that register a generic netlink family wait
+/// for it, and all users of generic netlink for them.
+const STEP: u64 = 1 << 14;
 
 /// The handlers of the family.
 struct HostControl;
@@ -108,14 +113,16 @@ fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     let (vm, session) = find_vm(host, vm, reply)?;
     vm.set_weight(weight);
-    if weight == 0 {
-        evict_all(&*session);
-    }
-    Ok(())
+    let left = match weight {
+        0 => evict_session(&session),
+        _ => 0,
+    };
+    reply.put_u64(Attribute::Left, left)
 }
 
 fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let tier = &host.tier;
+    let settings = host.settings.lock();
     // All values are checked before any is changed.
     let mode = match args.mode() {
         Some(mode) => Some(
@@ -147,32 +154,41 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
-    enforce_limit(host);
-    Ok(())
+    drop(settings);
+    host.wake_evictor();
+    reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
+/// Evicts a step. The reply says how many pages that were, and how many are left: the caller repeats
+/// the command.
 fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
-    match (args.vm_id(), args.pool_id()) {
+    let (evicted, left) = match (args.vm_id(), args.pool_id()) {
         (None, None) => {
-            let mut from = 0;
-            while let Some((vm, session)) = host.next_vm(from) {
-                evict_all(&*session);
+            let (mut evicted, mut from) = (0, 0);
+            while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
+                evicted += evict_all(&*session, STEP - evicted);
                 from = vm.number.saturating_add(1);
             }
+            (evicted, host.tier.used())
         }
         (None, Some(_)) => {
             return Err(reply.explain(c"the attribute pool-id requires vm-id", EINVAL))
         }
-        (Some(vm), None) => evict_all(&*find_vm(host, vm, reply)?.1),
+        (Some(vm), None) => {
+            let (_, session) = find_vm(host, vm, reply)?;
+            (evict_all(&*session, STEP), session.used())
+        }
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;
             if session.pool(pool).is_none() {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
-            evict_pool(&*session, pool);
+            let evicted = evict_pool(&*session, pool, STEP);
+            (evicted, session.gauge(pool).map_or(0, Gauge::held))
         }
-    }
-    Ok(())
+    };
+    reply.put_u64(Attribute::Evicted, evicted)?;
+    reply.put_u64(Attribute::Left, left)
 }
 
 fn find_vm(host: &Host, number: u32, reply: &mut Message) -> Result<(Arc<Vm>, Arc<Session>)> {

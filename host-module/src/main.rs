@@ -14,7 +14,7 @@
 //! Lock order, outermost first:
 //!
 //! 1. `Session::control` (mutex): creation and removal of pools; `Registry::last` (mutex):
-//!    registration of VMs;
+//!    registration of VMs; `Host::settings` (mutex): settings of the tier;
 //! 2. `Registry::vm_list` (mutex): the list of VMs, and the choice of victims among them. Memory
 //!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
@@ -50,7 +50,7 @@ mod vm;
 
 use crate::ffi::kvm::KvmHooks;
 use crate::ffi::oom::Rescue;
-use crate::ffi::queue::WorkQueue;
+use crate::ffi::queue::{PendingWork, WorkQueue};
 use crate::ffi::shrinker::{like_reclaim, Shrinker};
 use crate::ffi::{page, param};
 use crate::state::{Host, STATE};
@@ -102,10 +102,11 @@ impl Drop for Publication {
 /// before the state they work on is dropped.
 struct Module {
     _hooks: KvmHooks,
-    _queue: WorkQueue,
+    _work: PendingWork,
     _rescue: Rescue,
     _shrinker: Shrinker,
     _family: genl::Family,
+    _queue: WorkQueue,
     _publication: Publication,
     _host: Pin<KBox<Host>>,
 }
@@ -123,19 +124,22 @@ impl kernel::Module for Module {
         // before it in `Module`; hooks, queue, shrinker and family, which call back, end earlier
         // still.
         let publication = unsafe { Publication::new(&host) };
+        let queue = WorkQueue::create()?;
+        // SAFETY: Dropped before `queue`, here and in `Module`.
+        let pending = unsafe { PendingWork::new() };
         let family = genl::Family::register()?;
         like_reclaim(|| drop(host.vms.lock()));
         let shrinker = Shrinker::register()?;
         let rescue = Rescue::register()?;
-        let queue = WorkQueue::create()?;
         let hooks = KvmHooks::attach()?;
         pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
         Ok(Self {
             _hooks: hooks,
-            _queue: queue,
+            _work: pending,
             _rescue: rescue,
             _shrinker: shrinker,
             _family: family,
+            _queue: queue,
             _publication: publication,
             _host: host,
         })

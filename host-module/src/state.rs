@@ -16,7 +16,7 @@ use crate::vm::session::Session;
 use core::ops::DerefMut;
 use ddabi::genl::Mode;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{new_mutex, Arc, Mutex};
 
 /// The state, while callbacks of the kernel may reach it: hooks, netlink family, shrinker and work
 /// queue end before it does, and each waits for its callbacks.
@@ -35,6 +35,9 @@ pub(crate) struct Host {
     pub(crate) vms: Registry,
     #[pin]
     pub(crate) stock: Stock,
+    /// Locked while settings of the tier are checked and changed.
+    #[pin]
+    pub(crate) settings: Mutex<()>,
 }
 
 impl Host {
@@ -46,6 +49,7 @@ impl Host {
                 vms <- Registry::new(admission, tier.clone()),
                 tier,
                 stock <- Stock::new(),
+                settings <- new_mutex!((), "Host::settings"),
             }),
             quietly(),
         )
@@ -96,8 +100,8 @@ impl ddcore::host::Host for Host {
     }
 
     fn wake_evictor(&self) {
-        // SAFETY: Only puts of guests call this. They come through KVM's hooks, which end before the
-        // queue does.
+        // SAFETY: Puts of guests call this, and commands of the netlink family. KVM's hooks and the
+        // family end before the queue does.
         unsafe { queue::wake_evictor() };
     }
 
@@ -112,9 +116,5 @@ impl ddcore::host::Host for Host {
 
     fn cond_resched(&self) {
         queue::cond_resched();
-    }
-
-    fn is_dying(&self) -> bool {
-        queue::is_dying()
     }
 }

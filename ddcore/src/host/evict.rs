@@ -16,9 +16,6 @@ use crate::store::{age, Reason, Storage, Store, BLOCK_PAGES};
 /// Pages of one shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
 
-/// Pages evicted between two checks whether the calling task was killed.
-const ROUND: u64 = 4096;
-
 /// Evicts up to `pages` of a pool: from each shard in turn, the oldest of the class that the policy
 /// chooses. They go to a stock if one is given. Returns their number.
 pub fn evict<S: Session>(
@@ -56,25 +53,25 @@ pub fn evict<S: Session>(
     evicted
 }
 
-/// Evicts all pages of a session. The guest gets notices, as far as there is room for them.
-pub fn evict_all<S: Session>(session: &S) {
+/// Evicts up to `most` pages of a session, of one pool after the other. The guest gets notices, as
+/// far as there is room for them. Returns the number of pages.
+pub fn evict_all<S: Session>(session: &S, most: u64) -> u64 {
+    let mut evicted = 0;
     for pool in 0..session.pool_count() {
-        evict_pool(session, pool);
-    }
-}
-
-/// Evicts the pages that a pool holds now. Pages put during the call may stay, so that a guest that
-/// puts as fast as pages are evicted cannot keep the caller here. Returns early if the calling task
-/// is killed.
-pub fn evict_pool<S: Session>(session: &S, pool: u32) {
-    let mut left = counted(session, pool).used;
-    while left > 0 && !session.is_dying() {
-        let got = evict(session, pool, left.min(ROUND), None::<&()>);
-        if got == 0 {
+        if evicted == most {
             break;
         }
-        left -= got;
+        evicted += evict_pool(session, pool, most - evicted);
     }
+    evicted
+}
+
+/// Evicts the pages that a pool holds now, up to `most`. Pages put during the call may stay, so that
+/// a guest that puts as fast as pages are evicted cannot keep the caller here. Returns the number of
+/// pages.
+pub fn evict_pool<S: Session>(session: &S, pool: u32, most: u64) -> u64 {
+    let wanted = counted(session, pool).used.min(most);
+    evict(session, pool, wanted, None::<&()>)
 }
 
 /// Evicts up to `pages` of a session, by Algorithm 1 among its pools: a guest with its pages in a

@@ -163,9 +163,6 @@ pub trait Host {
     /// Lets the scheduler run other tasks. Called between two steps of a long operation.
     fn cond_resched(&self);
 
-    /// Returns whether the calling task is being killed, in which case long operations end early.
-    fn is_dying(&self) -> bool;
-
     /// Returns the time from which ages are computed while all pages form one FIFO.
     fn now(&self) -> u64 {
         self.tier().now()
@@ -342,19 +339,8 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     stocked + evicted
 }
 
-/// Evicts until the tier is within its limit, or the calling task is killed. In the latter case the
-/// next puts evict the other pages.
-pub fn enforce_limit<H: Host>(host: &H) {
-    while !host.is_dying() {
-        let beyond = host.tier().used().saturating_sub(host.tier().limit());
-        if beyond == 0 || evict_batches(host, beyond, None) == 0 {
-            break;
-        }
-        host.cond_resched();
-    }
-}
-
-/// Evicts until the tier has some room for the next puts. The background evictor calls this.
+/// Evicts until the tier is within its limit and has some room for the next puts. The background
+/// evictor calls this.
 pub fn refill<H: Host>(host: &H) {
     loop {
         let shortage = host.tier().shortage();

@@ -162,18 +162,19 @@ impl<N: Number> Tier<N> {
         self.used() > self.limit()
     }
 
-    /// Returns the pages to evict in the background, so that puts find room: 0 unless less than the
-    /// reserve is free, and then those that are missing from twice the reserve.
-    ///
-    /// While the host is short of memory the result is 0: puts fill the pages that they evict.
+    /// Returns the pages to evict in the background: those beyond the limit, and those that puts
+    /// need room for. The latter are 0 unless less than the reserve is free, and then those that are
+    /// missing from twice the reserve. While the host is short of memory they are 0 as well: puts
+    /// fill the pages that they evict.
     pub fn shortage(&self) -> u64 {
-        let limit = self.limit();
+        let (limit, used) = (self.limit(), self.used());
         let reserve = self.batch().min(limit / RESERVE_PART);
-        let free = limit.saturating_sub(self.used());
-        match free < reserve && limit == self.capacity() {
+        let free = limit.saturating_sub(used);
+        let missing = match free < reserve && limit == self.capacity() {
             true => 2 * reserve - free,
             false => 0,
-        }
+        };
+        used.saturating_sub(limit) + missing
     }
 
     /// Reserves pages, and returns whether there was room.

@@ -5,6 +5,7 @@
 use crate::{
     context::{Context, Either},
     error::Result,
+    eviction,
     output::Frame,
     target::{find_pool, find_vm, name_vms, pool_label, split},
 };
@@ -44,7 +45,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                     what = format!("container {} of VM {}", pool_label(pool), vm.label());
                 }
             }
-            host.flush(flush)?;
+            eviction::flush(&mut *host, flush)?;
             (what, json!({ "vm": flush.vm, "container": flush.pool }))
         }
         Either::Guest(mut guest) => {

@@ -5,6 +5,7 @@
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
+    eviction,
     output::Frame,
     size::{Size, show_bytes, show_pages},
     system::System,
@@ -48,7 +49,9 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             Some(_) => Some(u32::try_from(batch).map_err(|_| batch_error())?),
         },
     };
-    host.control.configure(&change)?;
+    if host.control.configure(&change)? > 0 {
+        eviction::until_within_limit(&mut *host.control)?;
+    }
     let text = format!(
         "Capacity is now {}, floor {}, eviction batch {}",
         show_pages(capacity),

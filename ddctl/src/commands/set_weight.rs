@@ -5,6 +5,7 @@
 use crate::{
     context::{Context, Either},
     error::{Error, Kind, Result},
+    eviction,
     output::Frame,
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
@@ -53,7 +54,9 @@ fn vms(
     let mut done = Done::default();
     for target in targets {
         let result = host.set_vm_weight(target.vm.id, weight);
-        done.note(context, result)?;
+        if done.note(context, result)? > 0 {
+            eviction::until_empty(&mut *host, target.vm.id)?;
+        }
         let json = json!({ "vm": target.vm.id, "weight": weight });
         done.add(format!("VM {}", target.label()), weight, json);
     }
@@ -74,7 +77,7 @@ impl Done {
     }
 
     /// If `result` is an error, prints the changes made before it and returns the error.
-    fn note(&mut self, context: &mut Context<'_>, result: ddnl::Result<()>) -> Result<()> {
+    fn note<T>(&mut self, context: &mut Context<'_>, result: ddnl::Result<T>) -> Result<T> {
         if result.is_err() && !self.json.is_empty() {
             std::mem::take(self).print(context)?;
         }

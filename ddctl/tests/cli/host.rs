@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use ddabi::genl;
-use ddnl::{Event, FlushTarget};
+use ddnl::{Event, FlushTarget, Flushed};
 use insta::assert_snapshot;
 
 #[test]
@@ -140,6 +140,21 @@ fn flush() {
             target(None, None),
         ]
     );
+}
+
+/// The module drops a part of the pages in a command.
+#[test]
+fn a_flush_is_repeated_while_pages_are_left() {
+    let world = World::host();
+    let commands = |left| {
+        world.host.with(|state| {
+            state.flushed.clear();
+            state.flush_step = Flushed { evicted: 5, left };
+        });
+        world.runs(&["flush web"]);
+        world.host.with(|state| state.flushed.len())
+    };
+    assert_eq!([0, 7].map(commands), [1, 2]);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::{Mood, lock, not_found, refused};
 use crate::{
     call::check_weight,
-    control::{ConfigChange, FlushTarget, HostControl},
+    control::{ConfigChange, FlushTarget, Flushed, HostControl},
     error::Result,
     family::Side,
     reply::{HostStatus, Pool, Vm},
@@ -26,6 +26,8 @@ pub struct HostState {
     pub pools: Vec<Pool>,
     /// What was flushed, in order.
     pub flushed: Vec<FlushTarget>,
+    /// What the next flush answers; later ones answer that nothing is left.
+    pub flush_step: Flushed,
     /// A VM that is gone since it was listed.
     pub gone: Option<u32>,
 }
@@ -49,6 +51,7 @@ impl Default for HostState {
             vms: Vec::new(),
             pools: Vec::new(),
             flushed: Vec::new(),
+            flush_step: Flushed::default(),
             gone: None,
         }
     }
@@ -73,7 +76,7 @@ impl FakeHost {
         self.with(|state| state.mood.ask(Side::Host).map(|()| answer(state)))
     }
 
-    fn change(&self, change: impl FnOnce(&mut HostState) -> Result<()>) -> Result<()> {
+    fn change<T>(&self, change: impl FnOnce(&mut HostState) -> Result<T>) -> Result<T> {
         self.with(|state| {
             state.mood.change(Side::Host)?;
             change(state)
@@ -100,18 +103,25 @@ impl HostControl for FakeHost {
         })
     }
 
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<()> {
+    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
         check_weight(weight)?;
         self.change(|state| {
             let gone = state.gone;
             let is_it = |candidate: &&mut Vm| candidate.id == vm && gone != Some(vm);
             let vm = state.vms.iter_mut().find(is_it);
-            vm.ok_or_else(|| not_found("no such VM".into()))?.weight = weight;
-            Ok(())
+            let vm = vm.ok_or_else(|| not_found("no such VM".into()))?;
+            vm.weight = weight;
+            // The pages of a VM without weight are gone when the VM is looked at again.
+            let left = if weight == 0 {
+                std::mem::take(&mut vm.used)
+            } else {
+                0
+            };
+            Ok(left)
         })
     }
 
-    fn configure(&mut self, change: &ConfigChange) -> Result<()> {
+    fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
         self.change(|state| {
             let status = &state.status;
             let capacity = change.capacity.unwrap_or(status.capacity);
@@ -129,18 +139,21 @@ impl HostControl for FakeHost {
             status.floor = floor;
             status.mode = change.mode.unwrap_or(status.mode);
             status.batch = change.batch.unwrap_or(status.batch);
-            Ok(())
+            let left = status.used.saturating_sub(status.limit);
+            // They are gone when the status is asked for again.
+            status.used -= left;
+            Ok(left)
         })
     }
 
-    fn flush(&mut self, target: FlushTarget) -> Result<()> {
+    fn flush(&mut self, target: FlushTarget) -> Result<Flushed> {
         self.change(|state| {
             let known = |vm: u32| state.vms.iter().any(|candidate| candidate.id == vm);
             if target.vm.is_some_and(|vm| !known(vm)) {
                 return Err(not_found("no such VM".into()));
             }
             state.flushed.push(target);
-            Ok(())
+            Ok(std::mem::take(&mut state.flush_step))
         })
     }
 }

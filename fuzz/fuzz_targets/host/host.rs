@@ -13,7 +13,7 @@ use ddabi::genl::Mode;
 use ddcore::host::Session as _;
 use ddcore::host::evict::evict_all;
 use ddcore::host::heap::{self, Owner, Tier};
-use ddcore::host::room::{self, Stock as _, enforce_limit, give_back, surplus};
+use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
 use ddcore::store::Removed;
@@ -149,7 +149,7 @@ impl Host {
         let tier = &self.engine.tier;
         tier.set_capacity(pages);
         tier.set_floor(tier.floor().min(pages));
-        enforce_limit(&self.engine);
+        refill(&self.engine);
         assert!(!tier.is_overfull());
     }
 
@@ -169,7 +169,7 @@ impl Host {
 
     pub(crate) fn flush_vm(&self, vm: u8) {
         if let Some(session) = self.vm(vm).current() {
-            evict_all(&*session);
+            evict_all(&*session, u64::MAX);
             assert!(session.own.model.borrow().is_empty());
         }
     }

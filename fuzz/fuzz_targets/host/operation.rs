@@ -106,7 +106,7 @@ impl Caller<'_> {
                 if self.session.is_live(*pool) {
                     set(self.session, *pool, *settings);
                     if !settings.is_on() {
-                        evict_pool(self.session, *pool);
+                        evict_pool(self.session, *pool, u64::MAX);
                     }
                 }
             }

@@ -9,13 +9,15 @@ use kernel::workqueue::Queue;
 extern "C" {
     fn dd_queue_create() -> c_int;
     fn dd_queue_destroy();
+    fn dd_queue_drain();
     fn dd_queue_wake_evictor();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
     fn dd_cond_resched();
     fn dd_dying() -> bool;
 }
 
-/// The work queue on which pages are evicted and those of dead VMs freed. It is destroyed when this is dropped.
+/// The work queue on which pages are evicted, and those of ended sessions freed. It is destroyed
+/// when this is dropped.
 pub(crate) struct WorkQueue(());
 
 impl WorkQueue {
@@ -29,9 +31,28 @@ impl WorkQueue {
 
 impl Drop for WorkQueue {
     fn drop(&mut self) {
-        // SAFETY: Created by construction; KVM's hooks, which queue work, are gone. Waits for all
-        // work.
+        // SAFETY: Created by construction. KVM's hooks and the netlink family, which queue work, are
+        // gone. Waits for all work.
         unsafe { dd_queue_destroy() };
+    }
+}
+
+/// The work that is queued, which is done when this is dropped.
+pub(crate) struct PendingWork(());
+
+impl PendingWork {
+    /// # Safety
+    ///
+    /// The result is dropped before the [`WorkQueue`] is.
+    pub(crate) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Drop for PendingWork {
+    fn drop(&mut self) {
+        // SAFETY: By the contract of `new` the queue exists.
+        unsafe { dd_queue_drain() };
     }
 }
 

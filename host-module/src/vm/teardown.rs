@@ -10,7 +10,7 @@ use crate::ffi::queue;
 use crate::memory::quietly;
 use crate::vm::session::Session;
 use crate::vm::shard::SHARDS;
-use ddcore::host::evict::evict_pool;
+use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::{drain, empty};
 use ddcore::host::Session as _;
@@ -84,7 +84,7 @@ impl Drop for Teardown {
 /// The place of a destroyed pool is not used again until its pages are gone.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     let work = move |session: &Session| match session.pool(number) {
-        Some(_) => evict_pool(session, number),
+        Some(_) => _ = evict_pool(session, number, u64::MAX),
         None => _ = empty(session, number),
     };
     let held = session.gauge(number).map_or(0, Gauge::held);
@@ -94,10 +94,24 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     }
 }
 
+/// Evicts the pages of a session whose VM has no weight any more. Returns the number of those that
+/// are evicted in the background.
+pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
+    let background = session.clone();
+    let evict = |session: &Session| _ = evict_all(session, u64::MAX);
+    let used = session.used();
+    if used > FEW && in_background(move || evict(&background)) {
+        return used;
+    }
+    evict(session);
+    0
+}
+
 /// Runs `work` on the module's queue. Returns `false` if there is no memory for that.
 fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
-    // SAFETY: The callers are calls of guests, which come through KVM's hooks, and work on the queue
-    // itself. The queue is destroyed after the hooks, and waits for its work.
+    // SAFETY: The callers are calls of guests, which come through KVM's hooks, commands of the netlink
+    // family, and work on the queue itself. The queue is destroyed after hooks and family, and waits
+    // for its work.
     let queue = unsafe { queue::queue() };
     queue.try_spawn(quietly(), work).is_ok()
 }

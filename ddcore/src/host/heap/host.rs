@@ -82,10 +82,6 @@ impl<O: Owner> room::Host for Host<O> {
 
     fn cond_resched(&self) {}
 
-    fn is_dying(&self) -> bool {
-        false
-    }
-
     fn now(&self) -> u64 {
         O::common_time(self)
     }
