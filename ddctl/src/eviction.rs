@@ -3,12 +3,21 @@
 //! Waiting for evictions: the module evicts a part of the pages in a command, or all of them in the
 //! background, so that no other user of generic netlink waits for it.
 
-use crate::error::Result;
+use crate::{
+    error::{Error, Kind, Result},
+    size::show_pages,
+};
 use ddnl::{FlushTarget, HostControl};
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Time between two looks at the module, which sends no event about evictions.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Time in which the module evicts at least a page, unless something is wrong with it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Drops the pages that a target holds now. The pages that guests put meanwhile may stay.
 pub(crate) fn flush(host: &mut dyn HostControl, target: FlushTarget) -> Result<()> {
@@ -26,22 +35,39 @@ pub(crate) fn flush(host: &mut dyn HostControl, target: FlushTarget) -> Result<(
 
 /// Waits until the host holds no more pages than its limit.
 pub(crate) fn until_within_limit(host: &mut dyn HostControl) -> Result<()> {
-    loop {
+    until_gone(|| {
         let status = host.status()?;
-        if status.used <= status.limit {
-            return Ok(());
-        }
-        thread::sleep(PAUSE);
-    }
+        Ok(status.used.saturating_sub(status.limit))
+    })
 }
 
 /// Waits until a VM without weight holds no page. Returns early if the VM ends or gets a weight.
 pub(crate) fn until_empty(host: &mut dyn HostControl, vm: u32) -> Result<()> {
-    loop {
+    until_gone(|| {
         let vms = host.vms()?;
-        let holds = |other: &&ddnl::Vm| other.id == vm && other.weight == 0 && other.used > 0;
-        if !vms.iter().any(|other| holds(&other)) {
+        let vm = vms.iter().find(|other| other.id == vm && other.weight == 0);
+        Ok(vm.map_or(0, |vm| vm.used))
+    })
+}
+
+/// Waits until `left` returns 0. The error says that the module evicts nothing.
+fn until_gone(mut left: impl FnMut() -> Result<u64>) -> Result<()> {
+    let (mut least, mut since) = (u64::MAX, Instant::now());
+    loop {
+        let pages = left()?;
+        if pages == 0 {
             return Ok(());
+        }
+        if pages < least {
+            (least, since) = (pages, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            let error = format!(
+                "the setting is changed, but {} are not evicted",
+                show_pages(pages)
+            );
+            return Err(Error::new(Kind::Failed, error)
+                .hint("look at the kernel log of this host, and report this as a bug"));
         }
         thread::sleep(PAUSE);
     }

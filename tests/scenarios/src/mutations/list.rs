@@ -185,7 +185,7 @@ pub(crate) const ALL: &[Mutation] = &[
     mutation(
         "capacity-unenforced",
         &[shares::SHARES],
-        &["are left of a capacity"],
+        &["are not evicted"],
     ),
     mutation(
         "batch-fixed",
