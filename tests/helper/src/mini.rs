@@ -5,6 +5,7 @@
 
 mod memory;
 mod part;
+mod share;
 mod vm;
 
 use anyhow::Result;
@@ -28,6 +29,15 @@ pub(crate) enum Part {
         /// How many
         vms: u32,
     },
+    /// Registers many VMs that share the tier, in steps that SIGUSR1 begins
+    Share {
+        /// How many
+        vms: u32,
+        /// Pages that each puts at first, and again when all are busy
+        pages: u64,
+        /// Pages that one puts alone
+        stream: u64,
+    },
 }
 
 /// Does a part.
@@ -39,5 +49,6 @@ pub(crate) fn mini(part: &Part) -> Result<()> {
         Part::Sessions => part::sessions(),
         Part::Orphan => part::orphan(),
         Part::Crowd { vms } => part::crowd(*vms),
+        Part::Share { vms, pages, stream } => share::share(*vms, *pages, *stream),
     }
 }

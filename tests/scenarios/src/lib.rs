@@ -15,6 +15,7 @@ mod calls;
 mod cgroup;
 mod coherence;
 mod counters;
+mod crowd;
 mod ddctl;
 mod deaths;
 mod events;
@@ -74,6 +75,7 @@ pub fn all() -> &'static [Scenario] {
         stream::STREAM,
         apart::APART,
         calls::CALLS,
+        crowd::CROWD,
         deaths::DEATHS,
         coherence::COHERENCE,
         torture::TORTURE,

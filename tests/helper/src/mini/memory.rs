@@ -2,11 +2,16 @@
 
 //! Memory to give to a guest.
 
-use std::{fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+};
 
 use anyhow::{Context as _, Result};
 use ddabi::PAGE_SIZE;
 use memmap2::{MmapMut, MmapOptions};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = PAGE_SIZE;
@@ -23,6 +28,16 @@ const FIRMWARE: u64 = 0xf_0000;
 /// Memory like any other.
 pub(super) fn ordinary(pages: usize) -> Result<MmapMut> {
     Ok(MmapMut::map_anon(pages * PAGE)?)
+}
+
+/// Memory that is mapped twice: for this program, and for guests.
+pub(super) fn shared(pages: usize) -> Result<(MmapMut, MmapMut)> {
+    let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
+    file.set_len((pages * PAGE) as u64)?;
+    // SAFETY: the file has no name, and this program reads its pages only between two calls of the
+    // guests.
+    let map = || unsafe { MmapMut::map_mut(&file) };
+    Ok((map()?, map()?))
 }
 
 /// Memory of which all that has not been touched is withheld from [`Withheld::begin`] on: a task

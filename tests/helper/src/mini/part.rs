@@ -38,7 +38,7 @@ fn timed(done: Result<Done>, since: Instant) -> Result<Value> {
     }))
 }
 
-fn say(value: &Value) -> Result<()> {
+pub(super) fn say(value: &Value) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{value}")?;
     Ok(out.flush()?)
@@ -138,14 +138,18 @@ pub(super) fn orphan() -> Result<()> {
     say(&json!({"heir": heir.id()}))
 }
 
+/// Lets this process open so many files.
+pub(super) fn allow_files(files: u64) -> Result<()> {
+    let limit = Rlimit {
+        current: Some(files),
+        maximum: Some(files),
+    };
+    Ok(setrlimit(Resource::Nofile, limit)?)
+}
+
 /// As many VMs as are wanted.
 pub(super) fn crowd(vms: u32) -> Result<()> {
-    let files = Some(u64::from(vms) * 4 + 100);
-    let limit = Rlimit {
-        current: files,
-        maximum: files,
-    };
-    setrlimit(Resource::Nofile, limit)?;
+    allow_files(u64::from(vms) * 4 + 100)?;
     let kvm = Kvm::new()?;
     let memory = filled(1)?;
     let mut crowd = Vec::new();

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A tier that 200 VMs share: idle VMs keep what they are entitled to, busy ones get alike, and a
+//! host that is short of memory takes from each in proportion.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use ddlab::{Command, Context, Machine, Running, Scenario, Target, wait};
+use serde_json::Value;
+
+use crate::{
+    books, ddctl,
+    stage::{Stage, ratio},
+};
+
+/// Mini VMs in a host with a tier of which each is entitled to half a megabyte.
+pub(crate) const CROWD: Scenario = Scenario {
+    name: "crowd",
+    about: "200 VMs share a tier: idle ones keep theirs, and a short host takes in proportion",
+    quick: false,
+    run,
+};
+
+/// The signal that begins a step of the helper.
+const SIGUSR1: i32 = 10;
+const VMS: u32 = 200;
+/// Capacity of the tier; a VM is entitled to 122 pages.
+const CAPACITY_MIB: u64 = 96;
+const CAPACITY: u64 = CAPACITY_MIB << 8;
+/// Pages that a VM puts when it comes, and again later.
+const PAGES: u64 = 96;
+/// Pages that one VM puts alone.
+const STREAM: u64 = CAPACITY;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    let host = stage.host();
+    // A batch is a quarter of an entitlement, as it is less than that on a host of the usual size.
+    ddctl::run(host, "set-capacity --floor 48M --batch 128K")?;
+    let mut crowd = Crowd::start(host)?;
+
+    crowd.await_step("idle")?;
+    let idle = used(host)?;
+    crowd.go_on("streamed")?;
+    let beside_stream = used(host)?;
+    let lost = |(before, after): (&u64, &u64)| before.saturating_sub(*after);
+    let most_lost = idle.iter().zip(&beside_stream).skip(1).map(lost).max();
+    let full = ddctl::host(host)?.used_pages;
+    ensure!(
+        full >= CAPACITY - CAPACITY / 32,
+        "{full} pages beside a stream of {STREAM}"
+    );
+
+    crowd.go_on("busy")?;
+    let busy = used(host)?;
+    // As much as the kernel can ask for, down to the floor.
+    host.write_file("/proc/sys/vm/drop_caches", "2")?;
+    let short = used(host)?;
+    let losses: Vec<u64> = busy.iter().zip(&short).map(lost).collect();
+
+    let asked = crowd.go_on("asked")?;
+    ensure!(asked["wrong"] == 0, "VMs got pages of others: {asked}");
+    let hits = asked["hits"].as_u64().context("hits")?;
+    books::balance(host)?;
+
+    let start = Instant::now();
+    crowd.running.kill(9)?;
+    wait::until("the VMs are forgotten", || {
+        let status = ddctl::host(host)?;
+        Ok((status.vms == 0 && status.used_pages == 0).then_some(()))
+    })?;
+    let ended = start.elapsed();
+    Ok(vec![
+        Target::at_most(
+            "crowd: pages that an idle VM lost to one that streams",
+            0.0,
+            most_lost.context("idle VMs")? as f64,
+            "",
+        ),
+        Target::at_most(
+            "crowd: pages of the busy VM that has most, by those of the one that has least",
+            2.0,
+            spread(&busy),
+            "",
+        ),
+        Target::at_most(
+            "crowd: pages that a short host took from a VM, most by least",
+            2.0,
+            spread(&losses),
+            "",
+        ),
+        Target::at_least(
+            "crowd: pages that VMs got back after that, all of them right",
+            // The floor, but for what a last batch took beyond it.
+            (CAPACITY / 2) as f64 * 0.95,
+            hits as f64,
+            "",
+        ),
+        Target::at_most(
+            "crowd: until nothing is left of 200 VMs that were killed",
+            host.at_its_pace(5.0),
+            ended.as_secs_f64(),
+            "s",
+        ),
+    ])
+}
+
+/// Returns the pages of each VM, in the order in which they came.
+fn used(host: &Machine) -> Result<Vec<u64>> {
+    let mut vms = ddctl::vms(host)?;
+    ensure!(vms.len() == VMS as usize, "{} VMs", vms.len());
+    vms.sort_by_key(|vm| vm.id);
+    Ok(vms.iter().map(|vm| vm.used_pages).collect())
+}
+
+fn spread(pages: &[u64]) -> f64 {
+    let most = pages.iter().max().copied().unwrap_or(0);
+    let least = pages.iter().min().copied().unwrap_or(0);
+    ratio(most, least)
+}
+
+/// The helper whose VMs take the steps.
+struct Crowd<'a> {
+    host: &'a Machine,
+    running: Running,
+}
+
+impl<'a> Crowd<'a> {
+    fn start(host: &'a Machine) -> Result<Self> {
+        let words = format!("ddhelper mini share {VMS} {PAGES} {STREAM}");
+        let running = host.spawn(&Command::new(words.split(' ')))?;
+        Ok(Self { host, running })
+    }
+
+    /// Begins the next step, and waits until it is done. Returns what the helper says of it.
+    fn go_on(&mut self, step: &str) -> Result<Value> {
+        self.running.kill(SIGUSR1)?;
+        self.await_step(step)
+    }
+
+    fn await_step(&mut self, step: &str) -> Result<Value> {
+        let said = wait::until(step, || {
+            let output = self.running.output()?;
+            for line in output.lines().filter(|line| line.starts_with('{')) {
+                let said: Value = serde_json::from_str(line)?;
+                if said["step"] == step {
+                    return Ok(Some(said));
+                }
+            }
+            let ended = self.running.poll()?;
+            ensure!(ended.is_none(), "mini VMs ended: {ended:?} {output}");
+            Ok(None)
+        })?;
+        eprintln!("    {said}; {} pages", ddctl::host(self.host)?.used_pages);
+        Ok(said)
+    }
+}
