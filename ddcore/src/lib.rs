@@ -23,4 +23,5 @@ pub mod request;
 pub mod roll;
 pub mod sequence;
 pub mod speculation;
+pub mod ssd;
 pub mod store;

@@ -47,7 +47,7 @@ mod trim;
 mod walk;
 
 pub use batch::{Batch, Group, Part};
-pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_POOL, STAMP_BITS};
+pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_POOL, PLACED, STAMP_BITS};
 pub use fifo::{List, Reason};
 pub use hash::Hasher;
 #[cfg(any(test, feature = "heap"))]

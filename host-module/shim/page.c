@@ -117,6 +117,15 @@ void dd_page_free(u64 frame)
 	__free_page(page);
 }
 
+/* Adds an owner to a page. Each of them frees it, and the last one in effect. */
+void dd_page_share(u64 frame)
+{
+	struct page *page = pfn_to_page(frame);
+
+	get_page(page);
+	dd_page_account(page, 1);
+}
+
 void *dd_page_address(u64 frame)
 {
 	return page_address(pfn_to_page(frame));

@@ -5,6 +5,7 @@
 //!
 //! C calls the functions in `entry.rs`.
 
+pub(crate) mod disk;
 pub(crate) mod kvm;
 pub(crate) mod oom;
 pub(crate) mod page;

@@ -62,7 +62,7 @@ pub fn flush<S: Session>(
     batch: &mut Batch,
     effort: &mut Effort,
 ) -> Flushed {
-    if session.used() == 0 {
+    if session.is_empty() {
         return Flushed {
             pages: 0,
             done: true,

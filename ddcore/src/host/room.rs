@@ -85,6 +85,9 @@ pub trait Vm {
     /// Returns its weight when pages are divided.
     fn share(&self) -> u32;
 
+    /// Returns its weight when the SSD tier is divided.
+    fn ssd_share(&self) -> u32;
+
     /// Returns its current session, if it has one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
 

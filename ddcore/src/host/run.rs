@@ -4,7 +4,7 @@
 
 use super::bin::Bin;
 use super::list::list;
-use super::session::Session;
+use super::session::{Count, Session};
 use super::tally::Tally;
 use crate::store::{Batch, Group, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
@@ -61,20 +61,20 @@ pub fn insert<S: Session>(
     by_shard(session, batch, runs, |shard, group| {
         // Most puts replace no page and need no bin, which takes time to create and to drop.
         let mut bin = None;
-        let mut stored = 0;
+        let mut stored = Count::default();
         let mut tally = Tally::new();
         let _ = session.with_room(shard, group.len(), |store| {
             let keep = |part: &Part| {
                 kept(part);
-                stored += part.pages();
+                stored.add(part.list(), part.pages());
                 tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             store.insert(group, stamp, handles, older, keep);
             tally.add(session);
-            session.add_used(stored, store);
+            session.add_used(&stored, store);
         });
-        total += stored;
+        total += stored.total();
         if let Some(bin) = &mut bin {
             bin.settle(session);
         }
@@ -83,29 +83,27 @@ pub fn insert<S: Session>(
 }
 
 /// Takes the pages of some runs out of the index, and calls `found` with each page and its place.
-/// Returns their number, which the caller must report with [`Session::sub_used`] once they are freed.
+/// Returns their numbers, which the caller must report with [`Session::sub_used`] once they are freed.
 #[inline(never)]
 pub fn take<S: Session>(
     session: &S,
     batch: &mut Batch,
     runs: impl Iterator<Item = (Run, usize)>,
     mut found: impl FnMut(usize, Removed),
-) -> usize {
-    let mut count = 0;
-    if session.used() == 0 {
+) -> Count {
+    let mut count = Count::default();
+    if session.is_empty() {
         return count;
     }
     by_shard(session, batch, runs, |shard, group| {
-        // A difference once is cheaper than counting each page.
-        count += session.with(shard, |store| {
-            let before = store.used();
+        session.with(shard, |store| {
             let mut tally = Tally::new();
             store.take(group, Reason::Hit, |place, removed| {
                 tally.left(session, removed.pool(), 1);
+                count.add(removed.pool(), 1);
                 found(place, removed);
             });
             tally.subtract(session);
-            (before - store.used()) as usize
         });
     });
     count

@@ -48,9 +48,10 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             None => None,
             Some(_) => Some(u32::try_from(batch).map_err(|_| batch_error())?),
         },
+        deadline: None,
     };
     if host.control.configure(&change)? > 0 {
-        eviction::until_within_limit(&mut *host.control)?;
+        eviction::until_within_limit(context.system, &mut *host.control)?;
     }
     let text = format!(
         "Capacity is now {}, floor {}, eviction batch {}",

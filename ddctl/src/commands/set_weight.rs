@@ -11,7 +11,7 @@ use crate::{
     value,
 };
 use clap::Args;
-use ddnl::{GuestControl, HostControl, Pool, PoolChange};
+use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -26,11 +26,18 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
+    /// Weight of VMs in the SSD tier, if it is to differ (host)
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd: Option<u32>,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
+        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
+            Kind::Usage,
+            "a container has one weight: --ssd is for VMs, on their host",
+        )),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -53,12 +60,22 @@ fn vms(
         .collect::<Result<_>>()?;
     let mut done = Done::default();
     for target in targets {
-        let result = host.set_vm_weight(target.vm.id, weight);
+        let change = VmChange {
+            weight: Some(weight),
+            ssd_weight: arguments.ssd,
+        };
+        let result = host.set_vm(target.vm.id, change);
         if done.note(context, result)? > 0 {
-            eviction::until_empty(&mut *host, target.vm.id)?;
+            eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let json = json!({ "vm": target.vm.id, "weight": weight });
-        done.add(format!("VM {}", target.label()), weight, json);
+        let mut json = json!({ "vm": target.vm.id, "weight": weight });
+        done.text += &format!("Weight of VM {} is now {weight}", target.label());
+        if let Some(ssd) = arguments.ssd {
+            json["ssd_weight"] = json!(ssd);
+            done.text += &format!(", and {ssd} in the SSD tier");
+        }
+        done.text += "\n";
+        done.json.push(json);
     }
     done.print(context)
 }

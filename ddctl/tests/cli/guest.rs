@@ -56,6 +56,17 @@ fn containers_come_and_go() {
 }
 
 #[test]
+fn set_store() {
+    let world = World::guest();
+    assert_snapshot!(world.runs(&[
+        "container set-store nginx ssd",
+        "container set-store nginx mem --json",
+        "container set-store nginx disk",
+        "set-weight nginx 5 --ssd 7",
+    ]));
+}
+
+#[test]
 fn flush() {
     let world = World::guest();
     assert_snapshot!(world.runs(&["flush nginx", "flush --all", "flush 2 --json"]));

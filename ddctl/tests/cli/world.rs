@@ -172,6 +172,7 @@ impl System for World {
 fn busy_host() -> HostState {
     let mut state = HostState::default();
     let vm = |id: u32, weight: u32, used: u64| Vm {
+        ssd_weight: weight,
         id,
         pid: 4000 + id,
         weight,

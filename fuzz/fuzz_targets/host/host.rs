@@ -221,6 +221,10 @@ impl room::Vm for Vm {
         self.weight.get()
     }
 
+    fn ssd_share(&self) -> u32 {
+        0
+    }
+
     fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {
         self.current()
     }

@@ -161,9 +161,9 @@ impl Caller<'_> {
             assert_eq!(given, whole && reachable);
             self.session.own.assert_gone(&run);
         }
-        assert_eq!(found, held);
+        assert_eq!(found.total(), held);
         retire(&self.host.engine, &mut carried.pages[..total]);
-        self.session.sub_used(found);
+        self.session.sub_used(&found);
         self.finish(runs, carried);
     }
 

@@ -48,7 +48,7 @@ impl ddcore::host::room::Stock<Page> for Stock {
             if stock.len() == SIZE {
                 break;
             }
-            if let Some(page) = place.take() {
+            if let Some(page) = place.take_if(|page| page.frame().is_some()) {
                 // There is room: looked at above.
                 let _ = stock.push_within_capacity(page);
             }

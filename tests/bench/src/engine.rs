@@ -208,7 +208,7 @@ impl Cache for Engine {
                 frames.push(page.into_handle());
             })
         });
-        session.sub_used(found);
+        session.sub_used(&found);
     }
 
     fn flush(&self, runs: &[Run]) -> usize {

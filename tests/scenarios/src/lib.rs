@@ -52,6 +52,7 @@ mod site;
 mod skew;
 mod sla;
 mod small_files;
+mod ssd;
 mod stage;
 mod stream;
 mod systemd;
@@ -85,6 +86,7 @@ pub fn all() -> &'static [Scenario] {
         policies::POLICIES,
         shrinker::SHRINKER,
         scarce::SCARCE,
+        ssd::SSD,
         reboot::REBOOT,
     ]
 }

@@ -31,6 +31,10 @@ impl<O: Owner> room::Vm for Vm<O> {
         self.share
     }
 
+    fn ssd_share(&self) -> u32 {
+        0
+    }
+
     fn session(&self) -> Option<impl Deref<Target = Session<O>>> {
         Some(&self.session)
     }
