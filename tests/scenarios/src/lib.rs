@@ -108,6 +108,7 @@ pub fn by_name() -> &'static [Scenario] {
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
+        torture::TORTURE_SSD,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

@@ -3,7 +3,7 @@
 //! Containers whose pages are kept on a device of the host: what comes back is right, the oldest goes
 //! when the device is full, and a device that fails, stalls or is removed costs misses only.
 
-mod device;
+pub(crate) mod device;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
