@@ -6,8 +6,8 @@
 //! they become visible. A task can therefore not take a page out, and subtract it, before it was
 //! added, and no account is ever below zero, or above a capacity that does not shrink.
 
+use crate::index::Index;
 use crate::number::Number;
-use crate::store::Store;
 
 /// A number of pages.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl<N: Number> Account<N> {
     }
 
     /// Adds pages that came into a store. The borrow proves that the caller holds the store's lock.
-    pub fn add<S>(&self, pages: u64, _locked: &mut Store<S>) {
+    pub fn add<S>(&self, pages: u64, _locked: &mut Index<S>) {
         self.pages.add(pages);
     }
 

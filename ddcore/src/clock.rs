@@ -77,10 +77,10 @@ pub const fn ticks(pages: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::{age, STAMP_BITS};
     use crate::number::tests::Plain;
     use crate::policy::order::{Queue, CLASSES};
     use crate::policy::Order;
-    use crate::store::{age, STAMP_BITS};
     use proptest::prelude::*;
 
     /// The class of a container that gives, by when the pages of its classes came.

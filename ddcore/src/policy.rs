@@ -43,7 +43,7 @@ pub use ddabi::policy::Policy;
 pub use order::{Order, CLASSES};
 pub use pressure::{is_full, Pressure};
 
-use crate::store::BLOCK_PAGES;
+use crate::index::BLOCK_PAGES;
 use ddabi::key::{mix, PageKey};
 
 /// Pages that share a frequency: 16 KiB. What is read together is read together again, and runs

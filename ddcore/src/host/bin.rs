@@ -4,7 +4,7 @@
 
 use super::session::Session;
 use super::tally::Tally;
-use crate::store::Removed;
+use crate::index::Removed;
 
 /// The most pages that a step under a lock removes.
 pub const SIZE: usize = 64;
@@ -33,7 +33,7 @@ impl<P> Bin<P> {
     /// Adds the page of an entry that left the index of a session.
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
-        self.tally.left(session, removed.pool(), 1);
+        self.tally.left(session, removed.list(), 1);
         let page = session.page(removed);
         // A full bin frees the page at once, which is correct but slow under a lock.
         if let Some(place) = self.pages.get_mut(self.count) {

@@ -4,7 +4,7 @@ use super::order::Queue;
 use super::shadow::{Cell, Way};
 use super::sketch::{Sketch, MOST};
 use super::*;
-use crate::store::{Batch, Hasher, Heap, Store, BLOCK_PAGES};
+use crate::index::{Batch, Hasher, Heap, Index, BLOCK_PAGES};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -224,10 +224,10 @@ fn the_price_of_puts_does_not_grow() {
 }
 
 /// A store in which each of these lists got a page at each of these times.
-fn store_of(pages: &[(u16, u64)]) -> Store<Heap> {
+fn index_of(pages: &[(u16, u64)]) -> Index<Heap> {
     let hasher = Hasher::new(1);
-    let mut store = Store::new(Heap::with_lists(2 * CLASSES), hasher);
-    store.supply(64);
+    let mut index = Index::new(Heap::with_lists(2 * CLASSES), hasher);
+    index.supply(64);
     for (place, (list, stamp)) in (0..).zip(pages) {
         let mut batch = Batch::new();
         let key = PageKey {
@@ -236,18 +236,18 @@ fn store_of(pages: &[(u16, u64)]) -> Store<Heap> {
         };
         batch.add(&hasher, &key, 1, (0, *list));
         batch.by_shard(0, |_, group| {
-            store.insert(&group, *stamp, &[place], |_, _| (), |_| ());
+            index.insert(&group, *stamp, &[place], |_, _| (), |_| ());
         });
     }
-    store
+    index
 }
 
 /// What the host knows of a pool is read from its lists, and from no other pool's.
 #[test]
-fn the_class_that_gives_is_found_in_the_store() {
+fn the_class_that_gives_is_found_in_the_index() {
     const FIRST: u16 = CLASSES as u16;
     let victim =
-        |order: Order, first, pages: &[(u16, u64)]| order.victim_in(&store_of(pages), first, 100);
+        |order: Order, first, pages: &[(u16, u64)]| order.victim_in(&index_of(pages), first, 100);
     let weighted = [(FIRST, 90), (FIRST + 1, 20)];
     assert_eq!(victim(Order::Aged, FIRST, &weighted), Some(1));
     assert_eq!(victim(Order::Aged, 0, &weighted), None);

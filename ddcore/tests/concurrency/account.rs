@@ -4,7 +4,7 @@
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::account::Account;
-use ddcore::store::{Batch, Hasher, Heap, Reason, Store};
+use ddcore::index::{Batch, Hasher, Heap, Index, Reason};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -18,7 +18,7 @@ struct Host {
     capacity: u64,
     tier: Account<Sound>,
     session: Account<Sound>,
-    shard: Mutex<Store<Heap>>,
+    shard: Mutex<Index<Heap>>,
     /// Does it wrong: books what came only after the lock is gone.
     late: bool,
 }
@@ -29,7 +29,7 @@ impl Host {
             capacity,
             tier: Account::new(),
             session: Account::new(),
-            shard: Mutex::new(Store::new(Heap::with_lists(1), HASHER)),
+            shard: Mutex::new(Index::new(Heap::with_lists(1), HASHER)),
             late,
         })
     }
@@ -40,11 +40,11 @@ impl Host {
     }
 
     fn evict(&self) -> u64 {
-        let mut store = self.shard.lock().unwrap();
-        let evicted = store.remove_oldest(0, 1, Reason::Eviction, |page| {
+        let mut index = self.shard.lock().unwrap();
+        let evicted = index.remove_oldest(0, 1, Reason::Eviction, |page| {
             page.into_handle();
         });
-        drop(store);
+        drop(index);
         self.subtract(evicted.into());
         evicted.into()
     }
@@ -63,35 +63,35 @@ impl Host {
             return;
         }
         let (mut stored, mut replaced) = (0, 0);
-        let mut store = self.shard.lock().unwrap();
-        store.supply(1);
+        let mut index = self.shard.lock().unwrap();
+        index.supply(1);
         batch(page).by_shard(0, |_, group| {
-            let older = |_, page: ddcore::store::Removed| {
+            let older = |_, page: ddcore::index::Removed| {
                 page.into_handle();
                 replaced += 1;
             };
-            store.insert(&group, 0, &[page + 1], older, |_| stored += 1);
+            index.insert(&group, 0, &[page + 1], older, |_| stored += 1);
         });
         if self.late {
-            drop(store);
+            drop(index);
             self.session.add(stored, &mut self.shard.lock().unwrap());
         } else {
-            self.session.add(stored, &mut store);
-            drop(store);
+            self.session.add(stored, &mut index);
+            drop(index);
         }
         self.subtract(replaced);
     }
 
     fn take(&self, page: u64) {
         let mut taken = 0;
-        let mut store = self.shard.lock().unwrap();
+        let mut index = self.shard.lock().unwrap();
         batch(page).by_shard(0, |_, group| {
-            store.take(&group, Reason::Hit, |_, page| {
+            index.take(&group, Reason::Hit, |_, page| {
                 page.into_handle();
                 taken += 1;
             });
         });
-        drop(store);
+        drop(index);
         self.subtract(taken);
     }
 

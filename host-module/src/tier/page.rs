@@ -6,7 +6,7 @@ use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
-use ddcore::store::{Removed, MAX_HANDLE};
+use ddcore::index::{Removed, MAX_HANDLE};
 
 /// A page of host memory.
 ///
@@ -40,8 +40,8 @@ impl Page {
 
     /// Takes a page back from the index that has let it go.
     pub(crate) fn from_removed(removed: Removed) -> Option<Self> {
-        // INVARIANT: All handles in our stores are of pages that were left to them by `keep`, and
-        // a store returns each of them once, in a value that cannot be copied.
+        // INVARIANT: All handles in our indices are of pages that were left to them by `keep`, and
+        // an index returns each of them once, in a value that cannot be copied.
         NonZeroU64::new(removed.into_handle()).map(Self)
     }
 

@@ -12,7 +12,7 @@ use super::arena::NUMBERS;
 use super::batch::Part;
 use super::block::{Name, NUMBER_BITS};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots of a bucket.
@@ -119,7 +119,7 @@ macro_rules! table {
         $bucket:ident $bucket_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
         $raise:ident $lower:ident; $hash:expr
     ) => {
-        impl<S: Storage> Store<S> {
+        impl<S: Storage> Index<S> {
             #[inline]
             fn $bucket(&self, hash: u32) -> &Bucket {
                 self.item(Kind::$buckets, self.$arena.bucket(hash))
@@ -203,17 +203,17 @@ table! {
     blocks Buckets block block_mut;
     block_bucket block_bucket_mut link_block unlink_block redirect_bucket rehash_blocks
     raise_blocks lower_blocks;
-    |store: &Self, number| store.block(number).hash()
+    |index: &Self, number| index.block(number).hash()
 }
 
 table! {
     files FileBuckets file file_mut;
     file_bucket file_bucket_mut link_file unlink_file redirect_file rehash_files
     raise_files lower_files;
-    |store: &Self, number| store.hasher.file(store.file(number).key()) as u32
+    |index: &Self, number| index.hasher.file(index.file(number).key()) as u32
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// Where a file may be.
     #[inline]
     pub(super) fn file_candidate(&self, hash: u32) -> u32 {

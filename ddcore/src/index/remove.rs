@@ -5,7 +5,7 @@
 use super::batch::{Group, Part, MAX_PARTS};
 use super::block::{Block, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
-use super::{Reason, Storage, Store, NONE};
+use super::{Index, Reason, Storage, NONE};
 use ddabi::key::PageKey;
 
 /// A page that is no longer kept. Only a store makes one, and only one for each page.
@@ -13,7 +13,7 @@ use ddabi::key::PageKey;
 #[must_use = "what the handle stands for must be freed"]
 pub struct Removed {
     pub(super) key: PageKey,
-    pub(super) pool: u16,
+    pub(super) list: u16,
     pub(super) handle: u64,
 }
 
@@ -26,8 +26,8 @@ impl Removed {
 
     /// Its owner.
     #[inline]
-    pub const fn pool(&self) -> u16 {
-        self.pool
+    pub const fn list(&self) -> u16 {
+        self.list
     }
 
     /// What the caller knows the page by.
@@ -37,7 +37,7 @@ impl Removed {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// Removes the pages of a group. `sink` gets each with its place among the caller's pages, as
     /// told to [`super::Batch::add`].
     pub fn take(
@@ -92,19 +92,19 @@ impl<S: Storage> Store<S> {
                 file: part.file,
                 index,
             },
-            pool: block.pool(),
+            list: block.list(),
             handle: u64::from(block.high()) << 32 | u64::from(block.body()),
         };
         sink(part.place(), removed);
-        self.went(block.pool(), reason, 1);
+        self.went(block.list(), reason, 1);
         self.remove_block(number, block);
     }
 
     /// Counts pages that went.
     #[inline]
-    fn went(&mut self, pool: u16, reason: Reason, pages: u64) {
+    fn went(&mut self, list: u16, reason: Reason, pages: u64) {
         self.pages -= pages;
-        let list = self.list_mut(pool);
+        let list = self.list_mut(list);
         list.used -= pages;
         list.count(reason, pages);
     }
@@ -125,17 +125,17 @@ impl<S: Storage> Store<S> {
     /// Removes up to `pages` of a pool's oldest pages and returns their number.
     pub fn remove_oldest(
         &mut self,
-        pool: u16,
+        list: u16,
         pages: u32,
         reason: Reason,
         mut sink: impl FnMut(Removed),
     ) -> u32 {
         if self.is_far() {
-            self.touch_oldest(pool, pages as usize);
+            self.touch_oldest(list, pages as usize);
         }
         let mut removed = 0;
         while removed < pages {
-            let number = self.oldest(pool);
+            let number = self.oldest(list);
             if number == NONE {
                 break;
             }
@@ -147,9 +147,9 @@ impl<S: Storage> Store<S> {
     }
 
     /// Reads the next blocks of a pool that will go if each has but one page, and what they change.
-    fn touch_oldest(&self, pool: u16, blocks: usize) {
+    fn touch_oldest(&self, list: u16, blocks: usize) {
         let mut numbers = [NONE; MAX_PARTS];
-        let count = self.next_to_go(pool, &mut numbers[..blocks.min(MAX_PARTS)]);
+        let count = self.next_to_go(list, &mut numbers[..blocks.min(MAX_PARTS)]);
         let numbers = &numbers[..count];
         self.touch(numbers);
         self.touch_behind(numbers);
@@ -197,7 +197,7 @@ impl<S: Storage> Store<S> {
         if mask == 0 {
             return;
         }
-        let (file, pool) = (*self.file(block.file()).key(), block.pool());
+        let (file, list) = (*self.file(block.file()).key(), block.list());
         let (high, start) = (
             u64::from(block.high()) << 32,
             u64::from(block.index()) << BLOCK_BITS,
@@ -206,7 +206,7 @@ impl<S: Storage> Store<S> {
             let index = start | u64::from(page);
             let removed = Removed {
                 key: PageKey { file, index },
-                pool,
+                list,
                 handle: high | u64::from(low),
             };
             sink(page, removed);
@@ -225,7 +225,7 @@ impl<S: Storage> Store<S> {
             give(mask.trailing_zeros(), block.body());
             pages = 1;
         }
-        self.went(pool, reason, pages);
+        self.went(list, reason, pages);
         self.keep(number, &block, block.present() & !mask);
     }
 

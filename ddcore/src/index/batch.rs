@@ -22,7 +22,7 @@ pub struct Part {
     /// Of the block, inside its shard.
     pub(super) hash: u32,
     pub(super) mask: u16,
-    pub(super) pool: u16,
+    pub(super) list: u16,
     pages: u16,
     place: u16,
     shard: u16,
@@ -37,7 +37,7 @@ impl Part {
     /// The list to which its pages belong, as told to [`Batch::add`].
     #[inline]
     pub const fn list(&self) -> u16 {
-        self.pool
+        self.list
     }
 
     /// Where its first page stands among the caller's, as told to [`Batch::add`].
@@ -94,7 +94,7 @@ impl Batch {
             block: 0,
             hash: 0,
             mask: 0,
-            pool: 0,
+            list: 0,
             pages: 0,
             place: 0,
             shard: 0,
@@ -121,7 +121,7 @@ impl Batch {
         hasher: &Hasher,
         first: &PageKey,
         pages: usize,
-        (place, pool): (usize, u16),
+        (place, list): (usize, u16),
     ) -> usize {
         let mut done = 0;
         let file = hasher.file(&first.file);
@@ -144,7 +144,7 @@ impl Batch {
                 block,
                 hash: in_group(group, block),
                 mask,
-                pool,
+                list,
                 pages: count as u16,
                 place: (place + done) as u16,
                 shard: (group >> 56) as u16,

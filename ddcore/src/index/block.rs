@@ -6,7 +6,7 @@ use super::arena::{Arena, Piece};
 use super::cohort::{Seat, SEAT_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
-use super::{Storage, Store};
+use super::{Index, Storage};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Pages in a block.
@@ -16,7 +16,7 @@ pub const BLOCK_PAGES: usize = 1 << BLOCK_BITS;
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
 
 /// Largest pool number.
-pub const MAX_POOL: u16 = u16::MAX;
+pub const MAX_LIST: u16 = u16::MAX;
 
 /// Largest index of a page that is kept: that of files up to 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
@@ -92,7 +92,7 @@ pub(super) struct Block {
     content: u64,
     /// Spares a look at the file when a bucket is split, and when a block is evicted.
     hash: u32,
-    pool: u16,
+    list: u16,
     /// Upper bits of the stamp.
     stamp: u16,
 }
@@ -138,7 +138,7 @@ impl Block {
     #[inline]
     pub(super) fn new(
         (name, hash): (Name, u32),
-        (pool, stamp): (u16, u64),
+        (list, stamp): (u16, u64),
         at: &Position,
         content: &Content,
     ) -> Self {
@@ -147,7 +147,7 @@ impl Block {
             name: name.0,
             content: BODY.put(content.body) | CHAIN.put(at.chain) | HIGH.put(content.high),
             hash,
-            pool,
+            list,
             stamp: (stamp >> STAMP.bits) as u16,
         }
     }
@@ -216,8 +216,8 @@ impl Block {
     }
 
     #[inline]
-    pub(super) const fn pool(&self) -> u16 {
-        self.pool
+    pub(super) const fn list(&self) -> u16 {
+        self.list
     }
 
     /// The upper bits of its handles.
@@ -230,8 +230,8 @@ impl Block {
         (self.stamp as u64) << STAMP.bits | STAMP.get(self.age) as u64
     }
 
-    pub(super) fn set_owner(&mut self, (pool, stamp): (u16, u64)) {
-        self.pool = pool;
+    pub(super) fn set_owner(&mut self, (list, stamp): (u16, u64)) {
+        self.list = list;
         self.stamp = (stamp >> STAMP.bits) as u16;
         STAMP.set(&mut self.age, stamp as u32);
     }
@@ -253,13 +253,13 @@ impl Piece for Block {
     const LIMIT: usize = 1 << NUMBER_BITS;
 
     #[inline]
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.blocks
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.blocks
     }
 
     #[inline]
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.blocks
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.blocks
     }
 
     #[inline]
@@ -276,7 +276,7 @@ impl Piece for Block {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn block(&self, number: u32) -> &Block {
         self.item(Kind::Blocks, number)
@@ -332,4 +332,4 @@ const _: () = assert!(PRESENT.shift + PRESENT.bits <= STAMP.shift);
 const _: () = assert!(STAMP.shift + STAMP.bits <= 64 && CHAIN.shift + CHAIN.bits <= HIGH.shift);
 const _: () = assert!(size_of::<Block>() == 32);
 const _: () =
-    assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_POOL as usize + 1);
+    assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_LIST as usize + 1);

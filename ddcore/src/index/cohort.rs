@@ -9,7 +9,7 @@
 use super::arena::{Arena, Piece};
 use super::block::{Block, Field};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Blocks in a cohort.
@@ -56,7 +56,7 @@ impl Seat {
 
 const OLDER: Field = Field::new(0, COHORT_BITS);
 const NEWER: Field = Field::new(20, COHORT_BITS);
-const POOL: Field = Field::new(40, 16);
+const LIST: Field = Field::new(40, 16);
 const TAKEN: Field = Field::new(56, 7);
 
 /// A cohort, or a free place for one.
@@ -78,8 +78,8 @@ impl Cohort {
         NEWER.get(self.facts)
     }
 
-    const fn pool(&self) -> u16 {
-        POOL.get(self.facts) as u16
+    const fn list(&self) -> u16 {
+        LIST.get(self.facts) as u16
     }
 
     pub(super) const fn count(&self) -> u32 {
@@ -121,13 +121,13 @@ impl Piece for Cohort {
     const LIMIT: usize = 1 << COHORT_BITS;
 
     #[inline]
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.cohorts
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.cohorts
     }
 
     #[inline]
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.cohorts
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.cohorts
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -142,7 +142,7 @@ impl Piece for Cohort {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn cohort(&self, number: u32) -> &Cohort {
         self.item(Kind::Cohorts, number)
@@ -172,8 +172,8 @@ impl<S: Storage> Store<S> {
 
     /// A pool's oldest block; [`NONE`] if it has no blocks.
     #[inline]
-    pub(super) fn oldest(&self, pool: u16) -> u32 {
-        let list = self.storage.lists().get(usize::from(pool));
+    pub(super) fn oldest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
         match list.map_or(NONE, |list| list.oldest) {
             NONE => NONE,
             cohort => self.members(cohort)[self.cohort(cohort).first()],
@@ -182,8 +182,8 @@ impl<S: Storage> Store<S> {
 
     /// A pool's newest block; [`NONE`] if it has no blocks.
     #[inline]
-    pub(super) fn newest(&self, pool: u16) -> u32 {
-        let list = self.storage.lists().get(usize::from(pool));
+    pub(super) fn newest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
         match list.map_or(NONE, |list| list.newest) {
             NONE => NONE,
             cohort => self.members(cohort)[self.cohort(cohort).last()],
@@ -193,14 +193,14 @@ impl<S: Storage> Store<S> {
     /// Makes a block the newest of a pool. The caller has seen that there is room for a cohort, and
     /// tells the block its seat.
     #[inline]
-    pub(super) fn join(&mut self, pool: u16, number: u32) -> Seat {
-        let mut cohort = self.list_mut(pool).newest;
+    pub(super) fn join(&mut self, list: u16, number: u32) -> Seat {
+        let mut cohort = self.list_mut(list).newest;
         let place = match cohort {
             NONE => None,
             cohort => self.cohort_mut(cohort).take_place(),
         };
         let place = place.unwrap_or_else(|| {
-            cohort = self.begin_cohort(pool);
+            cohort = self.begin_cohort(list);
             0
         });
         self.members_mut(cohort)[place] = number;
@@ -208,23 +208,23 @@ impl<S: Storage> Store<S> {
     }
 
     /// A new cohort at the newest end of a pool, with its first place taken.
-    fn begin_cohort(&mut self, pool: u16) -> u32 {
+    fn begin_cohort(&mut self, list: u16) -> u32 {
         let mut number = self.reuse::<Cohort>();
         if number == NONE {
             number = self.cohorts.high;
             self.cohorts.set_high(number + 1);
             self.cohorts.used += 1;
         }
-        let list = self.list_mut(pool);
-        let older = core::mem::replace(&mut list.newest, number);
+        let ends = self.list_mut(list);
+        let older = core::mem::replace(&mut ends.newest, number);
         if older == NONE {
-            list.oldest = number;
+            ends.oldest = number;
         } else {
             NEWER.set(&mut self.cohort_mut(older).facts, number);
         }
         *self.cohort_mut(number) = Cohort {
             present: 1,
-            facts: OLDER.put(older) | POOL.put(pool.into()) | TAKEN.put(1),
+            facts: OLDER.put(older) | LIST.put(list.into()) | TAKEN.put(1),
         };
         number
     }
@@ -259,21 +259,21 @@ impl<S: Storage> Store<S> {
     /// Takes a cohort out of its list.
     fn end_cohort(&mut self, number: u32) {
         let cohort = *self.cohort(number);
-        self.set_newer(cohort.older(), cohort.newer(), cohort.pool());
-        self.set_older(cohort.newer(), cohort.older(), cohort.pool());
+        self.set_newer(cohort.older(), cohort.newer(), cohort.list());
+        self.set_older(cohort.newer(), cohort.older(), cohort.list());
         self.release::<Cohort>(number);
     }
 
-    fn set_newer(&mut self, cohort: u32, newer: u32, pool: u16) {
+    fn set_newer(&mut self, cohort: u32, newer: u32, list: u16) {
         match cohort {
-            NONE => self.list_mut(pool).oldest = newer,
+            NONE => self.list_mut(list).oldest = newer,
             cohort => NEWER.set(&mut self.cohort_mut(cohort).facts, newer),
         }
     }
 
-    fn set_older(&mut self, cohort: u32, older: u32, pool: u16) {
+    fn set_older(&mut self, cohort: u32, older: u32, list: u16) {
         match cohort {
-            NONE => self.list_mut(pool).newest = older,
+            NONE => self.list_mut(list).newest = older,
             cohort => OLDER.set(&mut self.cohort_mut(cohort).facts, older),
         }
     }
@@ -314,8 +314,8 @@ impl<S: Storage> Store<S> {
         } else {
             let target = self.vacancy::<Cohort>();
             *self.cohort_mut(target) = cohort;
-            self.set_newer(cohort.older(), target, cohort.pool());
-            self.set_older(cohort.newer(), target, cohort.pool());
+            self.set_newer(cohort.older(), target, cohort.list());
+            self.set_older(cohort.newer(), target, cohort.list());
             let mut rest = cohort.present;
             while rest != 0 {
                 let place = rest.trailing_zeros() as usize % MEMBERS;
@@ -332,8 +332,8 @@ impl<S: Storage> Store<S> {
 
     /// The numbers of the next blocks of a pool, oldest first, as far as its oldest cohort goes;
     /// says how many.
-    pub(super) fn next_to_go(&self, pool: u16, numbers: &mut [u32]) -> usize {
-        let list = self.storage.lists().get(usize::from(pool));
+    pub(super) fn next_to_go(&self, list: u16, numbers: &mut [u32]) -> usize {
+        let list = self.storage.lists().get(usize::from(list));
         let cohort = list.map_or(NONE, |list| list.oldest);
         if cohort == NONE {
             return 0;

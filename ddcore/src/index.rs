@@ -15,7 +15,7 @@
 //!
 //! Links are numbers. All memory comes from the caller: [`Segment`]s of each [`Kind`], and
 //! [`List`]s, one a pool; the store neither locks nor allocates, and never looks behind the handle
-//! of a page. Handles come in through [`Store::insert`] and leave exactly once: in a [`Removed`].
+//! of a page. Handles come in through [`Index::insert`] and leave exactly once: in a [`Removed`].
 //! The caller frees what they stand for.
 //!
 //! What is called a pool here is one of the lists of a pool: there is one for each class.
@@ -47,7 +47,7 @@ mod trim;
 mod walk;
 
 pub use batch::{Batch, Group, Part};
-pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_POOL, STAMP_BITS};
+pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_LIST, STAMP_BITS};
 pub use fifo::{List, Reason};
 pub use hash::Hasher;
 #[cfg(any(test, feature = "heap"))]
@@ -65,7 +65,7 @@ pub(crate) const NONE: u32 = 0;
 /// The memory of a store, supplied by the caller.
 ///
 /// The caller may append segments and lists at any time, and remove segments from the end as far
-/// as [`Store::needed`] allows; it changes nothing inside them.
+/// as [`Index::needed`] allows; it changes nothing inside them.
 pub trait Storage {
     /// Number of segments of a kind.
     fn segments(&self, kind: Kind) -> usize;
@@ -81,7 +81,7 @@ pub trait Storage {
 
 /// The index of one shard.
 #[derive(Debug)]
-pub struct Store<S> {
+pub struct Index<S> {
     storage: S,
     hasher: Hasher,
     blocks: Arena,
@@ -96,7 +96,7 @@ pub struct Store<S> {
     room: u32,
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// An empty store on zeroed storage.
     pub const fn new(storage: S, hasher: Hasher) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl<S: Storage> Store<S> {
     }
 
     /// The owner of a page, if the page is kept.
-    pub fn pool_of(&self, key: &PageKey) -> Option<u16> {
+    pub fn list_of(&self, key: &PageKey) -> Option<u16> {
         let part = Part::single(&self.hasher, key);
         let file = self.find_file(&part.file, part.file_hash);
         if file == NONE {
@@ -139,7 +139,7 @@ impl<S: Storage> Store<S> {
         while number != NONE {
             let block = self.block(number);
             if block.present() & part.mask != 0 {
-                return Some(block.pool());
+                return Some(block.list());
             }
             number = self.next_block(number, part.hash);
         }
@@ -147,16 +147,16 @@ impl<S: Storage> Store<S> {
     }
 
     /// When the oldest pages of a pool came: the lower bits of their stamp.
-    pub fn oldest_stamp(&self, pool: u16) -> Option<u64> {
-        match self.oldest(pool) {
+    pub fn oldest_stamp(&self, list: u16) -> Option<u64> {
+        match self.oldest(list) {
             NONE => None,
             number => Some(self.block(number).stamp()),
         }
     }
 
     /// When the newest pages of a pool came that are still there, as far as its blocks tell.
-    pub fn newest_stamp(&self, pool: u16) -> Option<u64> {
-        match self.newest(pool) {
+    pub fn newest_stamp(&self, list: u16) -> Option<u64> {
+        match self.newest(list) {
             NONE => None,
             number => Some(self.block(number).stamp()),
         }

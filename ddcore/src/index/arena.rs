@@ -3,7 +3,7 @@
 //! Which items of a kind are in use: numbers are given out from below, and those given back first.
 
 use super::segment::{Item, Kind};
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 
 /// The numbers of a kind. Number 0 is never used.
 #[derive(Clone, Copy, Debug)]
@@ -110,9 +110,9 @@ pub(super) trait Piece: Item {
     /// Most numbers there can be.
     const LIMIT: usize;
 
-    fn arena<S>(store: &Store<S>) -> &Arena;
+    fn arena<S>(index: &Index<S>) -> &Arena;
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena;
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena;
 
     /// Neighbours of a free item in the list of free items.
     fn free_links(&self) -> (u32, u32);
@@ -121,7 +121,7 @@ pub(super) trait Piece: Item {
     fn set_free(&mut self, before: u32, after: u32);
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// Numbers that can be taken before more segments are needed.
     pub(super) fn room<T: Piece>(&self) -> usize {
         let capacity = self.capacity::<T>(T::KIND).min(T::LIMIT);

@@ -2,7 +2,7 @@
 
 //! Memory of stores outside kernels: for tests, fuzzing, simulation and benchmarks.
 
-use super::{Kind, List, Segment, Storage, Store};
+use super::{Index, Kind, List, Segment, Storage};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -53,7 +53,7 @@ impl Storage for Heap {
     }
 }
 
-impl Store<Heap> {
+impl Index<Heap> {
     /// Supplies what `parts` parts lack.
     pub fn supply(&mut self, parts: usize) {
         while let Some(kind) = self.lack(parts) {
@@ -62,7 +62,7 @@ impl Store<Heap> {
         }
     }
 
-    /// [Trims](Store::trim), and frees the segments that are not needed then.
+    /// [Trims](Index::trim), and frees the segments that are not needed then.
     pub fn trim_and_free(&mut self, steps: u32) {
         self.trim(steps);
         for kind in Kind::ALL {

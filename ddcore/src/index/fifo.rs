@@ -3,7 +3,7 @@
 //! The ends of a pool's list of cohorts, and what happened to its pages. A block is as old as the
 //! last put of one of its pages.
 
-use super::{Storage, Store};
+use super::{Index, Storage};
 
 /// Why a page left the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,10 +77,10 @@ impl List {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
-    pub(super) fn list_mut(&mut self, pool: u16) -> &mut List {
-        &mut self.storage.lists_mut()[usize::from(pool)]
+    pub(super) fn list_mut(&mut self, list: u16) -> &mut List {
+        &mut self.storage.lists_mut()[usize::from(list)]
     }
 
     /// Moves a block to the newest end of a pool, which may be its own. The caller has seen that
@@ -97,7 +97,7 @@ impl<S: Storage> Store<S> {
     /// Moves a block with its pages to another pool.
     pub(super) fn move_to(&mut self, number: u32, owner: (u16, u64)) {
         let block = self.block(number);
-        let (from, pages) = (block.pool(), u64::from(block.pages()));
+        let (from, pages) = (block.list(), u64::from(block.pages()));
         self.renew(number, owner);
         let list = self.list_mut(from);
         list.used -= pages;

@@ -10,9 +10,9 @@ use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
-use super::{Reason, Removed, Storage, Store, NONE};
+use super::{Index, Reason, Removed, Storage, NONE};
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// Of which kind there must be another segment before `parts` parts can be inserted for
     /// certain. To be asked again after it was supplied.
     pub fn lack(&mut self, parts: usize) -> Option<Kind> {
@@ -68,7 +68,7 @@ impl<S: Storage> Store<S> {
     /// [`MAX_HANDLE`]; of the stamp the lower [`STAMP_BITS`](super::STAMP_BITS) count.
     ///
     /// Older copies are removed in any case and count as flushed; `sink` gets them like that of
-    /// [`Store::take`]. A part is not kept if memory is missing, or if there is no such pool.
+    /// [`Index::take`]. A part is not kept if memory is missing, or if there is no such pool.
     pub fn insert(
         &mut self,
         group: &Group<'_>,
@@ -125,7 +125,7 @@ impl<S: Storage> Store<S> {
     #[inline]
     fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u64, handles: &[u64]) -> bool {
         let pieces = pieces(handles);
-        if usize::from(part.pool) >= self.storage.lists().len()
+        if usize::from(part.list) >= self.storage.lists().len()
             || pieces == 0
             || !self.has_room(pieces)
         {
@@ -166,7 +166,7 @@ impl<S: Storage> Store<S> {
         let high = handles.first().map_or(0, |handle| upper(*handle));
         while block != NONE {
             let kept = self.block(block);
-            if kept.pool() == part.pool && kept.high() == high {
+            if kept.list() == part.list && kept.high() == high {
                 break;
             }
             block = self.next_block(block, part.hash);
@@ -177,11 +177,11 @@ impl<S: Storage> Store<S> {
             }
             self.add_block(part, file, mask, stamp, handles);
         } else {
-            self.renew(block, (part.pool, stamp));
+            self.renew(block, (part.list, stamp));
             self.extend(block, mask, handles);
         }
         let pages = handles.len() as u64;
-        let list = self.list_mut(part.pool);
+        let list = self.list_mut(part.list);
         list.used += pages;
         list.puts += pages;
         self.pages += pages;
@@ -198,7 +198,7 @@ impl<S: Storage> Store<S> {
         }
         self.file_mut(file).add(part.block);
         let chain = self.link_block(number, part.hash);
-        let seat = self.join(part.pool, number);
+        let seat = self.join(part.list, number);
         let body = if handles.len() > 1 {
             let leaf = self.allocate_leaf(number);
             self.write_leaf(leaf, mask, handles);
@@ -208,7 +208,7 @@ impl<S: Storage> Store<S> {
         };
         *self.block_mut(number) = Block::new(
             (Name::new(file, part.block), part.hash),
-            (part.pool, stamp),
+            (part.list, stamp),
             &Position { chain, seat },
             &Content {
                 mask,

@@ -8,10 +8,10 @@ use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
-use super::{Storage, Store};
+use super::{Index, Storage};
 
-impl<S: Storage> Store<S> {
-    /// Whether [`Store::trim`] would find something to do.
+impl<S: Storage> Index<S> {
+    /// Whether [`Index::trim`] would find something to do.
     pub const fn is_slack(&self) -> bool {
         self.blocks.is_slack()
             || self.leaves.is_slack()
@@ -20,7 +20,7 @@ impl<S: Storage> Store<S> {
     }
 
     /// Takes up to `steps` unused places at the ends out of use. The caller may free the segments
-    /// behind those that are still [needed](Store::needed); they are as zeroed as they came.
+    /// behind those that are still [needed](Index::needed); they are as zeroed as they came.
     pub fn trim(&mut self, steps: u32) {
         self.settle::<Block>();
         self.settle::<Leaf>();

@@ -4,7 +4,7 @@
 
 use super::block::{Name, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
-use super::{Reason, Removed, Storage, Store, NONE};
+use super::{Index, Reason, Removed, Storage, NONE};
 use ddabi::key::FileKey;
 
 /// Where a walk goes on.
@@ -39,7 +39,7 @@ pub enum Walk {
     More,
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     /// Removes those pages `first..=last` of a file that are kept. A step looks for blocks of the
     /// file until it may have removed `pages` pages, which is at least 16, or has found nothing
     /// for as long as that would take.
@@ -54,15 +54,15 @@ impl<S: Storage> Store<S> {
         pages: u32,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
-        self.walk_file(file, (first, last), cursor, pages, |store, number| {
-            let mask = covered(u64::from(store.block(number).index()), (first, last));
-            store.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
+        self.walk_file(file, (first, last), cursor, pages, |index, number| {
+            let mask = covered(u64::from(index.block(number).index()), (first, last));
+            index.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
         })
     }
 
     /// Moves all pages of a file from their lists to those that `to` names for them, in steps like
-    /// [`Store::remove_range`]. `moved` gets the former list of pages that changed hands, and their
-    /// number. If memory is missing that [`Store::lack`] tells of for two parts, pages stay where
+    /// [`Index::remove_range`]. `moved` gets the former list of pages that changed hands, and their
+    /// number. If memory is missing that [`Index::lack`] tells of for two parts, pages stay where
     /// they are.
     pub fn migrate(
         &mut self,
@@ -72,17 +72,17 @@ impl<S: Storage> Store<S> {
         pages: u32,
         mut moved: impl FnMut(u16, u32),
     ) -> Walk {
-        self.walk_file(file, (0, u64::MAX), cursor, pages, |store, number| {
-            let block = store.block(number);
-            let (from, pages) = (block.pool(), block.pages());
+        self.walk_file(file, (0, u64::MAX), cursor, pages, |index, number| {
+            let block = index.block(number);
+            let (from, pages) = (block.list(), block.pages());
             let owner = (to(from), stamp);
-            let known = usize::from(owner.0) < store.storage.lists().len();
-            if from != owner.0 && known && store.cohort_room() > 0 {
-                let twin = store.twin(number, owner.0);
-                if twin == NONE || store.leaf_room() == 0 {
-                    store.move_to(number, owner);
+            let known = usize::from(owner.0) < index.storage.lists().len();
+            if from != owner.0 && known && index.cohort_room() > 0 {
+                let twin = index.twin(number, owner.0);
+                if twin == NONE || index.leaf_room() == 0 {
+                    index.move_to(number, owner);
                 } else {
-                    store.merge(number, twin, owner);
+                    index.merge(number, twin, owner);
                 }
                 moved(from, pages);
             }
@@ -92,7 +92,7 @@ impl<S: Storage> Store<S> {
     /// Removes the pages of the files that `condemned` picks, visiting blocks until it may have
     /// removed `pages` pages, which is at least 16, or has seen as many places for blocks.
     ///
-    /// They are visited from the highest down: [`Store::trim`] moves blocks only in that
+    /// They are visited from the highest down: [`Index::trim`] moves blocks only in that
     /// direction, so that none escapes if the store is trimmed between the steps.
     pub fn sweep(
         &mut self,
@@ -106,10 +106,10 @@ impl<S: Storage> Store<S> {
             At::Place(place) => place,
             _ => u32::MAX,
         };
-        self.sweep_blocks(start, cursor, pages, |store, number| {
-            let picked = condemned(store.file(store.block(number).file()).key());
+        self.sweep_blocks(start, cursor, pages, |index, number| {
+            let picked = condemned(index.file(index.block(number).file()).key());
             if picked {
-                store.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
+                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
             }
             picked
         })
@@ -144,13 +144,13 @@ impl<S: Storage> Store<S> {
     }
 
     /// The block that has others of the pages that a block has some of, but belongs to `pool`.
-    fn twin(&self, number: u32, pool: u16) -> u32 {
+    fn twin(&self, number: u32, list: u16) -> u32 {
         let block = self.block(number);
         let (name, hash, high) = (block.name(), block.hash(), block.high());
         let mut twin = self.first_block(hash, name);
         while twin != NONE {
             let other = self.block(twin);
-            if other.pool() == pool && other.high() == high {
+            if other.list() == list && other.high() == high {
                 break;
             }
             twin = self.next_block(twin, hash);
@@ -209,10 +209,10 @@ impl<S: Storage> Store<S> {
             At::Place(_) => 0,
         };
         if let At::Place(below) = cursor.at {
-            return self.sweep_blocks(below, cursor, pages, |store, at| {
-                let is_its = store.block(at).file() == number;
+            return self.sweep_blocks(below, cursor, pages, |index, at| {
+                let is_its = index.block(at).file() == number;
                 if is_its {
-                    visit(store, at);
+                    visit(index, at);
                 }
                 is_its
             });

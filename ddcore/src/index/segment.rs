@@ -8,7 +8,7 @@ use super::bucket::Bucket;
 use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
-use super::{Storage, Store};
+use super::{Index, Storage};
 use zerocopy::{transmute_mut, transmute_ref};
 
 /// Memory for items of one kind.
@@ -100,7 +100,7 @@ item! {
     Members: 16
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn item<T: Item>(&self, kind: Kind, number: u32) -> &T {
         let segment = self.storage.segment(kind, (number / T::EACH) as usize);

@@ -6,7 +6,7 @@ use super::arena::{Arena, Piece};
 use super::batch::Part;
 use super::block::{Name, NUMBER_BITS};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use ddabi::key::FileKey;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -84,12 +84,12 @@ impl Piece for File {
     const KIND: Kind = Kind::Files;
     const LIMIT: usize = 1 << NUMBER_BITS;
 
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.files
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.files
     }
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.files
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.files
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -105,7 +105,7 @@ impl Piece for File {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn file(&self, number: u32) -> &File {
         self.item(Kind::Files, number)

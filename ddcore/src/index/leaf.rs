@@ -5,7 +5,7 @@
 use super::arena::{Arena, Piece};
 use super::block::BLOCK_PAGES;
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 
 /// The lower 32 bits of the handles of a block's pages, each at its page's place. A free leaf has
 /// the numbers of its neighbours in the list of free leaves in the first two places.
@@ -18,12 +18,12 @@ impl Piece for Leaf {
     const KIND: Kind = Kind::Leaves;
     const LIMIT: usize = u32::MAX as usize;
 
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.leaves
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.leaves
     }
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.leaves
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.leaves
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -35,7 +35,7 @@ impl Piece for Leaf {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
         self.item(Kind::Leaves, leaf)
