@@ -39,7 +39,8 @@ impl<N: Number> Account<N> {
         false
     }
 
-    /// Adds pages that came into a store. The borrow proves that the caller holds the store's lock.
+    /// Adds pages that were inserted into an index. The borrow proves that the caller holds the
+    /// index's lock.
     pub fn add<S>(&self, pages: u64, _locked: &mut Index<S>) {
         self.pages.add(pages);
     }

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The index of one shard of one VM: which page of which file is kept where.
+//! The index of one shard of a VM: which page of which file is kept where.
 //!
-//! Pages of a file come and go with their neighbours, so what the index knows is a block: up to 16
-//! pages of an aligned stretch of a file that have one owner. A block is found by key, in a bucket of
-//! a hash table, and by age, in a cohort of the FIFO of its pool. The blocks of a file are looked up
-//! between the first and the last index it had. The handle of a block's only page is in the block; more of them are
-//! in a leaf, a cache line of its own. A page alone costs 48 bytes, one of a full block less than
-//! 7; a file costs 40.
+//! Pages of a file are mostly put and read together with their neighbours. The unit of the index is
+//! therefore a block: up to 16 pages of an aligned range of a file that are in one list. A block is
+//! found by its key, in a bucket of a hash table, and by its age, in a cohort of its list. The
+//! blocks of a file are looked up between the lowest and the highest index that any of them had. A
+//! block that has one page contains its handle; the handles of a larger block are in a leaf, a
+//! separate cache line. A page that is alone in its block takes 48 bytes, and each page of a full
+//! block less than 7; a file takes 40.
 //!
-//! What costs time is memory that is far away. Operations take a [`Batch`]: all keys are hashed
-//! first, then everything the operation will touch is read once, one kind after the other, so that
-//! the processor waits for many cache lines at a time; only then something is changed.
+//! The time of an operation is mostly that of cache misses. Operations therefore take a [`Batch`]:
+//! all keys are hashed first, then all memory that the operation will touch is read, one kind after
+//! the other, so that the processor waits for many cache lines at a time; then the index is
+//! changed.
 //!
-//! Links are numbers. All memory comes from the caller: [`Segment`]s of each [`Kind`], and
-//! [`List`]s, one a pool; the store neither locks nor allocates, and never looks behind the handle
-//! of a page. Handles come in through [`Index::insert`] and leave exactly once: in a [`Removed`].
-//! The caller frees what they stand for.
+//! Links are numbers of items. The caller provides all memory: [`Segment`]s of each [`Kind`], and
+//! [`List`]s. A pool has a list for each class. The index neither locks nor allocates, and does not
+//! interpret handles. A handle enters by [`Index::insert`] and leaves exactly once, in a
+//! [`Removed`]; the caller then frees what it refers to.
 //!
-//! What is called a pool here is one of the lists of a pool: there is one for each class.
-//!
-//! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: where a key belongs;
-//! - [`block`], [`file`], [`leaf`]: what is kept; [`bucket`]: how it is found, by hash tables that
-//!   grow and shrink by one bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a
-//!   pool;
+//! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: the shard and the bucket of a key;
+//! - [`block`], [`file`], [`leaf`]: the items; [`bucket`]: hash tables that grow and shrink by one
+//!   bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a list;
 //! - [`insert`], [`remove`], [`walk`]: the operations;
-//! - [`segment`], [`arena`], [`trim`]: memory, and giving it back; `heap`: memory outside kernels.
+//! - [`segment`], [`arena`], [`trim`]: memory and its release; `heap`: memory outside of kernels.
 
 mod arena;
 pub mod batch;
@@ -59,23 +58,23 @@ pub use walk::{Cursor, Walk};
 use arena::Arena;
 use ddabi::key::PageKey;
 
-/// No block, no file, no leaf. Number 0 is never used, so that zeroed memory is an empty segment.
+/// The number of no item. Number 0 is never used, so that zeroed memory is an empty segment.
 pub(crate) const NONE: u32 = 0;
 
-/// The memory of a store, supplied by the caller.
+/// The memory of an index, provided by the caller.
 ///
-/// The caller may append segments and lists at any time, and remove segments from the end as far
-/// as [`Index::needed`] allows; it changes nothing inside them.
+/// The caller may append segments and lists at any time, and remove segments from the end down to
+/// [`Index::needed`]. It must not change their content.
 pub trait Storage {
-    /// Number of segments of a kind.
+    /// Returns the number of segments of a kind.
     fn segments(&self, kind: Kind) -> usize;
-    /// The segment of a kind with this number, which is below [`Storage::segments`].
+    /// Returns a segment of a kind. `number` is below [`Storage::segments`].
     fn segment(&self, kind: Kind, number: usize) -> &Segment;
-    /// The segment of a kind with this number, which is below [`Storage::segments`].
+    /// Returns a segment of a kind for changes. `number` is below [`Storage::segments`].
     fn segment_mut(&mut self, kind: Kind, number: usize) -> &mut Segment;
-    /// The lists of the pools, by pool number.
+    /// Returns the lists, by number.
     fn lists(&self) -> &[List];
-    /// The lists of the pools, by pool number.
+    /// Returns the lists for changes, by number.
     fn lists_mut(&mut self) -> &mut [List];
 }
 
@@ -88,16 +87,18 @@ pub struct Index<S> {
     files: Arena,
     leaves: Arena,
     cohorts: Arena,
-    /// Whether the last file is too large to be moved; until another one goes.
+    /// Whether the file with the highest number is too large to be moved. Cleared when a file is
+    /// removed.
     files_stuck: bool,
-    /// Pages in all blocks.
+    /// Number of pages in all blocks.
     pages: u64,
-    /// Pieces that can be inserted for certain; perhaps more.
+    /// Number of pieces that can be inserted without another look at the storage. There may be room
+    /// for more.
     room: u32,
 }
 
 impl<S: Storage> Index<S> {
-    /// An empty store on zeroed storage.
+    /// Creates an empty index on zeroed storage.
     pub const fn new(storage: S, hasher: Hasher) -> Self {
         Self {
             storage,
@@ -112,23 +113,23 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// The storage, to be read.
+    /// Returns the storage.
     pub const fn storage(&self) -> &S {
         &self.storage
     }
 
-    /// The storage, to be extended or cut as [`Storage`] says.
+    /// Returns the storage, which may be extended or cut as described for [`Storage`].
     pub fn storage_mut(&mut self) -> &mut S {
         self.room = 0;
         &mut self.storage
     }
 
-    /// Pages kept.
+    /// Returns the number of pages in the index.
     pub const fn used(&self) -> u64 {
         self.pages
     }
 
-    /// The owner of a page, if the page is kept.
+    /// Returns the list of a page, or `None` if the page is not in the index.
     pub fn list_of(&self, key: &PageKey) -> Option<u16> {
         let part = Part::single(&self.hasher, key);
         let file = self.find_file(&part.file, part.file_hash);
@@ -146,7 +147,7 @@ impl<S: Storage> Index<S> {
         None
     }
 
-    /// When the oldest pages of a pool came: the lower bits of their stamp.
+    /// Returns the lower bits of the stamp of the oldest block in a list.
     pub fn oldest_stamp(&self, list: u16) -> Option<u64> {
         match self.oldest(list) {
             NONE => None,
@@ -154,7 +155,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// When the newest pages of a pool came that are still there, as far as its blocks tell.
+    /// Returns the lower bits of the stamp of the newest block in a list.
     pub fn newest_stamp(&self, list: u16) -> Option<u64> {
         match self.newest(list) {
             NONE => None,
@@ -163,7 +164,8 @@ impl<S: Storage> Index<S> {
     }
 }
 
-/// How old a stamp is: by how much `now` is ahead of it. One that is newer came while we looked.
+/// Returns the age of a stamp, by which `now` is ahead of it. The age of a stamp that is newer than
+/// `now` is 0: its page was put after `now` was read.
 pub const fn age(now: u64, stamp: u64) -> u64 {
     const MASK: u64 = (1 << STAMP_BITS) - 1;
     let age = now.wrapping_sub(stamp) & MASK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that go.
+//! Removal of pages.
 
 use super::batch::{Group, Part, MAX_PARTS};
 use super::block::{Block, BLOCK_PAGES};
@@ -8,7 +8,7 @@ use super::hash::BLOCK_BITS;
 use super::{Index, Reason, Storage, NONE};
 use ddabi::key::PageKey;
 
-/// A page that is no longer kept. Only a store makes one, and only one for each page.
+/// A page that is no longer in the index, which creates exactly one such value for each page.
 #[derive(Debug, Eq, PartialEq)]
 #[must_use = "what the handle stands for must be freed"]
 pub struct Removed {
@@ -18,19 +18,19 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// Its name.
+    /// Returns the key of the page.
     #[inline]
     pub const fn key(&self) -> &PageKey {
         &self.key
     }
 
-    /// Its owner.
+    /// Returns the list that the page was in.
     #[inline]
     pub const fn list(&self) -> u16 {
         self.list
     }
 
-    /// What the caller knows the page by.
+    /// Returns the handle of the page.
     #[inline]
     pub const fn into_handle(self) -> u64 {
         self.handle
@@ -38,8 +38,8 @@ impl Removed {
 }
 
 impl<S: Storage> Index<S> {
-    /// Removes the pages of a group. `sink` gets each with its place among the caller's pages, as
-    /// told to [`super::Batch::add`].
+    /// Removes the pages of a group. Calls `sink` with each and its position among the caller's
+    /// pages, as passed to [`super::Batch::add`].
     pub fn take(
         &mut self,
         group: &Group<'_>,
@@ -62,8 +62,8 @@ impl<S: Storage> Index<S> {
             if number == NONE {
                 continue;
             }
-            // The lock is held, so that a block that was not found has not come since. But a block
-            // that was found may have gone with a part before this one.
+            // The caller holds the lock, so that no block was added since the lookup. But a block
+            // that was found may have been removed with an earlier part.
             let block = *self.block(number);
             if block.index() != part.block || !self.file(block.file()).is(&part.file) {
                 self.remove_behind(part, reason, &mut sink);
@@ -75,7 +75,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Removes the only page of a block, which is that of a part.
+    /// Removes a block whose only page is that of the part.
     #[inline]
     fn remove_single(
         &mut self,
@@ -100,7 +100,7 @@ impl<S: Storage> Index<S> {
         self.remove_block(number, block);
     }
 
-    /// Counts pages that went.
+    /// Counts removed pages.
     #[inline]
     fn went(&mut self, list: u16, reason: Reason, pages: u64) {
         self.pages -= pages;
@@ -109,7 +109,7 @@ impl<S: Storage> Index<S> {
         list.count(reason, pages);
     }
 
-    /// Removes the pages of a part whose block was not where it was looked for.
+    /// Removes the pages of a part whose block is not the first candidate.
     #[inline(never)]
     fn remove_behind(
         &mut self,
@@ -122,7 +122,7 @@ impl<S: Storage> Index<S> {
         self.remove_found(block, part, reason, sink);
     }
 
-    /// Removes up to `pages` of a pool's oldest pages and returns their number.
+    /// Removes up to `pages` of a list's oldest pages and returns their number.
     pub fn remove_oldest(
         &mut self,
         list: u16,
@@ -146,7 +146,8 @@ impl<S: Storage> Index<S> {
         removed
     }
 
-    /// Reads the next blocks of a pool that will go if each has but one page, and what they change.
+    /// Reads the next blocks of a list, assuming one page in each, and the items that change with
+    /// them.
     fn touch_oldest(&self, list: u16, blocks: usize) {
         let mut numbers = [NONE; MAX_PARTS];
         let count = self.next_to_go(list, &mut numbers[..blocks.min(MAX_PARTS)]);
@@ -158,7 +159,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Removes the pages of a part from the blocks of its name, from a block on.
+    /// Removes the pages of a part from a block and from those behind it that have the same name.
     #[inline]
     pub(super) fn remove_found(
         &mut self,
@@ -183,7 +184,7 @@ impl<S: Storage> Index<S> {
         }
     }
 
-    /// Removes those pages of a block that are in `mask`, and the block if it has no others.
+    /// Removes the pages in `mask` from a block, and the block if it has no others.
     #[inline]
     pub(super) fn remove_pages(
         &mut self,
@@ -229,7 +230,7 @@ impl<S: Storage> Index<S> {
         self.keep(number, &block, block.present() & !mask);
     }
 
-    /// Leaves a block those in `left` of the pages it had.
+    /// Reduces the pages of a block to those in `left`.
     #[inline]
     pub(super) fn keep(&mut self, number: u32, block: &Block, left: u16) {
         if left == 0 {
@@ -257,7 +258,7 @@ impl<S: Storage> Index<S> {
     }
 }
 
-/// The lowest `count` bits that are set.
+/// Returns the lowest `count` of the bits that are set.
 fn lowest(mask: u16, count: u32) -> u16 {
     let (mut rest, mut left) = (mask, count);
     while rest != 0 && left > 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The store against a model that is too simple to be wrong.
+//! The index against a model that is too simple to be wrong.
 
 mod room;
 
@@ -20,13 +20,13 @@ struct Entry {
     stamp: u64,
 }
 
-/// The store under test beside its model: pages by key, with a number that tells their age.
+/// The index under test, and the model: pages by key, each with a number that stands for its age.
 struct Pair {
     index: Index<Heap>,
     model: BTreeMap<PageKey, (Entry, u64)>,
     age: u64,
     handle: u64,
-    /// What each pool's counters must be.
+    /// The expected counters of each list.
     expected: Vec<List>,
 }
 
@@ -42,7 +42,7 @@ impl Pair {
         }
     }
 
-    /// Inserts runs in one batch; handles come from where `handle` stands.
+    /// Inserts runs in one batch, with handles from the generator `handle`.
     fn insert(&mut self, runs: &[(PageKey, usize)], list: u16) {
         let hasher = self.index.hasher;
         let mut batch = Batch::new();
@@ -100,7 +100,7 @@ impl Pair {
         self.renew(&keys, list);
     }
 
-    /// Sets the age of the blocks that got pages: that of the last insertion into each, in order.
+    /// Updates the age of blocks that got pages to that of the last insertion into each, in order.
     fn renew(&mut self, keys: &[PageKey], list: u16) {
         for key in keys {
             let Some((new, _)) = self.model.get(key).copied() else {
@@ -235,7 +235,8 @@ impl Pair {
             self.expected[usize::from(list)].moved_in += 1;
             entry.list = list;
         }
-        // The model learns the order from the store: it is any order of the moved blocks.
+        // The order of the moved blocks is not specified, so that the model takes it from the
+        // index.
         for (place, block) in self.fifo(list).into_iter().enumerate() {
             let keys = self.keys(&block);
             let is_new = keys.iter().any(|key| pages.contains(key));
@@ -251,7 +252,7 @@ impl Pair {
         self.age += self.model.len() as u64;
     }
 
-    /// The blocks of a pool, oldest first.
+    /// Returns the blocks of a list, oldest first.
     fn fifo(&self, list: u16) -> Vec<Block> {
         let mut blocks = Vec::new();
         let mut cohort = self.index.storage().lists()[usize::from(list)].oldest;
@@ -269,7 +270,7 @@ impl Pair {
         blocks
     }
 
-    /// The keys of a block's pages.
+    /// Returns the keys of a block's pages.
     fn keys(&self, block: &Block) -> Vec<PageKey> {
         let file = *self.index.file(block.file()).key();
         let start = u64::from(block.index()) * BLOCK_PAGES as u64;
@@ -286,7 +287,7 @@ impl Pair {
         self.index.trim_and_free(steps);
     }
 
-    /// After every step: conservation, and counters as expected.
+    /// Checks after each step that no page is lost and that the counters are as expected.
     fn check_counters(&self) {
         let mut used = 0;
         for (list, expected) in self.index.storage().lists().iter().zip(&self.expected) {
@@ -306,7 +307,7 @@ impl Pair {
         assert_eq!(self.index.used(), used);
     }
 
-    /// Everything reachable, everywhere, in order.
+    /// Checks that all items are reachable, in all ways and in the right order.
     fn check_all(&self) {
         for (key, (entry, _)) in &self.model {
             assert_eq!(self.index.list_of(key), Some(entry.list));
@@ -342,7 +343,7 @@ impl Pair {
     }
 }
 
-/// The keys of the block that a page belongs to.
+/// Returns the keys of the block that a page belongs to.
 fn block_of(key: &PageKey) -> std::ops::RangeInclusive<PageKey> {
     let first = key.index & !15;
     let page = |index| PageKey { index, ..*key };
@@ -371,7 +372,7 @@ enum Step {
     Sweep(u32),
     Migrate(FileKey, u16),
     Trim(u32),
-    /// Handles go on where their upper bits change soon.
+    /// Handles continue shortly before a change of their upper bits.
     Far(u64),
 }
 
@@ -434,7 +435,7 @@ proptest! {
         pair.check_all();
     }
 
-    /// Guests may name a page twice in a call: the last one counts, and no handle is lost.
+    /// A guest may name a page twice in a call: the last one counts, and no handle is lost.
     #[test]
     fn twice_in_a_batch(runs in runs()) {
         let mut pair = Pair::new();
@@ -454,7 +455,7 @@ proptest! {
     }
 }
 
-/// Without the runs that overlap an earlier one.
+/// Returns the runs without those that overlap an earlier one.
 fn distinct(runs: Vec<(PageKey, usize)>) -> Vec<(PageKey, usize)> {
     let mut seen = std::collections::BTreeSet::new();
     let mut is_new = |(first, pages): &(PageKey, usize)| {
@@ -521,7 +522,8 @@ fn memory_goes_back_when_pages_go() {
     }
     let bytes = |pair: &Pair| pair.index.storage().bytes();
     let full = bytes(&pair);
-    // A block, its slots and owner, a leaf of 64 bytes: for 2 pages less than 64 each.
+    // A block, its slots and its owner, and a leaf of 64 bytes take less than 64 bytes for each of
+    // 2 pages.
     assert!(full < 20_000 * 64, "{full}");
     for _ in 0..20 {
         (0..POOLS).for_each(|list| pair.evict(list, 300));
@@ -544,7 +546,7 @@ fn a_page_alone_costs_less_than_56_bytes() {
     assert!(pair.index.storage().bytes() < 20_000 * 56);
 }
 
-/// A store that is trimmed while it is swept, as the host does, keeps nothing back.
+/// An index that is trimmed while it is swept, as the host does, releases all memory.
 #[test]
 fn a_sweep_leaves_nothing_behind() {
     let mut pair = Pair::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The books of tier and session beside what is in the store, while vCPUs put, take and evict.
+//! The accounts of the tier and of a session, beside the index, while vCPUs put, take and evict.
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::account::Account;
@@ -13,13 +13,13 @@ use crate::number::Sound;
 
 const HASHER: Hasher = Hasher::new(1);
 
-/// A host with one session of one shard, as the host module puts it together.
+/// A host with one session of one shard, like the host module.
 struct Host {
     capacity: u64,
     tier: Account<Sound>,
     session: Account<Sound>,
     shard: Mutex<Index<Heap>>,
-    /// Does it wrong: books what came only after the lock is gone.
+    /// The fault: pages are added to the account only after the lock was released.
     late: bool,
 }
 
@@ -54,7 +54,8 @@ impl Host {
         if reserve() {
             return true;
         }
-        // Two vCPUs may evict at a time, and one may take the room that the other has made.
+        // Two vCPUs may evict at the same time, and one may reserve the room that the other has
+        // made.
         self.evict() > 0 && reserve()
     }
 
@@ -95,7 +96,7 @@ impl Host {
         self.subtract(taken);
     }
 
-    /// With nobody at work all books agree.
+    /// Checks that all accounts agree when no vCPU runs.
     fn balance(&self) {
         let kept = self.shard.lock().unwrap().used();
         assert_eq!(self.session.pages(), kept);
@@ -104,7 +105,7 @@ impl Host {
     }
 }
 
-/// A batch of one page: each is a file of its own.
+/// Returns a batch of one page in a file of its own.
 fn batch(page: u64) -> Batch {
     let file = FileKey {
         inode: page,
@@ -138,7 +139,7 @@ fn a_page_is_booked_before_it_can_go() {
 }
 
 #[test]
-#[should_panic(expected = "0 pages are booked, 1 went")]
+#[should_panic(expected = "1 pages of 0 were subtracted")]
 fn booking_without_the_lock_is_found_out() {
     put_and_take(true);
 }

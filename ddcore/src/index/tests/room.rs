@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The last place of a segment, and memory that is not there.
+//! Insertions into the last place of a segment, and without memory.
 
 use super::*;
 
-/// Inserts a run as one batch, with memory for as many parts as [`Index::lack`] is asked for.
-/// Returns how many pages were kept.
+/// Inserts a run as one batch, after providing memory for its parts. Returns the number of pages
+/// that were kept.
 fn insert(pair: &mut Pair, first: PageKey, pages: usize, list: u16) -> usize {
     let mut batch = Batch::new();
     assert_eq!(
@@ -22,7 +22,7 @@ fn insert(pair: &mut Pair, first: PageKey, pages: usize, list: u16) -> usize {
     stored
 }
 
-/// Moves the pages of a file to a pool in one step. Returns how many changed hands.
+/// Moves the pages of a file to a list in one step. Returns the number of moved pages.
 fn migrate(pair: &mut Pair, file: FileKey, list: u16) -> u32 {
     let mut moved = 0;
     let (mut cursor, to) = (Cursor::default(), |_| list);
@@ -34,21 +34,21 @@ fn migrate(pair: &mut Pair, file: FileKey, list: u16) -> u32 {
     moved
 }
 
-/// A store that lacks nothing refuses nothing, up to the last place of each segment.
+/// An index that lacks nothing refuses nothing, up to the last place of each segment.
 #[test]
 fn what_is_not_lacking_suffices() {
     let mut pair = Pair::new();
     let bytes = |pair: &Pair, kind| pair.index.storage().segments(kind);
     let mut index = 0;
     while Kind::ALL.into_iter().any(|kind| bytes(&pair, kind) < 3) {
-        // A file for four blocks, of which one has a page alone.
+        // A file with four blocks, one of which has a single page.
         let (first, pages) = (page(index / 4, index % 4 * 16), 1 + (index % 4) as usize);
         assert_eq!(insert(&mut pair, first, pages, 0), pages, "{index}");
         index += 1;
     }
 }
 
-/// Twins become one only where there is a leaf for both.
+/// Blocks of the same pages are merged only if there is memory for a leaf.
 #[test]
 fn without_leaves_twins_stay_apart() {
     let mut pair = Pair::new();
@@ -63,7 +63,7 @@ fn without_leaves_twins_stay_apart() {
     assert_eq!(pair.fifo(1).len(), 2);
 }
 
-/// A cohort begins only where there is memory for its members.
+/// A cohort begins only if there is memory for its members.
 #[test]
 fn without_members_pages_stay_where_they_are() {
     const COHORTS: u64 = 15;
@@ -72,7 +72,7 @@ fn without_members_pages_stay_where_they_are() {
         assert_eq!(insert(&mut pair, page(1, block * 16), 1, 0), 1);
     }
     pair.trim(u32::MAX);
-    // The first number is none.
+    // Number 0 is not used.
     let members = pair
         .index
         .capacity::<super::super::cohort::Members>(Kind::Members);
@@ -81,7 +81,7 @@ fn without_members_pages_stay_where_they_are() {
     assert_eq!(pair.index.list_of(&page(1, 0)), Some(0));
 }
 
-/// The number of a file that went, and that nobody has taken since, is no file of any name.
+/// A free number of a file matches no name.
 #[test]
 fn a_number_that_is_free_has_no_name() {
     let first = PageKey::default();
