@@ -12,7 +12,10 @@ struct dd_genl_message {
 
 static struct genl_family dd_family;
 
-/* As netlink reports it. The macro module! of Rust has no key for it. */
+/*
+ * The version that `modinfo` and netlink report. The macro module! of Rust has
+ * no key for it.
+ */
 MODULE_VERSION(DD_VERSION);
 
 static const struct nla_policy dd_policy[DD_A_MAX + 1] = {

@@ -20,7 +20,7 @@
 //!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
 //! 4. `Vm::gate` (spin): session and sequence of a VM;
-//! 5. `Shard::store` (spin): a part of the index. Never two at once, never with `Vm::gate`;
+//! 5. `Shard::index` (spin): a part of the index. Never two at once, never with `Vm::gate`;
 //! 6. `Log::seat` (spin): the segment that a pool fills;
 //! 7. `Segment::inner` (spin): a segment of a device;
 //! 8. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,

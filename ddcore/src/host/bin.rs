@@ -4,7 +4,7 @@
 
 use super::session::{Count, Session};
 use super::tally::Tally;
-use crate::store::Removed;
+use crate::index::Removed;
 
 /// The most pages that a step under a lock removes.
 pub const SIZE: usize = 64;
@@ -31,7 +31,7 @@ impl<P> Bin<P> {
     /// Adds the page of an entry that left the index of a session.
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
-        let (list, at) = (removed.pool(), self.count.total());
+        let (list, at) = (removed.list(), self.count.total());
         self.tally.left(session, list, 1);
         self.count.add(list, 1);
         let page = session.page(removed);

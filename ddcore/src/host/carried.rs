@@ -2,7 +2,7 @@
 
 //! The pages that a call copies to or from the guest.
 
-use crate::store::Batch;
+use crate::index::Batch;
 use ddabi::request::MAX_PAGES;
 
 /// Most pages of a call.

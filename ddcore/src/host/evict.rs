@@ -9,9 +9,9 @@ use super::pressure::Gauge;
 use super::room::Stock;
 use super::session::{Session, TierKind};
 use super::walk::counted;
+use crate::index::{age, Index, Reason, Storage, BLOCK_PAGES};
 use crate::number::Number;
 use crate::partition::{collect, entitle, Entity, Victims, POOL_VICTIMS};
-use crate::store::{age, Reason, Storage, Store, BLOCK_PAGES};
 
 /// Pages of one shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
@@ -36,9 +36,9 @@ pub fn evict<S: Session>(
         turn = turn.wrapping_add(1);
         // The class is chosen once per turn, and again if it has no page left.
         let mut chosen = None;
-        let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |store| {
-            if chosen.is_none_or(|list| list::used(store, list..list + 1) == 0) {
-                chosen = Some(list::list(pool, victim(store, pool, order, now)?));
+        let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |index| {
+            if chosen.is_none_or(|list| list::used(index, list..list + 1) == 0) {
+                chosen = Some(list::list(pool, victim(index, pool, order, now)?));
             }
             chosen
         });
@@ -167,9 +167,9 @@ pub(super) fn entities<'a, S: Session>(session: &S, pools: &'a mut [Entity]) -> 
 /// Returns the age of a session's oldest page.
 pub(super) fn oldest_age<S: Session>(session: &S, now: u64) -> Option<u64> {
     let oldest = |shard| {
-        session.with(shard, |store| {
-            let lists = (0..store.storage().lists().len() as u16).filter(|list| !is_ssd(*list));
-            let ages = lists.filter_map(|list| Some(age(now, store.oldest_stamp(list)?)));
+        session.with(shard, |index| {
+            let lists = (0..index.storage().lists().len() as u16).filter(|list| !is_ssd(*list));
+            let ages = lists.filter_map(|list| Some(age(now, index.oldest_stamp(list)?)));
             ages.max()
         })
     };
@@ -187,10 +187,10 @@ pub(super) fn evict_aged<S: Session>(
     for shard in 0..S::SHARDS {
         let mut list = 0;
         while evicted < pages {
-            let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |store| {
-                let lists = store.storage().lists().len();
+            let got = from_shard(session, shard, TURN.min(pages - evicted), stock, |index| {
+                let lists = index.storage().lists().len();
                 while list < lists {
-                    let stamp = store.oldest_stamp(list as u16);
+                    let stamp = index.oldest_stamp(list as u16);
                     let is_old = stamp.is_some_and(|stamp| age(now, stamp) >= least);
                     if is_old && !is_ssd(list as u16) {
                         return Some(list as u16);
@@ -215,16 +215,16 @@ fn from_shard<S: Session>(
     shard: usize,
     pages: u64,
     stock: Option<&impl Stock<S::Page>>,
-    mut choose: impl FnMut(&Store<S::Storage>) -> Option<u16>,
+    mut choose: impl FnMut(&Index<S::Storage>) -> Option<u16>,
 ) -> u64 {
     let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
-    session.with(shard, |store| {
+    session.with(shard, |index| {
         let mut left = pages.min(TURN) as u32;
         while left > 0 {
-            let Some(list) = choose(store) else { break };
+            let Some(list) = choose(index) else { break };
             // Take at most a block at a time, because the next block may be younger.
             let step = left.min(BLOCK_PAGES as u32);
-            let got = store.remove_oldest(list, step, Reason::Eviction, |removed| {
+            let got = index.remove_oldest(list, step, Reason::Eviction, |removed| {
                 fresh.add(&removed);
                 bin.add(session, removed);
             });

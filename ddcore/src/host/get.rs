@@ -23,7 +23,7 @@ pub fn take<S: Session>(
         ..
     } = carried;
     run::take(session, batch, runs, |at, removed| {
-        owners[at] = removed.pool();
+        owners[at] = removed.list();
         pages[at] = session.page(removed);
     })
 }

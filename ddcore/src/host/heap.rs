@@ -29,7 +29,7 @@ pub use vm_list::VmList;
 
 use super::carried::Page;
 use super::room;
-use crate::store::Removed;
+use crate::index::Removed;
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 

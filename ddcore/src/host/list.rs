@@ -3,8 +3,8 @@
 //! Numbering of the lists of an index: a pool has one list for each class of its pages in the memory
 //! tier, and one for its pages in the SSD tier.
 
+use crate::index::{Index, Storage};
 use crate::policy::Order;
-use crate::store::{Storage, Store};
 use core::ops::Range;
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::CLASSES;
@@ -63,8 +63,8 @@ pub const fn same_class(of: u16, pool: u32) -> u16 {
 
 /// Returns the number of pages on some lists of an index. Lists that it does not have count as
 /// empty.
-pub fn used<S: Storage>(store: &Store<S>, lists: Range<u16>) -> u64 {
-    let held = store.storage().lists();
+pub fn used<S: Storage>(index: &Index<S>, lists: Range<u16>) -> u64 {
+    let held = index.storage().lists();
     let held = held.iter().take(usize::from(lists.end));
     held.skip(usize::from(lists.start))
         .map(|list| list.used)
@@ -75,8 +75,8 @@ pub fn used<S: Storage>(store: &Store<S>, lists: Range<u16>) -> u64 {
 /// if the shard has no page of the pool.
 ///
 /// Pages are spread over the shards by hash, so that each is a fair sample of the pool.
-pub fn victim<S: Storage>(store: &Store<S>, pool: u32, order: Order, now: u64) -> Option<u8> {
-    let class = order.victim_in(store, list(pool, 0), now)?;
+pub fn victim<S: Storage>(index: &Index<S>, pool: u32, order: Order, now: u64) -> Option<u8> {
+    let class = order.victim_in(index, list(pool, 0), now)?;
     Some(class as u8)
 }
 

@@ -3,7 +3,7 @@
 //! Queue of eviction notices for a guest. It is bounded, and the notices that find no room are
 //! counted.
 
-use crate::store::Removed;
+use crate::index::Removed;
 use core::ops::DerefMut;
 use ddabi::answer::Eviction;
 use ddabi::key::{FileKey, PageKey};

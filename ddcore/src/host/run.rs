@@ -6,7 +6,7 @@ use super::bin::Bin;
 use super::list::list;
 use super::session::{Count, Session};
 use super::tally::Tally;
-use crate::store::{Batch, Group, Part, Reason, Removed, Storage};
+use crate::index::{Batch, Group, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
 
@@ -63,16 +63,16 @@ pub fn insert<S: Session>(
         let mut bin = None;
         let mut stored = Count::default();
         let mut tally = Tally::new();
-        let _ = session.with_room(shard, group.len(), |store| {
+        let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
                 stored.add(part.list(), part.pages());
                 tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
-            store.insert(group, stamp, handles, older, keep);
+            index.insert(group, stamp, handles, older, keep);
             tally.add(session);
-            session.add_used(&stored, store);
+            session.add_used(&stored, index);
         });
         total += stored.total();
         if let Some(bin) = &mut bin {
@@ -96,11 +96,11 @@ pub fn take<S: Session>(
         return count;
     }
     by_shard(session, batch, runs, |shard, group| {
-        session.with(shard, |store| {
+        session.with(shard, |index| {
             let mut tally = Tally::new();
-            store.take(group, Reason::Hit, |place, removed| {
-                tally.left(session, removed.pool(), 1);
-                count.add(removed.pool(), 1);
+            index.take(group, Reason::Hit, |place, removed| {
+                tally.left(session, removed.list(), 1);
+                count.add(removed.list(), 1);
                 found(place, removed);
             });
             tally.subtract(session);
@@ -119,8 +119,8 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
         core::iter::once((*run, 0)),
         |shard, group| {
             let mut bin = Bin::new();
-            session.with(shard, |store| {
-                store.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
+            session.with(shard, |index| {
+                index.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
             });
             bin.settle(session);
             freed += bin.count();
@@ -138,10 +138,10 @@ pub fn spoil<S: Session>(
     owner: impl Fn(usize) -> Option<u16>,
 ) {
     by_shard(session, batch, core::iter::once(run), |shard, group| {
-        session.with(shard, |store| {
+        session.with(shard, |index| {
             let places = |part: &Part| part.place()..part.place() + part.pages();
             for owner in group.parts().flat_map(places).filter_map(&owner) {
-                let lists = store.storage_mut().lists_mut();
+                let lists = index.storage_mut().lists_mut();
                 if let Some(list) = lists.get_mut(usize::from(owner)) {
                     list.spoil_hits(1);
                 }

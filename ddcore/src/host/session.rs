@@ -6,10 +6,10 @@ use super::flush::Rest;
 use super::list::is_ssd;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
+use crate::index::{Hasher, Index, Removed, Storage};
 use crate::number::Number;
 use crate::partition::Entity;
 use crate::policy::Order;
-use crate::store::{Hasher, Removed, Storage, Store};
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
 
@@ -109,7 +109,7 @@ pub trait Session {
 
     /// Calls `work` with the index of a shard under its lock. Memory that the index no longer needs
     /// may be freed afterwards.
-    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Self::Storage>) -> R) -> R;
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Index<Self::Storage>) -> R) -> R;
 
     /// Calls `work` with the index of a shard under its lock, and with memory for `parts` more
     /// parts. Returns `None` without calling it if there is no memory.
@@ -117,7 +117,7 @@ pub trait Session {
         &self,
         shard: usize,
         parts: usize,
-        work: impl FnOnce(&mut Store<Self::Storage>) -> R,
+        work: impl FnOnce(&mut Index<Self::Storage>) -> R,
     ) -> Option<R>;
 
     /// Turns an entry that left the index into its page. This is called under the shard's lock,
@@ -207,7 +207,7 @@ pub trait Session {
     /// borrow proves that the caller holds the shard's lock, so that no other call can take them out
     /// before they are counted.
     #[inline]
-    fn add_used(&self, pages: &Count, locked: &mut Store<Self::Storage>) {
+    fn add_used(&self, pages: &Count, locked: &mut Index<Self::Storage>) {
         if pages.memory > 0 {
             self.ledger().used.add(pages.memory as u64, locked);
         }

@@ -2,7 +2,7 @@
 
 //! Places for pages on devices.
 
-use crate::store::PLACED;
+use crate::index::PLACED;
 
 /// The most devices at a time.
 pub const MAX_DEVICES: usize = 1 << DEVICE_BITS;
@@ -46,7 +46,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MAX_HANDLE;
+    use crate::index::MAX_HANDLE;
 
     #[test]
     fn handles_of_places_are_none_of_frames() {

@@ -10,7 +10,8 @@ use loom::thread;
 
 use crate::check;
 
-/// Each of two vCPUs makes two calls, numbered by `next`; whoever is overtaken takes a new number.
+/// Each of two vCPUs makes two calls, numbered by `next`. A call that was overtaken is repeated
+/// with a new number.
 fn vcpus(next: fn(&AtomicU64) -> u64) {
     check(move || {
         let numbers = Arc::new(AtomicU64::new(0));

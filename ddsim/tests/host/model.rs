@@ -2,8 +2,8 @@
 
 //! The host as the paper describes it, in lists that are searched from end to end.
 
+use ddcore::index::BLOCK_PAGES;
 use ddcore::policy::{Class, Order};
-use ddcore::store::BLOCK_PAGES;
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 

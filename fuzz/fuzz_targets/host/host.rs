@@ -16,7 +16,7 @@ use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
-use ddcore::store::Removed;
+use ddcore::index::Removed;
 
 use crate::memory::{Frame, Memory};
 use crate::session::{Registration, Session};

@@ -20,7 +20,7 @@ use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::counted;
 use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
-use ddcore::store::{Hasher, Removed};
+use ddcore::index::{Hasher, Removed};
 
 use crate::host::World;
 use crate::memory::{Frame, Memory};
@@ -179,7 +179,7 @@ impl Session {
 
     /// Turns an entry that left the index into its frame.
     pub(crate) fn page(&self, removed: Removed) -> Option<Frame> {
-        let (key, owner) = (*removed.key(), removed.pool());
+        let (key, owner) = (*removed.key(), removed.list());
         let number = removed.into_handle();
         let mut model = self.model.borrow_mut();
         let copies = model.get_mut(&key).expect("a page that is kept");
@@ -203,7 +203,7 @@ impl Session {
 /// The list that a page is on.
 fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
     let shards = 0..Registration::SHARDS;
-    let mut owners = shards.filter_map(|shard| session.with(shard, |store| store.pool_of(key)));
+    let mut owners = shards.filter_map(|shard| session.with(shard, |index| index.list_of(key)));
     let owner = owners.next();
     assert_eq!(owners.next(), None);
     owner

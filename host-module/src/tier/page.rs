@@ -9,8 +9,8 @@ use crate::ffi::page;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
 use crate::state::host;
+use ddcore::index::{Removed, PLACED};
 use ddcore::ssd::place::Place;
-use ddcore::store::{Removed, PLACED};
 
 /// A page of host memory, or the place of one on a device.
 ///
@@ -82,8 +82,8 @@ impl Page {
 
     /// Takes a page back from the index that has let it go.
     pub(crate) fn from_removed(removed: Removed) -> Option<Self> {
-        // INVARIANT: All handles in our stores are of pages that were left to them by `keep`, and
-        // a store returns each of them once, in a value that cannot be copied.
+        // INVARIANT: All handles in our indices are of pages that were left to them by `keep`, and
+        // an index returns each of them once, in a value that cannot be copied.
         NonZeroU64::new(removed.into_handle()).map(Self)
     }
 

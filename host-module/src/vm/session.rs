@@ -28,10 +28,10 @@ use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::Ledger;
 use ddcore::host::walk::drain;
+use ddcore::index::{Hasher, Index, Removed};
 use ddcore::partition::Entity;
 use ddcore::policy::Order;
 use ddcore::request::Settings;
-use ddcore::store::{Hasher, Removed, Store};
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
@@ -137,7 +137,7 @@ impl ddcore::host::Session for Session {
 
     const SHARD_BITS: u32 = SHARD_BITS;
 
-    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Index<Memory>) -> R) -> R {
         self.shards[shard].with(work)
     }
 
@@ -145,7 +145,7 @@ impl ddcore::host::Session for Session {
         &self,
         shard: usize,
         parts: usize,
-        work: impl FnOnce(&mut Store<Memory>) -> R,
+        work: impl FnOnce(&mut Index<Memory>) -> R,
     ) -> Option<R> {
         self.shards[shard].with_room(parts, work).ok()
     }

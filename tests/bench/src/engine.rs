@@ -26,9 +26,9 @@ use ddcore::{
         run::{insert, take},
         standing::Standing,
     },
+    index::{Batch, Hasher, Removed},
     policy::{Order, Policy},
     request::Range,
-    store::{Batch, Hasher, Removed},
 };
 
 use crate::{cache::Cache, mix::Run};

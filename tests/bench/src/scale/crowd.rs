@@ -18,8 +18,8 @@ use ddcore::{
         standing::{Standing, entitlement, settle},
         walk::{counted, drain},
     },
+    index::{Batch, Hasher, Removed},
     policy::{Order, Policy},
-    store::{Batch, Hasher, Removed},
 };
 
 use super::{course::Size, lock::Watched};

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ends of a pool's list of cohorts, and what happened to its pages. A block is as old as the
-//! last put of one of its pages.
+//! The ends of the cohorts of a list, and the counters of its pages. The age of a block is that of
+//! the last put into it.
 
-use super::{Storage, Store};
+use super::{Index, Storage};
 
-/// Why a page left the store.
+/// Reason why a page left the index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
     /// It was read back.
     Hit,
     /// The guest flushed or overwrote it.
     Flush,
-    /// Room was needed.
+    /// Its memory was needed.
     Eviction,
 }
 
-/// The pages of one pool in one store.
+/// The pages of one list in one index.
 ///
 /// After each operation `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct List {
-    /// Numbers of cohorts.
+    /// Numbers of the oldest and the newest cohort.
     pub(super) oldest: u32,
     pub(super) newest: u32,
     /// Pages held now.
@@ -34,21 +34,22 @@ pub struct List {
     pub flushes: u64,
     /// Pages removed to make room.
     pub evictions: u64,
-    /// Pages that came from other pools.
+    /// Pages moved in from other lists.
     pub moved_in: u64,
-    /// Pages that went to other pools.
+    /// Pages moved out to other lists.
     pub moved_out: u64,
 }
 
 impl List {
-    /// Counts hits as flushes instead: the pages were taken, but of no use to the reader.
+    /// Counts hits as flushes, because their pages did not reach the reader.
     pub fn spoil_hits(&mut self, pages: u64) {
         let pages = pages.min(self.hits);
         self.hits -= pages;
         self.flushes += pages;
     }
 
-    /// Forgets what was counted, for a pool that begins again. Refused while pages are held.
+    /// Resets the counters, for a list that is used again. Returns `false` and changes nothing
+    /// while the list has pages.
     pub fn reset(&mut self) -> bool {
         if self.used == 0 {
             *self = Self::default();
@@ -56,7 +57,7 @@ impl List {
         self.used == 0
     }
 
-    /// Adds what another store counted for the same pool.
+    /// Adds the counters of the same list in another index.
     pub fn merge(&mut self, other: &Self) {
         self.used += other.used;
         self.puts += other.puts;
@@ -77,13 +78,13 @@ impl List {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
-    pub(super) fn list_mut(&mut self, pool: u16) -> &mut List {
-        &mut self.storage.lists_mut()[usize::from(pool)]
+    pub(super) fn list_mut(&mut self, list: u16) -> &mut List {
+        &mut self.storage.lists_mut()[usize::from(list)]
     }
 
-    /// Moves a block to the newest end of a pool, which may be its own. The caller has seen that
+    /// Moves a block to the newest end of a list, which may be its own. The caller has checked that
     /// there is room for a cohort.
     pub(super) fn renew(&mut self, number: u32, owner: (u16, u64)) {
         let seat = self.block(number).seat();
@@ -94,10 +95,10 @@ impl<S: Storage> Store<S> {
         block.set_seat(seat);
     }
 
-    /// Moves a block with its pages to another pool.
+    /// Moves a block with its pages to another list.
     pub(super) fn move_to(&mut self, number: u32, owner: (u16, u64)) {
         let block = self.block(number);
-        let (from, pages) = (block.pool(), u64::from(block.pages()));
+        let (from, pages) = (block.list(), u64::from(block.pages()));
         self.renew(number, owner);
         let list = self.list_mut(from);
         list.used -= pages;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The unit in which the caller supplies memory, and what is kept in it: items of a size that is a
-//! power of two, found by number.
+//! Segments, the units of memory that the caller provides. A segment contains items of one kind,
+//! whose size is a power of two and which are found by number.
 
 use super::block::Block;
 use super::bucket::Bucket;
 use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
-use super::{Storage, Store};
+use super::{Index, Storage};
 use zerocopy::{transmute_mut, transmute_ref};
 
-/// Memory for items of one kind.
-///
-/// An empty segment is all zeroes, and zeroed memory of this size is an empty segment.
+/// Memory for items of one kind. An empty segment is all zeroes, and zeroed memory of this size is
+/// an empty segment.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Segment([u64; 512]);
@@ -23,7 +22,7 @@ impl Segment {
     pub const EMPTY: Self = Self([0; 512]);
 }
 
-/// What a segment holds.
+/// Kind of the items in a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Blocks.
@@ -36,16 +35,16 @@ pub enum Kind {
     FileBuckets,
     /// Handles of blocks with more than one page.
     Leaves,
-    /// Who owns a leaf.
+    /// The blocks to which leaves belong.
     Owners,
     /// Cohorts.
     Cohorts,
-    /// Which blocks are in a cohort.
+    /// The blocks of cohorts.
     Members,
 }
 
 impl Kind {
-    /// All of them, by their number.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Blocks,
         Self::Buckets,
@@ -58,9 +57,9 @@ impl Kind {
     ];
 }
 
-/// What segments are made of.
+/// The items of a segment.
 pub(super) trait Item: Sized + 'static {
-    /// Items in a segment: a power of two.
+    /// Number of items in a segment, a power of two.
     const EACH: u32;
 
     fn items(segment: &Segment) -> &[Self];
@@ -100,7 +99,7 @@ item! {
     Members: 16
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn item<T: Item>(&self, kind: Kind, number: u32) -> &T {
         let segment = self.storage.segment(kind, (number / T::EACH) as usize);
@@ -113,7 +112,7 @@ impl<S: Storage> Store<S> {
         &mut T::items_mut(segment)[(number % T::EACH) as usize]
     }
 
-    /// How many items of a kind there is memory for.
+    /// Returns the number of items for which there is memory.
     pub(super) fn capacity<T: Item>(&self, kind: Kind) -> usize {
         self.storage.segments(kind) * T::EACH as usize
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which items of a kind are in use: numbers are given out from below, and those given back first.
+//! Allocation of item numbers of one kind: the number that was freed last is reused first, and new
+//! numbers are allocated in rising order.
 
 use super::segment::{Item, Kind};
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 
 /// The numbers of a kind. Number 0 is never used.
 #[derive(Clone, Copy, Debug)]
@@ -12,21 +13,22 @@ pub(super) struct Arena {
     pub(super) high: u32,
     /// Numbers in use.
     pub(super) used: u32,
-    /// First free number below `high`.
+    /// First number in the list of free numbers, all below `high`.
     free: u32,
-    /// Buckets in the table of these items, if they have one.
+    /// Number of buckets in the hash table of these items, if they have one.
     buckets: u32,
-    /// One less than the power of two that is not below `buckets`.
+    /// The power of two that is at least `buckets`, minus one.
     mask: u32,
-    /// Numbers that became free last, to be used first: they are not in the list.
+    /// The numbers freed last, which are reused first. They are not in the list of free numbers.
     fresh: [u32; FRESH],
     fresh_count: usize,
 }
 
-/// Numbers for which there is a bucket.
+/// Item numbers for each bucket.
 pub(super) const NUMBERS: u32 = 4;
 
-/// So many numbers go and come without touching the list of free ones.
+/// Free numbers that are kept outside of the list of free numbers, so that most allocations and
+/// releases do not touch it.
 const FRESH: usize = 64;
 
 impl Arena {
@@ -42,19 +44,19 @@ impl Arena {
         }
     }
 
-    /// Sets how many numbers have been used.
+    /// Sets the number below which all numbers have been used.
     pub(super) fn set_high(&mut self, high: u32) {
         self.high = high;
         self.buckets = high.div_ceil(NUMBERS);
         self.mask = self.buckets.next_power_of_two() - 1;
     }
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     pub(super) const fn buckets(&self) -> u32 {
         self.buckets
     }
 
-    /// The bucket of a hash.
+    /// Returns the bucket of a hash.
     #[inline]
     pub(super) const fn bucket(&self, hash: u32) -> u32 {
         let bucket = hash & self.mask;
@@ -65,15 +67,15 @@ impl Arena {
         }
     }
 
-    /// The bucket that was split to make the last one, of which there are at least two.
+    /// Returns the bucket that was split when the last one was added. There must be at least two.
     pub(super) const fn parent(&self) -> u32 {
         (self.buckets - 1) & self.mask >> 1
     }
 
-    /// Whether there are so many unused numbers that memory should be given back.
+    /// Returns whether so many numbers are unused that memory should be released.
     pub(super) const fn is_slack(&self) -> bool {
-        /// Unused numbers that there may always be, beside one for [`SHARE`] used ones, so that a
-        /// store of steady size does not move its items about.
+        /// Numbers that may stay unused, in addition to one for each [`SHARE`] used ones, so that
+        /// an index of steady size does not move its items back and forth.
         const SLACK: u32 = 64;
         const SHARE: u32 = 16;
         let unused = self.high - 1 - self.used;
@@ -84,12 +86,12 @@ impl Arena {
         }
     }
 
-    /// How many segments with `each` items are needed.
+    /// Returns the number of segments of `each` items that are needed.
     pub(super) const fn segments(&self, each: u32) -> usize {
         self.segments_of(self.high, each)
     }
 
-    /// How many segments with `each` buckets are needed.
+    /// Returns the number of segments of `each` buckets that are needed.
     pub(super) const fn bucket_segments(&self, each: u32) -> usize {
         self.segments_of(self.buckets, each)
     }
@@ -103,32 +105,32 @@ impl Arena {
     }
 }
 
-/// What an arena gives out.
+/// An item whose numbers an arena allocates.
 pub(super) trait Piece: Item {
     const KIND: Kind;
 
-    /// Most numbers there can be.
+    /// The largest number of items.
     const LIMIT: usize;
 
-    fn arena<S>(store: &Store<S>) -> &Arena;
+    fn arena<S>(index: &Index<S>) -> &Arena;
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena;
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena;
 
-    /// Neighbours of a free item in the list of free items.
+    /// Returns the neighbours of a free item in the list of free numbers.
     fn free_links(&self) -> (u32, u32);
 
-    /// Makes it a free item between two others.
+    /// Makes the item a free one between two others.
     fn set_free(&mut self, before: u32, after: u32);
 }
 
-impl<S: Storage> Store<S> {
-    /// Numbers that can be taken before more segments are needed.
+impl<S: Storage> Index<S> {
+    /// Returns the number of items that can be allocated before another segment is needed.
     pub(super) fn room<T: Piece>(&self) -> usize {
         let capacity = self.capacity::<T>(T::KIND).min(T::LIMIT);
         capacity.saturating_sub(1 + T::arena(self).used as usize)
     }
 
-    /// A number that is free now; [`NONE`] if there must be a new one.
+    /// Allocates a free number. Returns [`NONE`] if there is none and a new number must be used.
     #[inline]
     pub(super) fn reuse<T: Piece>(&mut self) -> u32 {
         let arena = T::arena_mut(self);
@@ -145,7 +147,7 @@ impl<S: Storage> Store<S> {
         number
     }
 
-    /// Gives a number back. What is kept there becomes a free item.
+    /// Frees a number, and turns its item into a free one.
     #[inline]
     pub(super) fn release<T: Piece>(&mut self, number: u32) {
         self.item_mut::<T>(T::KIND, number).set_free(NONE, NONE);
@@ -159,7 +161,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Puts all free numbers into the list, before memory is given back.
+    /// Moves all free numbers to the list, before memory is released.
     pub(super) fn settle<T: Piece>(&mut self) {
         while let Some(last) = T::arena(self).fresh_count.checked_sub(1) {
             let arena = T::arena_mut(self);
@@ -178,7 +180,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Takes a free number off the list of free ones, which may not be the first.
+    /// Removes any free number from the list of free numbers.
     pub(super) fn withdraw<T: Piece>(&mut self, number: u32) {
         let (before, after) = self.item::<T>(T::KIND, number).free_links();
         if before == NONE {
@@ -193,7 +195,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// A free number, below the highest, for the item there to move to.
+    /// Allocates a free number below the highest one, to which an item can move.
     pub(super) fn vacancy<T: Piece>(&mut self) -> u32 {
         let number = T::arena(self).free;
         self.withdraw::<T>(number);

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files that have blocks: a block knows its file by a number.
+//! Files that have blocks. A block refers to its file by number.
 
 use super::arena::{Arena, Piece};
 use super::batch::Part;
 use super::block::{Name, NUMBER_BITS};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use ddabi::key::FileKey;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Indices of blocks that may be looked up at once to tell them a new number of their file. The
-/// number of a larger file stays.
+/// The largest number of indices that are looked up to give a file another number, which all its
+/// blocks must learn. A file with a larger range of indices keeps its number.
 const MOVABLE: u32 = 64;
 
-/// A file, or a free place for one. It has no list of its blocks: they are looked up between the
+/// A file, or a free place for one. It has no list of its blocks, which are looked up between the
 /// first and the last one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct File {
     key: FileKey,
-    /// Blocks it has; none in a free place.
+    /// Number of its blocks. 0 in a free place.
     count: u32,
-    /// Next in the bucket.
+    /// The next file in the bucket's chain.
     chain: u32,
-    /// No block had a lower index. In a free place a neighbour.
+    /// Lower bound of its blocks' indices. In a free place, a neighbour in the list of free files.
     first: u32,
-    /// No block had a higher index. In a free place the other neighbour.
+    /// Upper bound of its blocks' indices. In a free place, the other neighbour.
     last: u32,
 }
 
@@ -38,19 +38,19 @@ impl File {
         &self.key
     }
 
-    /// Whether it is the file with this key, and not a free place.
+    /// Returns whether it is the file with this key, and not a free place.
     #[inline]
     pub(super) fn is(&self, key: &FileKey) -> bool {
         self.key == *key && self.count > 0
     }
 
-    /// How many blocks it has.
+    /// Returns the number of its blocks.
     #[cfg(test)]
     pub(super) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The indices between which its blocks are.
+    /// Returns the bounds of its blocks' indices.
     pub(super) const fn extent(&self) -> (u32, u32) {
         (self.first, self.last)
     }
@@ -64,7 +64,7 @@ impl File {
         self.chain = chain;
     }
 
-    /// Counts a block that came.
+    /// Counts an added block.
     #[inline]
     pub(super) fn add(&mut self, index: u32) {
         self.count += 1;
@@ -72,7 +72,7 @@ impl File {
         self.last = self.last.max(index);
     }
 
-    /// Counts a block that went. Returns whether others are left.
+    /// Counts a removed block. Returns whether the file has others.
     #[inline]
     pub(super) fn remove(&mut self) -> bool {
         self.count -= 1;
@@ -84,12 +84,12 @@ impl Piece for File {
     const KIND: Kind = Kind::Files;
     const LIMIT: usize = 1 << NUMBER_BITS;
 
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.files
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.files
     }
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.files
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.files
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -105,7 +105,7 @@ impl Piece for File {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn file(&self, number: u32) -> &File {
         self.item(Kind::Files, number)
@@ -116,12 +116,12 @@ impl<S: Storage> Store<S> {
         self.item_mut(Kind::Files, number)
     }
 
-    /// The number of a file, if it has blocks.
+    /// Returns the number of a file, or [`NONE`] if it has no blocks.
     pub(super) fn find_file(&self, key: &FileKey, hash: u64) -> u32 {
         self.find_file_from(self.file_candidate(hash as u32), key, hash as u32)
     }
 
-    /// The number of a file, if it is a candidate or one behind it.
+    /// Returns the number of a file among a candidate and those behind it, or [`NONE`].
     #[inline]
     pub(super) fn find_file_from(&self, mut number: u32, key: &FileKey, hash: u32) -> u32 {
         while number != NONE && self.file(number).key != *key {
@@ -130,8 +130,8 @@ impl<S: Storage> Store<S> {
         number
     }
 
-    /// A number for a file that has none; it has no block yet. The caller has seen that there is
-    /// room.
+    /// Adds a file that has no blocks yet, and returns its number. The caller has checked that
+    /// there is room.
     pub(super) fn add_file(&mut self, part: &Part) -> u32 {
         let mut number = self.reuse::<File>();
         if number == NONE {
@@ -150,7 +150,7 @@ impl<S: Storage> Store<S> {
         number
     }
 
-    /// Forgets a file without blocks.
+    /// Removes a file without blocks.
     #[inline(never)]
     pub(super) fn remove_file(&mut self, number: u32) {
         let file = *self.file(number);
@@ -160,15 +160,15 @@ impl<S: Storage> Store<S> {
         self.files_stuck = false;
     }
 
-    /// Reads files, so that they are near when they are needed.
+    /// Reads files into the processor's caches.
     #[inline]
     pub(super) fn touch_files(&self, numbers: &[u32]) {
         let sum = numbers.iter().map(|number| self.file(*number).count);
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Takes the highest number out of use: its file gets a free one. Returns whether that was
-    /// possible.
+    /// Takes the highest number of a file out of use. A file that has it moves to a free number.
+    /// Returns whether that was possible.
     pub(super) fn drop_file(&mut self) -> bool {
         let highest = self.files.high - 1;
         let file = *self.file(highest);
@@ -191,7 +191,7 @@ impl<S: Storage> Store<S> {
         true
     }
 
-    /// Tells the blocks with an index the new number of their file.
+    /// Updates the number of their file in the blocks of one index.
     fn redirect_blocks(&mut self, (file_hash, index): (u64, u32), from: u32, to: u32) {
         let hash = self.hasher.block(file_hash, index);
         loop {

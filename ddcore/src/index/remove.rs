@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that go.
+//! Removal of pages.
 
 use super::batch::{Group, Part, MAX_PARTS};
 use super::block::{Block, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
-use super::{Reason, Storage, Store, NONE};
+use super::{Index, Reason, Storage, NONE};
 use ddabi::key::PageKey;
 
-/// A page that is no longer kept. Only a store makes one, and only one for each page.
+/// A page that is no longer in the index, which creates exactly one such value for each page.
 #[derive(Debug, Eq, PartialEq)]
 #[must_use = "what the handle stands for must be freed"]
 pub struct Removed {
     pub(super) key: PageKey,
-    pub(super) pool: u16,
+    pub(super) list: u16,
     pub(super) handle: u64,
 }
 
 impl Removed {
-    /// Its name.
+    /// Returns the key of the page.
     #[inline]
     pub const fn key(&self) -> &PageKey {
         &self.key
     }
 
-    /// Its owner.
+    /// Returns the list that the page was in.
     #[inline]
-    pub const fn pool(&self) -> u16 {
-        self.pool
+    pub const fn list(&self) -> u16 {
+        self.list
     }
 
-    /// What the caller knows the page by.
+    /// Returns the handle of the page.
     #[inline]
     pub const fn into_handle(self) -> u64 {
         self.handle
     }
 }
 
-impl<S: Storage> Store<S> {
-    /// Removes the pages of a group. `sink` gets each with its place among the caller's pages, as
-    /// told to [`super::Batch::add`].
+impl<S: Storage> Index<S> {
+    /// Removes the pages of a group. Calls `sink` with each and its position among the caller's
+    /// pages, as passed to [`super::Batch::add`].
     pub fn take(
         &mut self,
         group: &Group<'_>,
@@ -62,8 +62,8 @@ impl<S: Storage> Store<S> {
             if number == NONE {
                 continue;
             }
-            // The lock is held, so that a block that was not found has not come since. But a block
-            // that was found may have gone with a part before this one.
+            // The caller holds the lock, so that no block was added since the lookup. But a block
+            // that was found may have been removed with an earlier part.
             let block = *self.block(number);
             if block.index() != part.block || !self.file(block.file()).is(&part.file) {
                 self.remove_behind(part, reason, &mut sink);
@@ -75,7 +75,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Removes the only page of a block, which is that of a part.
+    /// Removes a block whose only page is that of the part.
     #[inline]
     fn remove_single(
         &mut self,
@@ -92,24 +92,24 @@ impl<S: Storage> Store<S> {
                 file: part.file,
                 index,
             },
-            pool: block.pool(),
+            list: block.list(),
             handle: u64::from(block.high()) << 32 | u64::from(block.body()),
         };
         sink(part.place(), removed);
-        self.went(block.pool(), reason, 1);
+        self.went(block.list(), reason, 1);
         self.remove_block(number, block);
     }
 
-    /// Counts pages that went.
+    /// Counts removed pages.
     #[inline]
-    fn went(&mut self, pool: u16, reason: Reason, pages: u64) {
+    fn went(&mut self, list: u16, reason: Reason, pages: u64) {
         self.pages -= pages;
-        let list = self.list_mut(pool);
+        let list = self.list_mut(list);
         list.used -= pages;
         list.count(reason, pages);
     }
 
-    /// Removes the pages of a part whose block was not where it was looked for.
+    /// Removes the pages of a part whose block is not the first candidate.
     #[inline(never)]
     fn remove_behind(
         &mut self,
@@ -122,20 +122,20 @@ impl<S: Storage> Store<S> {
         self.remove_found(block, part, reason, sink);
     }
 
-    /// Removes up to `pages` of a pool's oldest pages and returns their number.
+    /// Removes up to `pages` of a list's oldest pages and returns their number.
     pub fn remove_oldest(
         &mut self,
-        pool: u16,
+        list: u16,
         pages: u32,
         reason: Reason,
         mut sink: impl FnMut(Removed),
     ) -> u32 {
         if self.is_far() {
-            self.touch_oldest(pool, pages as usize);
+            self.touch_oldest(list, pages as usize);
         }
         let mut removed = 0;
         while removed < pages {
-            let number = self.oldest(pool);
+            let number = self.oldest(list);
             if number == NONE {
                 break;
             }
@@ -146,10 +146,11 @@ impl<S: Storage> Store<S> {
         removed
     }
 
-    /// Reads the next blocks of a pool that will go if each has but one page, and what they change.
-    fn touch_oldest(&self, pool: u16, blocks: usize) {
+    /// Reads the next blocks of a list, assuming one page in each, and the items that change with
+    /// them.
+    fn touch_oldest(&self, list: u16, blocks: usize) {
         let mut numbers = [NONE; MAX_PARTS];
-        let count = self.next_to_go(pool, &mut numbers[..blocks.min(MAX_PARTS)]);
+        let count = self.next_to_go(list, &mut numbers[..blocks.min(MAX_PARTS)]);
         let numbers = &numbers[..count];
         self.touch(numbers);
         self.touch_behind(numbers);
@@ -158,7 +159,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Removes the pages of a part from the blocks of its name, from a block on.
+    /// Removes the pages of a part from a block and from those behind it that have the same name.
     #[inline]
     pub(super) fn remove_found(
         &mut self,
@@ -183,7 +184,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Removes those pages of a block that are in `mask`, and the block if it has no others.
+    /// Removes the pages in `mask` from a block, and the block if it has no others.
     #[inline]
     pub(super) fn remove_pages(
         &mut self,
@@ -197,7 +198,7 @@ impl<S: Storage> Store<S> {
         if mask == 0 {
             return;
         }
-        let (file, pool) = (*self.file(block.file()).key(), block.pool());
+        let (file, list) = (*self.file(block.file()).key(), block.list());
         let (high, start) = (
             u64::from(block.high()) << 32,
             u64::from(block.index()) << BLOCK_BITS,
@@ -206,7 +207,7 @@ impl<S: Storage> Store<S> {
             let index = start | u64::from(page);
             let removed = Removed {
                 key: PageKey { file, index },
-                pool,
+                list,
                 handle: high | u64::from(low),
             };
             sink(page, removed);
@@ -225,11 +226,11 @@ impl<S: Storage> Store<S> {
             give(mask.trailing_zeros(), block.body());
             pages = 1;
         }
-        self.went(pool, reason, pages);
+        self.went(list, reason, pages);
         self.keep(number, &block, block.present() & !mask);
     }
 
-    /// Leaves a block those in `left` of the pages it had.
+    /// Reduces the pages of a block to those in `left`.
     #[inline]
     pub(super) fn keep(&mut self, number: u32, block: &Block, left: u16) {
         if left == 0 {
@@ -257,7 +258,7 @@ impl<S: Storage> Store<S> {
     }
 }
 
-/// The lowest `count` bits that are set.
+/// Returns the lowest `count` of the bits that are set.
 fn lowest(mask: u16, count: u32) -> u16 {
     let (mut rest, mut left) = (mask, count);
     while rest != 0 && left > 0 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A block: pages among 16 neighbours of a file that have one owner, in 32 bytes.
+//! A block: the pages among 16 neighbours of a file that are in one list, in 32 bytes.
 
 use super::arena::{Arena, Piece};
 use super::cohort::{Seat, SEAT_BITS};
 use super::hash::BLOCK_BITS;
 use super::segment::Kind;
-use super::{Storage, Store};
+use super::{Index, Storage};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Pages in a block.
 pub const BLOCK_PAGES: usize = 1 << BLOCK_BITS;
 
-/// Largest handle: page frame numbers of 52-bit physical addresses fit.
+/// Largest handle. Page frame numbers of 52-bit physical addresses fit.
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
 
 /// The bit of a handle that stands for a place in an order: a block has such handles of one stamp
@@ -20,16 +20,17 @@ pub const MAX_HANDLE: u64 = (1 << 40) - 1;
 /// addresses are below it.
 pub const PLACED: u64 = 1 << 39;
 
-/// Largest pool number.
-pub const MAX_POOL: u16 = u16::MAX;
+/// Largest number of a list.
+pub const MAX_LIST: u16 = u16::MAX;
 
-/// Largest index of a page that is kept: that of files up to 256 TiB.
+/// Largest index of a page that is kept, in files of 256 TiB.
 pub const MAX_KEPT_INDEX: u64 = (1 << (INDEX.bits + BLOCK_BITS)) - 1;
 
-/// Bits of a stamp; others are cut off. Pages are told apart by age over 64 PiB of puts.
+/// Number of bits of a stamp. Higher bits are cut off, so that ages are distinct over 64 PiB of
+/// puts.
 pub const STAMP_BITS: u32 = STAMP.bits + u16::BITS;
 
-/// Bits of the number of a block or a file: 256 MiB of blocks in a shard.
+/// Number of bits of the number of a block or a file. They allow 256 MiB of blocks in a shard.
 pub(super) const NUMBER_BITS: u32 = 23;
 
 /// A bit field of a 64-bit word.
@@ -75,42 +76,42 @@ const BODY: Field = Field::new(0, 32);
 const CHAIN: Field = Field::new(32, NUMBER_BITS);
 const HIGH: Field = Field::new(56, 8);
 
-/// What the words hold. There are two kinds:
+/// A block in use, or a free one:
 ///
-/// | field | used | free |
+/// | field | in use | free |
 /// |---|---|---|
-/// | `present` | the pages it has, a bit each; never zero | zero |
-/// | `seat`, `stamp` | where it stands in the order of its pool, when its last page came | zero |
-/// | file, index, pool | of all its pages | zero |
+/// | `present` | bitmap of the pages that it has; never zero | zero |
+/// | `seat`, `stamp` | its place in the order of its list; stamp of its last put | zero |
+/// | file, index, list | those of all its pages | zero |
 /// | `high` | upper eight bits of all its handles | zero |
-/// | `body` | one page: lower bits of its handle; more: number of the leaf with the lower bits | neighbour in the list of free blocks |
-/// | `chain` | next in the bucket, if it has more than fit | the other neighbour |
-/// | `hash` | of file and index | zero |
+/// | `body` | one page: lower bits of its handle; more: number of the leaf with the lower bits | a neighbour in the list of free blocks |
+/// | `chain` | next block of a full bucket | the other neighbour |
+/// | `hash` | hash of file and index | zero |
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Block {
     /// Seat, present pages, lower bits of the stamp.
     age: u64,
-    /// File, index in it.
+    /// File, and index of the block in it.
     name: u64,
     /// Body, chain, upper bits of the handles.
     content: u64,
-    /// Spares a look at the file when a bucket is split, and when a block is evicted.
+    /// Stored so that the file need not be read when a bucket is split or a block is evicted.
     hash: u32,
-    pool: u16,
+    list: u16,
     /// Upper bits of the stamp.
     stamp: u16,
 }
 
-/// Where a block stands on its lists.
+/// The places of a block in its bucket and its list.
 pub(super) struct Position {
-    /// Next in the bucket.
+    /// The next block in the bucket's chain.
     pub(super) chain: u32,
-    /// In the order of its pool.
+    /// The place in the order of its list.
     pub(super) seat: Seat,
 }
 
-/// What a block has.
+/// The pages of a block and their handles.
 pub(super) struct Content {
     pub(super) mask: u16,
     pub(super) body: u32,
@@ -139,11 +140,11 @@ impl Block {
         content CHAIN chain set_chain
     }
 
-    /// A block that was not there before.
+    /// Creates a block.
     #[inline]
     pub(super) fn new(
         (name, hash): (Name, u32),
-        (pool, stamp): (u16, u64),
+        (list, stamp): (u16, u64),
         at: &Position,
         content: &Content,
     ) -> Self {
@@ -152,7 +153,7 @@ impl Block {
             name: name.0,
             content: BODY.put(content.body) | CHAIN.put(at.chain) | HIGH.put(content.high),
             hash,
-            pool,
+            list,
             stamp: (stamp >> STAMP.bits) as u16,
         }
     }
@@ -177,7 +178,7 @@ impl Block {
         SEAT.set(&mut self.age, seat.0);
     }
 
-    /// The number of its file.
+    /// Returns the number of its file.
     #[inline]
     pub(super) const fn file(&self) -> u32 {
         FILE.get(self.name)
@@ -187,13 +188,13 @@ impl Block {
         FILE.set(&mut self.name, file);
     }
 
-    /// Its index in its file, in units of [`BLOCK_PAGES`].
+    /// Returns its index in its file, in units of [`BLOCK_PAGES`].
     #[inline]
     pub(super) const fn index(&self) -> u32 {
         INDEX.get(self.name)
     }
 
-    /// The pages it has, a bit each.
+    /// Returns the bitmap of its pages.
     #[inline]
     pub(super) const fn present(&self) -> u16 {
         PRESENT.get(self.age) as u16
@@ -214,18 +215,18 @@ impl Block {
         self.present() != 0
     }
 
-    /// Whether the handles are in a leaf.
+    /// Returns whether its handles are in a leaf.
     #[inline]
     pub(super) const fn has_leaf(&self) -> bool {
         self.present() & self.present().wrapping_sub(1) != 0
     }
 
     #[inline]
-    pub(super) const fn pool(&self) -> u16 {
-        self.pool
+    pub(super) const fn list(&self) -> u16 {
+        self.list
     }
 
-    /// The upper bits of its handles.
+    /// Returns the upper bits of its handles.
     #[inline]
     pub(super) const fn high(&self) -> u32 {
         HIGH.get(self.content)
@@ -240,14 +241,14 @@ impl Block {
         self.stamp() == stamp & ((1 << STAMP_BITS) - 1)
     }
 
-    pub(super) fn set_owner(&mut self, (pool, stamp): (u16, u64)) {
-        self.pool = pool;
+    pub(super) fn set_owner(&mut self, (list, stamp): (u16, u64)) {
+        self.list = list;
         self.stamp = (stamp >> STAMP.bits) as u16;
         STAMP.set(&mut self.age, stamp as u32);
     }
 }
 
-/// A block's file and index in one word.
+/// The file and the index of a block in one word.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) struct Name(u64);
 
@@ -263,13 +264,13 @@ impl Piece for Block {
     const LIMIT: usize = 1 << NUMBER_BITS;
 
     #[inline]
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.blocks
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.blocks
     }
 
     #[inline]
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.blocks
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.blocks
     }
 
     #[inline]
@@ -286,7 +287,7 @@ impl Piece for Block {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn block(&self, number: u32) -> &Block {
         self.item(Kind::Blocks, number)
@@ -297,22 +298,22 @@ impl<S: Storage> Store<S> {
         self.item_mut(Kind::Blocks, number)
     }
 
-    /// Whether there are so many blocks that a processor's cache next to it cannot hold them:
-    /// 128 KiB.
+    /// Returns whether the blocks take more than the 128 KiB that a processor's nearest caches
+    /// hold.
     #[inline]
     pub(super) const fn is_far(&self) -> bool {
         self.blocks.high > 1 << 12
     }
 
-    /// Reads blocks, so that they are near when they are needed. The processor waits for all of
-    /// them at a time, for nothing here depends on what is read.
+    /// Reads blocks into the processor's caches. The reads do not depend on each other, so that the
+    /// processor waits for all of them at a time.
     #[inline]
     pub(super) fn touch(&self, numbers: &[u32]) {
         let sum = numbers.iter().map(|number| self.block(*number).hash);
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// Reads what will be changed if blocks go.
+    /// Reads the items that change when the blocks are removed into the processor's caches.
     #[inline]
     pub(super) fn touch_behind(&self, numbers: &[u32]) {
         let sum = numbers.iter().map(|number| {
@@ -328,7 +329,7 @@ impl<S: Storage> Store<S> {
         core::hint::black_box(sum.fold(0, |sum, word| sum ^ word));
     }
 
-    /// After the block in `from` was copied to `to`, those who know it learn of it.
+    /// Updates the links to a block that was copied from `from` to `to`.
     pub(super) fn redirect_block(&mut self, from: u32, to: u32) {
         let block = *self.block(from);
         if block.has_leaf() {
@@ -342,4 +343,4 @@ const _: () = assert!(PRESENT.shift + PRESENT.bits <= STAMP.shift);
 const _: () = assert!(STAMP.shift + STAMP.bits <= 64 && CHAIN.shift + CHAIN.bits <= HIGH.shift);
 const _: () = assert!(size_of::<Block>() == 32);
 const _: () =
-    assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_POOL as usize + 1);
+    assert!(ddabi::pool::MAX_POOLS as usize * ddabi::request::CLASSES <= MAX_LIST as usize + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that come.
+//! Insertion of pages.
 
 use super::arena::{Piece, NUMBERS};
 use super::batch::{Group, Part, MAX_PARTS};
@@ -10,11 +10,11 @@ use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
-use super::{Reason, Removed, Storage, Store, NONE};
+use super::{Index, Reason, Removed, Storage, NONE};
 
-impl<S: Storage> Store<S> {
-    /// Of which kind there must be another segment before `parts` parts can be inserted for
-    /// certain. To be asked again after it was supplied.
+impl<S: Storage> Index<S> {
+    /// Returns the kind of which another segment must be provided before `parts` parts can be
+    /// inserted without fail, or `None`. The caller asks again after each segment.
     pub fn lack(&mut self, parts: usize) -> Option<Kind> {
         if self.room as usize >= parts {
             return None;
@@ -26,8 +26,8 @@ impl<S: Storage> Store<S> {
         Kind::ALL.into_iter().find(lacks)
     }
 
-    /// How many items of a kind there is memory for, how many there can be at most, and how many
-    /// are in use.
+    /// Returns for a kind the number of items for which there is memory, the largest possible
+    /// number, and the number in use.
     fn stock(&self, kind: Kind) -> (usize, usize, usize) {
         let (each, limit, used) = match kind {
             Kind::Blocks => (Block::EACH, Block::LIMIT, self.blocks.used),
@@ -43,7 +43,8 @@ impl<S: Storage> Store<S> {
         (capacity, limit, used as usize)
     }
 
-    /// Whether so many pieces find room: each needs no more than one item of a kind.
+    /// Returns whether there is room for this many pieces, each of which needs at most one item of
+    /// each kind.
     #[inline]
     fn has_room(&mut self, pieces: u32) -> bool {
         if self.room < pieces {
@@ -59,16 +60,16 @@ impl<S: Storage> Store<S> {
             capacity.min(limit).saturating_sub(1 + used)
         };
         let least = Kind::ALL.into_iter().map(room).min();
-        // A segment of any kind has few items: what is beyond is looked for again.
+        // The bound keeps the number within its type; any further room is found by the next look.
         self.room = least.unwrap_or(0).min(1 << 16) as u32;
     }
 
-    /// Keeps the pages of a group's parts, each part as a whole or not at all; `stored` is told of
-    /// those that are kept. `handles` has one for each of the caller's pages, by place, at most
-    /// [`MAX_HANDLE`]; of the stamp the lower [`STAMP_BITS`](super::STAMP_BITS) count.
+    /// Inserts the pages of a group, each part as a whole or not at all, and calls `stored` for
+    /// each part that was inserted. `handles` has the handles of the caller's pages by position, at
+    /// most [`MAX_HANDLE`] each. The lower [`STAMP_BITS`](super::STAMP_BITS) of the stamp are kept.
     ///
-    /// Older copies are removed in any case and count as flushed; `sink` gets them like that of
-    /// [`Store::take`]. A part is not kept if memory is missing, or if there is no such pool.
+    /// Older copies are removed in any case and count as flushed; `sink` gets them as in
+    /// [`Index::take`]. A part is not inserted if memory is missing or its list does not exist.
     pub fn insert(
         &mut self,
         group: &Group<'_>,
@@ -78,7 +79,8 @@ impl<S: Storage> Store<S> {
         mut stored: impl FnMut(&Part),
     ) {
         let files = self.warm(group);
-        // Whether files came and went since, so that what was found then may not be so.
+        // Whether files were added or removed since the lookup, so that its results may be
+        // outdated.
         let (mut came, mut went) = (false, false);
         for (candidate, part) in files.into_iter().zip(group.parts()) {
             let mut file = NONE;
@@ -106,7 +108,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Removes older copies of a part. Returns what is left of its file and block.
+    /// Removes older copies of a part. Returns its file and block, if they still exist.
     #[inline(never)]
     fn replace(
         &mut self,
@@ -120,12 +122,12 @@ impl<S: Storage> Store<S> {
         (file, self.find_block(part, file))
     }
 
-    /// Adds the pages of a part, none of which is kept, or refuses. `file` and `block` are what
-    /// was found of them.
+    /// Adds the pages of a part, none of which is in the index, or returns `false`. `at` has the
+    /// file and the block, if they exist.
     #[inline]
     fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u64, handles: &[u64]) -> bool {
         let pieces = pieces(handles);
-        if usize::from(part.pool) >= self.storage.lists().len()
+        if usize::from(part.list) >= self.storage.lists().len()
             || pieces == 0
             || !self.has_room(pieces)
         {
@@ -140,7 +142,7 @@ impl<S: Storage> Store<S> {
         true
     }
 
-    /// Adds a part whose handles do not have the same upper bits.
+    /// Adds a part whose handles differ in their upper bits.
     #[inline(never)]
     fn add_pieces(&mut self, part: &Part, stamp: u64, handles: &[u64]) {
         let mut first = part.mask.trailing_zeros();
@@ -153,7 +155,8 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Adds pages whose handles have the same upper bits. There is room.
+    /// Adds pages whose handles have the same upper bits. The caller has checked that there is
+    /// room.
     #[inline]
     fn add(
         &mut self,
@@ -166,7 +169,7 @@ impl<S: Storage> Store<S> {
         let high = handles.first().map_or(0, |handle| upper(*handle));
         while block != NONE {
             let kept = self.block(block);
-            let is_alike = kept.pool() == part.pool && kept.high() == high;
+            let is_alike = kept.list() == part.list && kept.high() == high;
             if is_alike && (high & upper(PLACED) == 0 || kept.has_stamp(stamp)) {
                 break;
             }
@@ -178,17 +181,17 @@ impl<S: Storage> Store<S> {
             }
             self.add_block(part, file, mask, stamp, handles);
         } else {
-            self.renew(block, (part.pool, stamp));
+            self.renew(block, (part.list, stamp));
             self.extend(block, mask, handles);
         }
         let pages = handles.len() as u64;
-        let list = self.list_mut(part.pool);
+        let list = self.list_mut(part.list);
         list.used += pages;
         list.puts += pages;
         self.pages += pages;
     }
 
-    /// A block that was not there.
+    /// Adds a block.
     #[inline]
     fn add_block(&mut self, part: &Part, file: u32, mask: u16, stamp: u64, handles: &[u64]) {
         let mut number = self.reuse::<Block>();
@@ -199,7 +202,7 @@ impl<S: Storage> Store<S> {
         }
         self.file_mut(file).add(part.block);
         let chain = self.link_block(number, part.hash);
-        let seat = self.join(part.pool, number);
+        let seat = self.join(part.list, number);
         let body = if handles.len() > 1 {
             let leaf = self.allocate_leaf(number);
             self.write_leaf(leaf, mask, handles);
@@ -209,7 +212,7 @@ impl<S: Storage> Store<S> {
         };
         *self.block_mut(number) = Block::new(
             (Name::new(file, part.block), part.hash),
-            (part.pool, stamp),
+            (part.list, stamp),
             &Position { chain, seat },
             &Content {
                 mask,
@@ -219,7 +222,7 @@ impl<S: Storage> Store<S> {
         );
     }
 
-    /// Gives a block pages it does not have.
+    /// Adds pages to a block that does not have them.
     pub(super) fn extend(&mut self, number: u32, mask: u16, handles: &[u64]) {
         let block = self.block_mut(number);
         let (before, body, had_leaf) = (block.present(), block.body(), block.has_leaf());
@@ -244,8 +247,8 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Reads what [`Self::insert`] will touch, without waiting for one cache line after the other.
-    /// Where the files may be is known then.
+    /// Reads the memory that [`Self::insert`] will touch, without waiting for one cache line after
+    /// the other. Returns the candidates for the files.
     #[inline]
     fn warm(&self, group: &Group<'_>) -> [u32; MAX_PARTS] {
         let mut files = [NONE; MAX_PARTS];
@@ -266,12 +269,13 @@ impl<S: Storage> Store<S> {
     }
 }
 
-/// The bits of a handle that all pages of a block share.
+/// Returns the bits of a handle that all pages of a block share.
 const fn upper(handle: u64) -> u32 {
     (handle >> 32) as u32
 }
 
-/// Of how many blocks handles make parts, for their upper bits differ: none if one is too large.
+/// Returns the number of blocks among which pages are divided because their handles differ in the
+/// upper bits, or 0 if a handle is too large.
 #[inline]
 fn pieces(handles: &[u64]) -> u32 {
     if let [handle] = handles {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of stores outside kernels: for tests, fuzzing, simulation and benchmarks.
+//! Memory of indices outside of kernels: for tests, fuzzing, simulation and benchmarks.
 
-use super::{Kind, List, Segment, Storage, Store};
+use super::{Index, Kind, List, Segment, Storage};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Segments that are allocated one by one, as in the host module, and lists.
+/// Lists, and segments that are allocated one by one, as in the host module.
 #[derive(Debug, Default)]
 pub struct Heap {
     segments: [Vec<Box<Segment>>; Kind::ALL.len()],
-    /// The lists of the pools, by pool number.
+    /// The lists, by number.
     pub lists: Vec<List>,
 }
 
 impl Heap {
-    /// No segments, and empty lists.
+    /// Creates storage without segments and with empty lists.
     pub fn with_lists(lists: usize) -> Self {
         Self {
             lists: vec![List::default(); lists],
@@ -24,7 +24,7 @@ impl Heap {
         }
     }
 
-    /// Bytes of all segments.
+    /// Returns the number of bytes of all segments.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(Vec::len).sum::<usize>() * size_of::<Segment>()
     }
@@ -53,8 +53,8 @@ impl Storage for Heap {
     }
 }
 
-impl Store<Heap> {
-    /// Supplies what `parts` parts lack.
+impl Index<Heap> {
+    /// Provides the segments that [`Index::lack`] asks for before `parts` parts are inserted.
     pub fn supply(&mut self, parts: usize) {
         while let Some(kind) = self.lack(parts) {
             let segments = &mut self.storage_mut().segments[kind as usize];
@@ -62,7 +62,7 @@ impl Store<Heap> {
         }
     }
 
-    /// [Trims](Store::trim), and frees the segments that are not needed then.
+    /// [Trims](Index::trim) the index, and frees the segments that it does not need any more.
     pub fn trim_and_free(&mut self, steps: u32) {
         self.trim(steps);
         for kind in Kind::ALL {

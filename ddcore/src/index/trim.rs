@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is no longer needed: what is in the last segments moves to free places before.
+//! Release of memory: items of the last segments move to free places of earlier ones.
 
 use super::block::Block;
 use super::bucket::Bucket;
@@ -8,10 +8,10 @@ use super::cohort::{Cohort, Members};
 use super::file::File;
 use super::leaf::{Leaf, Owner};
 use super::segment::{Item, Kind};
-use super::{Storage, Store};
+use super::{Index, Storage};
 
-impl<S: Storage> Store<S> {
-    /// Whether [`Store::trim`] would find something to do.
+impl<S: Storage> Index<S> {
+    /// Returns whether [`Index::trim`] has work.
     pub const fn is_slack(&self) -> bool {
         self.blocks.is_slack()
             || self.leaves.is_slack()
@@ -19,8 +19,8 @@ impl<S: Storage> Store<S> {
             || self.files_slack()
     }
 
-    /// Takes up to `steps` unused places at the ends out of use. The caller may free the segments
-    /// behind those that are still [needed](Store::needed); they are as zeroed as they came.
+    /// Takes up to `steps` unused numbers at the ends out of use. The caller may then free the
+    /// segments beyond those that are [needed](Index::needed), which are zeroed again.
     pub fn trim(&mut self, steps: u32) {
         self.settle::<Block>();
         self.settle::<Leaf>();
@@ -41,7 +41,7 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// How many segments of a kind are needed.
+    /// Returns the number of segments of a kind that are needed.
     pub fn needed(&self, kind: Kind) -> usize {
         match kind {
             Kind::Blocks => self.blocks.segments(Block::EACH),
@@ -55,12 +55,13 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// A file with many blocks cannot move; those below it wait until it goes.
+    /// Files with lower numbers wait while the file with the highest has too many blocks to be
+    /// moved.
     const fn files_slack(&self) -> bool {
         !self.files_stuck && self.files.is_slack()
     }
 
-    /// Takes the highest place for a block out of use: a block there moves to a free one.
+    /// Takes the highest number of a block out of use. A block that has it moves to a free number.
     fn drop_block(&mut self) {
         let highest = self.blocks.high - 1;
         if self.block(highest).is_used() {

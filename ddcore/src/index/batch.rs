@@ -1,56 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Many pages at once: their keys are hashed, split into parts of blocks and sorted by shard
-//! before any lock is taken.
+//! A batch of pages, whose keys are hashed, split into parts of blocks and sorted by shard before a
+//! lock is taken.
 
 use super::block::{BLOCK_PAGES, MAX_KEPT_INDEX};
 use super::hash::{in_group, Hasher, BLOCK_BITS};
 use ddabi::key::{FileKey, PageKey};
 
-/// Most parts in a batch: more misses than that no processor overlaps.
+/// Maximum number of parts in a batch. Processors do not overlap more cache misses than that.
 pub const MAX_PARTS: usize = 32;
 
-/// Most shards among which a batch can be sorted.
+/// Maximum number of shards among which a batch can be sorted.
 pub const MAX_SHARDS: usize = 64;
 
-/// Pages of one block.
+/// Consecutive pages of one block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
     pub(super) file: FileKey,
     pub(super) file_hash: u64,
     pub(super) block: u32,
-    /// Of the block, inside its shard.
+    /// Hash of the block inside its shard.
     pub(super) hash: u32,
     pub(super) mask: u16,
-    pub(super) pool: u16,
+    pub(super) list: u16,
     pages: u16,
     place: u16,
     shard: u16,
 }
 
 impl Part {
-    /// Its pages' number.
+    /// Returns the number of pages.
     pub const fn pages(&self) -> usize {
         self.pages as usize
     }
 
-    /// The list to which its pages belong, as told to [`Batch::add`].
+    /// Returns the list of the pages, as passed to [`Batch::add`].
     #[inline]
     pub const fn list(&self) -> u16 {
-        self.pool
+        self.list
     }
 
-    /// Where its first page stands among the caller's, as told to [`Batch::add`].
+    /// Returns the position of the first page among the caller's pages, as passed to
+    /// [`Batch::add`].
     pub const fn place(&self) -> usize {
         self.place as usize
     }
 
-    /// Where the page stands among the caller's that is at this place of the block.
+    /// Returns the position among the caller's pages of page `page` of the block.
     pub(super) const fn place_of(&self, page: u32) -> usize {
         self.place as usize + (page - self.mask.trailing_zeros()) as usize
     }
 
-    /// A single page, for those who have but one.
+    /// Returns a part of a single page, for operations without a batch.
     pub(super) fn single(hasher: &Hasher, key: &PageKey) -> Self {
         let file_hash = hasher.file(&key.file);
         let block = (key.index >> BLOCK_BITS) as u32;
@@ -70,7 +71,7 @@ impl Part {
 #[derive(Debug)]
 pub struct Batch {
     parts: [Part; MAX_PARTS],
-    /// Numbers of the parts, those of a shard together.
+    /// Numbers of the parts, sorted by shard.
     order: [u8; MAX_PARTS],
     count: usize,
 }
@@ -82,7 +83,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub const fn new() -> Self {
         const EMPTY: Part = Part {
             file: FileKey {
@@ -94,7 +95,7 @@ impl Batch {
             block: 0,
             hash: 0,
             mask: 0,
-            pool: 0,
+            list: 0,
             pages: 0,
             place: 0,
             shard: 0,
@@ -106,14 +107,15 @@ impl Batch {
         }
     }
 
-    /// Whether nothing was added.
+    /// Returns whether the batch has no parts.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds `pages` pages from `first` on, the first of which stands at `place` among the
-    /// caller's. Returns the number of pages that found room. `pool` owns those that are inserted.
-    /// Pages beyond [`MAX_KEPT_INDEX`] are passed over.
+    /// Adds `pages` pages from `first` on. `place` is the position of the first one among the
+    /// caller's pages, and `list` the list into which [`Index::insert`](super::Index::insert) puts
+    /// them. Returns the number of pages that fit, which includes pages beyond [`MAX_KEPT_INDEX`]
+    /// that are skipped.
     ///
     /// `place + pages` is at most 65536.
     pub fn add(
@@ -121,7 +123,7 @@ impl Batch {
         hasher: &Hasher,
         first: &PageKey,
         pages: usize,
-        (place, pool): (usize, u16),
+        (place, list): (usize, u16),
     ) -> usize {
         let mut done = 0;
         let file = hasher.file(&first.file);
@@ -144,7 +146,7 @@ impl Batch {
                 block,
                 hash: in_group(group, block),
                 mask,
-                pool,
+                list,
                 pages: count as u16,
                 place: (place + done) as u16,
                 shard: (group >> 56) as u16,
@@ -155,8 +157,8 @@ impl Batch {
         done
     }
 
-    /// Sorts the parts by shard, of `1 << bits` shards; at most [`MAX_SHARDS`]. Calls `visit` with
-    /// the number of each shard that has parts, and these.
+    /// Sorts the parts by shard, of `1 << bits` shards, at most [`MAX_SHARDS`]. Calls `visit` with
+    /// the number and the parts of each shard that has any, and empties the batch.
     pub fn by_shard(&mut self, bits: u32, mut visit: impl FnMut(usize, Group<'_>)) {
         let shards = (1 << bits).min(MAX_SHARDS);
         let mask = shards as u16 - 1;
@@ -169,7 +171,7 @@ impl Batch {
             sum += *end;
             *end = sum;
         }
-        // From the last to the first, so that the order within a shard is kept.
+        // The loop runs backwards, so that the order within a shard is kept.
         for at in (0..self.count).rev() {
             let end = &mut ends[usize::from(self.parts[at].shard & mask)];
             *end -= 1;
@@ -179,7 +181,8 @@ impl Batch {
         while start < self.count {
             let shard = self.parts[usize::from(self.order[start]) % MAX_PARTS].shard & mask;
             let next = ends[..shards].get(usize::from(shard) + 1..);
-            // What was an end is a start now.
+            // Each entry of `ends` was lowered to the start of its shard above, so that the next
+            // shard's entry is the end of this one.
             let end = next
                 .and_then(|next| next.first())
                 .map_or(self.count, |end| usize::from(*end));
@@ -202,17 +205,17 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Their number.
+    /// Returns the number of parts.
     pub const fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no parts.
     pub const fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// The parts, in the order in which they were added.
+    /// Returns the parts, in the order in which they were added.
     pub fn parts(&self) -> impl Iterator<Item = &'a Part> {
         let parts = self.parts;
         self.order

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on many blocks, in steps: the caller holds a lock and lets it go between the steps.
+//! Operations on many blocks, in steps. The caller can release its lock between two steps.
 
 use super::block::{Name, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
-use super::{Reason, Removed, Storage, Store, NONE};
+use super::{Index, Reason, Removed, Storage, NONE};
 use ddabi::key::FileKey;
 
-/// Where a walk goes on.
+/// Position of a walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     at: At,
@@ -15,37 +15,36 @@ pub struct Cursor {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum At {
-    /// It has not begun.
+    /// The walk has not begun.
     #[default]
     Start,
-    /// At this index of the file's blocks.
+    /// It continues with this index among the file's blocks.
     Index(u32),
-    /// Below this place for blocks: all blocks are looked at.
+    /// It visits all blocks, and continues below this number.
     Place(u32),
 }
 
-/// Looks that cost as much as a page that is removed.
+/// Number of examined blocks that cost as much as a removed page.
 const LOOKS: u32 = 8;
 
-/// Blocks that are seen in passing while one is looked up.
+/// Number of blocks that can be visited in order in the time of one lookup.
 const GLANCES: u32 = 8;
 
-/// How far a step of a walk came.
+/// Result of a step of a walk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Walk {
-    /// Everything was visited.
+    /// The walk is complete.
     Done,
     /// Call again with the same cursor.
     More,
 }
 
-impl<S: Storage> Store<S> {
-    /// Removes those pages `first..=last` of a file that are kept. A step looks for blocks of the
-    /// file until it may have removed `pages` pages, which is at least 16, or has found nothing
-    /// for as long as that would take.
+impl<S: Storage> Index<S> {
+    /// Removes the pages `first..=last` of a file. A step ends once it may have removed `pages`
+    /// pages, which is at least 16, or has examined as many blocks as take the same time.
     ///
-    /// Blocks are looked up by index, or among all blocks if that is quicker. Pages that are
-    /// added between two steps may stay.
+    /// Blocks are looked up by index, or all blocks are visited if that is faster. Pages that are
+    /// added between two steps may remain.
     pub fn remove_range(
         &mut self,
         file: &FileKey,
@@ -54,16 +53,16 @@ impl<S: Storage> Store<S> {
         pages: u32,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
-        self.walk_file(file, (first, last), cursor, pages, |store, number| {
-            let mask = covered(u64::from(store.block(number).index()), (first, last));
-            store.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
+        self.walk_file(file, (first, last), cursor, pages, |index, number| {
+            let mask = covered(u64::from(index.block(number).index()), (first, last));
+            index.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
         })
     }
 
-    /// Moves all pages of a file from their lists to those that `to` names for them, in steps like
-    /// [`Store::remove_range`]. `moved` gets the former list of pages that changed hands, and their
-    /// number. If memory is missing that [`Store::lack`] tells of for two parts, pages stay where
-    /// they are.
+    /// Moves all pages of a file to the lists that `to` returns for their current ones, in steps
+    /// like those of [`Index::remove_range`]. Calls `moved` with the former list and the number of
+    /// moved pages. If memory is missing that [`Index::lack`] would report for two parts, pages
+    /// stay in their lists.
     pub fn migrate(
         &mut self,
         file: &FileKey,
@@ -72,28 +71,29 @@ impl<S: Storage> Store<S> {
         pages: u32,
         mut moved: impl FnMut(u16, u32),
     ) -> Walk {
-        self.walk_file(file, (0, u64::MAX), cursor, pages, |store, number| {
-            let block = store.block(number);
-            let (from, pages) = (block.pool(), block.pages());
+        self.walk_file(file, (0, u64::MAX), cursor, pages, |index, number| {
+            let block = index.block(number);
+            let (from, pages) = (block.list(), block.pages());
             let owner = (to(from), stamp);
-            let known = usize::from(owner.0) < store.storage.lists().len();
-            if from != owner.0 && known && store.cohort_room() > 0 {
-                let twin = store.twin(number, owner.0);
-                if twin == NONE || store.leaf_room() == 0 {
-                    store.move_to(number, owner);
+            let known = usize::from(owner.0) < index.storage.lists().len();
+            if from != owner.0 && known && index.cohort_room() > 0 {
+                let twin = index.twin(number, owner.0);
+                if twin == NONE || index.leaf_room() == 0 {
+                    index.move_to(number, owner);
                 } else {
-                    store.merge(number, twin, owner);
+                    index.merge(number, twin, owner);
                 }
                 moved(from, pages);
             }
         })
     }
 
-    /// Removes the pages of the files that `condemned` picks, visiting blocks until it may have
-    /// removed `pages` pages, which is at least 16, or has seen as many places for blocks.
+    /// Removes the pages of the files for which `condemned` returns `true`. A step ends once it may
+    /// have removed `pages` pages, which is at least 16, or has examined as many blocks as take the
+    /// same time.
     ///
-    /// They are visited from the highest down: [`Store::trim`] moves blocks only in that
-    /// direction, so that none escapes if the store is trimmed between the steps.
+    /// Blocks are visited from the highest number down. [`Index::trim`] moves blocks only to lower
+    /// numbers, so that none is missed if the index is trimmed between two steps.
     pub fn sweep(
         &mut self,
         cursor: &mut Cursor,
@@ -106,17 +106,17 @@ impl<S: Storage> Store<S> {
             At::Place(place) => place,
             _ => u32::MAX,
         };
-        self.sweep_blocks(start, cursor, pages, |store, number| {
-            let picked = condemned(store.file(store.block(number).file()).key());
+        self.sweep_blocks(start, cursor, pages, |index, number| {
+            let picked = condemned(index.file(index.block(number).file()).key());
             if picked {
-                store.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
+                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
             }
             picked
         })
     }
 
-    /// Looks at all blocks below a place, from the highest down. `visit` says whether it has done
-    /// more than look.
+    /// Visits all blocks below a number, from the highest down. `visit` returns whether it removed
+    /// or moved pages.
     fn sweep_blocks(
         &mut self,
         below: u32,
@@ -143,14 +143,14 @@ impl<S: Storage> Store<S> {
         Walk::More
     }
 
-    /// The block that has others of the pages that a block has some of, but belongs to `pool`.
-    fn twin(&self, number: u32, pool: u16) -> u32 {
+    /// Returns the block of `list` that has other pages of the same 16 neighbours, or [`NONE`].
+    fn twin(&self, number: u32, list: u16) -> u32 {
         let block = self.block(number);
         let (name, hash, high) = (block.name(), block.hash(), block.high());
         let mut twin = self.first_block(hash, name);
         while twin != NONE {
             let other = self.block(twin);
-            if other.pool() == pool && other.high() == high {
+            if other.list() == list && other.high() == high {
                 break;
             }
             twin = self.next_block(twin, hash);
@@ -174,13 +174,13 @@ impl<S: Storage> Store<S> {
             self.extend(twin, 1 << page, &[u64::from(low)]);
             rest &= rest - 1;
         }
-        // Renewing the twin may have given the block another seat.
+        // The renewal of the twin may have given this block another seat.
         let block = *self.block(number);
         self.keep(number, &block, 0);
     }
 
-    /// Visits the blocks of a file that have pages of a range, perhaps others too, from the cursor
-    /// on. `visit` may remove the block it is shown, or merge it with another one.
+    /// Visits the blocks of a file that may have pages of a range, from the cursor on. `visit` may
+    /// remove the block or merge it with another one.
     fn walk_file(
         &mut self,
         file: &FileKey,
@@ -209,10 +209,10 @@ impl<S: Storage> Store<S> {
             At::Place(_) => 0,
         };
         if let At::Place(below) = cursor.at {
-            return self.sweep_blocks(below, cursor, pages, |store, at| {
-                let is_its = store.block(at).file() == number;
+            return self.sweep_blocks(below, cursor, pages, |index, at| {
+                let is_its = index.block(at).file() == number;
                 if is_its {
-                    visit(store, at);
+                    visit(index, at);
                 }
                 is_its
             });
@@ -228,7 +228,7 @@ impl<S: Storage> Store<S> {
             let block = self.first_block(block, Name::new(number, index));
             if block != NONE {
                 budget.spend(self.visit_all(block, &mut visit));
-                // Its last block may be gone.
+                // The file is gone if this was its last block.
                 number = self.find_file(file, hash);
             }
             match index.checked_add(1) {
@@ -252,7 +252,7 @@ impl<S: Storage> Store<S> {
     }
 }
 
-/// How much a step may still do.
+/// The work that a step may still do.
 struct Budget {
     looks: u32,
 }
@@ -264,7 +264,7 @@ impl Budget {
         }
     }
 
-    /// Whether the pages of another block may be removed.
+    /// Returns whether the pages of another block may be removed.
     const fn is_left(&self) -> bool {
         self.looks >= BLOCK_PAGES as u32 * LOOKS
     }
@@ -278,7 +278,7 @@ impl Budget {
     }
 }
 
-/// The pages of a block that lie in a range.
+/// Returns the pages of a block that are in a range.
 fn covered(block: u64, (first, last): (u64, u64)) -> u16 {
     let start = block << BLOCK_BITS;
     let end = start + (BLOCK_PAGES as u64 - 1);

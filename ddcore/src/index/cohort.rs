@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Cohorts: up to 64 blocks of a pool that came one after the other.
+//! Cohorts: up to 64 blocks of a list that were added one after the other.
 //!
-//! The order of a pool's blocks is a list of cohorts, not of blocks. A block knows its cohort and
-//! its place there, so that one that leaves touches 16 bytes, of which a processor's cache holds
-//! those of many blocks; neighbours in a list of blocks would be two cache lines far away.
+//! The order of a list's blocks is a list of cohorts, not of blocks. A block refers to its cohort
+//! and its place there, so that removing a block touches a cohort of 16 bytes, and a cache line
+//! contains four of them. In a list of blocks it would touch two neighbours with a cache miss each.
 
 use super::arena::{Arena, Piece};
 use super::block::{Block, Field};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Blocks in a cohort.
+/// Maximum number of blocks in a cohort.
 pub(super) const MEMBERS: usize = 1 << PLACE_BITS;
 
 const PLACE_BITS: u32 = 6;
 
-/// Bits of a cohort's number: cohorts have 17 members on average, however blocks leave.
+/// Number of bits of a cohort's number. A cohort has 17 members on average, in whatever order
+/// blocks are removed.
 const COHORT_BITS: u32 = 20;
 
-/// Bits of a [`Seat`].
+/// Number of bits of a [`Seat`].
 pub(super) const SEAT_BITS: u32 = COHORT_BITS + PLACE_BITS;
 
-/// A cohort with at most this many members is merged with a neighbour. Moving a member costs
-/// about as much as its leaving, so that this must be rare.
+/// A cohort with at most this many members is merged with a neighbour. Moving a member costs about
+/// as much as removing it, so that this must be rare.
 const SMALL: u32 = MEMBERS as u32 / 4;
 
 /// Two neighbours are merged if they have at most this many members together.
 const FEW: u32 = MEMBERS as u32 * 3 / 4;
 
-/// The numbers of a cohort's members, in the order in which they came.
+/// The numbers of a cohort's blocks, in the order in which they were added.
 pub(super) type Members = [u32; MEMBERS];
 
-/// A cohort and a place there.
+/// A cohort and a place in it.
 #[derive(Clone, Copy)]
 pub(super) struct Seat(pub(super) u32);
 
@@ -56,16 +57,16 @@ impl Seat {
 
 const OLDER: Field = Field::new(0, COHORT_BITS);
 const NEWER: Field = Field::new(20, COHORT_BITS);
-const POOL: Field = Field::new(40, 16);
+const LIST: Field = Field::new(40, 16);
 const TAKEN: Field = Field::new(56, 7);
 
 /// A cohort, or a free place for one.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub(super) struct Cohort {
-    /// The members that are still there, a bit each. Zero in a free place.
+    /// Bitmap of the places with a block. Zero in a free cohort.
     present: u64,
-    /// Neighbours, pool, places that were ever taken.
+    /// Neighbours, list, and number of places ever taken.
     facts: u64,
 }
 
@@ -78,25 +79,25 @@ impl Cohort {
         NEWER.get(self.facts)
     }
 
-    const fn pool(&self) -> u16 {
-        POOL.get(self.facts) as u16
+    const fn list(&self) -> u16 {
+        LIST.get(self.facts) as u16
     }
 
     pub(super) const fn count(&self) -> u32 {
         self.present.count_ones()
     }
 
-    /// The place of the oldest member.
+    /// Returns the place of the oldest member.
     const fn first(&self) -> usize {
         self.present.trailing_zeros() as usize % MEMBERS
     }
 
-    /// The place of the newest member.
+    /// Returns the place of the newest member.
     const fn last(&self) -> usize {
         (MEMBERS - 1).wrapping_sub(self.present.leading_zeros() as usize) % MEMBERS
     }
 
-    /// Takes the next place, if there is one.
+    /// Takes the next place, unless all were taken.
     #[inline]
     fn take_place(&mut self) -> Option<usize> {
         let place = TAKEN.get(self.facts) as usize;
@@ -108,7 +109,7 @@ impl Cohort {
         Some(place)
     }
 
-    /// Leaves a place. Returns the number of members that are left.
+    /// Vacates a place. Returns the number of remaining members.
     #[inline]
     fn leave_place(&mut self, place: usize) -> u32 {
         self.present &= !(1 << place);
@@ -121,13 +122,13 @@ impl Piece for Cohort {
     const LIMIT: usize = 1 << COHORT_BITS;
 
     #[inline]
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.cohorts
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.cohorts
     }
 
     #[inline]
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.cohorts
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.cohorts
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -142,7 +143,7 @@ impl Piece for Cohort {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn cohort(&self, number: u32) -> &Cohort {
         self.item(Kind::Cohorts, number)
@@ -163,84 +164,85 @@ impl<S: Storage> Store<S> {
         self.item_mut(Kind::Members, cohort)
     }
 
-    /// Cohorts that can begin before more segments are needed.
+    /// Returns the number of cohorts that can begin before another segment is needed.
     pub(super) fn cohort_room(&self) -> usize {
         let members = self.capacity::<Members>(Kind::Members);
         self.room::<Cohort>()
             .min(members.saturating_sub(1 + self.cohorts.used as usize))
     }
 
-    /// A pool's oldest block; [`NONE`] if it has no blocks.
+    /// Returns the oldest block of a list, or [`NONE`] if it is empty.
     #[inline]
-    pub(super) fn oldest(&self, pool: u16) -> u32 {
-        let list = self.storage.lists().get(usize::from(pool));
+    pub(super) fn oldest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
         match list.map_or(NONE, |list| list.oldest) {
             NONE => NONE,
             cohort => self.members(cohort)[self.cohort(cohort).first()],
         }
     }
 
-    /// A pool's newest block; [`NONE`] if it has no blocks.
+    /// Returns the newest block of a list, or [`NONE`] if it is empty.
     #[inline]
-    pub(super) fn newest(&self, pool: u16) -> u32 {
-        let list = self.storage.lists().get(usize::from(pool));
+    pub(super) fn newest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
         match list.map_or(NONE, |list| list.newest) {
             NONE => NONE,
             cohort => self.members(cohort)[self.cohort(cohort).last()],
         }
     }
 
-    /// Makes a block the newest of a pool. The caller has seen that there is room for a cohort, and
-    /// tells the block its seat.
+    /// Makes a block the newest of a list. The caller has checked that there is room for a cohort,
+    /// and stores the returned seat in the block.
     #[inline]
-    pub(super) fn join(&mut self, pool: u16, number: u32) -> Seat {
-        let mut cohort = self.list_mut(pool).newest;
+    pub(super) fn join(&mut self, list: u16, number: u32) -> Seat {
+        let mut cohort = self.list_mut(list).newest;
         let place = match cohort {
             NONE => None,
             cohort => self.cohort_mut(cohort).take_place(),
         };
         let place = place.unwrap_or_else(|| {
-            cohort = self.begin_cohort(pool);
+            cohort = self.begin_cohort(list);
             0
         });
         self.members_mut(cohort)[place] = number;
         Seat::new(cohort, place)
     }
 
-    /// A new cohort at the newest end of a pool, with its first place taken.
-    fn begin_cohort(&mut self, pool: u16) -> u32 {
+    /// Begins a cohort at the newest end of a list, and takes its first place.
+    fn begin_cohort(&mut self, list: u16) -> u32 {
         let mut number = self.reuse::<Cohort>();
         if number == NONE {
             number = self.cohorts.high;
             self.cohorts.set_high(number + 1);
             self.cohorts.used += 1;
         }
-        let list = self.list_mut(pool);
-        let older = core::mem::replace(&mut list.newest, number);
+        let ends = self.list_mut(list);
+        let older = core::mem::replace(&mut ends.newest, number);
         if older == NONE {
-            list.oldest = number;
+            ends.oldest = number;
         } else {
             NEWER.set(&mut self.cohort_mut(older).facts, number);
         }
         *self.cohort_mut(number) = Cohort {
             present: 1,
-            facts: OLDER.put(older) | POOL.put(pool.into()) | TAKEN.put(1),
+            facts: OLDER.put(older) | LIST.put(list.into()) | TAKEN.put(1),
         };
         number
     }
 
-    /// Takes a block out of its cohort.
+    /// Removes a block from its cohort.
     #[inline]
     pub(super) fn leave(&mut self, seat: Seat) {
         let number = seat.cohort();
         let left = self.cohort_mut(number).leave_place(seat.place());
-        // Not with each: two that shrink meet here soon enough.
+        // Powers of two suffice: when two neighbours shrink, one of them soon reaches a size at
+        // which they are merged.
         if left <= SMALL && left & left.wrapping_sub(1) == 0 {
             self.shrink(number);
         }
     }
 
-    /// A cohort that has become small ends, or becomes one with a neighbour that is small too.
+    /// Ends a cohort without members, or merges a small one with a small neighbour.
     #[inline(never)]
     fn shrink(&mut self, number: u32) {
         let cohort = *self.cohort(number);
@@ -256,29 +258,29 @@ impl<S: Storage> Store<S> {
         }
     }
 
-    /// Takes a cohort out of its list.
+    /// Removes a cohort from its list.
     fn end_cohort(&mut self, number: u32) {
         let cohort = *self.cohort(number);
-        self.set_newer(cohort.older(), cohort.newer(), cohort.pool());
-        self.set_older(cohort.newer(), cohort.older(), cohort.pool());
+        self.set_newer(cohort.older(), cohort.newer(), cohort.list());
+        self.set_older(cohort.newer(), cohort.older(), cohort.list());
         self.release::<Cohort>(number);
     }
 
-    fn set_newer(&mut self, cohort: u32, newer: u32, pool: u16) {
+    fn set_newer(&mut self, cohort: u32, newer: u32, list: u16) {
         match cohort {
-            NONE => self.list_mut(pool).oldest = newer,
+            NONE => self.list_mut(list).oldest = newer,
             cohort => NEWER.set(&mut self.cohort_mut(cohort).facts, newer),
         }
     }
 
-    fn set_older(&mut self, cohort: u32, older: u32, pool: u16) {
+    fn set_older(&mut self, cohort: u32, older: u32, list: u16) {
         match cohort {
-            NONE => self.list_mut(pool).newest = older,
+            NONE => self.list_mut(list).newest = older,
             cohort => OLDER.set(&mut self.cohort_mut(cohort).facts, older),
         }
     }
 
-    /// Makes one cohort of two neighbours. Their order remains.
+    /// Merges two neighbouring cohorts, and keeps the order of their members.
     fn unite(&mut self, older: u32, newer: u32) {
         let mut next = 0;
         for from in [older, newer] {
@@ -286,7 +288,8 @@ impl<S: Storage> Store<S> {
             while rest != 0 {
                 let place = rest.trailing_zeros() as usize % MEMBERS;
                 let member = self.members(from)[place];
-                // A member of the older one never goes behind the place it is read from.
+                // A member of the older cohort never moves to a later place, so that no unread
+                // member is overwritten.
                 self.members_mut(older)[next % MEMBERS] = member;
                 self.block_mut(member).set_seat(Seat::new(older, next));
                 next += 1;
@@ -299,13 +302,14 @@ impl<S: Storage> Store<S> {
         TAKEN.set(&mut cohort.facts, next as u32);
     }
 
-    /// After the block in `from` was copied to `to`, its cohort learns of it.
+    /// Updates the link to a block that was copied to `to`.
     pub(super) fn redirect_member(&mut self, block: &Block, to: u32) {
         let seat = block.seat();
         self.members_mut(seat.cohort())[seat.place()] = to;
     }
 
-    /// Takes the highest place for a cohort out of use: a cohort there moves to a free one.
+    /// Takes the highest number of a cohort out of use. A cohort that has it moves to a free
+    /// number.
     pub(super) fn drop_cohort(&mut self) {
         let highest = self.cohorts.high - 1;
         let cohort = *self.cohort(highest);
@@ -314,8 +318,8 @@ impl<S: Storage> Store<S> {
         } else {
             let target = self.vacancy::<Cohort>();
             *self.cohort_mut(target) = cohort;
-            self.set_newer(cohort.older(), target, cohort.pool());
-            self.set_older(cohort.newer(), target, cohort.pool());
+            self.set_newer(cohort.older(), target, cohort.list());
+            self.set_older(cohort.newer(), target, cohort.list());
             let mut rest = cohort.present;
             while rest != 0 {
                 let place = rest.trailing_zeros() as usize % MEMBERS;
@@ -330,10 +334,10 @@ impl<S: Storage> Store<S> {
         self.cohorts.set_high(highest);
     }
 
-    /// The numbers of the next blocks of a pool, oldest first, as far as its oldest cohort goes;
-    /// says how many.
-    pub(super) fn next_to_go(&self, pool: u16, numbers: &mut [u32]) -> usize {
-        let list = self.storage.lists().get(usize::from(pool));
+    /// Writes the numbers of a list's next blocks, oldest first and only from its oldest cohort,
+    /// and returns how many there are.
+    pub(super) fn next_to_go(&self, list: u16, numbers: &mut [u32]) -> usize {
+        let list = self.storage.lists().get(usize::from(list));
         let cohort = list.map_or(NONE, |list| list.oldest);
         if cohort == NONE {
             return 0;
@@ -351,7 +355,7 @@ impl<S: Storage> Store<S> {
         count
     }
 
-    /// A cohort's blocks, oldest first.
+    /// Returns the blocks of a cohort, oldest first.
     #[cfg(test)]
     pub(super) fn blocks_of(&self, cohort: u32) -> impl Iterator<Item = u32> + '_ {
         let present = self.cohort(cohort).present;

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The hash tables of blocks and of files: linear hashing, one bucket for four numbers ever used. A
-//! table grows by splitting one bucket and shrinks by joining two, so that no operation ever
-//! rehashes more than a bucket.
+//! The hash tables of blocks and of files: linear hashing, with one bucket for each four numbers
+//! ever used. A table grows by splitting one bucket and shrinks by joining two, so that no
+//! operation rehashes more than a bucket.
 //!
-//! A bucket has slots for eight numbers, each with some bits of its hash: what is looked for is
-//! found, or not found, without a look at anything else. If there are more than eight, the last slot
-//! has the first of a chain.
+//! A bucket has slots for eight numbers, each with some bits of its hash, so that most lookups need
+//! no other memory to find an item, or to find that there is none. If there are more than eight
+//! numbers, the last slot has the head of a chain.
 
 use super::arena::NUMBERS;
 use super::batch::Part;
 use super::block::{Name, NUMBER_BITS};
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots of a bucket.
 const SLOTS: usize = 8;
 
-/// The slot that may have a chain.
+/// The slot that may have the head of a chain.
 const LAST: usize = SLOTS - 1;
 
-/// The slots of a bucket: numbers with tags. Zero is an empty slot; a chain has no tag.
+/// The slots of a bucket: numbers with tags. Zero is an empty slot, and the head of a chain has no
+/// tag.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(transparent)]
 pub(super) struct Bucket([u32; SLOTS]);
@@ -29,7 +30,8 @@ pub(super) struct Bucket([u32; SLOTS]);
 impl Bucket {
     const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 
-    /// The tag of a hash, where a slot has it: bits that do not choose the bucket; never zero.
+    /// Returns the tag of a hash, at its place in a slot. A tag consists of bits that do not choose
+    /// the bucket, and is never zero.
     #[inline]
     const fn tag(hash: u32) -> u32 {
         hash & !Self::NUMBER | 1 << NUMBER_BITS
@@ -40,7 +42,7 @@ impl Bucket {
         slot & Self::NUMBER
     }
 
-    /// The first number of the chain.
+    /// Returns the head of the chain.
     #[inline]
     const fn chain(&self) -> u32 {
         let last = self.0[LAST];
@@ -69,7 +71,7 @@ impl Bucket {
         }
     }
 
-    /// The candidate that comes after `number`, if that is in a slot.
+    /// Returns the candidate after `number`, if that is in a slot.
     fn after(&self, number: u32, hash: u32) -> Option<u32> {
         let tag = Self::tag(hash);
         let mut slots = self.0.iter();
@@ -78,7 +80,7 @@ impl Bucket {
         Some(next.map_or(self.chain(), |slot| Self::number(*slot)))
     }
 
-    /// Adds a number. Returns the one that comes behind it in the chain.
+    /// Adds a number. Returns the number behind it in the chain.
     #[inline]
     pub(super) fn add(&mut self, number: u32, hash: u32) -> u32 {
         for slot in &mut self.0 {
@@ -93,8 +95,8 @@ impl Bucket {
         next
     }
 
-    /// Puts `to` in the place of `from`, if that is in a slot; nothing if `to` is [`NONE`], unless
-    /// it is the end of a chain. Returns whether it was there.
+    /// Replaces `from` by `to`, if it is in a slot. If `to` is [`NONE`] the slot becomes empty.
+    /// Returns whether `from` was found.
     #[inline]
     fn replace(&mut self, from: u32, to: u32) -> bool {
         for slot in &mut self.0 {
@@ -106,7 +108,7 @@ impl Bucket {
         false
     }
 
-    /// The numbers in slots other than that of the chain, then the first of the chain.
+    /// Returns the numbers in slots, and the head of the chain in the last one.
     fn into_numbers(self) -> [u32; SLOTS] {
         self.0.map(Self::number)
     }
@@ -119,7 +121,7 @@ macro_rules! table {
         $bucket:ident $bucket_mut:ident $link:ident $unlink:ident $redirect:ident $rehash:ident
         $raise:ident $lower:ident; $hash:expr
     ) => {
-        impl<S: Storage> Store<S> {
+        impl<S: Storage> Index<S> {
             #[inline]
             fn $bucket(&self, hash: u32) -> &Bucket {
                 self.item(Kind::$buckets, self.$arena.bucket(hash))
@@ -131,14 +133,14 @@ macro_rules! table {
                 self.item_mut(Kind::$buckets, number)
             }
 
-            /// Puts an item into its bucket. Returns the number behind it in the chain, which the
+            /// Adds an item to its bucket. Returns the number behind it in the chain, which the
             /// caller writes into the item.
             #[inline]
             pub(super) fn $link(&mut self, number: u32, hash: u32) -> u32 {
                 self.$bucket_mut(hash).add(number, hash)
             }
 
-            /// Takes an item out of its bucket, whose hash and successor are known.
+            /// Removes an item from its bucket. `next` is the number behind it in the chain.
             #[inline]
             pub(super) fn $unlink(&mut self, number: u32, next: u32, hash: u32) {
                 if !self.$bucket_mut(hash).replace(number, next) {
@@ -146,7 +148,7 @@ macro_rules! table {
                 }
             }
 
-            /// Has the slot or item that points to `from` in its bucket point to `to`.
+            /// Makes the slot or item that refers to `from` in its bucket refer to `to`.
             #[inline(never)]
             pub(super) fn $redirect(&mut self, from: u32, to: u32, hash: u32) {
                 let bucket = self.$bucket_mut(hash);
@@ -164,7 +166,7 @@ macro_rules! table {
                 }
             }
 
-            /// Empties a bucket; its items go where they belong now.
+            /// Empties a bucket and adds its items to the buckets of their hashes.
             fn $rehash(&mut self, bucket: u32) {
                 let bucket = core::mem::take(self.item_mut::<Bucket>(Kind::$buckets, bucket));
                 for mut at in bucket.into_numbers() {
@@ -178,7 +180,7 @@ macro_rules! table {
                 }
             }
 
-            /// One number more, and perhaps a bucket.
+            /// Takes one more number into use, and splits a bucket if another one is due.
             pub(super) fn $raise(&mut self) {
                 let before = self.$arena.buckets();
                 self.$arena.set_high(self.$arena.high + 1);
@@ -187,7 +189,7 @@ macro_rules! table {
                 }
             }
 
-            /// One number less, and perhaps a bucket.
+            /// Takes the highest number out of use, and joins two buckets if one is to go.
             pub(super) fn $lower(&mut self) {
                 let before = self.$arena.buckets();
                 self.$arena.set_high(self.$arena.high - 1);
@@ -203,18 +205,18 @@ table! {
     blocks Buckets block block_mut;
     block_bucket block_bucket_mut link_block unlink_block redirect_bucket rehash_blocks
     raise_blocks lower_blocks;
-    |store: &Self, number| store.block(number).hash()
+    |index: &Self, number| index.block(number).hash()
 }
 
 table! {
     files FileBuckets file file_mut;
     file_bucket file_bucket_mut link_file unlink_file redirect_file rehash_files
     raise_files lower_files;
-    |store: &Self, number| store.hasher.file(store.file(number).key()) as u32
+    |index: &Self, number| index.hasher.file(index.file(number).key()) as u32
 }
 
-impl<S: Storage> Store<S> {
-    /// Where a file may be.
+impl<S: Storage> Index<S> {
+    /// Returns the first candidate for a file.
     #[inline]
     pub(super) fn file_candidate(&self, hash: u32) -> u32 {
         if self.files.used == 0 {
@@ -223,7 +225,7 @@ impl<S: Storage> Store<S> {
         self.file_bucket(hash).candidate(hash)
     }
 
-    /// Where a block may be.
+    /// Returns the first candidate for a block.
     #[inline]
     pub(super) fn block_candidate(&self, hash: u32) -> u32 {
         if self.blocks.used == 0 {
@@ -232,20 +234,20 @@ impl<S: Storage> Store<S> {
         self.block_bucket(hash).candidate(hash)
     }
 
-    /// Reads a bucket of blocks, so that it is near when it is needed.
+    /// Reads a bucket of blocks into the processor's caches.
     #[inline]
     pub(super) fn touch_bucket(&self, hash: u32) {
         core::hint::black_box(self.block_bucket(hash).0[0]);
     }
 
-    /// The file that may be behind another one in its bucket.
+    /// Returns the next candidate for a file.
     #[inline(never)]
     pub(super) fn next_file(&self, number: u32, hash: u32) -> u32 {
         let next = self.file_bucket(hash).after(number, hash);
         next.unwrap_or_else(|| self.file(number).chain())
     }
 
-    /// The first block with this name among a candidate and those behind it.
+    /// Returns the first block with this name among a candidate and those behind it.
     #[inline]
     pub(super) fn find_block_from(&self, mut number: u32, hash: u32, name: Name) -> u32 {
         while number != NONE && self.block(number).name() != name {
@@ -254,20 +256,20 @@ impl<S: Storage> Store<S> {
         number
     }
 
-    /// The block that may be behind another one in its bucket.
+    /// Returns the next candidate for a block.
     #[inline(never)]
     fn behind(&self, number: u32, hash: u32) -> u32 {
         let next = self.block_bucket(hash).after(number, hash);
         next.unwrap_or_else(|| self.block(number).chain())
     }
 
-    /// The next block with the same name.
+    /// Returns the next block with the same name.
     pub(super) fn next_block(&self, number: u32, hash: u32) -> u32 {
         let name = self.block(number).name();
         self.find_block_from(self.behind(number, hash), hash, name)
     }
 
-    /// The first block of a part: there may be others behind it.
+    /// Returns the first block of a part. There may be others.
     #[inline]
     pub(super) fn find_block(&self, part: &Part, file: u32) -> u32 {
         if file == NONE {
@@ -276,7 +278,7 @@ impl<S: Storage> Store<S> {
         self.first_block(part.hash, Name::new(file, part.block))
     }
 
-    /// The first block with a name.
+    /// Returns the first block with a name.
     #[inline]
     pub(super) fn first_block(&self, hash: u32, name: Name) -> u32 {
         self.find_block_from(self.block_candidate(hash), hash, name)

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Leaves: the handles of blocks that have more than one page, a cache line each.
+//! Leaves: the handles of blocks with more than one page. A leaf is a cache line.
 
 use super::arena::{Arena, Piece};
 use super::block::BLOCK_PAGES;
 use super::segment::Kind;
-use super::{Storage, Store, NONE};
+use super::{Index, Storage, NONE};
 
-/// The lower 32 bits of the handles of a block's pages, each at its page's place. A free leaf has
-/// the numbers of its neighbours in the list of free leaves in the first two places.
+/// The lower 32 bits of the handles of a block's pages, each at the place of its page. The first
+/// two places of a free leaf have its neighbours in the list of free leaves.
 pub(super) type Leaf = [u32; BLOCK_PAGES];
 
-/// The block that a leaf belongs to; [`NONE`] if it is free.
+/// The block of a leaf, or [`NONE`] if the leaf is free.
 pub(super) type Owner = u32;
 
 impl Piece for Leaf {
     const KIND: Kind = Kind::Leaves;
     const LIMIT: usize = u32::MAX as usize;
 
-    fn arena<S>(store: &Store<S>) -> &Arena {
-        &store.leaves
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.leaves
     }
 
-    fn arena_mut<S>(store: &mut Store<S>) -> &mut Arena {
-        &mut store.leaves
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.leaves
     }
 
     fn free_links(&self) -> (u32, u32) {
@@ -35,7 +35,7 @@ impl Piece for Leaf {
     }
 }
 
-impl<S: Storage> Store<S> {
+impl<S: Storage> Index<S> {
     #[inline]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
         self.item(Kind::Leaves, leaf)
@@ -46,14 +46,14 @@ impl<S: Storage> Store<S> {
         self.item_mut(Kind::Leaves, leaf)
     }
 
-    /// Leaves that can be taken before more segments are needed.
+    /// Returns the number of leaves that can be allocated before another segment is needed.
     pub(super) fn leaf_room(&self) -> usize {
         let owners = self.capacity::<Owner>(Kind::Owners);
         self.room::<Leaf>()
             .min(owners.saturating_sub(self.leaves.used as usize + 1))
     }
 
-    /// A leaf for a block; the caller has seen that there is room.
+    /// Allocates a leaf for a block. The caller has checked that there is room.
     pub(super) fn allocate_leaf(&mut self, owner: u32) -> u32 {
         let mut leaf = self.reuse::<Leaf>();
         if leaf == NONE {
@@ -70,12 +70,12 @@ impl<S: Storage> Store<S> {
         self.release::<Leaf>(leaf);
     }
 
-    /// Tells a leaf whose it is.
+    /// Sets the block of a leaf.
     pub(super) fn set_leaf_owner(&mut self, leaf: u32, owner: u32) {
         *self.item_mut::<Owner>(Kind::Owners, leaf) = owner;
     }
 
-    /// Takes the highest leaf out of use: what it holds moves to a free one.
+    /// Takes the highest number of a leaf out of use. A leaf that has it moves to a free number.
     pub(super) fn drop_leaf(&mut self) {
         let highest = self.leaves.high - 1;
         let owner = *self.item::<Owner>(Kind::Owners, highest);
