@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! - [`control`] (netlink), [`hooks`] (what runs in functions of the kernel), [`host::session`] and
 //!   [`host::worker`] (the background job) use the whole state;

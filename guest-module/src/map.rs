@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The presence map: which pages the host may hold. [`ddcore::presence`] decides; this file gives
 //! it shards, locks and memory.

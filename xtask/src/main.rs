@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Many pages at once: their keys are hashed, split into parts of blocks and sorted by shard
 //! before any lock is taken.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The ends of a pool's list of cohorts, and what happened to its pages. A block is as old as the
 //! last put of one of its pages.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The unit in which the caller supplies memory, and what is kept in it: items of a size that is a
 //! power of two, found by number.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations on many blocks, in steps: the caller holds a lock and lets it go between the steps.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The books of tier and session beside what is in the store, while vCPUs put, take and evict.
 

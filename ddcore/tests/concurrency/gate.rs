@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! vCPUs of one VM register, leave, and send calls of sessions that are over, all at a time
 //! (docs/decisions/0001-sequence.md). No session ends by a call that was judged before it began.

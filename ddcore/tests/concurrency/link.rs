@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The worker begins a session while hibernation begins, ends, or a call finds the session lost.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What is shared without a lock, in all orders in which processors may run and see each other:
 //! `loom` tries them one after the other.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the documentation of `ddcore::policy` says, in lists that are searched from end to end.
 

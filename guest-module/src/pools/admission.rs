@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Admission of one pool: which folios are worth a put. [`ddcore::policy`] decides, and
 //! [`ddcore::curve`] measures what other sizes of the pool would hit; this file gives them a lock

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Dependencies point one way: from what changes often to what does not, as `cargo metadata` has
 //! them.

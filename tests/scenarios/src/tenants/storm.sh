@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # What a user does in a subtree of their own, as fast as a shell can.
 cd "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service"
 mkdir -p init.scope app.slice hog
