@@ -20,9 +20,14 @@ mod watch;
 pub use error::{Error, Kind};
 pub use system::{Machine, System};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use context::Context;
 use std::{ffi::OsString, io::Write};
+
+/// Returns the definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    cli::Cli::command()
+}
 
 /// Runs one command and returns the exit code.
 pub fn run(
