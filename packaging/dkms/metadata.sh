@@ -76,7 +76,7 @@ fi
 
 # Modules are built against the distribution's headers, of which only two places get more files.
 result=$work/result
-mkdir "$result/rust" "$result/scripts"
+mkdir -p "$result/rust" "$result/scripts"
 for file in "$headers"/* "$headers"/.[!.]*; do
     case ${file##*/} in
         Makefile | rust | scripts) ;;
@@ -86,7 +86,7 @@ done
 for file in "$headers"/scripts/*; do
     ln -s "$file" "$result/scripts/"
 done
-cp "$work"/source/rust/*.rmeta "$work"/source/rust/*.so "$result/rust/"
+cp "$source"/rust/*.rmeta "$source"/rust/*.so "$result/rust/"
 if [ -e "$source/scripts/target.json" ]; then
     cp "$source/scripts/target.json" "$result/scripts/"
 fi
