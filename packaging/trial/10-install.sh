@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Installs the packages where the source of the kernel is missing, and then that.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 apt-get update

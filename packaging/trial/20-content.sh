@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Looks at what was installed.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 for side in $SIDES; do

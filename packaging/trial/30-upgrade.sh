@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Upgrades and downgrades the packages. What an administrator changed stays.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 setting='options doubledecker_host capacity_mib=4096'

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Kernels that the modules cannot be built for are installed all the same, and the reason is told.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 # Debian's older kernel, and one with PREEMPT_RT.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # A newer kernel gets modules, and the older one keeps its own.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 install_debian linux-image-cloud-amd64 linux-headers-cloud-amd64 linux-source
@@ -11,6 +12,6 @@ expect_modules "$newest"
 expect_version "$newest" "$(version_in /packages/current)"
 expect_modules "$KERNEL"
 
-# The metadata of a kernel goes with the next build after it was removed.
+# The modules of a kernel go with it.
 apt-get purge -y "linux-image-$KERNEL" "linux-headers-$KERNEL"
 expect_no_modules "$KERNEL"

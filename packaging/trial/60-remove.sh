@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Removes the packages, and then their settings. Nothing stays.
+# shellcheck source=packaging/trial/expect.sh
 . /trial/expect.sh
 
 # Prints what there is of ours, apart from logs of others.

@@ -51,7 +51,10 @@ fn man_pages(mut command: Command, section: &str, out: &Path) -> Result<()> {
 }
 
 fn page(command: &Command, name: &str, section: &str, out: &Path) -> Result<()> {
-    let titled = command.clone().name(name.to_owned()).display_name(name.to_owned());
+    let titled = command
+        .clone()
+        .name(name.to_owned())
+        .display_name(name.to_owned());
     let man = Man::new(titled)
         .section(section)
         .title(name.to_uppercase())
@@ -111,7 +114,10 @@ mod tests {
                         text.contains(verb.get_name())
                     })
                 };
-                assert!(command().get_subcommands().next().is_some_and(has), "{name}");
+                assert!(
+                    command().get_subcommands().next().is_some_and(has),
+                    "{name}"
+                );
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{version::Version, stage};
+use super::{stage, version::Version};
 use crate::{cache, chroot::Chroot, progress, root, workspace};
 
 /// The kinds of remarks of lintian that a package must not cause.
@@ -31,26 +31,29 @@ pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     let cargo = dir.join("cargo");
     fs::create_dir_all(&cargo)?;
     fs::write(cargo.join("config.toml"), CARGO_CONFIG)?;
-    progress::step(&format!("build the packages {}", version.upstream()), || {
-        let script = format!(
-            "cd /build/doubledecker\n\
+    progress::step(
+        &format!("build the packages {}", version.upstream()),
+        || {
+            let script = format!(
+                "cd /build/doubledecker\n\
              rm -f ../*.deb ../*.buildinfo ../*.changes\n\
              dpkg-buildpackage --build=binary --no-sign\n\
              lintian --fail-on {REFUSED} --display-info --allow-root ../*.changes\n"
-        );
-        let mut command = Chroot::new(&root)
-            .bind(&build, "/build")
-            .bind(&vendor, "/vendor")
-            .bind(&cargo, "/cargo")
-            .command("sh");
-        command
-            .args(["-euc", &script])
-            .env("CARGO_HOME", "/cargo")
-            .env("CARGO_INCREMENTAL", "0")
-            .env("DEB_BUILD_OPTIONS", "noautodbgsym")
-            .env("SOURCE_DATE_EPOCH", version.epoch.to_string());
-        progress::quiet(&mut command, &workspace::target().join("log/dist.log"))
-    })?;
+            );
+            let mut command = Chroot::new(&root)
+                .bind(&build, "/build")
+                .bind(&vendor, "/vendor")
+                .bind(&cargo, "/cargo")
+                .command("sh");
+            command
+                .args(["-euc", &script])
+                .env("CARGO_HOME", "/cargo")
+                .env("CARGO_INCREMENTAL", "0")
+                .env("DEB_BUILD_OPTIONS", "noautodbgsym")
+                .env("SOURCE_DATE_EPOCH", version.epoch.to_string());
+            progress::quiet(&mut command, &workspace::target().join("log/dist.log"))
+        },
+    )?;
     gather(&build, &out)?;
     Ok(out)
 }

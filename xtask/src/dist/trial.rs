@@ -36,7 +36,9 @@ const SETTINGS: [(&str, &str); 2] = [
 pub(super) fn run(current: &Path, next: &Path) -> Result<Vec<String>> {
     let dir = workspace::target().join("dist/trial");
     let root = fresh_root(&dir)?;
-    let downloads = cache::entry("apt", "trial", |dir| Ok(fs::create_dir(dir.join("partial"))?))?;
+    let downloads = cache::entry("apt", "trial", |dir| {
+        Ok(fs::create_dir(dir.join("partial"))?)
+    })?;
     let kernel = pinned()?;
     let mut failed = Vec::new();
     for script in scripts()? {
