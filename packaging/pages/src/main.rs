@@ -45,27 +45,20 @@ fn directory(out: &Path, name: &str) -> Result<PathBuf> {
 
 /// Writes the page of a program, and one for each of its verbs.
 fn man_pages(mut command: Command, section: &str, out: &Path) -> Result<()> {
-    // Subcommands get the names under which their pages are found.
+    // Verbs get the names that their pages have.
     command.build();
-    page(&command, command.get_name(), section, out)
+    page(&command, section, out)
 }
 
-fn page(command: &Command, name: &str, section: &str, out: &Path) -> Result<()> {
-    let titled = command
-        .clone()
-        .name(name.to_owned())
-        .display_name(name.to_owned());
-    let man = Man::new(titled)
+fn page(command: &Command, section: &str, out: &Path) -> Result<()> {
+    Man::new(command.clone())
         .section(section)
-        .title(name.to_uppercase())
         .source(format!("DoubleDecker {}", env!("CARGO_PKG_VERSION")))
-        .manual("DoubleDecker");
-    let mut text = Vec::new();
-    man.render(&mut text)?;
-    let path = out.join(format!("{name}.{section}"));
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        .manual("DoubleDecker")
+        .generate_to(out)
+        .with_context(|| format!("cannot write a page to {}", out.display()))?;
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        page(verb, &format!("{name}-{}", verb.get_name()), section, out)?;
+        page(verb, section, out)?;
     }
     Ok(())
 }

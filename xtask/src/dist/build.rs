@@ -27,7 +27,7 @@ pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     };
     let build = dir.join("build");
     let tree = build.join("doubledecker");
-    stage::lay_out(release, &tree)?;
+    stage::lay_out(version, &tree)?;
     let cargo = dir.join("cargo");
     fs::create_dir_all(&cargo)?;
     fs::write(cargo.join("config.toml"), CARGO_CONFIG)?;
