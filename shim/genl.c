@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* See genl.h. Each module includes this file. */
 
 #include <linux/module.h>

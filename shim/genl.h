@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Generic netlink for both modules: attributes are parsed here into one flat
  * structure, replies are written through small functions, and everything else

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Safe interface to `shim/genl.c`, compiled into both modules (`#[path]`).
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Parser of requests. The host copies a request page once, because the guest can change it at any
 //! time. The copy is checked here and becomes types that have only valid values.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Waiting for evictions: the module evicts a part of the pages in a command, or all of them in the
 //! background, so that no other user of generic netlink waits for it.

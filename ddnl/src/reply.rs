@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Typed answers of the modules. Their JSON names are an interface: see `docs/ddctl.md`.
 

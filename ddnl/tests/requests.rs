@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What each request sends, against `docs/netlink/*.yaml`: number of the command, and each
 //! attribute with the value that was asked for.

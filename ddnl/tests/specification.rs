@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `docs/netlink/*.yaml`, the constants of `ddabi` and the modules' C shims say the same.
 

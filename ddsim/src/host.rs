@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host: the engine that runs in the host module, `ddcore::host`, behind what the simulator
 //! needs.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/blkdev.h> and <linux/bio.h>: pages on block devices. */
 
 #include <linux/bio.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The host's generic netlink family; see ../../shim/genl.h. */
 
 #define DD_FAMILY "dd_host"

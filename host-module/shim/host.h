@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Between the C shims of the host module and src/ffi.rs. Shims say in C what
  * Rust cannot (inlines, macros, per-CPU data); they decide nothing.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/gfp.h>: the pages that hold what guests put. */
 
 #include <linux/gfp.h>

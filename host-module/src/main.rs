@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.

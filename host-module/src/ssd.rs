@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The SSD tier: pages of pools on block devices (`docs/decisions/0013-ssd-tier.md`).
 //!

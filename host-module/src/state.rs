@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's state, and the engine's view of it (`ddcore::host::Host`), which a tier on another
 //! kind of memory implements as well.

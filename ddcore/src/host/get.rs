@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Gets. The data of a page is copied after the page has left the index, and therefore without a
 //! lock.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Numbering of the lists of an index: a pool has one list for each class of its pages in the memory
 //! tier, and one for its pages in the SSD tier.

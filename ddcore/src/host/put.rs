@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Puts. Room in the memory tier is reserved, and pages are allocated, for a call as a whole. The
 //! data of a page is copied before the page enters the index, and therefore without a lock.

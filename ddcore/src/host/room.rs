@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Room in a tier: which VM and which pool pages are evicted from, and how many.
 //!

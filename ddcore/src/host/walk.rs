@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may run
 //! other tasks between two steps.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A block: the pages among 16 neighbours of a file that are in one list, in 32 bytes.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The life of a segment: it is opened by a pool, filled, written, and free again when none of its
 //! pages is left.

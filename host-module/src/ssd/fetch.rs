@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Reading pages for a get. They have left the index, and their places are not used again until the
 //! pages are dropped.

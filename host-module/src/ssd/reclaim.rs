@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Evicting segments. Algorithm 1 chooses a VM and one of its pools, whose oldest segment goes.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages that hold what guests put. A page has one owner; dropping it frees it.
 //!

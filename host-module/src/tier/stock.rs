@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages whose content was evicted, or taken back by its guest, and that the next puts fill.
 //!

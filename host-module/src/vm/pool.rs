@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A pool: settings and counters. Its pages, and what is counted for each of them, are in the
 //! lists of the shards.

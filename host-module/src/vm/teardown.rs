@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Frees pages of ended sessions and pools in the background, so that no vCPU is stopped for it.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Our engine, as it runs in the host module: `ddcore::host` with one VM that has one pool on a
 //! tier of its own. Each shard is behind its lock, and evictions are announced to the guest, which

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The books of the host: what came, what left, what is there. They must
 //! balance to the page whenever nothing moves.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Containers whose pages are kept on a device of the host: what comes back is right, the oldest goes
 //! when the device is full, and a device that fails, stalls or is removed costs misses only.

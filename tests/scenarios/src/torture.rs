@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Processes of two containers on the same files, with every way to read and to
 //! change them there is, on several filesystems at a time, while these are

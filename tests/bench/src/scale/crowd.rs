@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tier that many VMs with many pools share, on the engine that the host module runs. Pages have
 //! no data, and there is no guest: what is timed is what the engine decides and counts.

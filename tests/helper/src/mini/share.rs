@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Many VMs that share a tier, in steps. The scenario looks at the host between two steps, and
 //! begins the next one by a signal.

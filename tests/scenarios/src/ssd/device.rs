@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A device of the SSD tier: a `null_blk` that keeps what is written in the host's memory.
 
