@@ -3,10 +3,8 @@
 //! Waiting for evictions: the module evicts a part of the pages in a command, or all of them in the
 //! background, so that no other user of generic netlink waits for it.
 
-use crate::{
-    error::{Error, Kind, Result},
-    size::show_pages,
-};
+use crate::error::{Error, Kind, Result};
+use ddconf::size::show_pages;
 use ddnl::{FlushTarget, HostControl};
 use std::{
     thread,

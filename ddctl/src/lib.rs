@@ -11,11 +11,9 @@ mod context;
 mod error;
 mod eviction;
 mod output;
-mod size;
 mod system;
 mod target;
 mod value;
-mod vmm;
 mod watch;
 
 pub use error::{Error, Kind};

@@ -5,7 +5,7 @@
 use super::{Mood, lock, not_found, refused};
 use crate::{
     call::check_weight,
-    control::{ConfigChange, FlushTarget, Flushed, HostControl},
+    control::{AsyncHostControl, ConfigChange, FlushTarget, Flushed, HostControl},
     error::Result,
     family::Side,
     reply::{HostStatus, Pool, Vm},
@@ -155,5 +155,23 @@ impl HostControl for FakeHost {
             state.flushed.push(target);
             Ok(std::mem::take(&mut state.flush_step))
         })
+    }
+}
+
+impl AsyncHostControl for FakeHost {
+    async fn status(&mut self) -> Result<HostStatus> {
+        HostControl::status(self)
+    }
+
+    async fn vms(&mut self) -> Result<Vec<Vm>> {
+        HostControl::vms(self)
+    }
+
+    async fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
+        HostControl::set_vm_weight(self, vm, weight)
+    }
+
+    async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
+        HostControl::configure(self, change)
     }
 }
