@@ -61,6 +61,10 @@ pub fn report(result: Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8)
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
+            let asked = error.downcast_ref::<ddnl::Error>();
+            if let Some(advice) = asked.and_then(ddnl::Error::advice) {
+                eprintln!("Hint: {advice}");
+            }
             ExitCode::from(code(&error))
         }
     }

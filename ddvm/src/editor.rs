@@ -64,18 +64,20 @@ impl Editor {
                 }
             }
             (own, first) => {
-                let mut entry = match own.and_then(|own| entries.get(own)) {
-                    Some(entry) => entry.clone(),
-                    None => Table::new(),
+                let end = entries.len();
+                let mut entry = match own.map(|own| (own, entries.get(own).cloned())) {
+                    Some((own, Some(entry))) => {
+                        entries.remove(own);
+                        entry
+                    }
+                    _ => {
+                        let mut entry = self.new_table(first.is_none());
+                        set(&mut entry, "name", globset::escape(name).into());
+                        entry
+                    }
                 };
-                if let Some(own) = own {
-                    entries.remove(own);
-                } else {
-                    set(&mut entry, "name", globset::escape(name).into());
-                    entry.decor_mut().set_prefix("\n");
-                }
                 set(&mut entry, "weight", i64::from(weight).into());
-                insert(entries, first, entry);
+                insert(self.entries()?, first.unwrap_or(end), entry);
             }
         }
         Ok(())
@@ -83,12 +85,12 @@ impl Editor {
 
     /// Sets the sizes that are given.
     pub fn set_sizes(&mut self, sizes: &Sizes) -> Result<(), String> {
-        let memory = self.document.entry("memory").or_insert_with(|| {
-            let mut table = Table::new();
-            table.decor_mut().set_prefix("\n");
-            Item::Table(table)
-        });
-        let Some(memory) = memory.as_table_like_mut() else {
+        if !self.document.contains_key("memory") {
+            let table = self.new_table(true);
+            self.document.insert("memory", Item::Table(table));
+        }
+        let memory = self.document.get_mut("memory");
+        let Some(memory) = memory.and_then(Item::as_table_like_mut) else {
             return Err("`memory` is not a table".into());
         };
         for (key, size) in [
@@ -110,6 +112,20 @@ impl Editor {
         write(&self.path, &text)
             .map_err(|error| format!("cannot write {}: {error}", self.path.display()))?;
         Ok(self.path)
+    }
+
+    /// Returns a table that is set apart by an empty line. Comments at the end of the file stay
+    /// before a table that is added there.
+    fn new_table(&mut self, is_last: bool) -> Table {
+        let mut table = Table::new();
+        let mut prefix = String::new();
+        if is_last {
+            prefix.push_str(self.document.trailing().as_str().unwrap_or_default());
+            self.document.set_trailing("");
+        }
+        prefix.push('\n');
+        table.decor_mut().set_prefix(prefix);
+        table
     }
 
     fn entries(&mut self) -> Result<&mut ArrayOfTables, String> {
@@ -145,10 +161,9 @@ fn set_like(table: &mut dyn toml_edit::TableLike, key: &str, mut value: Value) {
     }
 }
 
-/// Inserts an entry before another one, or at the end.
-fn insert(entries: &mut ArrayOfTables, before: Option<usize>, mut entry: Table) {
+/// Inserts an entry at an index, which may be the length.
+fn insert(entries: &mut ArrayOfTables, at: usize, mut entry: Table) {
     let all: Vec<Table> = entries.iter().cloned().collect();
-    let at = before.unwrap_or(all.len());
     // Of tables with equal positions, the first in the array is written first.
     if let Some(position) = all.get(at).and_then(Table::position) {
         entry.set_position(position);
@@ -229,6 +244,8 @@ mod tests {
         // Without a match it comes last.
         let text = &TEXT[..at];
         assert_eq!(with_weight(text, "mail", 7), format!("{text}{entry}"));
+        let text = format!("{text}\n# [[vm]]\n# An example.\n");
+        assert_eq!(with_weight(&text, "mail", 7), format!("{text}{entry}"));
         let text = "# Nothing yet.\n";
         assert_eq!(with_weight(text, "mail", 7), format!("{text}{entry}"));
         assert_eq!(

@@ -31,6 +31,11 @@ const OURS: &[Ours] = &[
     ("ddsim", &["ddabi", "ddcore"], &[]),
     ("ddctl", &["ddabi", "ddconf", "ddnl", "ddsim", "ddvm"], &[]),
     (
+        "ddhostd",
+        &["ddabi", "ddconf", "dddaemon", "ddnl", "ddvm"],
+        &[],
+    ),
+    (
         "policyd",
         &["ddabi", "ddconf", "dddaemon", "ddnl"],
         &["ddcore", "ddsim"],
