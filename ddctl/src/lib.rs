@@ -11,6 +11,7 @@ mod context;
 mod error;
 mod eviction;
 mod output;
+mod save;
 mod system;
 mod target;
 mod value;

@@ -120,8 +120,11 @@ fn check(file: &Path) -> Result<ExitCode> {
     if let Some(warning) = places.window(&config) {
         eprintln!("Warning: {warning}");
     }
-    let entries = config.entries.len();
-    writeln!(stdout(), "{}: OK, {entries} entries", file.display())?;
+    let entries = match config.entries.len() {
+        1 => "1 entry".into(),
+        entries => format!("{entries} entries"),
+    };
+    writeln!(stdout(), "{}: OK, {entries}", file.display())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -105,13 +105,13 @@ impl Editor {
         Ok(())
     }
 
-    /// Writes the file in one step, if it is valid. Returns its path.
-    pub fn save(self) -> Result<PathBuf, String> {
+    /// Writes the file in one step, if it is valid. Returns its path and its content.
+    pub fn save(self) -> Result<(PathBuf, Config), String> {
         let text = self.document.to_string();
-        parse(&self.path, &text, self.memory)?;
+        let config = parse(&self.path, &text, self.memory)?;
         write(&self.path, &text)
             .map_err(|error| format!("cannot write {}: {error}", self.path.display()))?;
-        Ok(self.path)
+        Ok((self.path, config))
     }
 
     /// Returns a table that is set apart by an empty line. Comments at the end of the file stay
@@ -303,7 +303,7 @@ mod tests {
         symlink(&path, &link).unwrap();
         let mut editor = Editor::open(&link, MEMORY).unwrap();
         editor.set_weight("web", &vm("web"), 5).unwrap();
-        assert_eq!(editor.save().unwrap(), path.canonicalize().unwrap());
+        assert_eq!(editor.save().unwrap().0, path.canonicalize().unwrap());
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);

@@ -2,10 +2,19 @@
 
 //! `ddctl set-capacity`.
 
-use crate::{context::Context, error::Result, eviction, output::Frame, value};
+use crate::{
+    context::Context,
+    error::{Error, Kind, Result},
+    eviction,
+    output::Frame,
+    save, value,
+};
 use clap::Args;
 use ddconf::size::{Size, show_pages};
-use ddvm::tier::{self, Sizes};
+use ddvm::{
+    Editor,
+    tier::{self, Sizes},
+};
 use serde_json::json;
 
 /// Set capacity, floor and eviction batch of the memory tier (host)
@@ -22,6 +31,9 @@ pub(crate) struct Arguments {
     /// Memory that one eviction frees
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
+    /// Keep what is given: write it into /etc/doubledecker/host.toml for ddhostd
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -37,19 +49,46 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     // The module lowers a floor that would be above the capacity.
     let floor = change.floor.unwrap_or(host.status.floor.min(capacity));
     let batch = change.batch.unwrap_or(host.status.batch);
+    let editor = match arguments.save {
+        true => Some(edit(context, &sizes)?),
+        false => None,
+    };
     if host.control.configure(&change)? > 0 {
         eviction::until_within_limit(&mut *host.control)?;
     }
-    let text = format!(
-        "Capacity is now {}, floor {}, eviction batch {}",
+    let mut text = format!(
+        "Capacity is now {}, floor {}, eviction batch {}\n",
         show_pages(capacity),
         show_pages(floor),
         show_pages(batch.into())
     );
-    let json = json!({
+    let mut json = json!({
         "capacity_pages": capacity,
         "floor_pages": floor,
         "batch_pages": batch,
     });
-    Frame::done(text, json).print(context)
+    let mut result = Ok(());
+    match editor.map(|editor| save::finish(context.system, editor)) {
+        None => {
+            text += "This holds until the module is loaded again or ddhostd reads its file; \
+                         `--save` keeps it\n";
+        }
+        Some(Ok(saved)) => {
+            text += &format!("{}\n", saved.text());
+            json["saved"] = saved.json();
+        }
+        // The sizes are in force all the same.
+        Some(Err(error)) => result = Err(error),
+    }
+    Frame { json, text }.print(context)?;
+    result
+}
+
+/// Changes the file of the host in memory.
+fn edit(context: &Context<'_>, sizes: &Sizes) -> Result<Editor> {
+    let mut editor = save::open(context.system)?;
+    editor
+        .set_sizes(sizes)
+        .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    Ok(editor)
 }

@@ -7,11 +7,13 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    save::{self, NOT_SAVED},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange};
+use ddvm::Editor;
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -26,11 +28,19 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
+    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
+        Either::Guest(_) if arguments.save => Err(Error::new(
+            Kind::Usage,
+            "`--save` works on the host, not in a guest",
+        )
+        .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -51,6 +61,10 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let editor = match arguments.save {
+        true => Some(edit(context, &targets, weight)?),
+        false => None,
+    };
     let mut done = Done::default();
     for target in targets {
         let result = host.set_vm_weight(target.vm.id, weight);
@@ -60,7 +74,41 @@ fn vms(
         let json = json!({ "vm": target.vm.id, "weight": weight });
         done.add(format!("VM {}", target.label()), weight, json);
     }
+    match editor {
+        None => done.text += &format!("{NOT_SAVED}\n"),
+        Some(editor) => match save::finish(context.system, editor) {
+            Ok(saved) => {
+                done.text += &format!("{}\n", saved.text());
+                done.saved = Some(saved.json());
+            }
+            Err(error) => {
+                done.print(context)?;
+                return Err(error);
+            }
+        },
+    }
     done.print(context)
+}
+
+/// Changes the file of the host in memory. VMs are kept by their names.
+fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Editor> {
+    let mut editor = save::open(context.system)?;
+    for target in targets {
+        let Some(name) = &target.vmm.name else {
+            return Err(Error::new(
+                Kind::Usage,
+                format!(
+                    "{} has no name by which its weight could be saved",
+                    target.label()
+                ),
+            )
+            .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
+        };
+        editor
+            .set_weight(name, &target.vmm, weight)
+            .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    }
+    Ok(editor)
 }
 
 /// The weights set so far, as text and JSON.
@@ -68,6 +116,8 @@ fn vms(
 struct Done {
     text: String,
     json: Vec<Value>,
+    /// The file in which the weights were saved.
+    saved: Option<Value>,
 }
 
 impl Done {
@@ -85,8 +135,12 @@ impl Done {
     }
 
     fn print(self, context: &mut Context<'_>) -> Result<()> {
+        let mut json = json!({ "weights": self.json });
+        if let Some(saved) = self.saved {
+            json["saved"] = saved;
+        }
         Frame {
-            json: json!({ "weights": self.json }),
+            json,
             text: self.text,
         }
         .print(context)
