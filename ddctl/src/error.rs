@@ -109,6 +109,12 @@ impl From<io::Error> for Error {
     }
 }
 
+impl From<ddvm::tier::Wrong> for Error {
+    fn from(wrong: ddvm::tier::Wrong) -> Self {
+        Self::new(Kind::Usage, wrong.message()).hint(wrong.advice())
+    }
+}
+
 impl From<ddnl::Error> for Error {
     fn from(error: ddnl::Error) -> Self {
         use ddnl::Error as Cause;

@@ -5,9 +5,9 @@
 
 use crate::{
     error::{Error, Kind, Result},
-    size::show_pages,
     system::System,
 };
+use ddconf::size::show_pages;
 use ddnl::{FlushTarget, HostControl};
 use std::time::Duration;
 

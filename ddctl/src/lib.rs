@@ -11,11 +11,10 @@ mod context;
 mod error;
 mod eviction;
 mod output;
-mod size;
+mod save;
 mod system;
 mod target;
 mod value;
-mod vmm;
 mod watch;
 
 pub use error::{Error, Kind};

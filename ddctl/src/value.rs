@@ -2,8 +2,8 @@
 
 //! Parsers of values on the command line. Each returns a value, or the message for the user.
 
-use crate::size::Size;
 use ddabi::pool::MAX_WEIGHT;
+use ddconf::size::Size;
 use ddnl::Policy;
 
 /// Parses a weight, 0 to 10000.

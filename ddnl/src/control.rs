@@ -133,6 +133,20 @@ pub trait AsyncGuestControl {
     fn remove_pool(&mut self, pool: u32) -> impl Future<Output = Result<()>>;
 }
 
+/// [`HostControl`] for daemons: the part that keeps settings.
+pub trait AsyncHostControl {
+    /// The module and its tier; fails if its ABI version is not ours.
+    fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
+    /// All VMs.
+    fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
+    /// Sets a VM's weight. Returns the number of pages that the module evicts in the background
+    /// because the VM has no weight any more.
+    fn set_vm(&mut self, vm: u32, change: VmChange) -> impl Future<Output = Result<u64>>;
+    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
+    /// background because they are beyond the limit.
+    fn configure(&mut self, change: &ConfigChange) -> impl Future<Output = Result<u64>>;
+}
+
 /// Events of a module, one after the other.
 pub trait EventSource {
     /// Waits for the next event; `None` if there will be no more.

@@ -4,7 +4,7 @@
 //!
 //! - [`HostControl`] and [`GuestControl`]: what the tools ask of the modules;
 //! - [`blocking`]: both over a socket, and the events that follow;
-//! - `tokio` (feature of that name): the guest module and its events for daemons;
+//! - `tokio` (feature of that name): both modules and their events for daemons;
 //! - [`reply`]: typed answers, ready for JSON;
 //! - [`call`] and [`exchange`]: one codec under every transport, without I/O;
 //! - [`printable()`]: names that others chose, for people;
@@ -30,8 +30,8 @@ pub mod reply;
 pub mod tokio;
 
 pub use control::{
-    AsyncGuestControl, ConfigChange, EventSource, FlushTarget, Flushed, GuestControl, HostControl,
-    NewPool, PoolChange, VmChange,
+    AsyncGuestControl, AsyncHostControl, ConfigChange, EventSource, FlushTarget, Flushed,
+    GuestControl, HostControl, NewPool, PoolChange, VmChange,
 };
 pub use counters::{CounterFields, quantile_ns};
 pub use ddabi::policy::Policy;

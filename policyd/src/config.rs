@@ -6,13 +6,12 @@ mod container;
 mod parse;
 mod pattern;
 mod reach;
-mod reader;
 mod selector;
 mod target;
 mod value;
 
 pub use container::Container;
-pub use parse::Problem;
+pub use ddconf::Problem;
 pub use pattern::Pattern;
 pub use reach::Reach;
 pub use selector::{Name, Selector};

@@ -92,7 +92,13 @@ pub(crate) const DEBIAN: &[&str] = &[
 ];
 
 /// What builds and checks Debian packages.
-const DIST: &[&str] = &["build-essential", "cargo", "debhelper", "dh-dkms", "lintian"];
+const DIST: &[&str] = &[
+    "build-essential",
+    "cargo",
+    "debhelper",
+    "dh-dkms",
+    "lintian",
+];
 
 /// The root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {

@@ -17,7 +17,7 @@ pub(crate) const AGENT: &str = "ddagent";
 /// The benchmark of the engine; no test needs it.
 pub(crate) const BENCH: &str = "ddbench";
 /// Everything that is built.
-pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddload", "policyd"];
+pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddhostd", "ddload", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds `tools`; returns the directory they are in.

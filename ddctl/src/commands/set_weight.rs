@@ -7,11 +7,13 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    save::{self, NOT_SAVED},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
+use ddvm::Editor;
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -29,6 +31,9 @@ pub(crate) struct Arguments {
     /// Weight of VMs in the SSD tier, if it is to differ (host)
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd: Option<u32>,
+    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -38,6 +43,11 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             Kind::Usage,
             "a container has one weight: --ssd is for VMs, on their host",
         )),
+        Either::Guest(_) if arguments.save => Err(Error::new(
+            Kind::Usage,
+            "`--save` works on the host, not in a guest",
+        )
+        .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -58,6 +68,10 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let editor = match arguments.save {
+        true => Some(edit(context, &targets, weight)?),
+        false => None,
+    };
     let mut done = Done::default();
     for target in targets {
         let change = VmChange {
@@ -77,7 +91,41 @@ fn vms(
         done.text += "\n";
         done.json.push(json);
     }
+    match editor {
+        None => done.text += &format!("{NOT_SAVED}\n"),
+        Some(editor) => match save::finish(context.system, editor) {
+            Ok(saved) => {
+                done.text += &format!("{}\n", saved.text());
+                done.saved = Some(saved.json());
+            }
+            Err(error) => {
+                done.print(context)?;
+                return Err(error);
+            }
+        },
+    }
     done.print(context)
+}
+
+/// Changes the file of the host in memory. VMs are kept by their names.
+fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Editor> {
+    let mut editor = save::open(context.system)?;
+    for target in targets {
+        let Some(name) = &target.vmm.name else {
+            return Err(Error::new(
+                Kind::Usage,
+                format!(
+                    "{} has no name by which its weight could be saved",
+                    target.label()
+                ),
+            )
+            .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
+        };
+        editor
+            .set_weight(name, &target.vmm, weight)
+            .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    }
+    Ok(editor)
 }
 
 /// The weights set so far, as text and JSON.
@@ -85,6 +133,8 @@ fn vms(
 struct Done {
     text: String,
     json: Vec<Value>,
+    /// The file in which the weights were saved.
+    saved: Option<Value>,
 }
 
 impl Done {
@@ -102,8 +152,12 @@ impl Done {
     }
 
     fn print(self, context: &mut Context<'_>) -> Result<()> {
+        let mut json = json!({ "weights": self.json });
+        if let Some(saved) = self.saved {
+            json["saved"] = saved;
+        }
         Frame {
-            json: json!({ "weights": self.json }),
+            json,
             text: self.text,
         }
         .print(context)

@@ -7,9 +7,9 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::{Frame, Table},
-    size::show_pages,
 };
 use clap::{Args, Subcommand};
+use ddconf::size::show_pages;
 use ddnl::{ConfigChange, Device, reply::device_state_word};
 use serde_json::json;
 use std::{fs::File, io::Read as _, path::Path};

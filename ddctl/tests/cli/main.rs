@@ -10,6 +10,7 @@ mod help;
 mod host;
 mod impostor;
 mod policy;
+mod save;
 mod simulate;
 mod watch;
 mod world;

@@ -11,9 +11,10 @@ use ddnl::{
     Event, EventSource, GuestControl, HostControl, Policy, Pool, Result, Side, Vm,
     fake::{FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
 };
+use rustix::process::Pid;
 use std::{
     cell::{Cell, RefCell},
-    fs,
+    fs, io,
     path::PathBuf,
     rc::Rc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -31,6 +32,8 @@ pub(crate) struct World {
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
     /// How much the time of day is ahead of what it was set to at first.
     pub step: Rc<Cell<Duration>>,
+    /// Called with the process that gets SIGHUP.
+    pub hang_up: RefCell<Box<dyn FnMut(Pid)>>,
     clock: Cell<SystemTime>,
 }
 
@@ -46,6 +49,7 @@ impl World {
             terminal: false,
             meanwhile: RefCell::new(Box::new(|| {})),
             step: Rc::default(),
+            hang_up: RefCell::new(Box::new(|_| panic!("no daemon is there"))),
             clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         };
         world.host.with(|state| absent(&mut state.mood));
@@ -162,6 +166,11 @@ impl System for World {
     fn sleep(&self, duration: Duration) {
         self.clock.set(self.clock.get() + duration);
         (self.meanwhile.borrow_mut())();
+    }
+
+    fn hang_up(&self, pid: Pid) -> io::Result<()> {
+        (self.hang_up.borrow_mut())(pid);
+        Ok(())
     }
 
     fn terminal(&self) -> bool {

@@ -5,7 +5,7 @@
 use super::{Mood, lock, not_found, refused};
 use crate::{
     call::{check_path, check_weight},
-    control::{ConfigChange, FlushTarget, Flushed, HostControl, VmChange},
+    control::{AsyncHostControl, ConfigChange, FlushTarget, Flushed, HostControl, VmChange},
     error::Result,
     family::Side,
     reply::{Device, HostStatus, Pool, Vm},
@@ -204,5 +204,23 @@ impl HostControl for FakeHost {
             }
             Ok(step)
         })
+    }
+}
+
+impl AsyncHostControl for FakeHost {
+    async fn status(&mut self) -> Result<HostStatus> {
+        HostControl::status(self)
+    }
+
+    async fn vms(&mut self) -> Result<Vec<Vm>> {
+        HostControl::vms(self)
+    }
+
+    async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        HostControl::set_vm(self, vm, change)
+    }
+
+    async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
+        HostControl::configure(self, change)
     }
 }

@@ -6,6 +6,7 @@
 
 mod holdings;
 
+use dddaemon::{event_loop::Request, service::Service};
 use ddnl::{
     Result, Side,
     fake::{FakeGuest, GuestState, Mood},
@@ -13,8 +14,7 @@ use ddnl::{
 use holdings::Holdings;
 use policyd::{
     module::{Change, Module},
-    runtime::{Places, Request, Runtime},
-    service::Service,
+    runtime::{Places, Runtime},
 };
 use std::{
     collections::BTreeMap,

@@ -20,7 +20,7 @@ use super::{
 use crate::{progress, workspace};
 
 /// Crates whose integration tests are the `cli` layer.
-const TOOLS: [&str; 2] = ["ddctl", "policyd"];
+const TOOLS: [&str; 3] = ["ddctl", "ddhostd", "policyd"];
 
 /// Runs the tests of `layers`, of [`Layer::Unit`] and [`Layer::Cli`].
 pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {

@@ -25,9 +25,21 @@ const OURS: &[Ours] = &[
     // Its tests have the feature `heap`.
     ("ddcore", &["ddabi"], &["ddcore"]),
     ("ddnl", &["ddabi"], &[]),
+    ("ddconf", &["ddabi"], &[]),
+    ("ddvm", &["ddabi", "ddconf", "ddnl"], &[]),
+    ("dddaemon", &["ddnl"], &[]),
     ("ddsim", &["ddabi", "ddcore"], &[]),
-    ("ddctl", &["ddabi", "ddnl", "ddsim"], &[]),
-    ("policyd", &["ddabi", "ddnl"], &["ddcore", "ddsim"]),
+    ("ddctl", &["ddabi", "ddconf", "ddnl", "ddsim", "ddvm"], &[]),
+    (
+        "ddhostd",
+        &["ddabi", "ddconf", "dddaemon", "ddnl", "ddvm"],
+        &[],
+    ),
+    (
+        "policyd",
+        &["ddabi", "ddconf", "dddaemon", "ddnl"],
+        &["ddcore", "ddsim"],
+    ),
     ("ddpages", &["ddctl", "policyd"], &[]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[], &[]),

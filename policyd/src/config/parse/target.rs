@@ -3,10 +3,8 @@
 //! Targets of the file.
 
 use super::source;
-use crate::config::{
-    Target,
-    reader::{MANY, Section},
-};
+use crate::config::Target;
+use ddconf::reader::{MANY, Section};
 use std::ops::Range;
 
 /// What latencies are usually promised for.

@@ -18,14 +18,15 @@ use std::{
 pub struct Lock(#[expect(dead_code, reason = "it is held")] File);
 
 impl Lock {
-    /// Takes the lock in a directory, which is made if it is missing. `None` if it cannot be used,
-    /// as by those who are not root; an error if another process has the lock.
-    pub fn take(directory: &Path) -> Result<Option<Self>> {
+    /// Takes the lock of a daemon by its name, in a directory, which is made if it is missing.
+    /// Returns `None` if the directory cannot be used, as by users who are not root, and an error if
+    /// another process has the lock.
+    pub fn take(directory: &Path, daemon: &str) -> Result<Option<Self>> {
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(directory);
-        let path = directory.join("policyd.lock");
+        let path = directory.join(format!("{daemon}.lock"));
         let opened = made.and_then(|()| {
             OpenOptions::new()
                 .create(true)
@@ -45,7 +46,7 @@ impl Lock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(Errno::WOULDBLOCK) => {
-                bail!("another policyd runs: it has locked {}", path.display())
+                bail!("another {daemon} runs: it has locked {}", path.display())
             }
             Err(error) => Err(error).with_context(|| path.display().to_string()),
         }
@@ -60,14 +61,16 @@ mod tests {
     fn one_has_it() {
         let directory = tempfile::TempDir::new().unwrap();
         let state = directory.path().join("run");
-        let first = Lock::take(&state).unwrap();
+        let first = Lock::take(&state, "policyd").unwrap();
         assert!(first.is_some());
-        assert!(Lock::take(&state).is_err());
+        assert!(Lock::take(&state, "policyd").is_err());
+        // Another kind of daemon may run beside it.
+        assert!(Lock::take(&state, "ddhostd").unwrap().is_some());
         drop(first);
-        assert!(Lock::take(&state).unwrap().is_some());
+        assert!(Lock::take(&state, "policyd").unwrap().is_some());
         std::fs::write(directory.path().join("file"), "").unwrap();
         assert!(
-            Lock::take(&directory.path().join("file"))
+            Lock::take(&directory.path().join("file"), "policyd")
                 .unwrap()
                 .is_none()
         );

@@ -3,12 +3,17 @@
 //! Where the daemon shows its state: the socket and the metrics page.
 
 use crate::{
-    config::Config,
-    engine::Report,
-    metrics,
+    metrics::{self, Page},
     status::{self, Socket},
 };
-use std::{future::pending, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use serde::Serialize;
+use std::{
+    future::pending,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, UnixStream},
     sync::watch,
@@ -17,31 +22,34 @@ use tokio::{
 use tracing::{info, warn};
 
 /// The socket and the page; either may be missing.
-pub(super) struct Show {
-    reports: watch::Sender<Arc<Report>>,
+#[derive(Debug)]
+pub struct Show<R> {
+    reports: watch::Sender<Arc<R>>,
+    write: Page<R>,
     path: Option<PathBuf>,
     socket: Option<Socket>,
     address: Option<SocketAddr>,
     page: Option<JoinHandle<()>>,
 }
 
-impl Default for Show {
-    fn default() -> Self {
+impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
+    /// Shows nothing yet; `write` writes the page.
+    pub fn new(write: Page<R>) -> Self {
         Self {
             reports: watch::Sender::new(Arc::default()),
+            write,
             path: None,
             socket: None,
             address: None,
             page: None,
         }
     }
-}
 
-impl Show {
-    /// Shows things where the file wants it; what cannot be opened is told, and done without.
-    pub(super) async fn open(&mut self, config: &Config) {
-        if self.path != config.status_socket {
-            self.path.clone_from(&config.status_socket);
+    /// Opens the socket and the page where the configuration wants them. What cannot be opened is
+    /// reported and done without.
+    pub async fn open(&mut self, socket: Option<&Path>, metrics: Option<SocketAddr>) {
+        if self.path.as_deref() != socket {
+            self.path = socket.map(Into::into);
             self.socket = None;
             if let Some(path) = &self.path {
                 match Socket::open(path) {
@@ -50,14 +58,14 @@ impl Show {
                 }
             }
         }
-        if self.address != config.metrics {
-            self.address = config.metrics;
+        if self.address != metrics {
+            self.address = metrics;
             self.close_page();
             if let Some(address) = self.address {
                 match TcpListener::bind(address).await {
                     Ok(listener) => {
                         info!("metrics at http://{address}/metrics");
-                        let page = metrics::serve(listener, self.reports.subscribe());
+                        let page = metrics::serve(listener, self.reports.subscribe(), self.write);
                         self.page = Some(tokio::spawn(page));
                     }
                     Err(error) => warn!("no metrics at {address}: {error}"),
@@ -67,7 +75,7 @@ impl Show {
     }
 
     /// Waits for a reader of the socket. No reader is lost if the future is dropped.
-    pub(super) async fn reader(&self) -> UnixStream {
+    pub async fn reader(&self) -> UnixStream {
         let Some(socket) = &self.socket else {
             return pending().await;
         };
@@ -81,18 +89,20 @@ impl Show {
     }
 
     /// Serves a reader, beginning with the present report.
-    pub(super) fn serve(&self, stream: UnixStream, report: impl FnOnce() -> Report) {
+    pub fn serve(&self, stream: UnixStream, report: impl FnOnce() -> R) {
         self.reports.send_replace(Arc::new(report()));
         status::serve(stream, &self.reports);
     }
 
     /// There is news for those who are connected.
-    pub(super) fn publish(&self, report: impl FnOnce() -> Report) {
+    pub fn publish(&self, report: impl FnOnce() -> R) {
         if self.reports.receiver_count() > 0 {
             self.reports.send_replace(Arc::new(report()));
         }
     }
+}
 
+impl<R> Show<R> {
     fn close_page(&mut self) {
         if let Some(page) = self.page.take() {
             page.abort();
@@ -100,7 +110,7 @@ impl Show {
     }
 }
 
-impl Drop for Show {
+impl<R> Drop for Show<R> {
     fn drop(&mut self) {
         self.close_page();
     }

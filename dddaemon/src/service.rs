@@ -2,9 +2,9 @@
 
 //! Talking to the service manager.
 
-use crate::engine::Summary;
 use sd_notify::NotifyState;
-use std::time::Duration;
+use std::{future::pending, time::Duration};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::warn;
 
 /// What a service manager wants to know; tests put a fake in its place.
@@ -68,18 +68,27 @@ fn tell(states: &[NotifyState<'_>]) {
     }
 }
 
-/// A summary as a line for people.
-pub fn line(summary: &Summary) -> String {
-    if summary.module {
-        let Summary {
-            wanted, enrolled, ..
-        } = summary;
-        let short = match summary.feasible {
-            Some(false) => "; not all targets can be met",
-            Some(true) | None => "",
-        };
-        format!("{enrolled} of {wanted} containers enrolled{short}")
-    } else {
-        "waiting for the kernel module doubledecker_guest".into()
+/// Reminds a daemon of its signs of life.
+#[derive(Debug)]
+pub struct Pulse(Option<Interval>);
+
+impl Pulse {
+    /// For a service manager, which may not want any sign.
+    pub fn new(service: &impl Service) -> Self {
+        Self(service.alive_every().map(|every| {
+            let mut alive = interval(every);
+            alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            alive
+        }))
+    }
+
+    /// Waits until the next sign is due.
+    pub async fn due(&mut self) {
+        match &mut self.0 {
+            Some(alive) => {
+                alive.tick().await;
+            }
+            None => pending().await,
+        }
     }
 }

@@ -5,9 +5,9 @@
 //! A reader that connects gets the present report as one line, and another one after each look,
 //! until it hangs up. Nothing is read: there is nothing to ask, and nothing to change.
 
-use crate::engine::Report;
 use anyhow::{Context, Result, bail};
 use ddnl::printable_json;
+use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs,
     io::{self, BufRead, BufReader},
@@ -22,9 +22,6 @@ use tokio::{
     sync::watch,
     time::timeout,
 };
-
-/// The present report, for those who show it.
-pub type Reports = watch::Receiver<Arc<Report>>;
 
 /// A socket that tells reports. It vanishes with this.
 #[derive(Debug)]
@@ -70,13 +67,16 @@ impl Drop for Socket {
 }
 
 /// Serves a reader in a task of its own, unless there are too many.
-pub fn serve(stream: UnixStream, reports: &watch::Sender<Arc<Report>>) {
+pub fn serve<R: Serialize + Send + Sync + 'static>(
+    stream: UnixStream,
+    reports: &watch::Sender<Arc<R>>,
+) {
     if reports.receiver_count() < MOST_READERS {
         tokio::spawn(tell(stream, reports.subscribe()));
     }
 }
 
-async fn tell(mut stream: UnixStream, mut reports: Reports) {
+async fn tell<R: Serialize>(mut stream: UnixStream, mut reports: watch::Receiver<Arc<R>>) {
     loop {
         let report = Arc::clone(&reports.borrow_and_update());
         let Ok(json) = serde_json::to_string(&*report) else {
@@ -94,16 +94,16 @@ async fn tell(mut stream: UnixStream, mut reports: Reports) {
 }
 
 /// Reads one report of a daemon.
-pub fn read(path: &Path) -> Result<Report> {
-    let line = read_line(path)?;
+pub fn read<R: DeserializeOwned>(path: &Path, daemon: &str) -> Result<R> {
+    let line = read_line(path, daemon)?;
     serde_json::from_str(&line)
-        .with_context(|| format!("{}: no report of this version of policyd", path.display()))
+        .with_context(|| format!("{}: no report of this version of {daemon}", path.display()))
 }
 
 /// Reads one report of a daemon as it is.
-pub fn read_line(path: &Path) -> Result<String> {
+pub fn read_line(path: &Path, daemon: &str) -> Result<String> {
     let stream = net::UnixStream::connect(path)
-        .with_context(|| format!("cannot ask {}; does policyd run?", path.display()))?;
+        .with_context(|| format!("cannot ask {}; does {daemon} run?", path.display()))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;

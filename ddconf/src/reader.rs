@@ -2,7 +2,7 @@
 
 //! Reading tables: every problem with its line, unknown keys with the nearest known one.
 
-use super::Problem;
+use crate::Problem;
 use serde::Deserialize;
 use std::{
     collections::BTreeSet,
@@ -13,16 +13,17 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+/// A value with its place.
+pub type Value<'a> = Spanned<DeValue<'a>>;
 
 /// Collects problems while it reads.
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     text: &'a str,
-    pub(super) problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self {
             text,
             problems: Vec::new(),
@@ -30,7 +31,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Begins to read a table; `place` says where it is, after a space.
-    pub(super) fn section<'s, 't>(
+    pub fn section<'s, 't>(
         &'s mut self,
         table: &'t DeTable<'t>,
         place: &'static str,
@@ -44,20 +45,30 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
+    /// Adds a problem at a place of the text, in bytes.
+    pub fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.problems.push(Problem {
             line: self.line(&at),
+            column: self.column(&at),
             message: message.into(),
         });
     }
 
-    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+    /// Returns the line of a place, from 1.
+    pub fn line(&self, at: &Range<usize>) -> usize {
         let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
         before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
+    /// Returns the character of a place in its line, from 1.
+    fn column(&self, at: &Range<usize>) -> usize {
+        let before = self.text.get(..at.start).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        line.chars().count() + 1
+    }
+
     /// The text of a place's line, and the number of the last line before that says the same.
-    pub(super) fn line_and_same_before(&self, at: &Range<usize>) -> (&'a str, Option<usize>) {
+    pub(crate) fn line_and_same_before(&self, at: &Range<usize>) -> (&'a str, Option<usize>) {
         let number = self.line(at);
         let mut lines = self.text.lines().map(str::trim);
         let text = lines.clone().nth(number - 1).unwrap_or_default();
@@ -67,14 +78,15 @@ impl<'a> Reader<'a> {
     }
 
     /// What is written at a place.
-    pub(super) fn text(&self, at: &Range<usize>) -> &'a str {
+    pub(crate) fn text(&self, at: &Range<usize>) -> &'a str {
         self.text.get(at.clone()).unwrap_or_default()
     }
 }
 
 /// A table that is being read. The keys that are asked for are those that it may have.
-pub(super) struct Section<'s, 'a, 't> {
-    pub(super) reader: &'s mut Reader<'a>,
+pub struct Section<'s, 'a, 't> {
+    /// What collects the problems.
+    pub reader: &'s mut Reader<'a>,
     table: &'t DeTable<'t>,
     place: &'static str,
     known: BTreeSet<&'static str>,
@@ -82,29 +94,31 @@ pub(super) struct Section<'s, 'a, 't> {
 }
 
 impl<'t> Section<'_, '_, 't> {
-    pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Value<'t>> {
+    /// Returns the value of a key.
+    pub fn value(&mut self, key: &'static str) -> Option<&'t Value<'t>> {
         self.known.insert(key);
         self.table.get(key)
     }
 
     /// Where a key is, if it is there.
-    pub(super) fn key(&mut self, key: &'static str) -> Option<Range<usize>> {
+    pub fn key(&mut self, key: &'static str) -> Option<Range<usize>> {
         self.known.insert(key);
         let (key, _) = self.table.get_key_value(key)?;
         Some(key.span())
     }
 
-    pub(super) fn has(&mut self, key: &'static str) -> bool {
+    /// Returns whether there is a key.
+    pub fn has(&mut self, key: &'static str) -> bool {
         self.value(key).is_some()
     }
 
     /// Where its first key is.
-    pub(super) fn first(&self) -> Option<Range<usize>> {
+    pub fn first(&self) -> Option<Range<usize>> {
         self.table.keys().next().map(Spanned::span)
     }
 
     /// A value of any type that says itself what is right.
-    pub(super) fn get<T: for<'de> Deserialize<'de>>(&mut self, key: &'static str) -> Option<T> {
+    pub fn get<T: for<'de> Deserialize<'de>>(&mut self, key: &'static str) -> Option<T> {
         let value = self.value(key)?;
         match T::deserialize(ValueDeserializer::from(value.clone())) {
             Ok(value) => Some(value),
@@ -117,7 +131,7 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// A number between bounds.
-    pub(super) fn number(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
+    pub fn number(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
         let value = self.value(key)?;
         let number: Option<f64> = match value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -138,16 +152,12 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// A number in percent, as a part of one.
-    pub(super) fn percent(
-        &mut self,
-        key: &'static str,
-        bounds: RangeInclusive<f64>,
-    ) -> Option<f64> {
+    pub fn percent(&mut self, key: &'static str, bounds: RangeInclusive<f64>) -> Option<f64> {
         self.number(key, bounds).map(|number| number / 100.0)
     }
 
     /// A whole number between zero and a bound.
-    pub(super) fn whole(&mut self, key: &'static str, most: u32) -> Option<u32> {
+    pub fn whole(&mut self, key: &'static str, most: u32) -> Option<u32> {
         let value = self.value(key)?;
         let number = value.get_ref().as_integer();
         let number = number
@@ -160,7 +170,8 @@ impl<'t> Section<'_, '_, 't> {
         number
     }
 
-    pub(super) fn string(&mut self, key: &'static str) -> Option<String> {
+    /// Returns a string.
+    pub fn string(&mut self, key: &'static str) -> Option<String> {
         let value = self.value(key)?;
         let text = value.get_ref().as_str();
         if text.is_none() {
@@ -170,7 +181,7 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// A string that something makes sense of, or says why not.
-    pub(super) fn parsed<T>(
+    pub fn parsed<T>(
         &mut self,
         key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, String>,
@@ -187,7 +198,7 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// A table, if it is there; anything else of that name is a problem.
-    pub(super) fn table(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
+    pub fn table(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
         let value = self.value(key)?;
         let below = value.get_ref().as_table();
         if below.is_none() {
@@ -200,7 +211,7 @@ impl<'t> Section<'_, '_, 't> {
     }
 
     /// Refuses a key for a reason.
-    pub(super) fn refuse(&mut self, key: &'static str, reason: &str) {
+    pub fn refuse(&mut self, key: &'static str, reason: &str) {
         self.refused.insert(key);
         if let Some((key, _)) = self.table.get_key_value(key) {
             let name = key.get_ref();
@@ -209,12 +220,13 @@ impl<'t> Section<'_, '_, 't> {
         }
     }
 
-    pub(super) fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
+    /// Adds a problem at a place of the text, in bytes.
+    pub fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.reader.problem(at, message);
     }
 
     /// Ends reading: refuses keys that were not asked for, and names the nearest known one.
-    pub(super) fn end(self) {
+    pub fn end(self) {
         for key in self.table.keys() {
             let name = key.get_ref().as_ref();
             if self.known.contains(name) || self.refused.contains(name) {
@@ -244,4 +256,4 @@ impl<'t> Section<'_, '_, 't> {
 const ALIKE: f64 = 0.7;
 
 /// An upper bound that is not worth a message.
-pub(super) const MANY: f64 = 1e12;
+pub const MANY: f64 = 1e12;
