@@ -15,7 +15,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// In the first line, or behind an interpreter's.
+/// Returns whether the header is in the first line, or in the second after an interpreter's.
 fn has_header(text: &str) -> bool {
     text.lines()
         .find(|line| !line.starts_with("#!/"))
