@@ -20,7 +20,7 @@ pub type Patches = Vec<&'static str>;
 ///
 /// # Errors
 ///
-/// When `DD_ONLY` names a mutation that there is not.
+/// Fails if `DD_ONLY` names a mutation that there is not.
 pub fn patched_builds(scenario: &str) -> Result<BTreeSet<Patches>> {
     if scenario == mutations::MUTATIONS.name {
         let wanted = mutations::wanted()?;

@@ -42,7 +42,7 @@ impl Model {
     ///
     /// # Panics
     ///
-    /// When the step is not of the model's script.
+    /// Panics if the step is not of the model's script.
     pub fn apply(&mut self, step: &Step) {
         match *step {
             Step::Create { file, len, seed } => {

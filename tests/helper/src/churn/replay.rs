@@ -48,7 +48,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// When the report is not one of this plan.
+    /// Fails if the report is not one of this plan.
     pub fn judge(plan: Plan, report: &[Seen]) -> Result<Self, String> {
         let mut replay = Self {
             plan,
