@@ -12,11 +12,11 @@ use crate::{
     skew,
 };
 
-/// Names of patches that are applied one after the other.
+/// Names of patches, which are applied one after the other.
 pub type Patches = Vec<&'static str>;
 
-/// Returns the builds that a scenario loads beside the one without patches. `mutations` loads those
-/// of the mutations that are to be tried.
+/// Returns the builds that a scenario loads in addition to the unpatched one. `mutations` loads
+/// those of the selected mutations.
 ///
 /// # Errors
 ///
@@ -37,7 +37,8 @@ pub fn every_build() -> BTreeSet<Patches> {
     alone.chain(ALL.iter().flat_map(of_mutation)).collect()
 }
 
-/// A scenario that provokes faults does so beside the mutation that it is to notice, too.
+/// Returns the builds for a mutation. A scenario that provokes faults itself needs them combined
+/// with the mutation.
 fn of_mutation(mutation: &Mutation) -> impl Iterator<Item = Patches> {
     let scenarios = mutation.scenarios.iter();
     let faults = scenarios.flat_map(|scenario| of_scenario(scenario.name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to a filesystem while processes work on it.
+//! Events on a filesystem while processes use it.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Guest, Running};
