@@ -91,8 +91,14 @@ pub(crate) const DEBIAN: &[&str] = &[
     "systemd-sysv",
 ];
 
-/// What builds and checks Debian packages.
-const DIST: &[&str] = &["build-essential", "cargo", "debhelper", "dh-dkms", "lintian"];
+/// What builds and checks Debian packages. Crates ask for a newer compiler than the stable one.
+const DIST: &[&str] = &[
+    "build-essential",
+    "cargo/trixie-backports",
+    "debhelper",
+    "dh-dkms",
+    "lintian",
+];
 
 /// The root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
