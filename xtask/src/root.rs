@@ -95,6 +95,8 @@ pub(crate) const DEBIAN: &[&str] = &[
 const DIST: &[&str] = &[
     "build-essential",
     "cargo/trixie-backports",
+    "rustc/trixie-backports",
+    "libstd-rust-dev/trixie-backports",
     "debhelper",
     "dh-dkms",
     "lintian",
