@@ -91,10 +91,12 @@ pub(crate) const DEBIAN: &[&str] = &[
     "systemd-sysv",
 ];
 
-/// What builds and checks Debian packages.
+/// What builds and checks Debian packages. Crates ask for a newer compiler than the stable one.
 const DIST: &[&str] = &[
     "build-essential",
-    "cargo",
+    "cargo/trixie-backports",
+    "rustc/trixie-backports",
+    "libstd-rust-dev/trixie-backports",
     "debhelper",
     "dh-dkms",
     "lintian",
