@@ -83,7 +83,8 @@ impl Editor {
         Ok(())
     }
 
-    /// Sets the sizes that are given.
+    /// Sets the sizes that are given. Fails if the file would be wrong with them, for example by a
+    /// floor that it has.
     pub fn set_sizes(&mut self, sizes: &Sizes) -> Result<(), String> {
         if !self.document.contains_key("memory") {
             let table = self.new_table(true);
@@ -102,7 +103,7 @@ impl Editor {
                 set_like(memory, key, value);
             }
         }
-        Ok(())
+        parse(&self.path, &self.document.to_string(), self.memory).map(drop)
     }
 
     /// Writes the file in one step, if it is valid. Returns its path and its content.

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
     targets: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = value::weight, allow_negative_numbers = true)]
+    #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
     /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
