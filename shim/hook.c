@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* See hook.h. Each module includes this file. */
 
 #include <linux/kprobes.h>
@@ -127,7 +127,7 @@ static const char *dd_hook_conflict(struct dd_hook_set *set)
 	return found->symbol;
 }
 
-/* Returns what an administrator can make of an error. */
+/* Returns the cause of an error in words for an administrator. */
 static const char *dd_hook_reason(const struct dd_hook_set *set, int err)
 {
 	switch (err) {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Number of pages in the tier and in each session, which all processors change without a lock.
 //!
@@ -6,8 +6,8 @@
 //! they become visible. A task can therefore not take a page out, and subtract it, before it was
 //! added, and no account is ever below zero, or above a capacity that does not shrink.
 
+use crate::index::Index;
 use crate::number::Number;
-use crate::store::Store;
 
 /// A number of pages.
 #[derive(Debug)]
@@ -39,8 +39,9 @@ impl<N: Number> Account<N> {
         false
     }
 
-    /// Adds pages that came into a store. The borrow proves that the caller holds the store's lock.
-    pub fn add<S>(&self, pages: u64, _locked: &mut Store<S>) {
+    /// Adds pages that were inserted into an index. The borrow proves that the caller holds the
+    /// index's lock.
+    pub fn add<S>(&self, pages: u64, _locked: &mut Index<S>) {
         self.pages.add(pages);
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The clock that stamps pages, so that their ages can be compared.
 //!
@@ -77,13 +77,13 @@ pub const fn ticks(pages: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::{age, STAMP_BITS};
     use crate::number::tests::Plain;
     use crate::policy::order::{Queue, CLASSES};
     use crate::policy::Order;
-    use crate::store::{age, STAMP_BITS};
     use proptest::prelude::*;
 
-    /// The class of a container that gives, by when the pages of its classes came.
+    /// Returns the class that gives pages, for given times of the puts into its classes.
     fn victim(clock: &Clock<Plain>, stamps: &[(u64, u64); CLASSES]) -> Option<usize> {
         let queues = stamps.map(|(oldest, newest)| Queue {
             used: 1,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// What others put does not age a container's pages: neither a little nor so much that
+        /// Puts into other pools do not age a container's pages, neither slightly nor so much that
         /// the oldest would look like the newest.
         #[test]
         fn others_do_not_change_the_order(
@@ -106,12 +106,13 @@ mod tests {
             let before = victim(&own, &stamps);
             other.advance(of_others);
             prop_assert_eq!(victim(&own, &stamps), before);
-            // The same with pages that were stored: stamps are cut off.
+            // The same with stored stamps, whose upper bits are cut off.
             let kept = stamps.map(|(a, b)| (a & ((1 << STAMP_BITS) - 1), b & ((1 << STAMP_BITS) - 1)));
             prop_assert_eq!(victim(&own, &kept), before);
         }
 
-        /// In one FIFO stamps rise from put to put, whichever session puts, whatever the clocks said before.
+        /// In one FIFO stamps rise from put to put, across sessions and whatever their clocks were
+        /// before.
         #[test]
         fn one_fifo_has_one_order(
             alone in prop::array::uniform3(0u64..TICK << 21),

@@ -1,19 +1,19 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Hit curve of a container: the hits that it would have with other shares, sampled in bounded
-//! memory.
+//! Hit curve of a container: the hits that it would have with other sizes of its pool, sampled in
+//! bounded memory.
 //!
 //! Weights are chosen by the curve of *hits as a function of the host's pages*. It is not the
 //! miss-ratio curve of the container's reads, because the guest's page cache has served most of
 //! those. The reuse distance of a read that missed the guest's page cache is therefore taken in the
-//! exclusive store: a page enters on top of a stack when it leaves the guest ([`Curve::left`],
-//! whether it was admitted or not) and is taken out when it is read again ([`Curve::read`]). Its
-//! place, counted from the top, is the size of the smallest FIFO store that would still have had
-//! it.
+//! exclusive store. A page enters at the top of a stack when it leaves the guest ([`Curve::left`]),
+//! whether it was admitted or not, and is removed from the stack when it is read again
+//! ([`Curve::read`]). Its place, counted from the top, is the size of the smallest FIFO store that
+//! would still have had it.
 //!
-//! There is one deliberate simplification: pages above it that were read back in between are not
-//! counted, as if each had left its room to a page that a smaller store had evicted. In a guest
-//! whose page cache is full, each such read makes another page leave, so that the two agree.
+//! The model is simplified in one way: pages above it that were read back in between are not
+//! counted, as if the place of each had been taken by a page that a smaller store had evicted. In a
+//! guest whose page cache is full, each such read makes another page leave, so that the two agree.
 //!
 //! The method is SHARDS (Waldspurger et al., FAST '15) with a bounded number of keys:
 //!
@@ -35,59 +35,61 @@ pub use histogram::{Point, POINTS};
 
 use histogram::Histogram;
 
-/// Groups of like age.
+/// Number of groups of similar age.
 pub const GROUPS: usize = 64;
 
-/// Most slots: links have 16 bits.
+/// Maximum number of slots. Links have 16 bits.
 pub const MAX_SLOTS: usize = u16::MAX as usize - 1;
 
-/// Slots looked at in each sampled operation while keys are thinned out.
+/// Slots examined in each sampled operation after the rate was halved.
 const SWEEP: usize = 4;
 
-/// No slot. Links are numbers plus one, so that zeroed slots are empty ones.
+/// The link to no slot. A link is the number of a slot plus one, so that a zeroed slot is empty.
 const NONE: u16 = 0;
 
-/// Room for one sampled key: 16 bytes. All zeroes is an empty slot.
+/// Memory for one sampled key, 16 bytes. A slot of zeroes is empty.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Slot {
-    /// The part of the hash that tells keys apart; zero is an empty slot.
+    /// The part of the hash that identifies the key. Zero in an empty slot.
     key: u64,
-    /// Age: the group it came into, as a serial number that may wrap.
+    /// The group that the key entered, as a serial number that may wrap around.
     epoch: u32,
     chain: u16,
-    /// First slot of the bucket with this number; has nothing to do with the rest.
+    /// First slot of the bucket with this number. It is unrelated to the rest of the slot.
     head: u16,
 }
 
-/// The sampled curve of one container. `S` holds the slots, all [`Slot::default`] at first.
+/// The sampled curve of one container. `S` is memory for the slots, all [`Slot::default`] at first.
 #[derive(Clone, Debug)]
 pub struct Curve<S> {
     slots: S,
     histogram: Histogram,
-    /// Keys in each group; group `epoch % GROUPS`.
+    /// Number of keys in each group. Group `epoch` is at `epoch % GROUPS`.
     counts: [u16; GROUPS],
     epoch: u32,
-    /// Keys that came into the youngest group.
+    /// Keys that entered the youngest group.
     filled: u16,
     used: u16,
     free: u16,
-    /// Slots from here on were never used.
+    /// Number of slots that have ever been used.
     high: u16,
     level: u8,
-    /// Next slot to look at while thinning out; 0 if nothing is to be done.
+    /// The slot, counted from one, at which the removal of keys that are no longer sampled
+    /// continues. 0 if none is left.
     sweep: u16,
     reads: u64,
-    /// Reads for which a distance was sought if they were sampled.
+    /// Reads whose distance is counted if they are sampled.
     expected: u64,
-    /// The same, as the samples have it: `1 << level` for each.
+    /// Estimate of `expected` from the samples, each of which stands for `1 << level` reads.
     weight: u64,
-    /// Samples.
+    /// Number of samples.
     sampled: u64,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
-    /// An empty curve. At most [`MAX_SLOTS`] slots are used; 2048 make an error of about 2 %.
+    /// Creates an empty curve. It uses at most [`MAX_SLOTS`] slots; with 2048 the error is about 2
+    /// %.
     pub const fn new(slots: S) -> Self {
         Self {
             slots,
@@ -107,7 +109,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         }
     }
 
-    /// A clean page left the guest's page cache by reclaim; `hash` must be well mixed.
+    /// Records a clean page that left the guest's page cache by reclaim. `hash` must be well mixed.
     #[inline]
     pub fn left(&mut self, hash: u64) {
         if self.is_sampled(hash) {
@@ -115,7 +117,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         }
     }
 
-    /// A page that the guest's page cache did not have was read.
+    /// Records the read of a page that the guest's page cache did not have.
     #[inline]
     pub fn read(&mut self, hash: u64) {
         self.reads = self.reads.saturating_add(1);
@@ -125,7 +127,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         }
     }
 
-    /// The page's content is gone (truncated, overwritten): a read of it is no reuse.
+    /// Records that the content of a page is gone (truncated, overwritten), so that a later read of
+    /// it is no reuse.
     #[inline]
     pub fn gone(&mut self, hash: u64) {
         if self.is_sampled(hash) {
@@ -133,17 +136,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         }
     }
 
-    /// Hits that a store of `pages` pages would have had.
+    /// Returns the hits that a store of `pages` pages would have had.
     pub fn hits(&self, pages: u64) -> u64 {
         self.adjust(self.histogram.upto(pages))
     }
 
-    /// Reads that missed the guest's page cache.
+    /// Returns the number of reads that missed the guest's page cache.
     pub const fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// The curve, [`POINTS`] sizes in rising order.
+    /// Returns the curve as [`POINTS`] points of rising size.
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         self.histogram.points().map(|point| Point {
             hits: self.adjust(point.hits),
@@ -151,14 +154,15 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         })
     }
 
-    /// One key of `1 << level` is sampled.
+    /// Returns the level: one key of `1 << level` is sampled.
     pub const fn level(&self) -> u32 {
         self.level as u32
     }
 
-    /// Standard error of `hits / reads`, in parts of a thousand: half a group, and the error of
-    /// independent samples at the worst ratio of one half. Reads of one key are not independent,
-    /// so that there are no more samples than keys; at least half of the slots hold one.
+    /// Returns the standard error of `hits / reads` in parts per thousand: half a group, plus the
+    /// error of independent samples at the worst ratio of one half. Reads of one key are not
+    /// independent, so that at most as many samples count as there are keys, which is at least half
+    /// of the slots.
     pub fn error_permille(&self) -> u32 {
         if self.sampled == 0 {
             return 1000;
@@ -168,7 +172,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         (groups + 500 / samples.isqrt()) as u32
     }
 
-    /// Lets the past count for half, so that the curve follows its container.
+    /// Halves all counts, so that the curve follows its container.
     pub fn fade(&mut self) {
         self.histogram.halve();
         self.reads /= 2;
@@ -177,8 +181,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         self.sampled /= 2;
     }
 
-    /// Sampling by key has more or fewer reads than its share if hot keys are among the sample or
-    /// not. Hot keys have short distances: the difference belongs there (SHARDS-adj).
+    /// Corrects for hot keys in the sample. Sampling by key has more reads than its share if hot
+    /// keys are in the sample, and fewer if they are not. Hot keys have short distances, so that
+    /// the difference is added to those (SHARDS-adj).
     fn adjust(&self, hits: u64) -> u64 {
         (hits + self.expected)
             .saturating_sub(self.weight)
@@ -186,7 +191,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
     }
 
     const fn is_sampled(&self, hash: u64) -> bool {
-        // Two shifts, for a level of zero keeps everything.
+        // The shift is split, because the level may be zero and a shift by 64 is not allowed.
         (hash >> 1) >> (63 - self.level) == 0
     }
 
@@ -220,7 +225,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         self.counts[epoch as usize % GROUPS] += 1;
     }
 
-    /// The youngest group is full: another begins, and the two oldest become one.
+    /// Begins a group, because the youngest is full, and merges the two oldest.
     fn open_group(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.filled = 0;
@@ -248,23 +253,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         self.histogram.add(place << self.level, 1 << self.level);
     }
 
-    /// The group that is `back` groups older than the youngest.
+    /// Returns the index in `counts` of the group that is `back` groups older than the youngest.
     const fn group(&self, back: u32) -> usize {
         self.epoch.wrapping_sub(back) as usize % GROUPS
     }
 
-    /// Groups between the youngest and that of `epoch`; what is older is in the oldest.
+    /// Returns the number of groups that are younger than that of `epoch`. Merged groups count as
+    /// the oldest.
     fn age(&self, epoch: u32) -> u32 {
         self.epoch.wrapping_sub(epoch).min(GROUPS as u32 - 1)
     }
 
     fn bucket(&self, hash: u64) -> usize {
-        // The upper bits are zero for sampled keys.
+        // The upper bits of sampled keys are zero.
         let bucket = (hash as u32 as usize).checked_rem(self.capacity());
         bucket.unwrap_or(0)
     }
 
-    /// Removes a key and says how many groups are younger than its own.
+    /// Removes a key and returns the number of groups that are younger than its own.
     fn remove(&mut self, hash: u64) -> Option<u32> {
         if self.used == 0 {
             return None;
@@ -308,7 +314,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Curve<S> {
         Some(self.high)
     }
 
-    /// Removes some of the keys that the last rise of the level left outside the sample.
+    /// Removes some of the keys that are no longer sampled since the level rose.
     fn thin(&mut self) {
         for _ in 0..SWEEP {
             if self.sweep == 0 {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The decisions of the cache, without I/O, locks, clocks or allocation.
 
@@ -13,6 +13,7 @@ pub mod clock;
 pub mod curve;
 pub mod gate;
 pub mod host;
+pub mod index;
 pub mod limit;
 pub mod link;
 pub mod number;
@@ -23,4 +24,4 @@ pub mod request;
 pub mod roll;
 pub mod sequence;
 pub mod speculation;
-pub mod store;
+pub mod ssd;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Limit of the tier while the host is short of memory.
 //!
@@ -142,11 +142,11 @@ mod tests {
         assert!(!limit.recover(7099, &TIER, idle));
         assert!(limit.recover(7100, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1512);
-        // The same tick raises it once.
+        // Within one tick it rises once.
         assert!(!limit.recover(7100, &TIER, idle));
         assert!(limit.recover(7399, &TIER, idle));
         assert_eq!(limit.of(TIER.capacity), 1000 + 3 * 512);
-        // Asked for again: calm is over.
+        // The host takes memory again, so that the wait starts again.
         limit.lower(TIER.capacity, 7399);
         assert!(!limit.recover(7498, &TIER, idle));
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// It never promises what the host does not have, and never more than was idle.
+        /// A rise never exceeds the host's idle memory, and no more is promised than the host has.
         #[test]
         fn a_rise_is_within_what_lies_idle(
             to in 0u64..1 << 21, used in 0u64..1 << 21, spare: u64,

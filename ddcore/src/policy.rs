@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Policies of containers: which pages are cached, and which are evicted.
 //!
@@ -43,28 +43,28 @@ pub use ddabi::policy::Policy;
 pub use order::{Order, CLASSES};
 pub use pressure::{is_full, Pressure};
 
-use crate::store::BLOCK_PAGES;
+use crate::index::BLOCK_PAGES;
 use ddabi::key::{mix, PageKey};
 
-/// Pages that share a frequency: 16 KiB. What is read together is read together again, and runs
-/// are counted once.
+/// Pages that share a frequency: 16 KiB. Neighbouring pages are mostly read together, and a run of
+/// them is counted once.
 const GROUP_BITS: u32 = 2;
 
-/// Pages of which the host makes a block: they leave together.
+/// Bits of the place of a page in a block of the host, whose pages are evicted together.
 const BLOCK_BITS: u32 = BLOCK_PAGES.ilog2();
 
-/// The bits of a place in a block.
+/// Mask of the place of a page in a block.
 const BLOCK_PLACES: u64 = BLOCK_PAGES as u64 - 1;
 
-/// What a page is worth, 0 to `CLASSES - 1`.
+/// The value of a page, 0 to `CLASSES - 1`.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Class(u8);
 
 impl Class {
-    /// The class of pages of which nothing is known.
+    /// The class of pages without history.
     pub const LOWEST: Self = Self(0);
 
-    /// The class with this number, or the highest.
+    /// Returns the class with this number, or the highest.
     pub const fn new(number: u8) -> Self {
         if (number as usize) < CLASSES {
             Self(number)
@@ -73,7 +73,7 @@ impl Class {
         }
     }
 
-    /// By how often a page was missed of late: 0 and 1, 2, 3 and 4, more.
+    /// Returns the class for a frequency of recent misses: 0 to 1, 2, 3 to 4, and more.
     const fn of_frequency(frequency: u8) -> Self {
         match frequency {
             0 | 1 => Self(0),
@@ -83,26 +83,26 @@ impl Class {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a page is known by here: hashes, so that a policy needs no keys.
+/// The identity of a page as hashes, so that a policy needs no keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Name {
-    /// Of the page.
+    /// Hash of the page.
     pub page: u64,
-    /// Of the aligned group of pages it is part of.
+    /// Hash of the aligned group of pages that it belongs to.
     pub group: u64,
-    /// Of the block it is part of at the host, with its place there in the [`BLOCK_BITS`] lowest
+    /// Hash of its block at the host, with its place in the block in the [`BLOCK_BITS`] lowest
     /// bits.
     pub block: u64,
 }
 
 impl Name {
-    /// The name of a page.
+    /// Returns the name of a page.
     pub const fn of(key: &PageKey) -> Self {
         let file = key.file.hash();
         Self {

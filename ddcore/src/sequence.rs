@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host's check of sequence numbers of calls (docs/decisions/0001-sequence.md).
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// The rule of the decision record, word for word, against an oracle that forgets nothing.
+        /// The rule of the decision record, against an oracle without a window.
         #[test]
         fn agrees_with_an_oracle(steps in prop::collection::vec(0u64..1500, 1..400)) {
             let mut sequence = Sequence::new();
@@ -147,8 +147,8 @@ mod tests {
             }
         }
 
-        /// A guest that was rolled back behind an accepted number learns so before any of its
-        /// calls is accepted, whatever was lost or overtaken in between.
+        /// A guest that was rolled back to a state before an accepted number is detected before any
+        /// of its calls is accepted, whatever was lost or overtaken in between.
         #[test]
         fn a_rollback_is_noticed_before_anything_is_accepted(
             before in 0u64..3000,
@@ -158,7 +158,7 @@ mod tests {
             for number in 1..=before {
                 sequence.check(number);
             }
-            // After the snapshot the guest took more numbers; some were never sent.
+            // After the snapshot the guest used more numbers, some of which were never sent.
             let mut accepted = false;
             for (number, sent) in (before + 1..).zip(&sent) {
                 if *sent {

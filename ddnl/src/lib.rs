@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Generic netlink client of both kernel modules.
 //!
@@ -31,11 +31,11 @@ pub mod tokio;
 
 pub use control::{
     AsyncGuestControl, AsyncHostControl, ConfigChange, EventSource, FlushTarget, Flushed,
-    GuestControl, HostControl, NewPool, PoolChange,
+    GuestControl, HostControl, NewPool, PoolChange, VmChange,
 };
 pub use counters::{CounterFields, quantile_ns};
 pub use ddabi::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
 pub use printable::{is_hidden, is_listed_as, listed_name, printable, printable_json};
-pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};
+pub use reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Both modules and their events on tokio.
 
@@ -6,7 +6,7 @@ use crate::{
     attributes::Attributes,
     blocking::{DUMP_ATTEMPTS, configure, join, kernel, lost_events},
     call::{self, Call},
-    control::{AsyncGuestControl, AsyncHostControl, ConfigChange, NewPool, PoolChange},
+    control::{AsyncGuestControl, AsyncHostControl, ConfigChange, NewPool, PoolChange, VmChange},
     error::{Error, Result},
     exchange::{self, Exchange, Progress},
     family::{Family, Side},
@@ -110,8 +110,8 @@ impl AsyncHostControl for Host {
         self.0.call(&call::host::vms()).await
     }
 
-    async fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
-        self.0.call(&call::host::set_weight(vm, weight)?).await
+    async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        self.0.call(&call::host::set_vm(vm, change)?).await
     }
 
     async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host: the engine that runs in the host module, `ddcore::host`, behind what the simulator
 //! needs.
@@ -18,10 +18,11 @@ use ddcore::host::heap::{self, Owner, Session, Tier};
 use ddcore::host::pressure::pressure;
 use ddcore::host::room::{make_room, refill};
 use ddcore::host::run::{discard, insert, take};
+use ddcore::host::session::TierKind;
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
+use ddcore::index::{Batch, Hasher, Removed};
 use ddcore::policy::{Class, Order, Pressure};
-use ddcore::store::{Batch, Hasher, Removed};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -273,8 +274,8 @@ impl Host {
         let found = take(&vm.session, &mut self.batch, run, |_, page| {
             page.into_handle();
         });
-        vm.session.sub_used(found);
-        found > 0
+        vm.session.sub_used(&found);
+        found.total() > 0
     }
 
     /// Frees a page whose content is gone.
@@ -319,7 +320,7 @@ impl Host {
 
     /// What a pool counted.
     pub fn counts(&self, id: PoolId) -> Counts {
-        let sum = counted(&self.vm(id.vm).session, id.pool as u32);
+        let sum = counted(&self.vm(id.vm).session, id.pool as u32, TierKind::Memory);
         Counts {
             used: sum.used,
             puts: sum.puts,

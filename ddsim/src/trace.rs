@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Block traces in the common CSV form: `version,time,op,size,lbn`, as libCacheSim distributes
 //! them. Sizes are bytes, blocks have 512, operations are SCSI's in hexadecimal.

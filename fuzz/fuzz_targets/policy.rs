@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest's half of a policy, on any memory and under any pressure, and the curve beside it.
 

@@ -1,14 +1,17 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! - [`control`] (netlink), [`hooks`] (what runs in functions of the kernel), [`host::session`] and
-//!   [`host::worker`] (the background job) use the whole state;
-//! - [`state`] is the module's state and what its parts do together;
+//! The guest module: puts clean file pages that reclaim removes into the host's memory, and takes
+//! them back when they are read. Files import only files of entries below theirs:
+//!
+//! - [`control`] (netlink), [`hooks`] (code that runs inside functions of the kernel),
+//!   [`host::session`] and [`host::worker`] (the background job) use the whole state;
+//! - [`state`] is the module's state and the operations that need several of its parts;
 //! - [`pools`] (containers, routes, admission), [`map`] (pages that the host may hold),
 //!   [`filesystems`], [`hooks::departures`], [`host::flushes`], [`host::attachment`] and
 //!   [`host::schedule`] are its parts;
 //! - [`host::channel`] makes calls to the host;
-//! - [`ffi`] and `shim/` are all that is written in C, and [`lock`] and [`counters`] what all of
-//!   the above needs.
+//! - [`ffi`] and `shim/` contain all C and its bindings, and [`lock`] and [`counters`] are used by
+//!   all of the above.
 
 #![crate_name = "doubledecker_guest"]
 

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The presence map: which pages the host may hold. [`ddcore::presence`] decides; this file gives
-//! it shards, locks and memory.
+//! The presence map: which pages the host may hold. The logic is in [`ddcore::presence`]; this file
+//! adds shards, locks and memory.
 
 use crate::ffi::{cpu, machine};
 use crate::lock::{new_irq_lock, IrqLock};

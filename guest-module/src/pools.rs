@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Enrolled containers.
 //!
@@ -50,7 +50,7 @@ pub(crate) struct Pools {
     list: Mutex<List>,
     #[pin]
     routes: IrqLock<Routes>,
-    /// What of each pool is put.
+    /// Decides which pages of each pool are put.
     pub(crate) admissions: Admissions,
 }
 
@@ -99,7 +99,7 @@ impl Pools {
         self.route(folio)
     }
 
-    /// Passes what the host says about a pool on to its admission. Any context.
+    /// Passes the pressure that the host reports for a pool on to its admission. Any context.
     pub(crate) fn note_pressure(&self, pressure: &PoolPressure) {
         let slot = self
             .routes

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's state, and what its parts do together.
 //!
@@ -89,9 +89,9 @@ impl State {
         )
     }
 
-    /// Sends a put, a get, a flush or a ping. Applies the eviction notices of the answer, and what
-    /// it says about a pool. Returns `None` if the call failed, after which the session may be
-    /// over.
+    /// Sends a put, a get, a flush or a ping. Applies the eviction notices of the answer and the
+    /// pressure that it reports for a pool. Returns `None` if the call failed, after which the
+    /// session may be over.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The configuration file, parsed into what cannot be wrong. `docs/policyd.md` describes it.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Decides what to do: events in, actions out, the time passed in. No I/O, no clock.
 //!

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The policy daemon of a guest: gives containers what a file promises them.
 //!
-//! - [`config`]: the file;
+//! - [`cli`], [`config`]: the command line, the file;
 //! - [`engine`]: decides, without I/O and without a clock;
 //! - [`runtime`]: performs what the engine decides, and tells it what happened;
 //! - [`tree`], [`discovery`]: the cgroups, and who they are;
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allowance;
+pub mod cli;
 pub mod config;
 pub mod discovery;
 pub mod engine;

@@ -1,14 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `policyd`, the policy daemon of a guest.
 
 #![forbid(unsafe_code)]
 
 use anyhow::{Result, bail};
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddnl::printable_json;
 use policyd::{
+    cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
     engine::Report,
     hands::Hands,
@@ -17,75 +18,9 @@ use policyd::{
 };
 use std::{
     io::{Write, stdout},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
-
-/// Manage the cache and the memory of a guest's containers as configured
-#[derive(Debug, Parser)]
-#[command(
-    name = "policyd",
-    version,
-    disable_help_subcommand = true,
-    term_width = 100
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run the daemon: apply the configuration to containers until stopped
-    Run {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-    },
-    /// Check a configuration file and print its errors with their lines
-    Check {
-        /// Configuration file
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
-    },
-    /// Explain the share of each container, its need, and which targets cannot be met
-    Explain {
-        /// Show only containers whose name or cgroup contains this text
-        #[arg(value_name = "CONTAINER")]
-        container: Option<String>,
-        /// Status socket of the running daemon
-        #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
-        socket: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Measure, decide and print what would be changed, without changing anything
-    DryRun {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// How many times to measure
-        #[arg(long, value_name = "COUNT", default_value_t = 3)]
-        rounds: u32,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Undo the limits of guest memory that a crashed daemon left behind
-    Restore {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// The daemon's runtime directory
-        #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_STATE)]
-        state: PathBuf,
-    },
-}
-
-const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
-const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
-const DEFAULT_STATE: &str = "/run/doubledecker";
 
 /// Threads for calls that block in the kernel: reclaim, and reads of applications' files.
 const BLOCKING_THREADS: usize = 8;

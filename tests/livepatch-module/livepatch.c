@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A livepatch of one function that our modules divert, for tests: while it is
  * enabled, they cannot have the function, and while they have it, it cannot be

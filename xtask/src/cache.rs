@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Things that are expensive to make: kept outside the source tree, named by
 //! what they are made from, complete or not there at all.

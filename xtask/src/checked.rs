@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Kernels that check themselves: a stock kernel's source and configuration, changed
 //! by the fragments in `tests/kernel`, built here.

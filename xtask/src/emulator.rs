@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The emulator that carries L1 where this machine's KVM cannot: the stable
 //! suite's source with `patches/qemu.patch`.

@@ -1,13 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
 //!
-//! One file per verb (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `matrix`, `mutants`,
-//! `test`, `vm`), whose `run` returns whether all is well; the others are what verbs work on.
+//! One file per verb (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
+//! `mutants`, `test`, `vm`), whose `run` returns whether all is well; the others are what verbs
+//! work on.
 // Verbs.
 mod bench;
 mod build;
 mod demo;
+mod dist;
 mod figures;
 mod kernel;
 mod lint;
@@ -56,6 +58,7 @@ enum Verb {
     Bench(bench::Args),
     Build(build::Args),
     Demo(demo::Args),
+    Dist(dist::Args),
     Figures(figures::Args),
     Kernel(kernel::Args),
     Lint(lint::Args),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Dist(args) => dist::run(&args),
         Verb::Figures(args) => figures::run(&args),
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `mutants`: small faults that cargo-mutants makes, and which of them no test notices.
 

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
 use ddabi::key::mix;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// The stack itself: youngest first.
+/// The exact stack, youngest key first.
 #[derive(Default)]
 struct Stack {
     pages: VecDeque<u64>,
@@ -56,7 +56,7 @@ fn what_is_gone_is_not_reused() {
     assert_eq!(curve.hits(u64::MAX), 0);
 }
 
-/// A loop has one distance, also at a low rate of sampling.
+/// All reads of a loop have the same distance, also at a low sampling rate.
 #[test]
 fn a_loop_is_a_cliff() {
     let mut curve = curve(1024);
@@ -72,7 +72,7 @@ fn a_loop_is_a_cliff() {
     assert!(ratio(125_000) > 0.85, "{}", ratio(125_000));
 }
 
-/// A skewed load against the exact stack, at one sample of sixteen and less.
+/// A skewed load agrees with the exact stack at one sample in sixteen and less.
 #[test]
 fn sampled_curves_are_within_their_error() {
     let (mut curve, mut stack) = (curve(1024), Stack::default());
@@ -100,14 +100,15 @@ fn sampled_curves_are_within_their_error() {
         let reads = curve.reads() as f64;
         let (ours, exact) = (curve.hits(pages) as f64, stack.hits(pages) as f64);
         let error = (ours - exact).abs() / reads;
-        // Three standard errors.
+        // The bound is three standard errors.
         let bound = 3.0 * f64::from(curve.error_permille()) / 1000.0;
         assert!(error < bound, "{pages}: {ours} {exact} of {reads}");
     }
 }
 
 proptest! {
-    /// Unsampled, with a key or two in each group, places are off by little, and the slots add up.
+    /// Without sampling and with one or two keys in each group, places are nearly exact, and the
+    /// slots add up.
     #[test]
     fn unsampled_curves_follow_the_stack(ops in prop::collection::vec((0u8..8, 0u64..60), 0..800)) {
         let (mut curve, mut stack) = (curve(64), Stack::default());
@@ -135,7 +136,7 @@ proptest! {
         prop_assert_eq!(last.hits, stack.distances.len() as u64);
     }
 
-    /// Any hashes, any size: nothing overflows, and the curve never falls.
+    /// With any hashes and any number of slots nothing overflows, and the curve never falls.
     #[test]
     fn curves_rise(slots in 0usize..40, ops in prop::collection::vec((any::<bool>(), 0u64..300), 0..600)) {
         let mut curve = curve(slots);

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The pages that a call copies to or from the guest.
 
-use crate::store::Batch;
+use crate::index::Batch;
 use ddabi::request::MAX_PAGES;
 
 /// Most pages of a call.

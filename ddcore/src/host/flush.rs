@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Flushes: page ranges that a guest no longer needs.
 
@@ -6,8 +6,8 @@ use super::bin::Bin;
 use super::run::discard;
 use super::session::Session;
 use super::walk::STEP;
+use crate::index::{Batch, Cursor, Index, Reason, Walk};
 use crate::request::Range;
-use crate::store::{Batch, Cursor, Reason, Store, Walk};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::request::{Run, MAX_PAGES};
 
@@ -62,7 +62,7 @@ pub fn flush<S: Session>(
     batch: &mut Batch,
     effort: &mut Effort,
 ) -> Flushed {
-    if session.used() == 0 {
+    if session.is_empty() {
         return Flushed {
             pages: 0,
             done: true,
@@ -103,9 +103,9 @@ fn flush_file<S: Session>(
     effort: &mut Effort,
     (file, pages): (&FileKey, (u64, u64)),
 ) -> Flushed {
-    flush_shards(session, range, effort, |store, cursor, bin| {
+    flush_shards(session, range, effort, |index, cursor, bin| {
         let sink = |removed| bin.add(session, removed);
-        store.remove_range(file, pages, cursor, STEP, sink)
+        index.remove_range(file, pages, cursor, STEP, sink)
     })
 }
 
@@ -115,9 +115,9 @@ fn flush_where<S: Session>(
     effort: &mut Effort,
     condemned: impl Fn(&FileKey) -> bool,
 ) -> Flushed {
-    flush_shards(session, range, effort, |store, cursor, bin| {
+    flush_shards(session, range, effort, |index, cursor, bin| {
         let sink = |removed| bin.add(session, removed);
-        store.sweep(cursor, STEP, Reason::Flush, &condemned, sink)
+        index.sweep(cursor, STEP, Reason::Flush, &condemned, sink)
     })
 }
 
@@ -128,7 +128,7 @@ fn flush_shards<S: Session>(
     session: &S,
     range: &Range,
     effort: &mut Effort,
-    mut step: impl FnMut(&mut Store<S::Storage>, &mut Cursor, &mut Bin<S::Page>) -> Walk,
+    mut step: impl FnMut(&mut Index<S::Storage>, &mut Cursor, &mut Bin<S::Page>) -> Walk,
 ) -> Flushed {
     let rest = session.take_rest().filter(|rest| rest.range == *range);
     let (mut shard, mut cursor) =
@@ -147,7 +147,7 @@ fn flush_shards<S: Session>(
             break;
         }
         let mut bin = Bin::new();
-        let walk = session.with(shard, |store| step(store, &mut cursor, &mut bin));
+        let walk = session.with(shard, |index| step(index, &mut cursor, &mut bin));
         bin.settle(session);
         pages += bin.count() as u64;
         match walk {

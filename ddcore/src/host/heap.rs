@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! An owner of the engine on the heap, for the fuzz target, the simulator and the benchmark.
 //!
@@ -29,7 +29,7 @@ pub use vm_list::VmList;
 
 use super::carried::Page;
 use super::room;
-use crate::store::Removed;
+use crate::index::Removed;
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Queue of eviction notices for a guest. It is bounded, and the notices that find no room are
 //! counted.
 
-use crate::store::Removed;
+use crate::index::Removed;
 use core::ops::DerefMut;
 use ddabi::answer::Eviction;
 use ddabi::key::{FileKey, PageKey};

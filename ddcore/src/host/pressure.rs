@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! State of pools, by which guests admit pages: the pages that a pool may hold, whether it is
 //! full, and the class from which a page would be evicted.
@@ -11,11 +11,11 @@ use super::list::victim;
 use super::room::{Host, Origin};
 use super::session::Session;
 use super::standing;
+use crate::index::BLOCK_PAGES;
 use crate::number::Number;
 use crate::partition::{self, Sums};
 use crate::policy::pressure::is_full;
 use crate::policy::Order;
-use crate::store::BLOCK_PAGES;
 use ddabi::answer::PoolPressure;
 use ddabi::genl::Mode;
 use ddabi::request::Run;
@@ -147,8 +147,8 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
 fn floor<S: Session>(session: &S, run: &Run, order: Order) -> u8 {
     let now = session.now();
     let turn = run.index as usize / BLOCK_PAGES;
-    let class = session.with(turn % S::SHARDS, |store| {
-        victim(store, run.pool, order, now)
+    let class = session.with(turn % S::SHARDS, |index| {
+        victim(index, run.pool, order, now)
     });
     class.unwrap_or(0)
 }

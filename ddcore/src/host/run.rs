@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Runs of pages, spread over the shards of an index.
 
 use super::bin::Bin;
 use super::list::list;
-use super::session::Session;
+use super::session::{Count, Session};
 use super::tally::Tally;
-use crate::store::{Batch, Group, Part, Reason, Removed, Storage};
+use crate::index::{Batch, Group, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
 
@@ -61,20 +61,20 @@ pub fn insert<S: Session>(
     by_shard(session, batch, runs, |shard, group| {
         // Most puts replace no page and need no bin, which takes time to create and to drop.
         let mut bin = None;
-        let mut stored = 0;
+        let mut stored = Count::default();
         let mut tally = Tally::new();
-        let _ = session.with_room(shard, group.len(), |store| {
+        let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
-                stored += part.pages();
+                stored.add(part.list(), part.pages());
                 tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
-            store.insert(group, stamp, handles, older, keep);
+            index.insert(group, stamp, handles, older, keep);
             tally.add(session);
-            session.add_used(stored, store);
+            session.add_used(&stored, index);
         });
-        total += stored;
+        total += stored.total();
         if let Some(bin) = &mut bin {
             bin.settle(session);
         }
@@ -83,29 +83,27 @@ pub fn insert<S: Session>(
 }
 
 /// Takes the pages of some runs out of the index, and calls `found` with each page and its place.
-/// Returns their number, which the caller must report with [`Session::sub_used`] once they are freed.
+/// Returns their numbers, which the caller must report with [`Session::sub_used`] once they are freed.
 #[inline(never)]
 pub fn take<S: Session>(
     session: &S,
     batch: &mut Batch,
     runs: impl Iterator<Item = (Run, usize)>,
     mut found: impl FnMut(usize, Removed),
-) -> usize {
-    let mut count = 0;
-    if session.used() == 0 {
+) -> Count {
+    let mut count = Count::default();
+    if session.is_empty() {
         return count;
     }
     by_shard(session, batch, runs, |shard, group| {
-        // A difference once is cheaper than counting each page.
-        count += session.with(shard, |store| {
-            let before = store.used();
+        session.with(shard, |index| {
             let mut tally = Tally::new();
-            store.take(group, Reason::Hit, |place, removed| {
-                tally.left(session, removed.pool(), 1);
+            index.take(group, Reason::Hit, |place, removed| {
+                tally.left(session, removed.list(), 1);
+                count.add(removed.list(), 1);
                 found(place, removed);
             });
             tally.subtract(session);
-            (before - store.used()) as usize
         });
     });
     count
@@ -121,8 +119,8 @@ pub fn discard<S: Session>(session: &S, batch: &mut Batch, run: &Run) -> usize {
         core::iter::once((*run, 0)),
         |shard, group| {
             let mut bin = Bin::new();
-            session.with(shard, |store| {
-                store.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
+            session.with(shard, |index| {
+                index.take(group, Reason::Flush, |_, removed| bin.add(session, removed));
             });
             bin.settle(session);
             freed += bin.count();
@@ -140,10 +138,10 @@ pub fn spoil<S: Session>(
     owner: impl Fn(usize) -> Option<u16>,
 ) {
     by_shard(session, batch, core::iter::once(run), |shard, group| {
-        session.with(shard, |store| {
+        session.with(shard, |index| {
             let places = |part: &Part| part.place()..part.place() + part.pages();
             for owner in group.parts().flat_map(places).filter_map(&owner) {
-                let lists = store.storage_mut().lists_mut();
+                let lists = index.storage_mut().lists_mut();
                 if let Some(list) = lists.get_mut(usize::from(owner)) {
                     list.spoil_hits(1);
                 }

@@ -1,13 +1,13 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may run
 //! other tasks between two steps.
 
 use super::bin::{self, Bin};
-use super::list::{lists, same_class};
-use super::session::Session;
+use super::list::{all_lists, lists, same_class, ssd_list};
+use super::session::{Session, TierKind};
 use super::tally::Tally;
-use crate::store::{Cursor, List, Reason, Storage, Store, Walk};
+use crate::index::{Cursor, Index, List, Reason, Storage, Walk};
 use core::ops::Range;
 use ddabi::key::FileKey;
 
@@ -19,15 +19,15 @@ pub(super) const STEP: u32 = bin::SIZE as u32;
 fn walk<S: Session>(
     session: &S,
     shard: usize,
-    mut step: impl FnMut(&mut Store<S::Storage>, &mut Bin<S::Page>) -> Walk,
+    mut step: impl FnMut(&mut Index<S::Storage>, &mut Bin<S::Page>) -> Walk,
 ) -> u64 {
     let mut freed = 0;
     // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
     // The steps are therefore bounded, and the pages that remain are evicted later.
-    let limit = 64 + session.used() / 8;
+    let limit = 64 + (session.used() + session.ledger().ssd()) / 8;
     for _ in 0..limit {
         let mut bin = Bin::new();
-        let walk = session.with(shard, |store| step(store, &mut bin));
+        let walk = session.with(shard, |index| step(index, &mut bin));
         bin.settle(session);
         freed += bin.count() as u64;
         drop(bin);
@@ -44,10 +44,10 @@ fn walk<S: Session>(
 pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
     let drain = |shard| {
         let mut cursor = Cursor::default();
-        walk(session, shard, |store, bin| {
+        walk(session, shard, |index, bin| {
             let reason = Reason::Flush;
             let sink = |removed| bin.add(session, removed);
-            store.sweep(&mut cursor, STEP, reason, |_| true, sink)
+            index.sweep(&mut cursor, STEP, reason, |_| true, sink)
         })
     };
     shards.map(drain).sum()
@@ -56,11 +56,11 @@ pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
 /// Frees all pages of a pool that is destroyed. Returns their number.
 pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     let empty = |shard| {
-        walk(session, shard, |store, bin| {
+        walk(session, shard, |index, bin| {
             let mut left = STEP;
-            for list in lists(pool) {
+            for list in all_lists(pool) {
                 let sink = |removed| bin.add(session, removed);
-                left -= store.remove_oldest(list, left, Reason::Flush, sink);
+                left -= index.remove_oldest(list, left, Reason::Flush, sink);
             }
             match left {
                 0 => Walk::More,
@@ -79,11 +79,11 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     let to = |list| same_class(list, pool);
     for shard in 0..S::SHARDS {
         let mut cursor = Cursor::default();
-        walk(session, shard, |store, _| {
+        walk(session, shard, |index, _| {
             if session.is_dying() {
                 return Walk::Done;
             }
-            store.migrate(file, (to, now), &mut cursor, STEP, |from, pages| {
+            index.migrate(file, (to, now), &mut cursor, STEP, |from, pages| {
                 moved += u64::from(pages);
                 let (mut came, mut left) = (Tally::new(), Tally::new());
                 came.came(session, to(from), pages as usize);
@@ -96,13 +96,17 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     moved
 }
 
-/// Returns the counters of a pool, summed over all shards and classes.
-pub fn counted<S: Session>(session: &S, pool: u32) -> List {
+/// Returns the counters of a pool in a tier, summed over all shards and classes.
+pub fn counted<S: Session>(session: &S, pool: u32, tier: TierKind) -> List {
     let mut sum = List::default();
+    let lists = match tier {
+        TierKind::Memory => lists(pool),
+        TierKind::Ssd => ssd_list(pool)..ssd_list(pool) + 1,
+    };
     for shard in 0..S::SHARDS {
-        session.with(shard, |store| {
-            for list in lists(pool) {
-                if let Some(list) = store.storage().lists().get(usize::from(list)) {
+        session.with(shard, |index| {
+            for list in lists.clone() {
+                if let Some(list) = index.storage().lists().get(usize::from(list)) {
                     sum.merge(list);
                 }
             }

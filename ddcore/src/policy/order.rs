@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host's half of a policy: the class of a pool from which a page is evicted.
 
-use crate::store::{age, Storage, Store};
+use crate::index::{age, Index, Storage};
 use ddabi::policy::Policy;
 
 /// Classes of a pool; the host keeps a list for each, in the order the pages came.
@@ -52,17 +52,17 @@ impl Order {
     /// current stamp.
     pub fn victim_in<S: Storage>(
         self,
-        store: &Store<S>,
+        index: &Index<S>,
         first_list: u16,
         now: u64,
     ) -> Option<usize> {
         let mut queues = [Queue::default(); CLASSES];
         for (queue, list) in queues.iter_mut().zip(first_list..) {
-            let held = store.storage().lists().get(usize::from(list));
+            let held = index.storage().lists().get(usize::from(list));
             queue.used = held.map_or(0, |held| held.used);
             let age = |stamp: Option<u64>| stamp.map_or(0, |stamp| age(now, stamp));
-            queue.oldest = age(store.oldest_stamp(list));
-            queue.newest = age(store.newest_stamp(list));
+            queue.oldest = age(index.oldest_stamp(list));
+            queue.newest = age(index.newest_stamp(list));
         }
         self.victim(&queues)
     }

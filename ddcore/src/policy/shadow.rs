@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Miniature simulations that choose the policy of `adaptive` (Waldspurger et al., ATC '17).
 //!
@@ -407,7 +407,8 @@ fn cell(cells: &[Cell], at: u16) -> Option<Cell> {
 mod tests {
     use super::*;
 
-    /// Counts of about a thousand vary by some forty-five together, of which two are asked for.
+    /// The counts, of about a thousand hits, vary by some forty-five together; a lead of two
+    /// standard errors is needed.
     #[test]
     fn a_way_is_chosen_for_more_than_what_chance_gives() {
         let chosen = |all: i64, better: i64| {

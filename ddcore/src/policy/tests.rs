@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use super::order::Queue;
 use super::shadow::{Cell, Way};
 use super::sketch::{Sketch, MOST};
 use super::*;
-use crate::store::{Batch, Hasher, Heap, Store, BLOCK_PAGES};
+use crate::index::{Batch, Hasher, Heap, Index, BLOCK_PAGES};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -148,7 +148,7 @@ fn puts_that_never_hit_become_few() {
 #[test]
 fn puts_of_who_reads_nothing_go_on() {
     let mut pool = pool(Policy::S3);
-    // Read at first, pushed out when idle.
+    // The pages are read at first, and pushed out while the container is idle.
     for page in 0..200_000 {
         pool.missed(&name(page), false);
     }
@@ -159,7 +159,8 @@ fn puts_of_who_reads_nothing_go_on() {
     assert_eq!(pool.throttle().level(), 0);
 }
 
-/// What was read before counts once, in the window in which it was read.
+/// A pool without reads is not throttled, because reads count only in the window in which they
+/// happened.
 #[test]
 fn puts_of_who_stopped_reading_go_on() {
     let mut pool = pool(Policy::S3);
@@ -173,7 +174,7 @@ fn puts_of_who_stopped_reading_go_on() {
     }
 }
 
-/// One hit in 64 puts is enough, and one less is not.
+/// One hit in 64 puts suffices, and one hit less does not.
 #[test]
 fn the_throttle_has_an_exact_bound() {
     let after = |hits: u64| {
@@ -189,7 +190,7 @@ fn the_throttle_has_an_exact_bound() {
     assert_eq!((after(16), after(15)), (0, 1));
 }
 
-/// A new policy begins with an empty memory.
+/// The history of a new policy begins empty.
 #[test]
 fn a_new_policy_is_not_throttled() {
     let mut pool = pool(Policy::S3);
@@ -202,10 +203,10 @@ fn a_new_policy_is_not_throttled() {
     assert_eq!(pool.throttle().level(), 0);
 }
 
-/// What puts cost is held against what they bring in the same time: a way that keeps on being the
-/// best is never given up. Of eight pages one comes again, when 48 of them have left, and as many
-/// between them never do. In a pool of 64 only who keeps out the latter, and lets in all of the
-/// former, has hits.
+/// The cost of puts is compared with the hits of the same period, so that a way that remains the
+/// best is never given up. Of each eight pages one comes again after 48 of them have left,
+/// interleaved with as many that never do. In a pool of 64 pages, only a way that refuses the
+/// latter and admits all of the former has hits.
 #[test]
 fn the_price_of_puts_does_not_grow() {
     let mut shadow = shadow::Shadow::new(vec![Cell::default(); 3 * 64]);
@@ -223,11 +224,11 @@ fn the_price_of_puts_does_not_grow() {
     }
 }
 
-/// A store in which each of these lists got a page at each of these times.
-fn store_of(pages: &[(u16, u64)]) -> Store<Heap> {
+/// Returns an index in which each of these lists got a page at the given time.
+fn index_of(pages: &[(u16, u64)]) -> Index<Heap> {
     let hasher = Hasher::new(1);
-    let mut store = Store::new(Heap::with_lists(2 * CLASSES), hasher);
-    store.supply(64);
+    let mut index = Index::new(Heap::with_lists(2 * CLASSES), hasher);
+    index.supply(64);
     for (place, (list, stamp)) in (0..).zip(pages) {
         let mut batch = Batch::new();
         let key = PageKey {
@@ -236,22 +237,22 @@ fn store_of(pages: &[(u16, u64)]) -> Store<Heap> {
         };
         batch.add(&hasher, &key, 1, (0, *list));
         batch.by_shard(0, |_, group| {
-            store.insert(&group, *stamp, &[place], |_, _| (), |_| ());
+            index.insert(&group, *stamp, &[place], |_, _| (), |_| ());
         });
     }
-    store
+    index
 }
 
-/// What the host knows of a pool is read from its lists, and from no other pool's.
+/// The state of a pool is computed from its own lists only.
 #[test]
-fn the_class_that_gives_is_found_in_the_store() {
+fn the_class_that_gives_is_found_in_the_index() {
     const FIRST: u16 = CLASSES as u16;
     let victim =
-        |order: Order, first, pages: &[(u16, u64)]| order.victim_in(&store_of(pages), first, 100);
+        |order: Order, first, pages: &[(u16, u64)]| order.victim_in(&index_of(pages), first, 100);
     let weighted = [(FIRST, 90), (FIRST + 1, 20)];
     assert_eq!(victim(Order::Aged, FIRST, &weighted), Some(1));
     assert_eq!(victim(Order::Aged, 0, &weighted), None);
-    // The newest page of a class decides whether it is left over.
+    // Whether a class is left over depends on its newest page.
     let left_over = [(FIRST, 95), (FIRST + 3, 36)];
     assert_eq!(victim(Order::Aged, FIRST, &left_over), Some(3));
     let renewed = [(FIRST, 95), (FIRST + 3, 36), (FIRST + 3, 97)];
@@ -295,7 +296,8 @@ fn s3_holds_a_tenth_of_the_pool_in_the_first_class() {
     assert_eq!((victim(1), victim(2)), (Some(1), Some(0)));
 }
 
-/// A guest of 100 pages in front of a pool of 1000; hits of the last half.
+/// Replays accesses by a guest of 100 pages in front of a pool of 1000. Returns the hits in the
+/// second half.
 fn replay(policy: Policy, page: impl Fn(u64) -> u64) -> u64 {
     let mut admission = pool(policy);
     let mut guest = std::collections::VecDeque::new();
@@ -349,25 +351,26 @@ fn a_loop_that_does_not_fit_is_kept_in_part() {
     assert_eq!(replay(Policy::Fifo, looping), 0);
     for policy in [Policy::Mru, Policy::Tinylfu, Policy::Adaptive] {
         let hits = replay(policy, looping);
-        // The best possible is 1000 of each 1900 misses, about 16 000.
+        // The optimum is 1000 hits in each 1900 misses, about 16 000.
         assert!(hits > 9_000, "{policy:?}: {hits}");
     }
 }
 
-/// Much of what can be had of a loop that does not fit is, whatever its length. Decision 0004 promises
-/// 70 % with a history of the usual size; this one has a twenty-fourth of its cells.
+/// Of the possible hits of a loop that exceeds the pool, most are reached at any length. Decision
+/// 0004 promises 70 % with a history of the usual size; this one has a twenty-fourth of its cells.
 #[test]
 fn most_of_any_loop_is_kept() {
     for pages in [1300, 1600, 2000, 3000] {
         let hits = replay(Policy::Adaptive, |tick| tick % pages);
-        // All of the last half miss the guest; the pool can have a thousand of each round.
+        // In the second half all reads miss the guest, and the pool can have 1000 hits in each
+        // round.
         let best = 30_000 * 1000 / pages;
         assert!(hits * 10 >= best * 6, "{pages}: {hits} of {best}");
     }
 }
 
-/// What is read once pushes nothing out for long: after five times the pool's content of it, a hot
-/// set is back before it was read three times.
+/// Pages that are read once do not push out others for long: after a scan of five times the pool's
+/// size, a hot set is back before it was read three times.
 #[test]
 fn a_hot_set_survives_a_scan() {
     const HOT: u64 = 800;
@@ -383,7 +386,8 @@ fn a_hot_set_survives_a_scan() {
     }
 }
 
-/// A pool whose puts pay again is let go a step for each time its content is offered twice.
+/// The throttle of a pool whose puts have hits again is relaxed by a level for each time that twice
+/// its size is offered.
 #[test]
 fn a_throttled_pool_recovers() {
     let mut pool = pool(Policy::S3);
@@ -401,7 +405,7 @@ fn a_throttled_pool_recovers() {
 
 #[test]
 fn the_default_stays_with_what_is_recent() {
-    // A window that wanders: what was frequent is of no use.
+    // In a window that wanders, past frequency predicts nothing.
     let wandering = |tick| tick / 8 + ddabi::key::mix(tick) % 900;
     let (fifo, ours) = (
         replay(Policy::Fifo, wandering),
@@ -411,7 +415,7 @@ fn the_default_stays_with_what_is_recent() {
 }
 
 proptest! {
-    /// Estimates are never below the truth while nothing ages.
+    /// Without aging, estimates are never too low.
     #[test]
     fn sketches_do_not_forget(keys in prop::collection::vec(0u64..50, 0..200)) {
         let mut sketch = Sketch::new([0u64; 64]);
@@ -426,7 +430,7 @@ proptest! {
         }
     }
 
-    /// Whatever was frequent fades.
+    /// Frequencies decay, however high they were.
     #[test]
     fn sketches_age(capacity in 1u64..500) {
         let mut sketch = Sketch::new([0u64; 64]);
@@ -440,7 +444,7 @@ proptest! {
         prop_assert!(sketch.estimate(name(1).page) < before);
     }
 
-    /// A seen page is seen again until four others took its place.
+    /// A page is recognised until four other pages of its word were seen.
     #[test]
     fn ghosts_are_the_four_newest(pages in prop::collection::vec(0u64..12, 1..100)) {
         let mut words = [0u64; 1];
@@ -456,7 +460,7 @@ proptest! {
         }
     }
 
-    /// A victim holds something, and somebody who holds something is found.
+    /// The chosen class has pages, and a class is chosen if any has pages.
     #[test]
     fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u64..1000, 0u64..1000))) {
         let mut queues = [Queue::default(); CLASSES];
@@ -472,7 +476,7 @@ proptest! {
         }
     }
 
-    /// With room everything is admitted; whatever happens, nothing panics, on any memory.
+    /// A pool with room admits all pages, and no input and no amount of memory causes a panic.
     #[test]
     fn pools_with_room_refuse_nothing(
         policy in 0u32..6,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A hash table inside the slots of its entries, which grows slot by slot (linear hashing).
 
@@ -236,7 +236,7 @@ mod tests {
     fn what_collides_with_one_seed_does_not_with_others() {
         let mut known = table(5);
         known.adopt(u32::MAX);
-        // What a container can choose: where it writes into one sparse file.
+        // A container can choose the offsets at which it writes to a sparse file.
         let collides =
             |number: &u64| known.bucket(ChunkSlot::identity_of(Link::to(3), *number)) == 0;
         let numbers: Vec<u64> = (0..1 << 21).filter(collides).take(300).collect();

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A check of the invariants of a shard.
 
@@ -28,7 +28,10 @@ where
             )?;
         }
         ensure(present == self.present, "present pages are miscounted")?;
-        ensure(going == self.going, "pages on their way are miscounted")?;
+        ensure(
+            going == self.going,
+            "pages with a put in flight are miscounted",
+        )?;
         let (mut chunks, mut outdated) = (0, 0);
         for owner in 0..self.files.adopted() {
             chunks += self.verify_file(owner)?;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn header(operation: Operation, count: usize) -> RequestHeader {
     }
 }
 
-/// Parses as the host does: header first, then as many bytes as it says.
+/// Parses a request as the host does: first the header, then as many bytes as it names.
 fn parse<T: IntoBytes + Immutable>(operation: Operation, body: &[T]) -> Result<String, Status> {
     let header = Header::parse(&header(operation, body.len()))?;
     let bytes = body.as_bytes();
@@ -71,7 +71,7 @@ fn headers_are_checked() {
     for (header, status) in bad {
         assert_eq!(Header::parse(&header).unwrap_err(), status, "{header:?}");
     }
-    // A guest of another version may have other fields: it is told the version first.
+    // A guest of another version may have other fields, so that the version is checked first.
     let newer = RequestHeader {
         version: ABI_VERSION + 1,
         operation: 99,
@@ -271,7 +271,7 @@ fn hello_and_migrate_are_checked() {
 }
 
 proptest! {
-    /// Whatever a guest writes: no panic, and what comes out is within its bounds.
+    /// No request causes a panic, and values of a valid one are within their bounds.
     #[test]
     fn garbage_is_refused_or_within_bounds(
         operation in 0u16..14,

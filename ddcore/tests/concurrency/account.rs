@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The books of tier and session beside what is in the store, while vCPUs put, take and evict.
+//! The accounts of the tier and of a session, beside the index, while vCPUs put, take and evict.
 
 use ddabi::key::{FileKey, PageKey};
 use ddcore::account::Account;
-use ddcore::store::{Batch, Hasher, Heap, Reason, Store};
+use ddcore::index::{Batch, Hasher, Heap, Index, Reason};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
@@ -13,13 +13,13 @@ use crate::number::Sound;
 
 const HASHER: Hasher = Hasher::new(1);
 
-/// A host with one session of one shard, as the host module puts it together.
+/// A host with one session of one shard, like the host module.
 struct Host {
     capacity: u64,
     tier: Account<Sound>,
     session: Account<Sound>,
-    shard: Mutex<Store<Heap>>,
-    /// Does it wrong: books what came only after the lock is gone.
+    shard: Mutex<Index<Heap>>,
+    /// The fault: pages are added to the account only after the lock was released.
     late: bool,
 }
 
@@ -29,7 +29,7 @@ impl Host {
             capacity,
             tier: Account::new(),
             session: Account::new(),
-            shard: Mutex::new(Store::new(Heap::with_lists(1), HASHER)),
+            shard: Mutex::new(Index::new(Heap::with_lists(1), HASHER)),
             late,
         })
     }
@@ -40,11 +40,11 @@ impl Host {
     }
 
     fn evict(&self) -> u64 {
-        let mut store = self.shard.lock().unwrap();
-        let evicted = store.remove_oldest(0, 1, Reason::Eviction, |page| {
+        let mut index = self.shard.lock().unwrap();
+        let evicted = index.remove_oldest(0, 1, Reason::Eviction, |page| {
             page.into_handle();
         });
-        drop(store);
+        drop(index);
         self.subtract(evicted.into());
         evicted.into()
     }
@@ -54,7 +54,8 @@ impl Host {
         if reserve() {
             return true;
         }
-        // Two vCPUs may evict at a time, and one may take the room that the other has made.
+        // Two vCPUs may evict at the same time, and one may reserve the room that the other has
+        // made.
         self.evict() > 0 && reserve()
     }
 
@@ -63,39 +64,39 @@ impl Host {
             return;
         }
         let (mut stored, mut replaced) = (0, 0);
-        let mut store = self.shard.lock().unwrap();
-        store.supply(1);
+        let mut index = self.shard.lock().unwrap();
+        index.supply(1);
         batch(page).by_shard(0, |_, group| {
-            let older = |_, page: ddcore::store::Removed| {
+            let older = |_, page: ddcore::index::Removed| {
                 page.into_handle();
                 replaced += 1;
             };
-            store.insert(&group, 0, &[page + 1], older, |_| stored += 1);
+            index.insert(&group, 0, &[page + 1], older, |_| stored += 1);
         });
         if self.late {
-            drop(store);
+            drop(index);
             self.session.add(stored, &mut self.shard.lock().unwrap());
         } else {
-            self.session.add(stored, &mut store);
-            drop(store);
+            self.session.add(stored, &mut index);
+            drop(index);
         }
         self.subtract(replaced);
     }
 
     fn take(&self, page: u64) {
         let mut taken = 0;
-        let mut store = self.shard.lock().unwrap();
+        let mut index = self.shard.lock().unwrap();
         batch(page).by_shard(0, |_, group| {
-            store.take(&group, Reason::Hit, |_, page| {
+            index.take(&group, Reason::Hit, |_, page| {
                 page.into_handle();
                 taken += 1;
             });
         });
-        drop(store);
+        drop(index);
         self.subtract(taken);
     }
 
-    /// With nobody at work all books agree.
+    /// Checks that all accounts agree when no vCPU runs.
     fn balance(&self) {
         let kept = self.shard.lock().unwrap().used();
         assert_eq!(self.session.pages(), kept);
@@ -104,7 +105,7 @@ impl Host {
     }
 }
 
-/// A batch of one page: each is a file of its own.
+/// Returns a batch of one page in a file of its own.
 fn batch(page: u64) -> Batch {
     let file = FileKey {
         inode: page,
@@ -138,7 +139,7 @@ fn a_page_is_booked_before_it_can_go() {
 }
 
 #[test]
-#[should_panic(expected = "0 pages are booked, 1 went")]
+#[should_panic(expected = "1 pages of 0 were subtracted")]
 fn booking_without_the_lock_is_found_out() {
     put_and_take(true);
 }

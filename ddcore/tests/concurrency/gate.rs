@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! vCPUs of one VM register, leave, and send calls of sessions that are over, all at a time
-//! (docs/decisions/0001-sequence.md). No session ends by a call that was judged before it began.
+//! vCPUs of one VM concurrently register, leave, and send calls of ended sessions
+//! (docs/decisions/0001-sequence.md). A call that was checked before a session began does not end
+//! that session.
 
 use ddcore::gate::{Gate, Refused};
 use loom::sync::{Arc, Mutex};
@@ -11,8 +12,8 @@ use crate::check;
 
 type Shared = Mutex<Gate<u64>>;
 
-/// One vCPU does something with session 1, another one registers as session 2, whose first call
-/// must be let in.
+/// Runs `other` for session 1 on one vCPU while another one registers as session 2, whose first
+/// call must be accepted.
 fn beside_a_registration(other: fn(&Shared)) {
     check(move || {
         let gate = Arc::new(Mutex::new(Gate::new()));
@@ -26,7 +27,7 @@ fn beside_a_registration(other: fn(&Shared)) {
     });
 }
 
-/// Ends whatever session there is, as soon as a call is refused.
+/// Ends the current session, whichever it is, when a call is refused.
 fn ends_what_it_finds(gate: &Shared, number: u64) {
     let refused = gate.lock().unwrap().enter(1, number).is_err();
     if refused {

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The limit of a tier, while the host takes memory back and puts look whether it has some again.
+//! The limit of the tier, while the host takes memory back and puts check whether it may rise.
 
 use ddcore::limit::{Books, Limit};
 use ddcore::number::Number;
@@ -16,7 +16,8 @@ const TIER: Books = Books {
     batch: 512,
 };
 
-/// A host that was short at 0 takes all but ten pages at `fell`, while others look at 150.
+/// A host that was short of memory at time 0 takes all but ten pages at `fell`, while two puts try
+/// to raise the limit at 150.
 fn fall_and_rise<N: Number + Send + Sync + 'static>(fell: u64) {
     check(move || {
         let limit = Arc::new(Limit::<N>::new());
@@ -28,7 +29,10 @@ fn fall_and_rise<N: Number + Send + Sync + 'static>(fell: u64) {
         let others = [look(&limit), look(&limit)];
         limit.lower(10, fell);
         let rises = others.map(|other| u32::from(other.join().unwrap()));
-        assert!(rises.iter().sum::<u32>() <= 1, "two rose for the same time");
+        assert!(
+            rises.iter().sum::<u32>() <= 1,
+            "the limit rose twice in one tick"
+        );
         assert_eq!(limit.of(TIER.capacity), 10);
     });
 }
@@ -38,7 +42,7 @@ fn a_fall_is_not_undone_by_a_rise_under_way() {
     fall_and_rise::<Sound>(200);
 }
 
-/// The fall does not begin a new time of calm.
+/// A fall that does not set the time is detected.
 #[test]
 #[should_panic(expected = "left")]
 fn a_fall_without_its_time_is_found_out() {

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The worker begins a session while hibernation begins, ends, or a call finds the session lost.
+//! The worker begins a session while hibernation begins or ends, or while a call finds that the
+//! session has ended.
 
 use ddcore::link::{Begun, Link};
 use ddcore::number::Number;
@@ -12,7 +13,7 @@ use crate::number::{Loose, Sound};
 
 const SESSION: u64 = 7;
 
-/// What the worker does; whether it says goodbye.
+/// Does what the worker does. Returns whether it has to send Goodbye.
 fn begin<N: Number>(link: &Link<N>) -> bool {
     !link.is_paused() && link.begin(SESSION) == Begun::Refused
 }
@@ -27,7 +28,7 @@ fn no_session_outlasts_a_pause<N: Number + Send + Sync + 'static>() {
         let taken = link.pause().is_some();
         let refused = worker.join().unwrap();
         assert_eq!(link.session(), None);
-        assert!(!(taken && refused), "goodbye is said once");
+        assert!(!(taken && refused), "Goodbye is sent twice");
         assert!(link.is_paused());
     });
 }
@@ -56,7 +57,7 @@ fn a_pause_that_ends_leaves_nothing_behind() {
         let begun = worker.join().unwrap();
         assert!(!link.is_paused(), "sessions may begin again");
         let left = link.session().is_some();
-        // The session has one end at most, and who was told that it lasts may have lost it since.
+        // The session ends at most once, and a session that was begun may have ended since.
         assert_eq!(left, begun == Begun::Lasts && taken.is_none());
         assert!(taken.is_none() || begun != Begun::Refused);
     });

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! What is shared without a lock, in all orders in which processors may run and see each other:
-//! `loom` tries them one after the other.
+//! The protocols without locks, in all orders in which processors can execute them and see each
+//! other's writes, tried by `loom`.
 //!
-//! Each protocol is also run with one step done wrong, which must be found.
+//! Each protocol is also run with a fault, which must be detected.
 
 mod account;
 mod gate;
@@ -13,8 +13,8 @@ mod number;
 mod sequence;
 mod standing;
 
-/// Tries all orders in which at most so many threads are interrupted at a moment of their choice.
-/// More make it slow, and find nothing that three do not.
+/// Maximum number of preemptions of threads in a tried order. More make the test slow, and have
+/// found nothing that three do not.
 const INTERRUPTIONS: usize = 3;
 
 /// Runs a test in all orders.

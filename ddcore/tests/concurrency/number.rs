@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbers of the model checker.
+//! Numbers for the model checker.
 
 use ddcore::number::Number;
 use loom::sync::atomic::{
@@ -8,7 +8,7 @@ use loom::sync::atomic::{
     Ordering::{self, AcqRel, Acquire, Relaxed},
 };
 
-/// As the trait asks for, and never below zero.
+/// Ordered as the trait requires. The value must not fall below zero.
 #[derive(Debug)]
 pub(crate) struct Sound(AtomicU64);
 
@@ -30,11 +30,14 @@ impl Number for Sound {
     }
     fn subtract(&self, amount: u64) {
         let before = self.0.fetch_sub(amount, Relaxed);
-        assert!(before >= amount, "{before} pages are booked, {amount} went");
+        assert!(
+            before >= amount,
+            "{amount} pages of {before} were subtracted"
+        );
     }
 }
 
-/// In no order with anything else.
+/// With *relaxed* ordering throughout.
 #[derive(Debug)]
 pub(crate) struct Loose(AtomicU64);
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! vCPUs number their calls from one counter and overtake each other on the way to the host
 //! (docs/decisions/0001-sequence.md).
@@ -10,7 +10,8 @@ use loom::thread;
 
 use crate::check;
 
-/// Each of two vCPUs makes two calls, numbered by `next`; whoever is overtaken takes a new number.
+/// Each of two vCPUs makes two calls, numbered by `next`. A call that was overtaken is repeated
+/// with a new number.
 fn vcpus(next: fn(&AtomicU64) -> u64) {
     check(move || {
         let numbers = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest's half of every policy against a plain model: random reads, reclaims, pressures and
 //! changes of policy. After each step both give the same verdict and admit in the same way.
@@ -13,9 +13,9 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A run of reads; whether the host had them.
+    /// A run of reads, and whether the host had the pages.
     Missed(u64, u64, bool),
-    /// A run of reclaims.
+    /// A run of reclaimed pages, and whether they were refaulted.
     Offered(u64, u64, bool),
     Pressure(Pressure),
     Policy(Policy),
@@ -49,16 +49,16 @@ fn name(index: u64) -> Name {
     })
 }
 
-/// What a run of both came to.
+/// Extremes of a run of both.
 #[derive(Default)]
 struct Reached {
-    /// How often the way to admit changed.
+    /// Number of changes of the way to admit.
     changes: u32,
-    /// How far puts were throttled at most.
+    /// Highest level of the throttle.
     level: u32,
 }
 
-/// Runs both; pages are taken modulo `pages`, so that they come again.
+/// Runs both and compares them. Pages are taken modulo `pages`, so that they repeat.
 fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step]) -> Reached {
     let mut reached = Reached::default();
     let mut ours = Admission::new(policy, vec![0u64; words], vec![Cell::default(); cells]);
@@ -99,7 +99,8 @@ fn agree(policy: Policy, words: usize, cells: usize, pages: u64, steps: &[Step])
     reached
 }
 
-/// Turns of a stream that never comes again, of which so many of 64 reads are hits.
+/// Returns `turns` rounds of a stream without repetition, in which `hits` of 64 reads are reported
+/// as hits.
 fn stream(turns: u64, hits: u64) -> Vec<Step> {
     let turn = |turn: u64| {
         [
@@ -122,7 +123,7 @@ proptest! {
         agree(policy, words, cells, pages, &steps);
     }
 
-    /// Random steps alone seldom make as many puts as a throttle wants to see.
+    /// Random steps alone rarely make as many puts as a window of the throttle has.
     #[test]
     fn agrees_with_the_model_after_a_long_stream(
         policy in prop::sample::select(&Policy::ALL[..]),
@@ -136,7 +137,7 @@ proptest! {
     }
 }
 
-/// Long enough for all levels, and for the way back.
+/// The run is long enough for all levels in both directions.
 #[test]
 fn agrees_with_the_model_while_it_throttles() {
     let mut steps = stream(400, 0);
@@ -145,12 +146,12 @@ fn agrees_with_the_model_while_it_throttles() {
     assert_eq!(agree(Policy::Fifo, 64, 0, 100_000, &steps).level, 0);
 }
 
-/// Long enough for the small caches to choose and to change their minds.
+/// The run is long enough for the small caches to choose a way and change it.
 #[test]
 fn agrees_with_the_model_over_loops_and_windows() {
     let mut steps = Vec::new();
     for turn in 0..3_000u64 {
-        // A loop at first, then a window that wanders.
+        // The pages are first a loop, then a window that wanders.
         let first = match turn / 1_000 {
             1 => turn * 16 + turn * 7 % 64,
             _ => turn * 16 % 320,

@@ -1,15 +1,16 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! What the documentation of `ddcore::policy` says, in lists that are searched from end to end.
+//! A model of `ddcore::policy` that follows its documentation, with lists that are searched
+//! linearly.
 
 use ddcore::policy::shadow::Way;
 use ddcore::policy::{Class, Name, Policy, Pressure, Refusal, Verdict};
 
 const WAYS: [Way; 3] = [Way::All, Way::Equal, Way::Better];
 
-/// Counters of four bits or fingerprints of sixteen, in the same memory.
+/// Four-bit counters or sixteen-bit fingerprints in the same memory.
 struct History {
-    /// Sixteen counters a word.
+    /// Sixteen counters for each word.
     counters: Vec<[u8; 16]>,
     additions: u64,
     cursor: usize,
@@ -57,7 +58,8 @@ impl History {
         }
         self.additions += 1;
         let words = self.counters.len();
-        // Each word is halved once in ten additions for each page of the cache.
+        // A word is halved each time that ten additions were made for each page of the cache,
+        // divided by the number of words.
         if self.additions * words as u64 >= capacity.max(1) * 10 {
             self.additions = 0;
             for counter in &mut self.counters[self.cursor % words] {
@@ -67,7 +69,7 @@ impl History {
         }
     }
 
-    /// Fingerprints, newest first, as the counters of a word: four for each.
+    /// Fingerprints, newest first, each stored in four counters of the word.
     fn seen(&mut self, hash: u64) -> bool {
         if self.counters.is_empty() {
             return false;
@@ -99,13 +101,13 @@ impl History {
 struct Block {
     key: u32,
     class: Class,
-    /// Places of its pages.
+    /// Places of its pages in the block.
     pages: Vec<u64>,
-    /// When the last of them came.
+    /// Time at which the last of them came.
     stamp: u16,
 }
 
-/// One of the small caches: blocks, the oldest first.
+/// One of the small caches. The oldest block is first.
 #[derive(Default)]
 struct Small {
     held: Vec<Block>,
@@ -115,7 +117,7 @@ struct Small {
     puts: i64,
 }
 
-/// Key of a page's block and place there.
+/// Returns the key of a page's block and its place there.
 fn place(name: &Name) -> (u32, u64) {
     ((name.block / 16) as u32, name.block % 16)
 }
@@ -132,7 +134,8 @@ impl Small {
         found
     }
 
-    /// Pages are counted in powers of two of them, so that a content lasts for 512 or more.
+    /// Returns the time in units of a power of two of pages, so that a cache is replaced in 512
+    /// units or more.
     fn stamp(&self, limit: usize) -> u16 {
         (self.now / (1 << (limit / 512 + 1).ilog2())) as u16
     }
@@ -141,8 +144,9 @@ impl Small {
         self.take(page);
         let used: usize = self.held.iter().map(|block| block.pages.len()).sum();
         if used >= limit {
-            // The oldest of the class that counts as oldest; a class is four times as young as
-            // the one below it, but as old as it is if all below came eight times since.
+            // The victim is the oldest block of the class that counts as oldest. A class counts as
+            // four times as young as the class below, and as the lowest once all below were
+            // replaced eight times.
             let mut leaves: Option<(u16, usize)> = None;
             let age = |block: &Block| self.stamp(limit).wrapping_sub(block.stamp);
             for class in 0..4 {
@@ -203,7 +207,7 @@ pub(super) struct Model {
     policy: Policy,
     history: History,
     smalls: [Small; 3],
-    /// Cells of each small cache.
+    /// Number of cells of each small cache.
     cells: u64,
     way: Way,
     reads: u32,
@@ -319,7 +323,7 @@ impl Model {
             return false;
         }
         *puts += 1;
-        // A window is twice the content, or the same part of it that is let in.
+        // A window is twice the size of the pool, or the admitted part of that.
         if *puts >= (2 * self.capacity).max(1024) >> *level {
             if *hits * 64 < *puts && *puts <= *reads * 64 {
                 *level = (*level + 1).min(5);
@@ -356,7 +360,7 @@ impl Model {
                 best = way;
             }
         }
-        // Ahead by more than so many standard errors of a difference of counts.
+        // Whether a difference of counts exceeds this number of standard errors.
         let ahead = |by: i64, one: Way, other: Way, errors: f64| {
             let error = ((hits(one) + hits(other)) as f64 * 1024.0).sqrt();
             by > 0 && by as f64 > errors * error

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! No room, no such page, large files, and walks that are interrupted.
+//! Missing slots, impossible pages, large files, and interrupted walks.
 
 use crate::segments::{file, map};
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -126,7 +126,7 @@ fn interrupted_walk_sees_every_old_page() {
             done: false
         }
     );
-    // The chunk the walk stopped at goes away, and its slot is used for another file.
+    // The chunk at which the walk stopped is freed, and its slot is reused for another file.
     assert_eq!(map.invalidate(&key, 22 * 128, 22 * 128), 1);
     assert_eq!(map.begin_put(&file(2, 2), 0, 1), Ok(()));
     let step = map.invalidate_step(&key, 128, u64::MAX, &mut cursor, u32::MAX);
@@ -143,7 +143,7 @@ fn interrupted_walk_sees_every_old_page() {
 
 #[test]
 fn clock_gives_a_second_chance_to_recent_puts() {
-    // Whichever of those that are left the hand comes to first.
+    // The chunk that the hand reaches first may be any of those that are left.
     for which in 0..3 {
         let mut map = map(1, 1, 3);
         for inode in 0..4 {
@@ -182,7 +182,7 @@ fn a_large_file_gets_another_generation_in_steps() {
     assert_eq!(map.claim(&new, 0, 1), Claim::Miss { present: 0 });
     assert!(map.has_outdated());
     map.verify().unwrap();
-    // Neither generation finds or gets a page until all are forgotten.
+    // Neither generation has or gets a page until all old ones are forgotten.
     for key in [&old, &new] {
         assert_eq!(map.state(key, 128), Absent);
         assert_eq!(map.claim(key, 128, 1), Claim::Miss { present: 0 });
@@ -200,7 +200,7 @@ fn a_large_file_gets_another_generation_in_steps() {
     }
     assert_eq!(cleared, CHUNKS);
     assert!(steps >= CHUNKS / 100);
-    // The put on its way was cancelled, and keeps others away until it ends.
+    // The put in flight was cancelled, and prevents others until it ends.
     assert_eq!(map.begin_put(&new, 1, 1), Err(Refused::Busy));
     let cancelled = Finished {
         present: 0,

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The specification as a plain map of pages.
+//! The specification of the presence map as a plain map of pages.
 
 use crate::segments::Map;
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub(crate) struct Model {
-    /// Pages that are not absent.
+    /// The pages that are not absent.
     pub(crate) pages: BTreeMap<(FileKey, u64), State>,
     pub(crate) file_slots: usize,
     pub(crate) chunk_slots: usize,
     pub(crate) dropped: u64,
 }
 
-/// The pages of a run that can exist.
+/// Returns those pages of a run that can exist.
 pub(crate) fn run(index: u64, pages: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(pages)).map_while(move |more| index.checked_add(more).filter(|i| *i <= MAX_INDEX))
 }
@@ -46,8 +46,8 @@ impl Model {
         self.pages.keys().map(|(file, _)| *file).collect()
     }
 
-    /// Applies a rule to all pages of a file that are not absent and in the range; how many
-    /// were present and are no longer.
+    /// Applies a rule to all pages of a file that are in the range and not absent. Returns the
+    /// number of pages that are no longer present.
     fn apply(&mut self, file: FileKey, first: u64, last: u64, rule: fn(State) -> State) -> u64 {
         if first > last {
             return 0;
@@ -62,13 +62,13 @@ impl Model {
         lost
     }
 
-    /// The file under the generation its inode is known by.
+    /// Returns the file with the generation that the map has for its inode.
     pub(crate) fn known(&self, file: FileKey) -> FileKey {
         let mut known = self.pages.keys().map(|(known, _)| *known);
         known.find(|known| known.same_inode(&file)).unwrap_or(file)
     }
 
-    /// Forgets what belongs to another generation; how many pages were present.
+    /// Removes the pages of another generation. Returns the number of those that were present.
     pub(crate) fn renew(&mut self, file: FileKey) -> u64 {
         let known = self.known(file);
         if known == file {
@@ -149,7 +149,7 @@ impl Model {
             .count() as u64
     }
 
-    /// Compares everything that can be seen.
+    /// Compares all visible state.
     pub(crate) fn compare(&self, map: &Map) {
         map.verify().unwrap();
         let counters = map.counters();
@@ -166,7 +166,7 @@ impl Model {
     }
 }
 
-/// What a change of content makes of a state.
+/// Returns the state after a change of content.
 pub(crate) fn invalid(state: State) -> State {
     match state {
         Absent | Present => Absent,

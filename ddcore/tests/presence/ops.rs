@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! What may happen to a map, and how often it does in a random test.
+//! The operations on a map and their frequency in a random test.
 
 use crate::segments::file;
 use ddabi::key::{FileKey, MAX_INDEX};
@@ -28,13 +28,13 @@ impl Walk {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Put(FileKey, u64, u32),
-    /// Finishes the pages of a put before and after a point, each its way.
+    /// Finishes the pages of a put in two parts with a result each.
     Finish {
         put: usize,
         split: u32,
         stored: [bool; 2],
     },
-    /// Finishes pages that need not have a put on its way, as a confused caller might.
+    /// Finishes pages that need not have a put in flight, as a faulty caller could.
     Stray(FileKey, u64),
     Invalidate(FileKey, u64, u64),
     Forget(FileKey),

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Random operations on tiny storage, compared with the model after each.
 
@@ -11,10 +11,10 @@ use ddcore::presence::{Claim, Cursor, CHUNK_PAGES};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Pages a walk must not leave present.
+/// Pages that must not be present after a walk.
 type Doomed = BTreeSet<(FileKey, u64)>;
 
-/// The map, its model, puts on their way, and a walk.
+/// The map, its model, the puts in flight, and a walk.
 struct Pair {
     map: Map,
     model: Model,
@@ -130,7 +130,7 @@ impl Pair {
         }
     }
 
-    /// The walk goes on; the model follows, if what the map did is allowed.
+    /// Continues the walk. If the result of the map is allowed, the model adopts it.
     fn step(&mut self, most: u32) {
         let Some((walk, mut cursor, doomed)) = self.walk.take() else {
             return;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Each row of the table of transitions, and what the operations answer.
+//! The rows of the table of transitions, and the results of the operations.
 
 use crate::segments::{file, map, Map};
 use ddabi::key::FileKey;
@@ -33,7 +33,7 @@ fn bring(map: &mut Map, index: u64, pages: u32, state: State) {
     assert_eq!(map.state(&key, index), state);
 }
 
-/// The states after an event on page 130, and its answers.
+/// Returns the states after an event on page 130 and the results, for each state before it.
 fn row<T>(event: impl Fn(&mut Map) -> T) -> ([State; 4], Vec<T>) {
     let mut answers = Vec::new();
     let states = STATES.map(|state| {
@@ -107,7 +107,7 @@ fn content_changes() {
     }
 }
 
-/// File (1, 1) after its owner gave the inode another generation.
+/// Returns file (1, 1) with another generation.
 fn renamed() -> FileKey {
     FileKey {
         generation: 2,
@@ -117,7 +117,7 @@ fn renamed() -> FileKey {
 
 #[test]
 fn another_generation_is_named() {
-    // Only the fifth of them concerns page 130; what was present is counted as cleared.
+    // Only the fifth event concerns page 130. Present pages are counted as cleared.
     let events: [fn(&mut Map) -> Option<u64>; 6] = [
         |map| map.begin_put(&renamed(), 500, 1).err().map(|_| 0),
         |map| match map.claim(&renamed(), 500, 1) {
@@ -140,7 +140,7 @@ fn another_generation_is_named() {
             let cleared = event(&mut map);
             assert!(cleared.is_none() || cleared == Some(u64::from(state == Present)));
             map.verify().unwrap();
-            // Not even the first generation finds its page again.
+            // The page is not found with the first generation either.
             map.invalidate(&file(1, 1), 9, 9);
             let left = match state {
                 Absent | Present => Absent,
@@ -164,7 +164,7 @@ fn a_put_ends_after_its_generation() {
     };
     assert_eq!(map.finish_put(&file(1, 1), 130, 1, true), cancelled);
     assert_eq!(map.finish_put(&renamed(), 131, 1, true).present, 1);
-    // The host evicts what it has of the first one.
+    // The notice is about the copy of the first generation.
     assert_eq!(map.notice(&file(1, 1), 131, 1), 0);
     assert!(map.peek(&renamed(), 131, 1) && !map.peek(&file(1, 1), 131, 1));
     map.verify().unwrap();

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Slots in segments of a fixed size, as a kernel would provide them.
+//! Slots in segments of a fixed size, as in the guest module.
 
 use ddabi::key::FileKey;
 use ddcore::presence::{ChunkSlot, FileSlot, Seed, Shard, Slots};
 
-/// Slots of a segment.
+/// Number of slots of a segment.
 const SEGMENT: u32 = 4;
 
 pub(crate) struct Segments<T>(Vec<Box<[T]>>);
@@ -51,7 +51,7 @@ slots!(ChunkSlot);
 
 pub(crate) type Map = Shard<Segments<FileSlot>, Segments<ChunkSlot>>;
 
-/// A map with this many segments of slots.
+/// Returns a map with this number of segments.
 pub(crate) fn map(files: u32, chunks: u32, seed: u64) -> Map {
     let seed = Seed::new([seed, 1]);
     let mut map = Shard::new(Segments::new(files), Segments::new(chunks), seed);
@@ -59,7 +59,7 @@ pub(crate) fn map(files: u32, chunks: u32, seed: u64) -> Map {
     map
 }
 
-/// A file of a filesystem.
+/// Returns a file of a filesystem.
 pub(crate) fn file(filesystem: u32, inode: u64) -> FileKey {
     FileKey {
         inode,

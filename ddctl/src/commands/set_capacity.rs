@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl set-capacity`.
 
@@ -54,7 +54,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         false => None,
     };
     if host.control.configure(&change)? > 0 {
-        eviction::until_within_limit(&mut *host.control)?;
+        eviction::until_within_limit(context.system, &mut *host.control)?;
     }
     let mut text = format!(
         "Capacity is now {}, floor {}, eviction batch {}\n",

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl set-weight`.
 
@@ -12,8 +12,8 @@ use crate::{
     value,
 };
 use clap::Args;
-use ddnl::{GuestControl, HostControl, Pool, PoolChange};
-use ddvm::Editor;
+use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
+use ddvm::{Editor, config::Weights};
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
     save: bool,
+    /// Weight of VMs in the SSD tier, if it is to differ (host)
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd: Option<u32>,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -41,6 +44,10 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             "`--save` works on the host, not in a guest",
         )
         .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
+        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
+            Kind::Usage,
+            "a container has one weight: --ssd is for VMs, on their host",
+        )),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -61,18 +68,32 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let weights = Weights {
+        memory: weight,
+        ssd: arguments.ssd,
+    };
     let editor = match arguments.save {
-        true => Some(edit(context, &targets, weight)?),
+        true => Some(edit(context, &targets, weights)?),
         false => None,
     };
     let mut done = Done::default();
     for target in targets {
-        let result = host.set_vm_weight(target.vm.id, weight);
+        let change = VmChange {
+            weight: Some(weight),
+            ssd_weight: arguments.ssd,
+        };
+        let result = host.set_vm(target.vm.id, change);
         if done.note(context, result)? > 0 {
-            eviction::until_empty(&mut *host, target.vm.id)?;
+            eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let json = json!({ "vm": target.vm.id, "weight": weight });
-        done.add(format!("VM {}", target.label()), weight, json);
+        let mut json = json!({ "vm": target.vm.id, "weight": weight });
+        done.text += &format!("Weight of VM {} is now {weight}", target.label());
+        if let Some(ssd) = arguments.ssd {
+            json["ssd_weight"] = json!(ssd);
+            done.text += &format!(", and {ssd} in the SSD tier");
+        }
+        done.text += "\n";
+        done.json.push(json);
     }
     match editor {
         None => done.text += &format!("{NOT_SAVED}\n"),
@@ -91,7 +112,7 @@ fn vms(
 }
 
 /// Changes the file of the host in memory. VMs are kept by their names.
-fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Editor> {
+fn edit(context: &Context<'_>, targets: &[&NamedVm], weights: Weights) -> Result<Editor> {
     let mut editor = save::open(context.system)?;
     for target in targets {
         let Some(name) = &target.vmm.name else {
@@ -105,7 +126,7 @@ fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Edit
             .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
         };
         editor
-            .set_weight(name, &target.vmm, weight)
+            .set_weights(name, &target.vmm, weights)
             .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
     }
     Ok(editor)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A machine in memory, and two that are worth looking at.
 
@@ -188,6 +188,7 @@ impl System for World {
 fn busy_host() -> HostState {
     let mut state = HostState::default();
     let vm = |id: u32, weight: u32, used: u64| Vm {
+        ssd_weight: weight,
         id,
         pid: 4000 + id,
         weight,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host in memory, with processes in a directory.
 
@@ -47,6 +47,7 @@ impl World {
             id,
             pid,
             weight: 100,
+            ssd_weight: 100,
             used: 0,
             entitlement: 0,
             pools: 1,

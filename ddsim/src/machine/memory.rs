@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A VM's memory that its containers share, and what cgroup v2 lets a daemon say about it.
 

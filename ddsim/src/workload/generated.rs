@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The requests of a virtual machine, generated: what can be judged where no recorded trace is.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine against a plain model, at both levels and for every order of leaving: random
 //! operations, weights and capacities, pools and VMs that end. After each step both hold the same

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host as the paper describes it, in lists that are searched from end to end.
 
+use ddcore::index::BLOCK_PAGES;
 use ddcore::policy::{Class, Order};
-use ddcore::store::BLOCK_PAGES;
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 

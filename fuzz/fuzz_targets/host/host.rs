@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host with some VMs around the engine, and what must be true of them after each call.
 
@@ -16,7 +16,7 @@ use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
-use ddcore::store::Removed;
+use ddcore::index::Removed;
 
 use crate::memory::{Frame, Memory};
 use crate::session::{Registration, Session};
@@ -219,6 +219,10 @@ impl room::Vm for Vm {
 
     fn share(&self) -> u32 {
         self.weight.get()
+    }
+
+    fn ssd_share(&self) -> u32 {
+        0
     }
 
     fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {

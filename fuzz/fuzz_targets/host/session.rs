@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A registration of a guest, and the plain map of what the engine must have of it.
 
@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use ddabi::answer::Eviction;
 use ddabi::key::PageKey;
-use ddabi::request::{CLASSES, Run};
+use ddabi::request::Run;
+use ddcore::host::list::LISTS;
+use ddcore::host::session::TierKind;
 use ddcore::host::Session as _;
 use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::{list, same_class};
@@ -18,7 +20,7 @@ use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::counted;
 use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
-use ddcore::store::{Hasher, Removed};
+use ddcore::index::{Hasher, Removed};
 
 use crate::host::World;
 use crate::memory::{Frame, Memory};
@@ -144,10 +146,10 @@ impl Session {
         let mut kept = [0u64; POOLS];
         for copies in model.values() {
             assert_eq!(copies.len(), 1, "a page has one copy");
-            kept[usize::from(copies[0].0) / CLASSES] += 1;
+            kept[usize::from(copies[0].0) / LISTS] += 1;
         }
         for (pool, kept) in (0..).zip(kept) {
-            let sum = counted(whole, pool);
+            let sum = counted(whole, pool, TierKind::Memory);
             assert_eq!(sum.used, kept);
             assert_eq!(whole.gauge(pool).map_or(0, Gauge::held), kept);
             let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;
@@ -177,7 +179,7 @@ impl Session {
 
     /// Turns an entry that left the index into its frame.
     pub(crate) fn page(&self, removed: Removed) -> Option<Frame> {
-        let (key, owner) = (*removed.key(), removed.pool());
+        let (key, owner) = (*removed.key(), removed.list());
         let number = removed.into_handle();
         let mut model = self.model.borrow_mut();
         let copies = model.get_mut(&key).expect("a page that is kept");
@@ -201,7 +203,7 @@ impl Session {
 /// The list that a page is on.
 fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
     let shards = 0..Registration::SHARDS;
-    let mut owners = shards.filter_map(|shard| session.with(shard, |store| store.pool_of(key)));
+    let mut owners = shards.filter_map(|shard| session.with(shard, |index| index.list_of(key)));
     let owner = owners.next();
     assert_eq!(owners.next(), None);
     owner

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Folios (`shim/folio.c`).
 
@@ -12,7 +12,7 @@ opaque! {
     RawFolio: "`struct folio`",
 }
 
-/// What a folio was like at one moment; mirrors `struct dd_folio`.
+/// The state of a folio at one moment; mirrors `struct dd_folio`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct FolioView {
@@ -85,7 +85,7 @@ impl Folio<'_> {
         self.0.as_ptr() as usize
     }
 
-    /// Returns what the folio is like now.
+    /// Returns the state of the folio now.
     pub(crate) fn view(&self) -> FolioView {
         let mut view = FolioView::default();
         // SAFETY: By the type invariant.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Attaching to functions of the kernel (`shim/hooks.c`, `shim/settle.c`).
 
@@ -18,7 +18,7 @@ struct RawHookFailure {
     why: *const c_char,
 }
 
-/// Why the hooks are not attached.
+/// Reason why the hooks are not attached.
 pub(crate) struct HookFailure {
     pub(crate) error: Error,
     /// The function that could not be attached to.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Mappings and their inodes (`shim/mapping.c`).
 
@@ -28,7 +28,7 @@ pub(crate) mod mapping_flag {
     pub(crate) const EXITING: u32 = 1 << 4;
 }
 
-/// What a mapping and its inode were like at one moment; mirrors `struct dd_mapping`.
+/// The state of a mapping and its inode at one moment; mirrors `struct dd_mapping`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct MappingView {
@@ -101,7 +101,7 @@ impl Mapping<'_> {
         NonNull::new(raw).map(|raw| Self(raw, PhantomData))
     }
 
-    /// Returns what the mapping is like now.
+    /// Returns the state of the mapping now.
     pub(crate) fn view(&self) -> MappingView {
         let mut view = MappingView::empty();
         // SAFETY: By the type invariant.

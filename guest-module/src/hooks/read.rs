@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads that find the page cache empty (invariants 1 and 8).
+//! Reads of pages that are not in the page cache (invariants 1 and 8).
 //!
-//! Pages that the map knows are taken out of the host; everything else is left to the filesystem in
+//! Pages that are in the map are taken out of the host; all others are left to the filesystem in
 //! runs that are as long as possible. Process context, with the folios locked. Nothing is
 //! allocated.
 
@@ -272,7 +272,7 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
     answer
 }
 
-/// Records what was read in the admission of the reader's pool, whether or not the host had it.
+/// Records the reads in the admission of the reader's pool, whether or not the host had the pages.
 fn record_reads(state: &State, file: &FileKey, plan: &[Planned], route: Option<Route>) {
     let admission = route
         .filter(|route| route.caches)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A hypercall: a request is written into a buffer of this CPU and sent with preemption off.
 
@@ -65,7 +65,7 @@ unsafe impl Sync for CallBuffers {}
 // SAFETY: Blocks are plain memory that belongs to no thread.
 unsafe impl Send for CallBuffers {}
 
-/// Why a call had no result.
+/// The reason why a call had no result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failure {
     /// The hypercall is not handled: the host module is not loaded.
@@ -234,7 +234,7 @@ impl Call<'_> {
             .map(|(body, _)| body)
     }
 
-    /// Returns what the answer says about one of the pools.
+    /// Returns the pressure of a pool, if the answer reports one.
     pub(crate) fn pressure(&self) -> Option<PoolPressure> {
         let said = self.header().filter(|_| self.answered)?.pressure;
         (said.known != 0).then_some(said)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The channel to the host: calls, and the session they belong to.
 //!
@@ -19,7 +19,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use zerocopy::{Immutable, IntoBytes};
 
-/// The call buffers, the session and the counters of the module. This is all that pools need of the
+/// The call buffers, the session and the counters of the module. Pools need nothing else of the
 /// module's state.
 pub(crate) struct Channel {
     buffers: CallBuffers,
@@ -85,8 +85,8 @@ impl Channel {
         self.buffers.begin()
     }
 
-    /// Sends a call and returns its outcome. A failure that says that the session is over ends it
-    /// here too, and wakes the worker.
+    /// Sends a call and returns its outcome. If the call fails because the session is over, the
+    /// session ends here too, and the worker is woken.
     pub(crate) fn send(
         &self,
         call: &mut Call<'_>,

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! When the background job last did what it does periodically.
+//! Times at which the background job last did its periodic work.
 
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::time::{Instant, Monotonic};

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Admission of one pool: which folios are worth a put. [`ddcore::policy`] decides, and
-//! [`ddcore::curve`] measures what other sizes of the pool would hit; this file gives them a lock
-//! and memory.
+//! [`ddcore::curve`] measures the hits that the pool would have with other sizes; this file adds a
+//! lock and memory.
 //!
 //! Hooks ask with interrupts off and `i_pages` locked, so that deciding neither sleeps nor
 //! allocates. Memory is allocated when the pool is opened or its policy changes.
@@ -18,8 +18,8 @@ use ddcore::policy::{sketch, Admission, Class, Name, Policy, Pressure, Refusal, 
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 
-/// Nanoseconds after which what the host said about a pool is outdated. A pool that puts nothing
-/// hears nothing of the host.
+/// Nanoseconds after which the reported pressure of a pool is outdated. Only answers to puts report
+/// it, so that a pool without puts receives no reports.
 const FRESH_NS: u64 = 1_000_000_000;
 /// Largest capacity of a pool in pages. It keeps products within 64 bits.
 const MAX_CAPACITY: u64 = 1 << 36;
@@ -100,12 +100,12 @@ impl Budget {
     }
 }
 
-/// What a pool remembers of pages that it does not hold.
+/// The history of a pool: what it remembers of pages that it does not hold.
 struct History {
     admission: PolicyAdmission,
     /// Bytes of the admission's memory.
     bytes: usize,
-    /// What the pool would hit with other sizes; `None` in a slot without a pool.
+    /// The hits that the pool would have with other sizes; `None` in a slot without a pool.
     curve: Option<PoolCurve>,
     /// Bytes of the curve's memory.
     curve_bytes: usize,
@@ -136,9 +136,9 @@ fn admission(policy: Policy, budget: &Budget) -> (PolicyAdmission, usize) {
 pub(crate) struct PoolAdmission {
     #[pin]
     history: IrqLock<History>,
-    /// What the host said last about the pool: pages << 3 | full << 2 | floor.
+    /// The last pressure that the host reported for the pool: pages << 3 | full << 2 | floor.
     pressure: Atomic<u64>,
-    /// When the host said so, in nanoseconds of the caller's clock.
+    /// When the host reported it, in nanoseconds of the caller's clock.
     pressure_at: Atomic<u64>,
     /// Pages that were offered.
     offered: Atomic<u64>,
@@ -200,7 +200,7 @@ impl PoolAdmission {
         self.replace(Policy::Fifo, budget);
     }
 
-    /// Changes the policy. What the old one remembers is dropped. Sleeps.
+    /// Changes the policy. The history of the old one is dropped. Sleeps.
     pub(crate) fn set_policy(&self, policy: Policy, budget: &Budget) {
         if self.history.with(|history| history.admission.policy()) != policy {
             self.replace(policy, budget);
@@ -225,7 +225,7 @@ impl PoolAdmission {
         budget.release(bytes);
     }
 
-    /// Notes what the host says about the pool. Any context.
+    /// Records the pressure that the host reports for the pool. Any context.
     pub(crate) fn note_pressure(&self, pressure: &PoolPressure, now: u64) {
         let floor = Class::new(pressure.floor).number() as u64;
         let full = u64::from(pressure.full != 0);
@@ -311,7 +311,7 @@ impl PoolAdmission {
         });
     }
 
-    /// Returns what was decided so far.
+    /// Returns the counters of decisions so far.
     pub(crate) fn counters(&self) -> AdmissionCounters {
         let mut counters = AdmissionCounters {
             offered: self.offered.load(Relaxed),

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The admission of each pool, in a slot. A slot is never freed before the module is unloaded, so
-//! that hooks can use it without a reference: the admission of a removed pool is not asked.
+//! that hooks can use it without a reference. No route leads to the admission of a removed pool.
 
 use crate::ffi::machine;
 use crate::memory::quietly;
@@ -29,8 +29,8 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
-    /// Allocates the slots and opens that of the default pool. `bytes` bounds what all pools
-    /// together remember; 0 stands for the default. Sleeps.
+    /// Allocates the slots and opens that of the default pool. `bytes` bounds the history of all
+    /// pools together; 0 stands for the default. Sleeps.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let memory = machine::memory_bytes();
         let most = match bytes {

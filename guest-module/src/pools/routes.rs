@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Routes: from a cgroup to its pool at the host, for hooks.
 
@@ -8,7 +8,7 @@ use crate::pools::pool::Pool;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use kernel::prelude::*;
 
-/// What a hook needs to know of a pool.
+/// The part of a pool that hooks need.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     /// The id of the cgroup; 0 for the default pool.

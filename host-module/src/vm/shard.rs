@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
@@ -6,7 +6,7 @@ use crate::counters::TOTALS;
 use crate::memory::quietly;
 use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
-use ddcore::store::{Hasher, Kind, List, Segment, Storage, Store};
+use ddcore::index::{Hasher, Index, Kind, List, Segment, Storage};
 use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
@@ -70,7 +70,7 @@ impl Storage for Memory {
 #[pin_data]
 pub(crate) struct Shard {
     #[pin]
-    store: SpinLock<Store<Memory>>,
+    index: SpinLock<Index<Memory>>,
 }
 
 impl Shard {
@@ -80,28 +80,28 @@ impl Shard {
             lists: KVVec::new(),
         };
         try_pin_init!(Self {
-            store <- new_spinlock!(Store::new(memory, hasher), "Shard::store"),
+            index <- new_spinlock!(Index::new(memory, hasher), "Shard::index"),
         })
     }
 
     /// Works on the index. Memory it no longer needs is freed.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Store<Memory>) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Index<Memory>) -> R) -> R {
         let mut trimmed = [const { None }; TRIM_SEGMENTS];
         let mut count = 0;
-        let mut store = self.store.lock();
-        let result = work(&mut store);
-        if store.is_slack() {
-            store.trim(TRIM_STEPS);
+        let mut index = self.index.lock();
+        let result = work(&mut index);
+        if index.is_slack() {
+            index.trim(TRIM_STEPS);
             for kind in Kind::ALL {
-                let needed = store.needed(kind);
-                let segments = &mut store.storage_mut().segments[kind as usize];
+                let needed = index.needed(kind);
+                let segments = &mut index.storage_mut().segments[kind as usize];
                 while segments.len() > needed && count < TRIM_SEGMENTS {
                     trimmed[count] = segments.pop();
                     count += 1;
                 }
             }
         }
-        drop(store);
+        drop(index);
         TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
         result
     }
@@ -110,7 +110,7 @@ impl Shard {
     pub(crate) fn with_room<R>(
         &self,
         parts: usize,
-        work: impl FnOnce(&mut Store<Memory>) -> R,
+        work: impl FnOnce(&mut Index<Memory>) -> R,
     ) -> Result<R, AllocError> {
         let mut spare = Spare {
             kind: Kind::Blocks,
@@ -118,18 +118,18 @@ impl Shard {
             directory: None,
         };
         loop {
-            let mut store = self.store.lock();
-            spare.attach(store.storage_mut());
-            let Some(kind) = store.lack(parts) else {
-                let result = work(&mut store);
+            let mut index = self.index.lock();
+            spare.attach(index.storage_mut());
+            let Some(kind) = index.lack(parts) else {
+                let result = work(&mut index);
                 // The lock goes first: what is left of `spare` is freed without it.
-                drop(store);
+                drop(index);
                 return Ok(result);
             };
-            let segments = &store.storage().segments[kind as usize];
+            let segments = &index.storage().segments[kind as usize];
             let full = segments.len();
             let has_place = full < segments.capacity();
-            drop(store);
+            drop(index);
             spare.kind = kind;
             spare.replenish(if has_place { None } else { Some(full) })?;
         }
@@ -138,24 +138,24 @@ impl Shard {
     /// Makes the lists below `count`, if there are none yet.
     pub(crate) fn extend_lists(&self, count: usize) -> Result<(), AllocError> {
         // A guest may create and destroy a pool as often as it likes.
-        if self.store.lock().storage().lists.len() >= count {
+        if self.index.lock().storage().lists.len() >= count {
             return Ok(());
         }
         let mut lists = KVVec::from_elem(List::default(), count, charged())?;
-        let mut store = self.store.lock();
-        let current = &mut store.storage_mut().lists;
+        let mut index = self.index.lock();
+        let current = &mut index.storage_mut().lists;
         if current.len() < lists.len() {
             lists[..current.len()].copy_from_slice(current);
             core::mem::swap(current, &mut lists);
         }
-        drop(store);
+        drop(index);
         Ok(())
     }
 
     /// Forgets what was counted in a list; refused while it has pages.
     pub(crate) fn reset_list(&self, list: u16) -> bool {
-        let mut store = self.store.lock();
-        match store.storage_mut().lists.get_mut(usize::from(list)) {
+        let mut index = self.index.lock();
+        match index.storage_mut().lists.get_mut(usize::from(list)) {
             Some(list) => list.reset(),
             None => true,
         }
@@ -163,10 +163,10 @@ impl Shard {
 
     /// Frees all memory of an index that has no pages and is not in use any more.
     pub(crate) fn dismantle(&self) {
-        let mut store = self.store.lock();
+        let mut index = self.index.lock();
         let empty = [const { KVVec::new() }; Kind::ALL.len()];
-        let segments = core::mem::replace(&mut store.storage_mut().segments, empty);
-        drop(store);
+        let segments = core::mem::replace(&mut index.storage_mut().segments, empty);
+        drop(index);
         let count: usize = segments.iter().map(|segments| segments.len()).sum();
         TOTALS.index_bytes.subtract((count * PAGE_SIZE) as u64);
     }

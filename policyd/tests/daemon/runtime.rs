@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The loop with real inotify on a directory that stands for cgroups, and a module in memory.
 

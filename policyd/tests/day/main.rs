@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A day of the whole daemon, in a process of its own: what it holds of memory, descriptors, threads
 //! and processes does not grow, and nothing is left behind. Time passes as soon as nothing is left

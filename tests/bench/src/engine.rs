@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Our engine, as it runs in the host module: `ddcore::host` with one VM that has one pool on a
 //! tier of its own. Each shard is behind its lock, and evictions are announced to the guest, which
@@ -26,9 +26,9 @@ use ddcore::{
         run::{insert, take},
         standing::Standing,
     },
+    index::{Batch, Hasher, Removed},
     policy::{Order, Policy},
     request::Range,
-    store::{Batch, Hasher, Removed},
 };
 
 use crate::{cache::Cache, mix::Run};
@@ -208,7 +208,7 @@ impl Cache for Engine {
                 frames.push(page.into_handle());
             })
         });
-        session.sub_used(found);
+        session.sub_used(&found);
     }
 
     fn flush(&self, runs: &[Run]) -> usize {

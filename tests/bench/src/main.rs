@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine, by the clock: beside its peers (`cargo xtask bench engine`), and with many VMs
 //! ([`scale`]).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What is asked of a cache: a guest with a small page cache of its own reads, and gives back what
 //! it read a while ago.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! How long it takes to find who has to give: once for each batch of 2 MiB, under one lock.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Charts as inline SVG: no scripts, no fonts, nothing to fetch.
 //!

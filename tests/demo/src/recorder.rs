@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Samples a run, in a thread of its own, so that curves have no holes while
 //! something is being changed.

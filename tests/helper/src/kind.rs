@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations that a torture counts one by one, because some filesystems offer them and others
 //! do not: a scenario names those that must have succeeded.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! VMs whose guest does nothing but make the hypercalls that this program composes, with memory
 //! of kinds that no VMM of the tests gives its guests.

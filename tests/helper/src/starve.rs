@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Programs one of whose allocations fails, in kernels that can do so
 //! (`Documentation/fault-injection`).

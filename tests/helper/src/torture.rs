@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Several processes change and read the same files, in every way there is, and
 //! compare every byte they read with what all of them wrote.

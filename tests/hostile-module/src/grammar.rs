@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What requests are made of: mostly what is right, sometimes what is at a limit or beyond it.
 

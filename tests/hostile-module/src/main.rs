@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest's kernel gone mad: it sends the host whatever a guest can send.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The papers' experiments, replayed at their sizes: `ddsim` is the machine, `policyd`'s engine
 //! the one who sets its knobs where targets are given.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddpapers figures`, `ddpapers group`, `ddpapers policies`: what `cargo xtask figures` runs.
 

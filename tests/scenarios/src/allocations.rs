@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! There is no memory: each allocation of our modules fails once, one after the other, then
 //! many of them at random under load. What was asked for is refused, or done; nothing is done

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Two VMs whose files have the same keys and other content: each finds its own (invariant 21).
 //! One that the host takes nothing from asks for nothing (invariant 3), and without a host

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What cannot be done is refused with a word and an exit code of its own, and
 //! changes nothing.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The books of the host: what came, what left, what is there. They must
 //! balance to the page whenever nothing moves.
@@ -32,7 +32,15 @@ pub(crate) fn balance(host: &Machine) -> Result<Vec<Vm>> {
                 stats.used,
                 stats.expected_used() as i64,
             );
-            pools += stats.used;
+            ensure!(
+                stats.ssd_used == stats.expected_ssd_used(),
+                "container {} of VM {} holds {} pages in the SSD tier, but its counters say {}: {stats:?}",
+                container.name,
+                vm.id,
+                stats.ssd_used,
+                stats.expected_ssd_used() as i64,
+            );
+            pools += stats.used - stats.ssd_used;
         }
         ensure!(
             vm.used_pages == pools,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the guest module does again and again is bounded, and it leaves nothing behind: when the
 //! kernel does not let it attach, while there is no host, and beside work that gains nothing.

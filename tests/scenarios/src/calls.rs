@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! VMs that are no good guests, in VMMs that are no good neighbours: memory that never comes, that
 //! is a device's, or in swap; calls of sessions that are over; VMs by the hundred. The host waits

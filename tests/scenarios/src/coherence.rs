@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What is read through the cache is what is on disk, whatever happens to the
 //! files: the guest does a long random series of operations, and what its reads

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tier that 200 VMs share: idle VMs keep what they are entitled to, busy ones get alike, and a
 //! host that is short of memory takes from each in proportion.

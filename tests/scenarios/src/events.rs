@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! When something happened at the host, by the host's own clock: what a test sees late, because its
 //! machine is busy, did not happen late.

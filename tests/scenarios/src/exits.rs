@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! How long KVM keeps vCPUs out of their guests for hypercalls: the kernel takes the time from
 //! each `kvm_exit` to the `kvm_entry` that follows, so that nothing is lost however many there are.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Faults under a tortured guest: processors go and come back, its VMM is stopped
 //! and gets signals, its memory is taken and given back, its host and itself run short

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest whose kernel sends the host whatever a guest can send, beside one that
 //! works: the host stays well, the other guest's data right and its share what its

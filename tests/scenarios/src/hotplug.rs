@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Memory that is plugged into a guest and taken out again: a slot of KVM's comes and goes.
 

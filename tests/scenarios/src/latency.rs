@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the cache does inside a guest keeps no other task waiting for long, however large folios
 //! and files are.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What is shown on real kernels: one promise, or a few that go together, a file.
 //!
@@ -52,6 +52,7 @@ mod site;
 mod skew;
 mod sla;
 mod small_files;
+mod ssd;
 mod stage;
 mod stream;
 mod systemd;
@@ -85,6 +86,7 @@ pub fn all() -> &'static [Scenario] {
         policies::POLICIES,
         shrinker::SHRINKER,
         scarce::SCARCE,
+        ssd::SSD,
         reboot::REBOOT,
     ]
 }
@@ -106,6 +108,7 @@ pub fn by_name() -> &'static [Scenario] {
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
+        torture::TORTURE_SSD,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest is stopped, taken back to a snapshot, moved to another VMM, hibernates
 //! and loses its modules and its host, in the middle of a torture: no old page is

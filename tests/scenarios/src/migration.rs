@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tortured guest goes to another host and back while it runs. The other host knows
 //! nothing of it, so the guest starts again there; the one it left gives back all it had

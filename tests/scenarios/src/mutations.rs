@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The tests themselves are tested: modules that break one invariant each, by a patch of
 //! `tests/mutations`, and the scenario that notices. It must pass with the modules as they are, and

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Policies of containers: what each is for, that they change at run time, and
 //! that the books balance whoever decides.

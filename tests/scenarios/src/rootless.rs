@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A user of a Debian with a session of their own, in which podman runs without root: what it starts
 //! is called like the controlled container, and is limited by policyd as far as that is allowed to.

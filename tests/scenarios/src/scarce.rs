@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host that cannot spare the tier's capacity divides what it can spare, by weight
 //! (invariant 27), and takes no memory for puts that others would have to give (invariant 26).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Weights: which VM and container gets how much of a tier that all want more of, and how
 //! soon after a weight changed. Capacity, batch and mode change under the same load.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Many small files under a limit that holds neither their pages nor their
 //! inodes: an inode that leaves takes nothing from the host (invariant 6).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The usual torture tools: fio, stress-ng and fsx, on one filesystem after the
 //! other, each in a container of its own, which may hold a fraction of its files, while it

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Others are attached to the functions that our modules are attached to: tracers, probes and
 //! BPF programs see what we see, in any order of coming and going; a livepatch of a

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Runs the benchmark in an emulated machine whose clock counts instructions, which are the same on
 //! any machine.

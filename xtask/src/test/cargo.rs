@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Tests cargo builds. All crates are built at once, so that they share their
 //! dependencies, and the programs that come out are run one by one.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The last run of each scenario, as data in the tree: all scenarios together take many hours, so
 //! each entry has a commit and a date of its own.

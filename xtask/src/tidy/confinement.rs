@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `unsafe` stays in few files, so that a reader knows where memory safety is to be proved.
 

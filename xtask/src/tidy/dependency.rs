@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Dependencies point one way: from what changes often to what does not, as `cargo metadata` has
 //! them.
@@ -40,6 +40,7 @@ const OURS: &[Ours] = &[
         &["ddabi", "ddconf", "dddaemon", "ddnl"],
         &["ddcore", "ddsim"],
     ),
+    ("ddpages", &["ddctl", "ddhostd", "policyd"], &[]),
     // What runs in the test machines knows nothing of what is tested.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),
@@ -64,7 +65,7 @@ const OURS: &[Ours] = &[
 const IN_KERNEL: [&str; 2] = ["ddabi", "ddcore"];
 const KERNELS_OWN: [&str; 2] = ["zerocopy", "zerocopy-derive"];
 /// Folders of crates that build and test. All others are products.
-const MACHINERY: [&str; 3] = ["tests", "fuzz", "xtask"];
+const MACHINERY: [&str; 4] = ["fuzz", "packaging", "tests", "xtask"];
 /// The workspaces, by their manifests.
 const WORKSPACES: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 

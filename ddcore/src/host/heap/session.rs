@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A registration of a guest.
 
@@ -6,17 +6,17 @@ use super::pool::{Pool, Settings};
 use super::{Lock, Owner, Tier};
 use crate::clock::Clock;
 use crate::host::flush::Rest;
-use crate::host::list::list;
+use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
 use crate::host::session::{self, Ledger};
+use crate::index::{Hasher, Heap, Index, List, Removed};
 use crate::partition::Entity;
 use crate::policy::Order;
-use crate::store::{Hasher, Heap, List, Removed, Store};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
-use ddabi::request::CLASSES;
+use ddabi::request::Run;
 
 /// Places that one operation may trim, as in the kernel module.
 const TRIM_STEPS: u32 = 128;
@@ -29,7 +29,7 @@ pub struct Session<O: Owner> {
     pub clock: Clock<AtomicU64>,
     tier: Arc<Tier>,
     hasher: Hasher,
-    shards: Vec<O::Lock<Store<Heap>>>,
+    shards: Vec<O::Lock<Index<Heap>>>,
     ledger: Ledger<AtomicU64>,
     pools: Vec<Pool<O::Lock<Settings>>>,
     /// The unfinished range of the last flush.
@@ -41,7 +41,7 @@ pub struct Session<O: Owner> {
 impl<O: Owner> Session<O> {
     /// Creates a session without pools.
     pub fn new(tier: Arc<Tier>, hasher: Hasher, own: O::Session) -> Self {
-        let shard = |_| O::Lock::new(Store::new(Heap::default(), hasher));
+        let shard = |_| O::Lock::new(Index::new(Heap::default(), hasher));
         Self {
             own,
             clock: Clock::new(),
@@ -65,7 +65,7 @@ impl<O: Owner> Session<O> {
     pub fn add_pool(&mut self) -> u32 {
         for shard in &mut self.shards {
             let lists = &mut shard.get_mut().storage_mut().lists;
-            lists.resize(lists.len() + CLASSES, List::default());
+            lists.resize(lists.len() + LISTS, List::default());
         }
         self.pools.push(Pool {
             settings: O::Lock::new(Settings::default()),
@@ -96,10 +96,10 @@ impl<O: Owner> Session<O> {
     /// Resets the counters of a pool, which must have no pages.
     pub fn reset_counters(&self, pool: u32) {
         for shard in &self.shards {
-            for class in 0..CLASSES as u8 {
-                let mut store = shard.lock();
-                let list = usize::from(list(pool, class));
-                let is_reset = store.storage_mut().lists[list].reset();
+            for list in all_lists(pool) {
+                let mut index = shard.lock();
+                let list = usize::from(list);
+                let is_reset = index.storage_mut().lists[list].reset();
                 assert!(is_reset, "the pool has no pages");
             }
         }
@@ -119,11 +119,11 @@ impl<O: Owner> session::Session for Session<O> {
     const SHARD_BITS: u32 = O::SHARD_BITS;
 
     #[inline]
-    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Store<Heap>) -> R) -> R {
-        let mut store = self.shards[shard].lock();
-        let result = work(&mut store);
-        if store.is_slack() {
-            store.trim_and_free(TRIM_STEPS);
+    fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Index<Heap>) -> R) -> R {
+        let mut index = self.shards[shard].lock();
+        let result = work(&mut index);
+        if index.is_slack() {
+            index.trim_and_free(TRIM_STEPS);
         }
         result
     }
@@ -133,14 +133,14 @@ impl<O: Owner> session::Session for Session<O> {
         &self,
         shard: usize,
         parts: usize,
-        work: impl FnOnce(&mut Store<Heap>) -> R,
+        work: impl FnOnce(&mut Index<Heap>) -> R,
     ) -> Option<R> {
-        let mut store = self.shards[shard].lock();
-        if !O::has_index_memory(self) && store.lack(parts).is_some() {
+        let mut index = self.shards[shard].lock();
+        if !O::has_index_memory(self) && index.lack(parts).is_some() {
             return None;
         }
-        store.supply(parts);
-        Some(work(&mut store))
+        index.supply(parts);
+        Some(work(&mut index))
     }
 
     #[inline]
@@ -168,6 +168,10 @@ impl<O: Owner> session::Session for Session<O> {
         O::now(self)
     }
 
+    fn put_on_ssd(&self, _run: &Run, _pages: &mut [Option<O::Page>]) -> Option<(usize, u64)> {
+        None
+    }
+
     #[inline]
     fn stamp(&self, pages: u64) -> u64 {
         O::stamp(self, pages)
@@ -183,6 +187,11 @@ impl<O: Owner> session::Session for Session<O> {
 
     fn share(&self, pool: u32) -> u32 {
         self.settings(pool).share.unwrap_or(0)
+    }
+
+    #[inline]
+    fn ssd_share(&self, _pool: u32) -> u32 {
+        0
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

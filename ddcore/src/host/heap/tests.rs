@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use super::*;
 use crate::host::carried::Carried;
@@ -10,9 +10,9 @@ use crate::host::room::{fill, make_room, retire, Stock as _};
 use crate::host::session::Session as _;
 use crate::host::standing::Standing;
 use crate::host::Origin;
+use crate::index::{Batch, Hasher, Storage as _};
 use crate::policy::Order;
 use crate::request::Range;
-use crate::store::{Batch, Hasher, Storage as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -189,8 +189,8 @@ fn used(host: &Host<Short>, pool: u32) -> u64 {
     let shards = 0..Session::<Short>::SHARDS;
     let lists = (0..CLASSES as u8).map(|class| usize::from(list(pool, class)));
     let of = |shard| {
-        vm.session.with(shard, |store| {
-            let lists = lists.clone().map(|at| store.storage().lists()[at].used);
+        vm.session.with(shard, |index| {
+            let lists = lists.clone().map(|at| index.storage().lists()[at].used);
             lists.sum::<u64>()
         })
     };

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks of the kernel: version, options, functions to attach to, and what forbids attaching.
 
@@ -30,7 +30,7 @@ fn version(examination: &mut Examination<'_>, release: &str) {
         let rest = release.strip_prefix(*version);
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    if TESTED.iter().any(|version| is_of(version)) {
+    if TESTED.iter().any(is_of) {
         examination.ok("kernel", release);
     } else {
         examination.warn(

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tier that many VMs with many pools share, on the engine that the host module runs. Pages have
 //! no data, and there is no guest: what is timed is what the engine decides and counts.
@@ -14,11 +14,12 @@ use ddcore::{
         pressure::pressure,
         room::make_room,
         run::{insert, take},
+        session::TierKind,
         standing::{Standing, entitlement, settle},
         walk::{counted, drain},
     },
+    index::{Batch, Hasher, Removed},
     policy::{Order, Policy},
-    store::{Batch, Hasher, Removed},
 };
 
 use super::{course::Size, lock::Watched};
@@ -176,17 +177,17 @@ impl Crowd {
         let found = take(origin.session, &mut batch, runs, |_, page| {
             page.into_handle();
         });
-        origin.session.sub_used(found);
+        origin.session.sub_used(&found);
         std::hint::black_box(pressure(&origin, &run, CALL.into(), now));
         self.batch = batch;
-        found
+        found.total()
     }
 
     /// Collects the statistics of a pool, as its guest asks for them.
     pub(super) fn statistics(&self, vm: u64, pool: u64) {
         let vm = &self.vms[vm as usize];
         let pages = entitlement(&self.host.tier, &**vm);
-        std::hint::black_box((counted(&vm.session, pool as u32), pages));
+        std::hint::black_box((counted(&vm.session, pool as u32, TierKind::Memory), pages));
     }
 
     /// Publishes the standing of a VM, as a change of its weight does.

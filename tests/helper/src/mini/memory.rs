@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Memory to give to a guest.
 
@@ -30,13 +30,13 @@ pub(super) fn ordinary(pages: usize) -> Result<MmapMut> {
     Ok(MmapMut::map_anon(pages * PAGE)?)
 }
 
-/// Memory that is mapped twice: for this program, and for guests.
+/// Memory that is mapped twice: for this program, and for guests. All pages are there.
 pub(super) fn shared(pages: usize) -> Result<(MmapMut, MmapMut)> {
     let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
     file.set_len((pages * PAGE) as u64)?;
     // SAFETY: the file has no name, and this program reads its pages only between two calls of the
     // guests.
-    let map = || unsafe { MmapMut::map_mut(&file) };
+    let map = || unsafe { MmapOptions::new().populate().map_mut(&file) };
     Ok((map()?, map()?))
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module is loaded while a hole is being punched, which waits for pages that are still
 //! being read: pages that come after them, and were read before, can be reclaimed then.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file is cut and made longer, punched, written past the page cache and through it, each
 //! while the host has all of its pages; then its pages come from the host.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A large folio that a write filled in part, with blocks smaller than a page, is
 //! cut in two: its first page is not up to date, and no block of it is known any

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages are read and dropped again and again while a direct write is on its way to
 //! the disk: what is read before it has arrived is old as soon as it has.

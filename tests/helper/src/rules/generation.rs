@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file's owner gives it another generation, changes it, and gives it the old generation
 //! back, under which the host has its old pages.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Holes are punched where pages are that have left the page cache and not yet
 //! arrived at the host: the task that reclaims them is interrupted between the two.

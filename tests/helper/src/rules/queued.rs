@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A page of a file is read and dropped again and again beside the first asynchronous direct
 //! write after a mount. That write stops for a while between the kernel's invalidation of the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file is deleted while the host has its pages, and a new file gets its inode:
 //! the new file is a hole from beginning to end.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Files end inside a folio, as they do where a block is larger than a page, and
 //! have no blocks: what a folio has beyond the end is seen when they are made longer.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Judging one machine by its progress. No clock and no files: what was seen,
 //! and when, comes in as arguments.

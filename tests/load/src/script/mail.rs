@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Mailboxes, as Filebench's `varmail`: delete a message; deliver one; read one
 //! and add to it; read one. Whatever is written is synced.

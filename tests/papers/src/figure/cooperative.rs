@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 5.2.1 (table 4), and the thesis' section 5.6.2 (figure 5.7): partitions
 //! from the host alone, against both levels provisioned by hand and by policyd.

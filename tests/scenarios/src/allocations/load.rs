@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Some of all allocations fail while a guest is tortured: first of the host module, then of
 //! the guest module's worker and of what the guest's administrator does.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! One allocation after the other fails: of what administrators do, in the task that does it;
 //! of calls, in the threads of the VMM; of looking for a host, in the guest's workers.

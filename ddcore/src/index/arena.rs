@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Allocation of item numbers of one kind: the number that was freed last is reused first, and new
+//! numbers are allocated in rising order.
+
+use super::segment::{Item, Kind};
+use super::{Index, Storage, NONE};
+
+/// The numbers of a kind. Number 0 is never used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arena {
+    /// Numbers below this one have been used.
+    pub(super) high: u32,
+    /// Numbers in use.
+    pub(super) used: u32,
+    /// First number in the list of free numbers, all below `high`.
+    free: u32,
+    /// Number of buckets in the hash table of these items, if they have one.
+    buckets: u32,
+    /// The power of two that is at least `buckets`, minus one.
+    mask: u32,
+    /// The numbers freed last, which are reused first. They are not in the list of free numbers.
+    fresh: [u32; FRESH],
+    fresh_count: usize,
+}
+
+/// Item numbers for each bucket.
+pub(super) const NUMBERS: u32 = 4;
+
+/// Free numbers that are kept outside of the list of free numbers, so that most allocations and
+/// releases do not touch it.
+const FRESH: usize = 64;
+
+impl Arena {
+    pub(super) const fn new() -> Self {
+        Self {
+            high: 1,
+            used: 0,
+            free: NONE,
+            buckets: 1,
+            mask: 0,
+            fresh: [NONE; FRESH],
+            fresh_count: 0,
+        }
+    }
+
+    /// Sets the number below which all numbers have been used.
+    pub(super) fn set_high(&mut self, high: u32) {
+        self.high = high;
+        self.buckets = high.div_ceil(NUMBERS);
+        self.mask = self.buckets.next_power_of_two() - 1;
+    }
+
+    /// Returns the number of buckets.
+    pub(super) const fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// Returns the bucket of a hash.
+    #[inline]
+    pub(super) const fn bucket(&self, hash: u32) -> u32 {
+        let bucket = hash & self.mask;
+        if bucket < self.buckets {
+            bucket
+        } else {
+            bucket & self.mask >> 1
+        }
+    }
+
+    /// Returns the bucket that was split when the last one was added. There must be at least two.
+    pub(super) const fn parent(&self) -> u32 {
+        (self.buckets - 1) & self.mask >> 1
+    }
+
+    /// Returns whether so many numbers are unused that memory should be released.
+    pub(super) const fn is_slack(&self) -> bool {
+        /// Numbers that may stay unused, in addition to one for each [`SHARE`] used ones, so that
+        /// an index of steady size does not move its items back and forth.
+        const SLACK: u32 = 64;
+        const SHARE: u32 = 16;
+        let unused = self.high - 1 - self.used;
+        if self.used > 0 {
+            unused > SLACK + self.used / SHARE
+        } else {
+            unused > 0
+        }
+    }
+
+    /// Returns the number of segments of `each` items that are needed.
+    pub(super) const fn segments(&self, each: u32) -> usize {
+        self.segments_of(self.high, each)
+    }
+
+    /// Returns the number of segments of `each` buckets that are needed.
+    pub(super) const fn bucket_segments(&self, each: u32) -> usize {
+        self.segments_of(self.buckets, each)
+    }
+
+    const fn segments_of(&self, items: u32, each: u32) -> usize {
+        if self.high == 1 {
+            0
+        } else {
+            items.div_ceil(each) as usize
+        }
+    }
+}
+
+/// An item whose numbers an arena allocates.
+pub(super) trait Piece: Item {
+    const KIND: Kind;
+
+    /// The largest number of items.
+    const LIMIT: usize;
+
+    fn arena<S>(index: &Index<S>) -> &Arena;
+
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena;
+
+    /// Returns the neighbours of a free item in the list of free numbers.
+    fn free_links(&self) -> (u32, u32);
+
+    /// Makes the item a free one between two others.
+    fn set_free(&mut self, before: u32, after: u32);
+}
+
+impl<S: Storage> Index<S> {
+    /// Returns the number of items that can be allocated before another segment is needed.
+    pub(super) fn room<T: Piece>(&self) -> usize {
+        let capacity = self.capacity::<T>(T::KIND).min(T::LIMIT);
+        capacity.saturating_sub(1 + T::arena(self).used as usize)
+    }
+
+    /// Allocates a free number. Returns [`NONE`] if there is none and a new number must be used.
+    #[inline]
+    pub(super) fn reuse<T: Piece>(&mut self) -> u32 {
+        let arena = T::arena_mut(self);
+        if let Some(last) = arena.fresh_count.checked_sub(1) {
+            arena.fresh_count = last;
+            arena.used += 1;
+            return arena.fresh[last % FRESH];
+        }
+        let number = arena.free;
+        if number != NONE {
+            arena.used += 1;
+            self.withdraw::<T>(number);
+        }
+        number
+    }
+
+    /// Frees a number, and turns its item into a free one.
+    #[inline]
+    pub(super) fn release<T: Piece>(&mut self, number: u32) {
+        self.item_mut::<T>(T::KIND, number).set_free(NONE, NONE);
+        let arena = T::arena_mut(self);
+        arena.used -= 1;
+        if arena.fresh_count < FRESH {
+            arena.fresh[arena.fresh_count] = number;
+            arena.fresh_count += 1;
+        } else {
+            self.enlist::<T>(number);
+        }
+    }
+
+    /// Moves all free numbers to the list, before memory is released.
+    pub(super) fn settle<T: Piece>(&mut self) {
+        while let Some(last) = T::arena(self).fresh_count.checked_sub(1) {
+            let arena = T::arena_mut(self);
+            arena.fresh_count = last;
+            let number = arena.fresh[last % FRESH];
+            self.enlist::<T>(number);
+        }
+    }
+
+    fn enlist<T: Piece>(&mut self, number: u32) {
+        let next = core::mem::replace(&mut T::arena_mut(self).free, number);
+        self.item_mut::<T>(T::KIND, number).set_free(NONE, next);
+        if next != NONE {
+            let (_, after) = self.item::<T>(T::KIND, next).free_links();
+            self.item_mut::<T>(T::KIND, next).set_free(number, after);
+        }
+    }
+
+    /// Removes any free number from the list of free numbers.
+    pub(super) fn withdraw<T: Piece>(&mut self, number: u32) {
+        let (before, after) = self.item::<T>(T::KIND, number).free_links();
+        if before == NONE {
+            T::arena_mut(self).free = after;
+        } else {
+            let (first, _) = self.item::<T>(T::KIND, before).free_links();
+            self.item_mut::<T>(T::KIND, before).set_free(first, after);
+        }
+        if after != NONE {
+            let (_, last) = self.item::<T>(T::KIND, after).free_links();
+            self.item_mut::<T>(T::KIND, after).set_free(before, last);
+        }
+    }
+
+    /// Allocates a free number below the highest one, to which an item can move.
+    pub(super) fn vacancy<T: Piece>(&mut self) -> u32 {
+        let number = T::arena(self).free;
+        self.withdraw::<T>(number);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitting_moves_hashes_only_between_parent_and_child() {
+        let mut arena = Arena::new();
+        for high in 1u32..200 {
+            arena.set_high(high * NUMBERS);
+            let mut next = arena;
+            next.set_high((high + 1) * NUMBERS);
+            for hash in 0u32..5000 {
+                let (before, after) = (arena.bucket(hash), next.bucket(hash));
+                assert!(before < high && after <= high);
+                assert!(before == after || (before == next.parent() && after == high));
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Cohorts: up to 64 blocks of a list that were added one after the other.
+//!
+//! The order of a list's blocks is a list of cohorts, not of blocks. A block refers to its cohort
+//! and its place there, so that removing a block touches a cohort of 16 bytes, and a cache line
+//! contains four of them. In a list of blocks it would touch two neighbours with a cache miss each.
+
+use super::arena::{Arena, Piece};
+use super::block::{Block, Field};
+use super::segment::Kind;
+use super::{Index, Storage, NONE};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Maximum number of blocks in a cohort.
+pub(super) const MEMBERS: usize = 1 << PLACE_BITS;
+
+const PLACE_BITS: u32 = 6;
+
+/// Number of bits of a cohort's number. A cohort has 17 members on average, in whatever order
+/// blocks are removed.
+const COHORT_BITS: u32 = 20;
+
+/// Number of bits of a [`Seat`].
+pub(super) const SEAT_BITS: u32 = COHORT_BITS + PLACE_BITS;
+
+/// A cohort with at most this many members is merged with a neighbour. Moving a member costs about
+/// as much as removing it, so that this must be rare.
+const SMALL: u32 = MEMBERS as u32 / 4;
+
+/// Two neighbours are merged if they have at most this many members together.
+const FEW: u32 = MEMBERS as u32 * 3 / 4;
+
+/// The numbers of a cohort's blocks, in the order in which they were added.
+pub(super) type Members = [u32; MEMBERS];
+
+/// A cohort and a place in it.
+#[derive(Clone, Copy)]
+pub(super) struct Seat(pub(super) u32);
+
+impl Seat {
+    #[inline]
+    const fn new(cohort: u32, place: usize) -> Self {
+        Self(cohort << PLACE_BITS | place as u32)
+    }
+
+    #[inline]
+    pub(super) const fn cohort(self) -> u32 {
+        self.0 >> PLACE_BITS
+    }
+
+    #[inline]
+    const fn place(self) -> usize {
+        self.0 as usize % MEMBERS
+    }
+}
+
+const OLDER: Field = Field::new(0, COHORT_BITS);
+const NEWER: Field = Field::new(20, COHORT_BITS);
+const LIST: Field = Field::new(40, 16);
+const TAKEN: Field = Field::new(56, 7);
+
+/// A cohort, or a free place for one.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub(super) struct Cohort {
+    /// Bitmap of the places with a block. Zero in a free cohort.
+    present: u64,
+    /// Neighbours, list, and number of places ever taken.
+    facts: u64,
+}
+
+impl Cohort {
+    pub(super) const fn older(&self) -> u32 {
+        OLDER.get(self.facts)
+    }
+
+    pub(super) const fn newer(&self) -> u32 {
+        NEWER.get(self.facts)
+    }
+
+    const fn list(&self) -> u16 {
+        LIST.get(self.facts) as u16
+    }
+
+    pub(super) const fn count(&self) -> u32 {
+        self.present.count_ones()
+    }
+
+    /// Returns the place of the oldest member.
+    const fn first(&self) -> usize {
+        self.present.trailing_zeros() as usize % MEMBERS
+    }
+
+    /// Returns the place of the newest member.
+    const fn last(&self) -> usize {
+        (MEMBERS - 1).wrapping_sub(self.present.leading_zeros() as usize) % MEMBERS
+    }
+
+    /// Takes the next place, unless all were taken.
+    #[inline]
+    fn take_place(&mut self) -> Option<usize> {
+        let place = TAKEN.get(self.facts) as usize;
+        if place == MEMBERS {
+            return None;
+        }
+        self.present |= 1 << place;
+        self.facts += TAKEN.put(1);
+        Some(place)
+    }
+
+    /// Vacates a place. Returns the number of remaining members.
+    #[inline]
+    fn leave_place(&mut self, place: usize) -> u32 {
+        self.present &= !(1 << place);
+        self.count()
+    }
+}
+
+impl Piece for Cohort {
+    const KIND: Kind = Kind::Cohorts;
+    const LIMIT: usize = 1 << COHORT_BITS;
+
+    #[inline]
+    fn arena<S>(index: &Index<S>) -> &Arena {
+        &index.cohorts
+    }
+
+    #[inline]
+    fn arena_mut<S>(index: &mut Index<S>) -> &mut Arena {
+        &mut index.cohorts
+    }
+
+    fn free_links(&self) -> (u32, u32) {
+        (self.older(), self.newer())
+    }
+
+    fn set_free(&mut self, before: u32, after: u32) {
+        *self = Self {
+            present: 0,
+            facts: OLDER.put(before) | NEWER.put(after),
+        };
+    }
+}
+
+impl<S: Storage> Index<S> {
+    #[inline]
+    pub(super) fn cohort(&self, number: u32) -> &Cohort {
+        self.item(Kind::Cohorts, number)
+    }
+
+    #[inline]
+    fn cohort_mut(&mut self, number: u32) -> &mut Cohort {
+        self.item_mut(Kind::Cohorts, number)
+    }
+
+    #[inline]
+    fn members(&self, cohort: u32) -> &Members {
+        self.item(Kind::Members, cohort)
+    }
+
+    #[inline]
+    fn members_mut(&mut self, cohort: u32) -> &mut Members {
+        self.item_mut(Kind::Members, cohort)
+    }
+
+    /// Returns the number of cohorts that can begin before another segment is needed.
+    pub(super) fn cohort_room(&self) -> usize {
+        let members = self.capacity::<Members>(Kind::Members);
+        self.room::<Cohort>()
+            .min(members.saturating_sub(1 + self.cohorts.used as usize))
+    }
+
+    /// Returns the oldest block of a list, or [`NONE`] if it is empty.
+    #[inline]
+    pub(super) fn oldest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
+        match list.map_or(NONE, |list| list.oldest) {
+            NONE => NONE,
+            cohort => self.members(cohort)[self.cohort(cohort).first()],
+        }
+    }
+
+    /// Returns the newest block of a list, or [`NONE`] if it is empty.
+    #[inline]
+    pub(super) fn newest(&self, list: u16) -> u32 {
+        let list = self.storage.lists().get(usize::from(list));
+        match list.map_or(NONE, |list| list.newest) {
+            NONE => NONE,
+            cohort => self.members(cohort)[self.cohort(cohort).last()],
+        }
+    }
+
+    /// Makes a block the newest of a list. The caller has checked that there is room for a cohort,
+    /// and stores the returned seat in the block.
+    #[inline]
+    pub(super) fn join(&mut self, list: u16, number: u32) -> Seat {
+        let mut cohort = self.list_mut(list).newest;
+        let place = match cohort {
+            NONE => None,
+            cohort => self.cohort_mut(cohort).take_place(),
+        };
+        let place = place.unwrap_or_else(|| {
+            cohort = self.begin_cohort(list);
+            0
+        });
+        self.members_mut(cohort)[place] = number;
+        Seat::new(cohort, place)
+    }
+
+    /// Begins a cohort at the newest end of a list, and takes its first place.
+    fn begin_cohort(&mut self, list: u16) -> u32 {
+        let mut number = self.reuse::<Cohort>();
+        if number == NONE {
+            number = self.cohorts.high;
+            self.cohorts.set_high(number + 1);
+            self.cohorts.used += 1;
+        }
+        let ends = self.list_mut(list);
+        let older = core::mem::replace(&mut ends.newest, number);
+        if older == NONE {
+            ends.oldest = number;
+        } else {
+            NEWER.set(&mut self.cohort_mut(older).facts, number);
+        }
+        *self.cohort_mut(number) = Cohort {
+            present: 1,
+            facts: OLDER.put(older) | LIST.put(list.into()) | TAKEN.put(1),
+        };
+        number
+    }
+
+    /// Removes a block from its cohort.
+    #[inline]
+    pub(super) fn leave(&mut self, seat: Seat) {
+        let number = seat.cohort();
+        let left = self.cohort_mut(number).leave_place(seat.place());
+        // Powers of two suffice: when two neighbours shrink, one of them soon reaches a size at
+        // which they are merged.
+        if left <= SMALL && left & left.wrapping_sub(1) == 0 {
+            self.shrink(number);
+        }
+    }
+
+    /// Ends a cohort without members, or merges a small one with a small neighbour.
+    #[inline(never)]
+    fn shrink(&mut self, number: u32) {
+        let cohort = *self.cohort(number);
+        let (older, newer) = (cohort.older(), cohort.newer());
+        let together =
+            |other: u32| other != NONE && self.cohort(other).count() + cohort.count() <= FEW;
+        if cohort.count() == 0 {
+            self.end_cohort(number);
+        } else if together(older) {
+            self.unite(older, number);
+        } else if together(newer) {
+            self.unite(number, newer);
+        }
+    }
+
+    /// Removes a cohort from its list.
+    fn end_cohort(&mut self, number: u32) {
+        let cohort = *self.cohort(number);
+        self.set_newer(cohort.older(), cohort.newer(), cohort.list());
+        self.set_older(cohort.newer(), cohort.older(), cohort.list());
+        self.release::<Cohort>(number);
+    }
+
+    fn set_newer(&mut self, cohort: u32, newer: u32, list: u16) {
+        match cohort {
+            NONE => self.list_mut(list).oldest = newer,
+            cohort => NEWER.set(&mut self.cohort_mut(cohort).facts, newer),
+        }
+    }
+
+    fn set_older(&mut self, cohort: u32, older: u32, list: u16) {
+        match cohort {
+            NONE => self.list_mut(list).newest = older,
+            cohort => OLDER.set(&mut self.cohort_mut(cohort).facts, older),
+        }
+    }
+
+    /// Merges two neighbouring cohorts, and keeps the order of their members.
+    fn unite(&mut self, older: u32, newer: u32) {
+        let mut next = 0;
+        for from in [older, newer] {
+            let mut rest = self.cohort(from).present;
+            while rest != 0 {
+                let place = rest.trailing_zeros() as usize % MEMBERS;
+                let member = self.members(from)[place];
+                // A member of the older cohort never moves to a later place, so that no unread
+                // member is overwritten.
+                self.members_mut(older)[next % MEMBERS] = member;
+                self.block_mut(member).set_seat(Seat::new(older, next));
+                next += 1;
+                rest &= rest - 1;
+            }
+        }
+        self.end_cohort(newer);
+        let cohort = self.cohort_mut(older);
+        cohort.present = (1 << next) - 1;
+        TAKEN.set(&mut cohort.facts, next as u32);
+    }
+
+    /// Updates the link to a block that was copied to `to`.
+    pub(super) fn redirect_member(&mut self, block: &Block, to: u32) {
+        let seat = block.seat();
+        self.members_mut(seat.cohort())[seat.place()] = to;
+    }
+
+    /// Takes the highest number of a cohort out of use. A cohort that has it moves to a free
+    /// number.
+    pub(super) fn drop_cohort(&mut self) {
+        let highest = self.cohorts.high - 1;
+        let cohort = *self.cohort(highest);
+        if cohort.present == 0 {
+            self.withdraw::<Cohort>(highest);
+        } else {
+            let target = self.vacancy::<Cohort>();
+            *self.cohort_mut(target) = cohort;
+            self.set_newer(cohort.older(), target, cohort.list());
+            self.set_older(cohort.newer(), target, cohort.list());
+            let mut rest = cohort.present;
+            while rest != 0 {
+                let place = rest.trailing_zeros() as usize % MEMBERS;
+                let member = self.members(highest)[place];
+                self.members_mut(target)[place] = member;
+                self.block_mut(member).set_seat(Seat::new(target, place));
+                rest &= rest - 1;
+            }
+        }
+        *self.cohort_mut(highest) = Cohort::default();
+        *self.members_mut(highest) = [NONE; MEMBERS];
+        self.cohorts.set_high(highest);
+    }
+
+    /// Writes the numbers of a list's next blocks, oldest first and only from its oldest cohort,
+    /// and returns how many there are.
+    pub(super) fn next_to_go(&self, list: u16, numbers: &mut [u32]) -> usize {
+        let list = self.storage.lists().get(usize::from(list));
+        let cohort = list.map_or(NONE, |list| list.oldest);
+        if cohort == NONE {
+            return 0;
+        }
+        let mut rest = self.cohort(cohort).present;
+        let mut count = 0;
+        for number in numbers {
+            if rest == 0 {
+                break;
+            }
+            *number = self.members(cohort)[rest.trailing_zeros() as usize % MEMBERS];
+            rest &= rest - 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Returns the blocks of a cohort, oldest first.
+    #[cfg(test)]
+    pub(super) fn blocks_of(&self, cohort: u32) -> impl Iterator<Item = u32> + '_ {
+        let present = self.cohort(cohort).present;
+        let members = self.members(cohort);
+        (0..MEMBERS)
+            .filter(move |place| present >> place & 1 != 0)
+            .map(move |place| members[place])
+    }
+}
+
+const _: () = assert!(size_of::<Cohort>() == 16);

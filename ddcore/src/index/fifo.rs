@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The ends of the cohorts of a list, and the counters of its pages. The age of a block is that of
+//! the last put into it.
+
+use super::{Index, Storage};
+
+/// Reason why a page left the index.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// It was read back.
+    Hit,
+    /// The guest flushed or overwrote it.
+    Flush,
+    /// Its memory was needed.
+    Eviction,
+}
+
+/// The pages of one list in one index.
+///
+/// After each operation `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct List {
+    /// Numbers of the oldest and the newest cohort.
+    pub(super) oldest: u32,
+    pub(super) newest: u32,
+    /// Pages held now.
+    pub used: u64,
+    /// Pages inserted.
+    pub puts: u64,
+    /// Pages removed because they were read back.
+    pub hits: u64,
+    /// Pages removed because the guest flushed or overwrote them.
+    pub flushes: u64,
+    /// Pages removed to make room.
+    pub evictions: u64,
+    /// Pages moved in from other lists.
+    pub moved_in: u64,
+    /// Pages moved out to other lists.
+    pub moved_out: u64,
+}
+
+impl List {
+    /// Counts hits as flushes, because their pages did not reach the reader.
+    pub fn spoil_hits(&mut self, pages: u64) {
+        let pages = pages.min(self.hits);
+        self.hits -= pages;
+        self.flushes += pages;
+    }
+
+    /// Resets the counters, for a list that is used again. Returns `false` and changes nothing
+    /// while the list has pages.
+    pub fn reset(&mut self) -> bool {
+        if self.used == 0 {
+            *self = Self::default();
+        }
+        self.used == 0
+    }
+
+    /// Adds the counters of the same list in another index.
+    pub fn merge(&mut self, other: &Self) {
+        self.used += other.used;
+        self.puts += other.puts;
+        self.hits += other.hits;
+        self.flushes += other.flushes;
+        self.evictions += other.evictions;
+        self.moved_in += other.moved_in;
+        self.moved_out += other.moved_out;
+    }
+
+    pub(super) fn count(&mut self, reason: Reason, pages: u64) {
+        let counter = match reason {
+            Reason::Hit => &mut self.hits,
+            Reason::Flush => &mut self.flushes,
+            Reason::Eviction => &mut self.evictions,
+        };
+        *counter += pages;
+    }
+}
+
+impl<S: Storage> Index<S> {
+    #[inline]
+    pub(super) fn list_mut(&mut self, list: u16) -> &mut List {
+        &mut self.storage.lists_mut()[usize::from(list)]
+    }
+
+    /// Moves a block to the newest end of a list, which may be its own. The caller has checked that
+    /// there is room for a cohort.
+    pub(super) fn renew(&mut self, number: u32, owner: (u16, u64)) {
+        let seat = self.block(number).seat();
+        self.leave(seat);
+        let seat = self.join(owner.0, number);
+        let block = self.block_mut(number);
+        block.set_owner(owner);
+        block.set_seat(seat);
+    }
+
+    /// Moves a block with its pages to another list.
+    pub(super) fn move_to(&mut self, number: u32, owner: (u16, u64)) {
+        let block = self.block(number);
+        let (from, pages) = (block.list(), u64::from(block.pages()));
+        self.renew(number, owner);
+        let list = self.list_mut(from);
+        list.used -= pages;
+        list.moved_out += pages;
+        let list = self.list_mut(owner.0);
+        list.used += pages;
+        list.moved_in += pages;
+    }
+}

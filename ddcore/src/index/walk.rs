@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Operations on many blocks, in steps. The caller can release its lock between two steps.
+
+use super::block::{Name, BLOCK_PAGES};
+use super::hash::BLOCK_BITS;
+use super::{Index, Reason, Removed, Storage, NONE};
+use ddabi::key::FileKey;
+
+/// Position of a walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    at: At,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum At {
+    /// The walk has not begun.
+    #[default]
+    Start,
+    /// It continues with this index among the file's blocks.
+    Index(u32),
+    /// It visits all blocks, and continues below this number.
+    Place(u32),
+}
+
+/// Number of examined blocks that cost as much as a removed page.
+const LOOKS: u32 = 8;
+
+/// Number of blocks that can be visited in order in the time of one lookup.
+const GLANCES: u32 = 8;
+
+/// Result of a step of a walk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Walk {
+    /// The walk is complete.
+    Done,
+    /// Call again with the same cursor.
+    More,
+}
+
+impl<S: Storage> Index<S> {
+    /// Removes the pages `first..=last` of a file. A step ends once it may have removed `pages`
+    /// pages, which is at least 16, or has examined as many blocks as take the same time.
+    ///
+    /// Blocks are looked up by index, or all blocks are visited if that is faster. Pages that are
+    /// added between two steps may remain.
+    pub fn remove_range(
+        &mut self,
+        file: &FileKey,
+        (first, last): (u64, u64),
+        cursor: &mut Cursor,
+        pages: u32,
+        mut sink: impl FnMut(Removed),
+    ) -> Walk {
+        self.walk_file(file, (first, last), cursor, pages, |index, number| {
+            let mask = covered(u64::from(index.block(number).index()), (first, last));
+            index.remove_pages(number, mask, Reason::Flush, |_, page| sink(page));
+        })
+    }
+
+    /// Moves all pages of a file to the lists that `to` returns for their current ones, in steps
+    /// like those of [`Index::remove_range`]. Calls `moved` with the former list and the number of
+    /// moved pages. If memory is missing that [`Index::lack`] would report for two parts, pages
+    /// stay in their lists.
+    pub fn migrate(
+        &mut self,
+        file: &FileKey,
+        (to, stamp): (impl Fn(u16) -> u16, u64),
+        cursor: &mut Cursor,
+        pages: u32,
+        mut moved: impl FnMut(u16, u32),
+    ) -> Walk {
+        self.walk_file(file, (0, u64::MAX), cursor, pages, |index, number| {
+            let block = index.block(number);
+            let (from, pages) = (block.list(), block.pages());
+            let owner = (to(from), stamp);
+            let known = usize::from(owner.0) < index.storage.lists().len();
+            if from != owner.0 && known && index.cohort_room() > 0 {
+                let twin = index.twin(number, owner.0);
+                if twin == NONE || index.leaf_room() == 0 {
+                    index.move_to(number, owner);
+                } else {
+                    index.merge(number, twin, owner);
+                }
+                moved(from, pages);
+            }
+        })
+    }
+
+    /// Removes the pages of the files for which `condemned` returns `true`. A step ends once it may
+    /// have removed `pages` pages, which is at least 16, or has examined as many blocks as take the
+    /// same time.
+    ///
+    /// Blocks are visited from the highest number down. [`Index::trim`] moves blocks only to lower
+    /// numbers, so that none is missed if the index is trimmed between two steps.
+    pub fn sweep(
+        &mut self,
+        cursor: &mut Cursor,
+        pages: u32,
+        reason: Reason,
+        mut condemned: impl FnMut(&FileKey) -> bool,
+        mut sink: impl FnMut(Removed),
+    ) -> Walk {
+        let start = match cursor.at {
+            At::Place(place) => place,
+            _ => u32::MAX,
+        };
+        self.sweep_blocks(start, cursor, pages, |index, number| {
+            let picked = condemned(index.file(index.block(number).file()).key());
+            if picked {
+                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
+            }
+            picked
+        })
+    }
+
+    /// Visits all blocks below a number, from the highest down. `visit` returns whether it removed
+    /// or moved pages.
+    fn sweep_blocks(
+        &mut self,
+        below: u32,
+        cursor: &mut Cursor,
+        pages: u32,
+        mut visit: impl FnMut(&mut Self, u32) -> bool,
+    ) -> Walk {
+        let mut at = below;
+        let mut budget = Budget::new(pages);
+        while budget.is_left() {
+            at = at.min(self.blocks.high);
+            if at <= NONE + 1 {
+                return Walk::Done;
+            }
+            at -= 1;
+            let block = self.block(at);
+            let pages = block.pages();
+            budget.look();
+            if block.is_used() && visit(self, at) {
+                budget.spend(pages);
+            }
+        }
+        cursor.at = At::Place(at);
+        Walk::More
+    }
+
+    /// Returns the block of `list` that has other pages of the same 16 neighbours, or [`NONE`].
+    fn twin(&self, number: u32, list: u16) -> u32 {
+        let block = self.block(number);
+        let (name, hash, high) = (block.name(), block.hash(), block.high());
+        let mut twin = self.first_block(hash, name);
+        while twin != NONE {
+            let other = self.block(twin);
+            if other.list() == list && other.high() == high {
+                break;
+            }
+            twin = self.next_block(twin, hash);
+        }
+        twin
+    }
+
+    /// Moves the pages of a block to its twin.
+    fn merge(&mut self, number: u32, twin: u32, owner: (u16, u64)) {
+        self.move_to(number, owner);
+        let block = *self.block(number);
+        self.renew(twin, owner);
+        let mut rest = block.present();
+        while rest != 0 {
+            let page = rest.trailing_zeros() as usize % BLOCK_PAGES;
+            let low = if block.has_leaf() {
+                self.leaf(block.body())[page]
+            } else {
+                block.body()
+            };
+            self.extend(twin, 1 << page, &[u64::from(low)]);
+            rest &= rest - 1;
+        }
+        // The renewal of the twin may have given this block another seat.
+        let block = *self.block(number);
+        self.keep(number, &block, 0);
+    }
+
+    /// Visits the blocks of a file that may have pages of a range, from the cursor on. `visit` may
+    /// remove the block or merge it with another one.
+    fn walk_file(
+        &mut self,
+        file: &FileKey,
+        (first, last): (u64, u64),
+        cursor: &mut Cursor,
+        pages: u32,
+        mut visit: impl FnMut(&mut Self, u32),
+    ) -> Walk {
+        let hash = self.hasher.file(file);
+        let mut number = self.find_file(file, hash);
+        if number == NONE {
+            return Walk::Done;
+        }
+        let (lowest, highest) = self.file(number).extent();
+        let bound = |index: u64| (index >> BLOCK_BITS).min(u64::from(u32::MAX)) as u32;
+        let highest = highest.min(bound(last));
+        let mut index = match cursor.at {
+            At::Start => {
+                let index = lowest.max(bound(first));
+                if highest.saturating_sub(index) > self.blocks.high / GLANCES {
+                    cursor.at = At::Place(u32::MAX);
+                }
+                index
+            }
+            At::Index(index) => index.max(lowest),
+            At::Place(_) => 0,
+        };
+        if let At::Place(below) = cursor.at {
+            return self.sweep_blocks(below, cursor, pages, |index, at| {
+                let is_its = index.block(at).file() == number;
+                if is_its {
+                    visit(index, at);
+                }
+                is_its
+            });
+        }
+        let mut budget = Budget::new(pages);
+        while number != NONE && index <= highest {
+            if !budget.is_left() {
+                cursor.at = At::Index(index);
+                return Walk::More;
+            }
+            budget.look();
+            let block = self.hasher.block(hash, index);
+            let block = self.first_block(block, Name::new(number, index));
+            if block != NONE {
+                budget.spend(self.visit_all(block, &mut visit));
+                // The file is gone if this was its last block.
+                number = self.find_file(file, hash);
+            }
+            match index.checked_add(1) {
+                Some(next) => index = next,
+                None => break,
+            }
+        }
+        Walk::Done
+    }
+
+    /// Visits a block and those of the same name behind it. Returns the number of their pages.
+    fn visit_all(&mut self, first: u32, visit: &mut impl FnMut(&mut Self, u32)) -> u32 {
+        let (mut block, mut pages) = (first, 0);
+        while block != NONE {
+            let next = self.next_block(block, self.block(block).hash());
+            pages += self.block(block).pages();
+            visit(self, block);
+            block = next;
+        }
+        pages
+    }
+}
+
+/// The work that a step may still do.
+struct Budget {
+    looks: u32,
+}
+
+impl Budget {
+    const fn new(pages: u32) -> Self {
+        Self {
+            looks: pages.saturating_mul(LOOKS),
+        }
+    }
+
+    /// Returns whether the pages of another block may be removed.
+    const fn is_left(&self) -> bool {
+        self.looks >= BLOCK_PAGES as u32 * LOOKS
+    }
+
+    fn look(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+    }
+
+    fn spend(&mut self, pages: u32) {
+        self.looks = self.looks.saturating_sub(pages * LOOKS);
+    }
+}
+
+/// Returns the pages of a block that are in a range.
+fn covered(block: u64, (first, last): (u64, u64)) -> u16 {
+    let start = block << BLOCK_BITS;
+    let end = start + (BLOCK_PAGES as u64 - 1);
+    if last < start || end < first {
+        return 0;
+    }
+    let from = u16::MAX << first.saturating_sub(start);
+    let upto = u16::MAX >> end.saturating_sub(last);
+    from & upto
+}
