@@ -13,7 +13,6 @@ pub(crate) mod reclaim;
 pub(crate) mod segment;
 pub(crate) mod write;
 
-use crate::ffi::disk::checksum;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
@@ -165,9 +164,7 @@ impl Ssd {
         let mut sums = [0; STEP];
         let count = pages.len().min(STEP);
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
-            let frame = page.as_ref()?.frame()?;
-            // SAFETY: The page is ours.
-            *sum = unsafe { checksum(frame, seed(index)) } as u32;
+            *sum = page.as_ref()?.checksum(seed(index))?;
         }
         if self.staged.load(Relaxed) + count as u64 > STAGING {
             self.write_open();
@@ -189,7 +186,8 @@ impl Ssd {
         let mut from = 0;
         while let Some(device) = self.next_device(from) {
             from = device.number + 1;
-            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free()) {
+            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free())
+            {
                 best = Some(device);
             }
         }
@@ -224,10 +222,5 @@ impl Ssd {
 
     fn unstage(&self, pages: usize) {
         self.staged.fetch_sub(pages as u64, Relaxed);
-    }
-
-    /// Returns the number of pages in memory that are not written yet.
-    pub(crate) fn staged(&self) -> u64 {
-        self.staged.load(Relaxed)
     }
 }

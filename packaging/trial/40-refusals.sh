@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Kernels that the modules cannot be built for are installed all the same, and the reason is told.
 # shellcheck source=packaging/trial/expect.sh

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Removes the packages, and then their settings. Nothing stays.
 # shellcheck source=packaging/trial/expect.sh

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # What the scripts of a trial share. They run as root in a Debian, one after the other in the order
 # of their names, with

@@ -136,7 +136,8 @@ impl Log {
     /// Returns whether the pool fills a segment of a device.
     pub(crate) fn is_on(&self, number: usize) -> bool {
         let seat = self.seat.lock();
-        seat.as_ref().is_some_and(|seat| seat.device.number == number)
+        seat.as_ref()
+            .is_some_and(|seat| seat.device.number == number)
     }
 }
 

@@ -49,10 +49,9 @@ impl Room {
 }
 
 /// What is to be freed without the lock.
-#[derive(Default)]
 pub(crate) struct Waste {
-    pages: KVVec<Option<Page>>,
-    sums: KVVec<u32>,
+    _pages: KVVec<Option<Page>>,
+    _sums: KVVec<u32>,
     holding: Option<Arc<Holding>>,
     /// Pages that waited to be written.
     pub(crate) staged: usize,
@@ -117,25 +116,27 @@ impl Inner {
     /// Returns where the data of a page is.
     pub(crate) fn find(&self, at: u32) -> Found {
         match self.life.data(at) {
-            Data::Written => self.sums.get(at as usize).map_or(Found::Lost, |sum| Found::Written(*sum)),
+            Data::Written => self
+                .sums
+                .get(at as usize)
+                .map_or(Found::Lost, |sum| Found::Written(*sum)),
             Data::Lost => Found::Lost,
             Data::InMemory => {
                 let page = self.pages.get(at as usize).and_then(Option::as_ref);
-                page.and_then(Page::share).map_or(Found::Lost, Found::InMemory)
+                page.and_then(Page::share)
+                    .map_or(Found::Lost, Found::InMemory)
             }
         }
     }
 
-    /// Begins a write. Writes the frames of the pages into `frames`, which has room for all of a
-    /// segment, and returns the first place.
-    pub(crate) fn begin_write(&mut self, frames: &mut KVVec<u64>) -> Option<u32> {
-        frames.clear();
+    /// Begins a write. `pages`, which is empty and has room for all of a segment, gets other owners of
+    /// the pages that are to be written. Returns the first place.
+    pub(crate) fn begin_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
         let range = self.life.begin_write()?;
         for at in range.clone() {
             let page = self.pages.get(at as usize).and_then(Option::as_ref);
-            // All of them are there, and there is room.
-            let frame = page.and_then(Page::frame).unwrap_or(0);
-            let _ = frames.push_within_capacity(frame);
+            // There is room.
+            let _ = pages.push_within_capacity(page.and_then(Page::share));
         }
         Some(range.start)
     }
@@ -153,8 +154,8 @@ impl Inner {
     pub(crate) fn vacate(&mut self) -> Option<Waste> {
         let rest = self.life.vacate()?;
         Some(Waste {
-            pages: core::mem::take(&mut self.pages),
-            sums: core::mem::take(&mut self.sums),
+            _pages: core::mem::take(&mut self.pages),
+            _sums: core::mem::take(&mut self.sums),
             holding: self.holding.take(),
             staged: rest.len(),
         })
