@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* See genl.h. Each module includes this file. */
 
 #include <linux/module.h>
@@ -31,6 +31,10 @@ static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_BATCH] = { .type = NLA_U32 },
 	[DD_A_FILE_FD] = { .type = NLA_U32 },
 	[DD_A_POLICY] = { .type = NLA_U32 },
+	[DD_A_SSD_WEIGHT] = { .type = NLA_U32 },
+	[DD_A_PATH] = { .type = NLA_NUL_STRING, .len = PATH_MAX - 1 },
+	[DD_A_DEVICE] = { .type = NLA_U32 },
+	[DD_A_DEADLINE] = { .type = NLA_U32 },
 };
 
 static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
@@ -67,6 +71,14 @@ static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
 		args->file_fd = nla_get_u32(attrs[DD_A_FILE_FD]);
 	if (attrs[DD_A_POLICY])
 		args->policy = nla_get_u32(attrs[DD_A_POLICY]);
+	if (attrs[DD_A_SSD_WEIGHT])
+		args->ssd_weight = nla_get_u32(attrs[DD_A_SSD_WEIGHT]);
+	if (attrs[DD_A_PATH])
+		args->path = nla_data(attrs[DD_A_PATH]);
+	if (attrs[DD_A_DEVICE])
+		args->device = nla_get_u32(attrs[DD_A_DEVICE]);
+	if (attrs[DD_A_DEADLINE])
+		args->deadline = nla_get_u32(attrs[DD_A_DEADLINE]);
 }
 
 static int dd_genl_doit(struct sk_buff *skb, struct genl_info *info)
@@ -140,6 +152,11 @@ static const struct genl_multicast_group dd_groups[] = {
 	{ .name = "events", .flags = GENL_MCAST_CAP_NET_ADMIN },
 };
 
+/* Numbers from here on are commands of later versions. */
+#ifndef DD_RESV_START
+#define DD_RESV_START (DD_EVENT + 1)
+#endif
+
 static struct genl_family dd_family = {
 	.name = DD_FAMILY,
 	.version = 1,
@@ -150,7 +167,7 @@ static struct genl_family dd_family = {
 	.module = THIS_MODULE,
 	.small_ops = dd_ops,
 	.n_small_ops = ARRAY_SIZE(dd_ops),
-	.resv_start_op = DD_EVENT + 1,
+	.resv_start_op = DD_RESV_START,
 	.mcgrps = dd_groups,
 	.n_mcgrps = ARRAY_SIZE(dd_groups),
 };

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Generic netlink for both modules: attributes are parsed here into one flat
  * structure, replies are written through small functions, and everything else
@@ -32,7 +32,11 @@ enum {
 	DD_A_BATCH = 17,
 	DD_A_FILE_FD = 24,
 	DD_A_POLICY = 25,
-	DD_A_MAX = 30,
+	DD_A_SSD_WEIGHT = 31,
+	DD_A_PATH = 32,
+	DD_A_DEVICE = 33,
+	DD_A_DEADLINE = 36,
+	DD_A_MAX = 36,
 };
 
 #define DD_NAME_LEN 64
@@ -50,8 +54,12 @@ struct dd_genl_args {
 	u32 batch;
 	u32 file_fd;
 	u32 policy;
+	u32 ssd_weight;
+	u32 device;
+	u32 deadline;
 	const char *name;		/* zero terminated, or NULL */
 	const char *cgroup_path;	/* zero terminated, or NULL */
+	const char *path;		/* zero terminated, or NULL */
 };
 
 struct dd_genl_message;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Safe interface to `shim/genl.c`, compiled into both modules (`#[path]`).
 //!
@@ -24,8 +24,12 @@ pub(crate) struct Args {
     batch: u32,
     file_fd: u32,
     policy: u32,
+    ssd_weight: u32,
+    device: u32,
+    deadline: u32,
     name: *const c_char,
     cgroup_path: *const c_char,
+    path: *const c_char,
 }
 
 macro_rules! getter {
@@ -54,6 +58,9 @@ impl Args {
         batch: u32 = Batch;
         file_fd: u32 = FileFd;
         policy: u32 = Policy;
+        ssd_weight: u32 = SsdWeight;
+        device: u32 = Device;
+        deadline: u32 = Deadline;
     }
 
     /// Returns the name, if the request has one.
@@ -69,6 +76,13 @@ impl Args {
     pub(crate) fn cgroup_path(&self) -> Option<&CStr> {
         // SAFETY: As for `name`.
         (!self.cgroup_path.is_null()).then(|| unsafe { CStr::from_char_ptr(self.cgroup_path) })
+    }
+
+    /// Returns the path of the device, if the request has one.
+    #[allow(dead_code, reason = "each module uses its own half")]
+    pub(crate) fn path(&self) -> Option<&CStr> {
+        // SAFETY: As for `name`.
+        (!self.path.is_null()).then(|| unsafe { CStr::from_char_ptr(self.path) })
     }
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* See hook.h. Each module includes this file. */
 
 #include <linux/kprobes.h>

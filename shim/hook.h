@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Attaching to functions of the kernel with ftrace. One C file of each module
  * includes this together with hook.c; Rust does not see it.

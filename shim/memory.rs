@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Flags of allocations that may sleep, compiled into both modules (`#[path]`).
 

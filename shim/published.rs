@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! How callbacks of the kernel, which get no pointer from the module, reach its state. Compiled into
 //! both modules (`#[path]`).

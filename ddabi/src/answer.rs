@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The answer page: an [`AnswerHeader`], the result of each run or one body, eviction notices.
 

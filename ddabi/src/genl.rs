@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Generic netlink commands and attributes of both modules.
 //!
@@ -21,17 +21,18 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, counters, vms.
     Status = 1,
-    /// Dump: one message a VM (vm-id, vm-pid, weight, used, entitlement, pools, stats).
+    /// Dump: one message a VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement,
+    /// pools, stats).
     VmList = 2,
-    /// Set a VM's weight (vm-id, weight). Pages of a VM without weight are evicted in the
+    /// Set a VM's weights (vm-id, weight, ssd-weight). Pages of a VM without weight are evicted in the
     /// background; the reply says how many there are (left).
     VmSet = 3,
     /// Dump: one message a pool (vm-id, pool-id, name, weight, store, policy, stats), of one VM
     /// if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch. Pages beyond the capacity are evicted in the
+    /// Set any of capacity, floor, mode, batch, deadline. Pages beyond the capacity are evicted in the
     /// background; the reply says how many there are (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
@@ -40,6 +41,13 @@ pub enum HostCommand {
     Flush = 6,
     /// Notification on [`EVENTS_GROUP`] (event, vm-id, vm-pid, pool-id, name).
     Event = 7,
+    /// Add a block device to the SSD tier (path). The reply has its number (device).
+    SsdAdd = 8,
+    /// Remove a device from the SSD tier (device). A command evicts 64 MiB at most; the reply says
+    /// how much there is still (left). The device is gone when that is 0.
+    SsdRemove = 9,
+    /// Dump: one message a device of the SSD tier (device, path, device-state, ssd-stats).
+    SsdList = 10,
 }
 
 /// Commands of the guest family.
@@ -130,10 +138,22 @@ pub enum Attribute {
     Evicted = 29,
     /// u64: pages that are still to be evicted after a command.
     Left = 30,
+    /// u32: weight in the SSD tier, 0 to [`crate::pool::MAX_WEIGHT`].
+    SsdWeight = 31,
+    /// string: path of a block device.
+    Path = 32,
+    /// u32: number of a device of the SSD tier.
+    Device = 33,
+    /// u32: a [`crate::ssd::DeviceState`].
+    DeviceState = 34,
+    /// binary: a [`crate::ssd::SsdStats`].
+    SsdStats = 35,
+    /// u32: microseconds that a get may wait for a device.
+    Deadline = 36,
 }
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Left as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Deadline as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -190,7 +210,9 @@ macro_rules! from_raw {
 }
 
 from_raw! {
-    HostCommand: u8 { Status, VmList, VmSet, PoolList, ConfigSet, Flush, Event }
+    HostCommand: u8 {
+        Status, VmList, VmSet, PoolList, ConfigSet, Flush, Event, SsdAdd, SsdRemove, SsdList
+    }
     GuestCommand: u8 { Status, PoolList, PoolAdd, PoolSet, PoolRemove, Flush, Migrate, Event }
     LinkState: u32 { Alone, Attached, Refused }
     Mode: u32 { Weighted, GlobalFifo }

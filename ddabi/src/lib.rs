@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Layout of all data that crosses from guest to host and from kernel to user space.
 //!
@@ -27,9 +27,10 @@ pub mod name;
 pub mod policy;
 pub mod pool;
 pub mod request;
+pub mod ssd;
 
 /// Version of all layouts in this crate. A peer with another version is refused.
-pub const ABI_VERSION: u16 = 2;
+pub const ABI_VERSION: u16 = 3;
 
 /// Version of modules and tools: that of the workspace in `Cargo.toml`, which Kbuild reads, too.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

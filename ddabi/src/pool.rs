@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Weights, stores and counters of a pool.
 
@@ -24,6 +24,8 @@ pub enum Store {
     None = 0,
     /// In the memory tier.
     Memory = 1,
+    /// In the SSD tier.
+    Ssd = 2,
 }
 
 impl Store {
@@ -32,6 +34,7 @@ impl Store {
         match raw {
             0 => Some(Self::None),
             1 => Some(Self::Memory),
+            2 => Some(Self::Ssd),
             _ => None,
         }
     }
@@ -55,8 +58,9 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 
 /// Counters of the host for a pool, in pages unless a field says otherwise.
 ///
-/// While no call is in progress,
-/// `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
+/// Those whose names begin with `ssd_` are the part of the SSD tier in the others. While no call is
+/// in progress, `used = puts + moved_in - (hits + flushes + evictions + moved_out)`, and
+/// `ssd_used = ssd_puts - (ssd_hits + ssd_flushes + ssd_evictions)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -64,8 +68,10 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 pub struct PoolStats {
     /// Weight among the VM's pools.
     pub weight: u64,
-    /// Pages that the pool is entitled to now.
+    /// Pages that the pool is entitled to now in the memory tier.
     pub entitlement: u64,
+    /// Pages that the pool is entitled to now in the SSD tier.
+    pub ssd_entitlement: u64,
     /// Pages held now.
     pub used: u64,
     /// Pages stored.
@@ -103,10 +109,21 @@ pub struct PoolStats {
     pub put_latency: Histogram,
     /// Puts refused: the guest's frame was not in the host's memory, which no put waits for.
     pub put_refused_absent: u64,
+    /// Pages held now in the SSD tier.
+    pub ssd_used: u64,
+    /// Pages stored in the SSD tier.
+    pub ssd_puts: u64,
+    /// Pages found in the SSD tier.
+    pub ssd_hits: u64,
+    /// Pages of the SSD tier that were freed because the guest flushed or overwrote them, or because
+    /// they could not be read.
+    pub ssd_flushes: u64,
+    /// Pages of the SSD tier that were freed to make room.
+    pub ssd_evictions: u64,
 }
 
 impl PoolStats {
-    /// Adds the counters and the pages held of another pool. Weight and entitlement stay as they
+    /// Adds the counters and the pages held of another pool. Weight and entitlements stay as they
     /// are. Sums wrap around, like the counters themselves.
     pub fn merge(&mut self, other: &Self) {
         macro_rules! add {
@@ -117,6 +134,7 @@ impl PoolStats {
         add! {
             used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
             evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
+            ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
         }
         for (sum, other) in self.get_latency.iter_mut().zip(&other.get_latency) {
             *sum = sum.wrapping_add(*other);
@@ -135,6 +153,13 @@ impl PoolStats {
             .wrapping_add(self.moved_out);
         came.wrapping_sub(left)
     }
+
+    /// Returns the value of `ssd_used` that follows from the counters.
+    pub const fn expected_ssd_used(&self) -> u64 {
+        let left = self.ssd_hits.wrapping_add(self.ssd_flushes);
+        let left = left.wrapping_add(self.ssd_evictions);
+        self.ssd_puts.wrapping_sub(left)
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +176,7 @@ mod tests {
         sum.merge(&ones);
         sum.merge(&ones);
         let mut expected = [2u64; WORDS];
-        expected[..2].fill(0);
+        expected[..3].fill(0);
         assert_eq!(sum.as_bytes(), expected.as_bytes());
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Hit curve of a container: the hits that it would have with other sizes of its pool, sampled in
 //! bounded memory.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks the session and the sequence number of each call of a VM
 //! (docs/decisions/0001-sequence.md).

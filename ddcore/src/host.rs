@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine of the host: puts, gets and flushes of guests, and evictions when there is no room
 //! (`docs/decisions/0009-host-engine.md`).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The index of one shard of a VM: which page of which file is kept where.
 //!
@@ -46,7 +46,7 @@ mod trim;
 mod walk;
 
 pub use batch::{Batch, Group, Part};
-pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_LIST, STAMP_BITS};
+pub use block::{BLOCK_PAGES, MAX_HANDLE, MAX_LIST, PLACED, STAMP_BITS};
 pub use fifo::{List, Reason};
 pub use hash::Hasher;
 #[cfg(any(test, feature = "heap"))]

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The decisions of the cache, without I/O, locks, clocks or allocation.
 
@@ -24,3 +24,4 @@ pub mod request;
 pub mod roll;
 pub mod sequence;
 pub mod speculation;
+pub mod ssd;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest's session with its host. The worker begins it, any call may find that the host has ended
 //! it, and hibernation ends it.

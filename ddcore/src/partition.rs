@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Entitlements by weight, and the choice of the victims of evictions (Algorithm 1 of the paper,
 //! section 4.3).

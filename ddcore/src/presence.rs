@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest's map of the pages that the host may hold. It alone decides which copies are valid.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Parser of requests. The host copies a request page once, because the guest can change it at any
 //! time. The copy is checked here and becomes types that have only valid values.
@@ -273,15 +273,23 @@ impl Settings {
 
     /// Returns whether the pool keeps pages at all.
     pub fn is_on(&self) -> bool {
-        self.weight > 0 && self.store == Store::Memory
+        self.weight > 0 && self.store != Store::None
     }
 
-    /// Returns its weight when pages are divided, which is 0 if the pool keeps no pages.
+    /// Returns its weight when the memory tier is divided, which is 0 if the pool keeps no pages
+    /// there.
     pub fn share(&self) -> u32 {
-        if self.is_on() {
-            self.weight
-        } else {
-            0
+        match self.store {
+            Store::Memory => self.weight,
+            Store::Ssd | Store::None => 0,
+        }
+    }
+
+    /// Returns its weight when the SSD tier is divided, which is 0 if the pool keeps no pages there.
+    pub fn ssd_share(&self) -> u32 {
+        match self.store {
+            Store::Ssd => self.weight,
+            Store::Memory | Store::None => 0,
         }
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host's check of sequence numbers of calls (docs/decisions/0001-sequence.md).
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The command line.
 
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     Vm(commands::vm::Verb),
     SetWeight(commands::set_weight::Arguments),
     SetCapacity(commands::set_capacity::Arguments),
+    /// Add, remove and show the devices of the SSD tier (host)
+    #[command(subcommand)]
+    Ssd(commands::ssd::Verb),
     Mode(commands::mode::Arguments),
     Stats(commands::stats::Arguments),
     Flush(commands::flush::Arguments),

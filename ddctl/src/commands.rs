@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The verbs of ddctl, one file for each.
 
@@ -11,6 +11,7 @@ pub(crate) mod policy;
 pub(crate) mod set_capacity;
 pub(crate) mod set_weight;
 pub(crate) mod simulate;
+pub(crate) mod ssd;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod vm;
@@ -29,6 +30,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
         Command::SetCapacity(arguments) => set_capacity::run(context, arguments)?,
         Command::SetWeight(arguments) => set_weight::run(context, arguments)?,
         Command::Simulate(arguments) => simulate::run(context, arguments)?,
+        Command::Ssd(verb) => ssd::run(context, verb)?,
         Command::Stats(arguments) => stats::run(context, arguments)?,
         Command::Status(arguments) => status::run(context, arguments)?,
         Command::Vm(verb) => vm::run(context, verb)?,

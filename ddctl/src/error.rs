@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Errors of a verb: a kind that determines the exit code, a message, and a hint.
 
@@ -106,6 +106,12 @@ impl From<io::Error> for Error {
             return Self::BrokenPipe;
         }
         Self::new(Kind::Failed, error.to_string())
+    }
+}
+
+impl From<ddvm::tier::Wrong> for Error {
+    fn from(wrong: ddvm::tier::Wrong) -> Self {
+        Self::new(Kind::Usage, wrong.message()).hint(wrong.advice())
     }
 }
 

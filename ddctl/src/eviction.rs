@@ -1,17 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Waiting for evictions: the module evicts a part of the pages in a command, or all of them in the
 //! background, so that no other user of generic netlink waits for it.
 
 use crate::{
     error::{Error, Kind, Result},
-    size::show_pages,
+    system::System,
 };
+use ddconf::size::show_pages;
 use ddnl::{FlushTarget, HostControl};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 /// Time between two looks at the module, which sends no event about evictions.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -33,17 +31,26 @@ pub(crate) fn flush(host: &mut dyn HostControl, target: FlushTarget) -> Result<(
     Ok(())
 }
 
+/// Takes a device out of the SSD tier, and waits until it is gone.
+pub(crate) fn remove_device(
+    system: &dyn System,
+    host: &mut dyn HostControl,
+    device: u32,
+) -> Result<()> {
+    until_gone(system, || Ok(host.remove_device(device)?.left))
+}
+
 /// Waits until the host holds no more pages than its limit.
-pub(crate) fn until_within_limit(host: &mut dyn HostControl) -> Result<()> {
-    until_gone(|| {
+pub(crate) fn until_within_limit(system: &dyn System, host: &mut dyn HostControl) -> Result<()> {
+    until_gone(system, || {
         let status = host.status()?;
         Ok(status.used.saturating_sub(status.limit))
     })
 }
 
 /// Waits until a VM without weight holds no page. Returns early if the VM ends or gets a weight.
-pub(crate) fn until_empty(host: &mut dyn HostControl, vm: u32) -> Result<()> {
-    until_gone(|| {
+pub(crate) fn until_empty(system: &dyn System, host: &mut dyn HostControl, vm: u32) -> Result<()> {
+    until_gone(system, || {
         let vms = host.vms()?;
         let vm = vms.iter().find(|other| other.id == vm && other.weight == 0);
         Ok(vm.map_or(0, |vm| vm.used))
@@ -51,17 +58,17 @@ pub(crate) fn until_empty(host: &mut dyn HostControl, vm: u32) -> Result<()> {
 }
 
 /// Waits until `left` returns 0. The error says that the module evicts nothing.
-fn until_gone(mut left: impl FnMut() -> Result<u64>) -> Result<()> {
-    let (mut least, mut since) = (u64::MAX, Instant::now());
+fn until_gone(system: &dyn System, mut left: impl FnMut() -> Result<u64>) -> Result<()> {
+    let (mut least, mut since) = (u64::MAX, system.uptime());
     loop {
         let pages = left()?;
         if pages == 0 {
             return Ok(());
         }
         if pages < least {
-            (least, since) = (pages, Instant::now());
+            (least, since) = (pages, system.uptime());
         }
-        if since.elapsed() > PATIENCE {
+        if system.uptime().saturating_sub(since) > PATIENCE {
             let error = format!(
                 "the setting is changed, but {} are not evicted",
                 show_pages(pages)
@@ -69,6 +76,6 @@ fn until_gone(mut left: impl FnMut() -> Result<u64>) -> Result<()> {
             return Err(Error::new(Kind::Failed, error)
                 .hint("look at the kernel log of this host, and report this as a bug"));
         }
-        thread::sleep(PAUSE);
+        system.sleep(PAUSE);
     }
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Command line of DoubleDecker, as a library so that tests can run every verb against modules
 //! in memory. See `docs/ddctl.md` for verbs, JSON and exit codes.
@@ -11,19 +11,23 @@ mod context;
 mod error;
 mod eviction;
 mod output;
-mod size;
+mod save;
 mod system;
 mod target;
 mod value;
-mod vmm;
 mod watch;
 
 pub use error::{Error, Kind};
 pub use system::{Machine, System};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use context::Context;
 use std::{ffi::OsString, io::Write};
+
+/// Returns the definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    cli::Cli::command()
+}
 
 /// Runs one command and returns the exit code.
 pub fn run(

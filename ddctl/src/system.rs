@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Access to the modules, files, clock and terminal, through a trait that tests implement too.
 
 use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    io::{IsTerminal, stdout},
+    io::{self, IsTerminal, stdout},
     path::PathBuf,
     sync::LazyLock,
     thread,
@@ -27,6 +28,8 @@ pub trait System {
     fn uptime(&self) -> Duration;
     /// Sleeps.
     fn sleep(&self, duration: Duration);
+    /// Sends SIGHUP to a process.
+    fn hang_up(&self, pid: Pid) -> io::Result<()>;
     /// Returns whether the output is a terminal.
     fn terminal(&self) -> bool;
 }
@@ -63,6 +66,10 @@ impl System for Machine {
 
     fn sleep(&self, duration: Duration) {
         thread::sleep(duration);
+    }
+
+    fn hang_up(&self, pid: Pid) -> io::Result<()> {
+        Ok(kill_process(pid, Signal::HUP)?)
     }
 
     fn terminal(&self) -> bool {

@@ -1,14 +1,14 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Finding the VM or container the user means.
 
 use crate::{
     error::{Error, Kind, Result},
     system::System,
-    vmm::{PATIENCE, Vmm},
 };
 use ddabi::pool::DEFAULT_POOL;
 use ddnl::{Pool, Vm};
+use ddvm::vmm::{PATIENCE, Vmm};
 
 /// A VM with its VMM's names.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl NamedVm {
 
 /// Reads the names of each VM from the command line of its VMM.
 pub(crate) fn name_vms(system: &dyn System, vms: Vec<Vm>) -> Vec<NamedVm> {
-    let names = Vmm::all(system, vms.iter().map(|vm| vm.pid));
+    let names = Vmm::all(&system.file("/proc"), vms.iter().map(|vm| vm.pid));
     let named = |(vm, vmm)| NamedVm { vm, vmm };
     vms.into_iter().zip(names).map(named).collect()
 }

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Parsers of values on the command line. Each returns a value, or the message for the user.
 
-use crate::size::Size;
 use ddabi::pool::MAX_WEIGHT;
+use ddconf::size::Size;
 use ddnl::Policy;
 
 /// Parses a weight, 0 to 10000.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Requests and events over a blocking socket.
 
@@ -7,12 +7,12 @@ use crate::{
     call::{self, Call},
     control::{
         ConfigChange, EventSource, FlushTarget, Flushed, GuestControl, HostControl, NewPool,
-        PoolChange,
+        PoolChange, VmChange,
     },
     error::{ENOBUFS, Error, Result},
     exchange::{self, Exchange, Progress},
     family::{Family, Side},
-    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
+    reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
@@ -122,8 +122,8 @@ impl HostControl for Host {
         self.0.call(&call::host::pools(vm))
     }
 
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
-        self.0.call(&call::host::set_weight(vm, weight)?)
+    fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        self.0.call(&call::host::set_vm(vm, change)?)
     }
 
     fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
@@ -132,6 +132,18 @@ impl HostControl for Host {
 
     fn flush(&mut self, target: FlushTarget) -> Result<Flushed> {
         self.0.call(&call::host::flush(target))
+    }
+
+    fn devices(&mut self) -> Result<Vec<Device>> {
+        self.0.call(&call::host::devices())
+    }
+
+    fn add_device(&mut self, path: &str) -> Result<u32> {
+        self.0.call(&call::host::add_device(path)?)
+    }
+
+    fn remove_device(&mut self, device: u32) -> Result<Flushed> {
+        self.0.call(&call::host::remove_device(device))
     }
 }
 

@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Requests as values: what is sent, and how the replies read.
 
 use crate::{
     attributes::Attributes,
-    control::{ConfigChange, FlushTarget, Flushed, NewPool, PoolChange},
+    control::{ConfigChange, FlushTarget, Flushed, NewPool, PoolChange, VmChange},
     error::{Error, Result},
-    reply::{GuestStatus, HostStatus, Pool, Vm},
+    reply::{Device, GuestStatus, HostStatus, Pool, Vm},
 };
 use ddabi::{
     NAME_LEN,
@@ -105,11 +105,18 @@ pub mod host {
     }
 
     /// [`HostCommand::VmSet`].
-    pub fn set_weight(vm: u32, weight: u32) -> Result<Call<u64>> {
-        check_weight(weight)?;
-        let attributes = Attributes::new()
-            .u32(Attribute::VmId, vm)
-            .u32(Attribute::Weight, weight);
+    pub fn set_vm(vm: u32, change: VmChange) -> Result<Call<u64>> {
+        let mut attributes = Attributes::new().u32(Attribute::VmId, vm);
+        let weights = [
+            (Attribute::Weight, change.weight),
+            (Attribute::SsdWeight, change.ssd_weight),
+        ];
+        for (attribute, weight) in weights {
+            if let Some(weight) = weight {
+                check_weight(weight)?;
+                attributes = attributes.u32(attribute, weight);
+            }
+        }
         Ok(Call::get(HostCommand::VmSet as u8, attributes, |reply| {
             reply.need_u64(Attribute::Left)
         }))
@@ -136,6 +143,7 @@ pub mod host {
             attributes = attributes.u32(Attribute::Mode, mode as u32);
         }
         attributes = optional(attributes, Attribute::Batch, change.batch);
+        attributes = optional(attributes, Attribute::Deadline, change.deadline);
         Call::get(HostCommand::ConfigSet as u8, attributes, |reply| {
             reply.need_u64(Attribute::Left)
         })
@@ -145,11 +153,35 @@ pub mod host {
     pub fn flush(target: FlushTarget) -> Call<Flushed> {
         let attributes = optional(Attributes::new(), Attribute::VmId, target.vm);
         let attributes = optional(attributes, Attribute::PoolId, target.pool);
-        Call::get(HostCommand::Flush as u8, attributes, |reply| {
-            Ok(Flushed {
-                evicted: reply.need_u64(Attribute::Evicted)?,
-                left: reply.need_u64(Attribute::Left)?,
-            })
+        Call::get(HostCommand::Flush as u8, attributes, flushed)
+    }
+
+    /// [`HostCommand::SsdList`].
+    pub fn devices() -> Call<Vec<Device>> {
+        Call::dump(HostCommand::SsdList as u8, Attributes::new(), |replies| {
+            replies.iter().map(Device::read).collect()
+        })
+    }
+
+    /// [`HostCommand::SsdAdd`].
+    pub fn add_device(path: &str) -> Result<Call<u32>> {
+        check_path(path)?;
+        let attributes = Attributes::new().string(Attribute::Path, path);
+        Ok(Call::get(HostCommand::SsdAdd as u8, attributes, |reply| {
+            reply.need_u32(Attribute::Device)
+        }))
+    }
+
+    /// [`HostCommand::SsdRemove`].
+    pub fn remove_device(device: u32) -> Call<Flushed> {
+        let attributes = Attributes::new().u32(Attribute::Device, device);
+        Call::get(HostCommand::SsdRemove as u8, attributes, flushed)
+    }
+
+    fn flushed(reply: Attributes) -> Result<Flushed> {
+        Ok(Flushed {
+            evicted: reply.need_u64(Attribute::Evicted)?,
+            left: reply.need_u64(Attribute::Left)?,
         })
     }
 }
@@ -260,6 +292,20 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 /// Longest path the kernel takes, without the terminating zero.
 const PATH_LEN: usize = 4095;
+
+/// Refuses paths that are not absolute, or too long for the module.
+pub(crate) fn check_path(path: &str) -> Result<()> {
+    let message = if !path.starts_with('/') {
+        format!("the path `{path}` does not begin with a slash")
+    } else if path.len() > PATH_LEN {
+        format!("the path has more than {PATH_LEN} bytes")
+    } else if path.contains('\0') {
+        format!("the path {path:?} has a zero byte")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Invalid { message })
+}
 
 /// Refuses paths that cannot be below the cgroup root.
 pub(crate) fn check_cgroup(path: &str) -> Result<()> {

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the tools ask of the modules; a socket or a fake answers.
 
 use crate::{
     error::Result,
-    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
+    reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm},
 };
 use ddabi::{genl::Mode, policy::Policy, pool::Store};
 
@@ -19,6 +19,17 @@ pub struct ConfigChange {
     pub mode: Option<Mode>,
     /// Pages of an eviction batch.
     pub batch: Option<u32>,
+    /// Microseconds that a get may wait for a device.
+    pub deadline: Option<u32>,
+}
+
+/// What changes at a VM; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct VmChange {
+    /// Weight in the memory tier.
+    pub weight: Option<u32>,
+    /// Weight in the SSD tier, which is that in the memory tier until it is set.
+    pub ssd_weight: Option<u32>,
 }
 
 /// What to flush at the host: everything, a VM, or a pool of a VM.
@@ -73,14 +84,21 @@ pub trait HostControl {
     fn vms(&mut self) -> Result<Vec<Vm>>;
     /// The pools of one VM, or of all.
     fn pools(&mut self, vm: Option<u32>) -> Result<Vec<Pool>>;
-    /// Sets a VM's weight. Returns the number of pages that the module evicts in the background
-    /// because the VM has no weight any more.
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64>;
+    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
+    /// background because the VM has no weight any more.
+    fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64>;
     /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
     /// background because they are beyond the limit.
     fn configure(&mut self, change: &ConfigChange) -> Result<u64>;
     /// Drops pages, 64 MiB at most.
     fn flush(&mut self, target: FlushTarget) -> Result<Flushed>;
+    /// All devices of the SSD tier.
+    fn devices(&mut self) -> Result<Vec<Device>>;
+    /// Adds a block device to the SSD tier, whose content is lost. Returns its number.
+    fn add_device(&mut self, path: &str) -> Result<u32>;
+    /// Takes a device out of the SSD tier, whose pages are evicted, 64 MiB at most. The device is gone
+    /// when none are left.
+    fn remove_device(&mut self, device: u32) -> Result<Flushed>;
 }
 
 /// The guest module, seen by its administrator.
@@ -113,6 +131,20 @@ pub trait AsyncGuestControl {
     fn set_pool(&mut self, pool: u32, change: PoolChange) -> impl Future<Output = Result<()>>;
     /// Removes a container; its pages go.
     fn remove_pool(&mut self, pool: u32) -> impl Future<Output = Result<()>>;
+}
+
+/// [`HostControl`] for daemons: the part that keeps settings.
+pub trait AsyncHostControl {
+    /// The module and its tier; fails if its ABI version is not ours.
+    fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
+    /// All VMs.
+    fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
+    /// Sets a VM's weight. Returns the number of pages that the module evicts in the background
+    /// because the VM has no weight any more.
+    fn set_vm(&mut self, vm: u32, change: VmChange) -> impl Future<Output = Result<u64>>;
+    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
+    /// background because they are beyond the limit.
+    fn configure(&mut self, change: &ConfigChange) -> impl Future<Output = Result<u64>>;
 }
 
 /// Events of a module, one after the other.

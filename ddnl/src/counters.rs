@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Names for the counters of [`ddabi`], in the order they are declared there.
 
 use ddabi::{
     counters::{AdmissionCounters, GuestCounters, HostCounters},
     pool::{Histogram, PoolStats},
+    ssd::SsdStats,
 };
 use serde::{Serializer, ser::SerializeMap};
 
@@ -34,8 +35,9 @@ macro_rules! counter_fields {
 
 counter_fields! {
     PoolStats {
-        weight entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
+        weight entitlement ssd_entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
         misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
+        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
     } { get_latency put_latency }
 }
 
@@ -52,6 +54,13 @@ counter_fields! {
     AdmissionCounters {
         offered refused_policy refused_throttle reads way throttle history_bytes
         curve_error_permille
+    } {}
+}
+
+counter_fields! {
+    SsdStats {
+        places segment_places segments free_segments used reads read_pages memory_pages read_errors
+        timeouts refused_reads bad_checksums written_pages write_errors evicted_segments
     } {}
 }
 

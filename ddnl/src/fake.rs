@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Modules in memory: they obey the same rules as the kernel's, and count what was asked.
 //!

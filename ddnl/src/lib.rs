@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Generic netlink client of both kernel modules.
 //!
 //! - [`HostControl`] and [`GuestControl`]: what the tools ask of the modules;
 //! - [`blocking`]: both over a socket, and the events that follow;
-//! - `tokio` (feature of that name): the guest module and its events for daemons;
+//! - `tokio` (feature of that name): both modules and their events for daemons;
 //! - [`reply`]: typed answers, ready for JSON;
 //! - [`call`] and [`exchange`]: one codec under every transport, without I/O;
 //! - [`printable()`]: names that others chose, for people;
@@ -30,12 +30,12 @@ pub mod reply;
 pub mod tokio;
 
 pub use control::{
-    AsyncGuestControl, ConfigChange, EventSource, FlushTarget, Flushed, GuestControl, HostControl,
-    NewPool, PoolChange,
+    AsyncGuestControl, AsyncHostControl, ConfigChange, EventSource, FlushTarget, Flushed,
+    GuestControl, HostControl, NewPool, PoolChange, VmChange,
 };
 pub use counters::{CounterFields, quantile_ns};
 pub use ddabi::policy::Policy;
 pub use error::{Error, Result};
 pub use family::Side;
 pub use printable::{is_hidden, is_listed_as, listed_name, printable, printable_json};
-pub use reply::{Event, GuestStatus, HostStatus, Pool, Vm};
+pub use reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm};

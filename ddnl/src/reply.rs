@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Typed answers of the modules. Their JSON names are an interface: see `docs/ddctl.md`.
 
@@ -14,6 +14,7 @@ use ddabi::{
     genl::{self, Attribute, LinkState, Mode},
     policy::Policy,
     pool::{PoolStats, Store},
+    ssd::{DeviceState, SsdStats},
 };
 use serde::{Serialize, Serializer};
 
@@ -44,6 +45,9 @@ pub struct HostStatus {
     pub batch: u32,
     /// Number of VMs.
     pub vms: u32,
+    /// Microseconds that a get may wait for a device of the SSD tier.
+    #[serde(rename = "deadline_us")]
+    pub deadline: u32,
     /// What the module counts about itself.
     #[serde(serialize_with = "counters::serialize")]
     pub counters: HostCounters,
@@ -62,6 +66,7 @@ impl HostStatus {
             mode: known(reply, Attribute::Mode, Mode::from_raw)?,
             batch: reply.need_u32(Attribute::Batch)?,
             vms: reply.need_u32(Attribute::Vms)?,
+            deadline: reply.need_u32(Attribute::Deadline)?,
             counters: reply.need_binary(Attribute::Counters)?,
         })
     }
@@ -112,6 +117,8 @@ pub struct Vm {
     pub pid: u32,
     /// Weight among the VMs.
     pub weight: u32,
+    /// Weight among the VMs in the SSD tier.
+    pub ssd_weight: u32,
     /// Pages in use.
     #[serde(rename = "used_pages")]
     pub used: u64,
@@ -131,10 +138,37 @@ impl Vm {
             id: reply.need_u32(Attribute::VmId)?,
             pid: reply.need_u32(Attribute::VmPid)?,
             weight: reply.need_u32(Attribute::Weight)?,
+            ssd_weight: reply.need_u32(Attribute::SsdWeight)?,
             used: reply.need_u64(Attribute::Used)?,
             entitlement: reply.need_u64(Attribute::Entitlement)?,
             pools: reply.need_u32(Attribute::Pools)?,
             stats: reply.need_binary(Attribute::Stats)?,
+        })
+    }
+}
+
+/// A device of the host's SSD tier.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Device {
+    /// Its number.
+    pub id: u32,
+    /// The path by which it was added.
+    pub path: String,
+    /// Its state.
+    #[serde(serialize_with = "device_state_name")]
+    pub state: DeviceState,
+    /// Its size and counters.
+    #[serde(serialize_with = "counters::serialize")]
+    pub stats: SsdStats,
+}
+
+impl Device {
+    pub(crate) fn read(reply: &Attributes) -> Result<Self> {
+        Ok(Self {
+            id: reply.need_u32(Attribute::Device)?,
+            path: reply.maybe_string(Attribute::Path).unwrap_or_default(),
+            state: known(reply, Attribute::DeviceState, DeviceState::from_raw)?,
+            stats: reply.need_binary(Attribute::SsdStats)?,
         })
     }
 }
@@ -277,6 +311,17 @@ pub const fn store_word(store: Store) -> &'static str {
     match store {
         Store::None => "none",
         Store::Memory => "mem",
+        Store::Ssd => "ssd",
+    }
+}
+
+/// Returns a state of a device as a word.
+pub const fn device_state_word(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Active => "active",
+        DeviceState::Suspect => "suspect",
+        DeviceState::Failed => "failed",
+        DeviceState::Leaving => "leaving",
     }
 }
 
@@ -306,6 +351,10 @@ fn mode_name<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Erro
 
 fn state_name<S: Serializer>(state: &LinkState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(state_word(*state))
+}
+
+fn device_state_name<S: Serializer>(state: &DeviceState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(device_state_word(*state))
 }
 
 fn store_name<S: Serializer>(store: &Store, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,16 +1,16 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The guest module and its events on tokio.
+//! Both modules and their events on tokio.
 
 use crate::{
     attributes::Attributes,
     blocking::{DUMP_ATTEMPTS, configure, join, kernel, lost_events},
     call::{self, Call},
-    control::{AsyncGuestControl, NewPool, PoolChange},
+    control::{AsyncGuestControl, AsyncHostControl, ConfigChange, NewPool, PoolChange, VmChange},
     error::{Error, Result},
     exchange::{self, Exchange, Progress},
     family::{Family, Side},
-    reply::{Event, GuestStatus, Pool},
+    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
 };
 use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
@@ -62,17 +62,16 @@ impl Connection {
     }
 }
 
-/// The guest module on tokio.
-pub struct Guest {
+/// One module on tokio.
+struct Module {
     connection: Connection,
     family: Family,
 }
 
-impl Guest {
-    /// Finds the module.
-    pub async fn open() -> Result<Self> {
+impl Module {
+    async fn open(side: Side) -> Result<Self> {
         let mut connection = Connection::open()?;
-        let family = connection.resolve(Side::Guest).await?;
+        let family = connection.resolve(side).await?;
         Ok(Self { connection, family })
     }
 
@@ -80,7 +79,7 @@ impl Guest {
     async fn call<T>(&mut self, call: &Call<T>) -> Result<T> {
         match self.connection.call(&self.family, call).await {
             Err(error @ Error::NotFound { .. }) => {
-                let family = self.connection.resolve(Side::Guest).await?;
+                let family = self.connection.resolve(self.family.side).await?;
                 if family.id == self.family.id {
                     return Err(error);
                 }
@@ -92,25 +91,63 @@ impl Guest {
     }
 }
 
+/// The host module on tokio.
+pub struct Host(Module);
+
+impl Host {
+    /// Finds the module.
+    pub async fn open() -> Result<Self> {
+        Module::open(Side::Host).await.map(Self)
+    }
+}
+
+impl AsyncHostControl for Host {
+    async fn status(&mut self) -> Result<HostStatus> {
+        self.0.call(&call::host::status()).await
+    }
+
+    async fn vms(&mut self) -> Result<Vec<Vm>> {
+        self.0.call(&call::host::vms()).await
+    }
+
+    async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        self.0.call(&call::host::set_vm(vm, change)?).await
+    }
+
+    async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
+        self.0.call(&call::host::configure(change)).await
+    }
+}
+
+/// The guest module on tokio.
+pub struct Guest(Module);
+
+impl Guest {
+    /// Finds the module.
+    pub async fn open() -> Result<Self> {
+        Module::open(Side::Guest).await.map(Self)
+    }
+}
+
 impl AsyncGuestControl for Guest {
     async fn status(&mut self) -> Result<GuestStatus> {
-        self.call(&call::guest::status()).await
+        self.0.call(&call::guest::status()).await
     }
 
     async fn pools(&mut self) -> Result<Vec<Pool>> {
-        self.call(&call::guest::pools()).await
+        self.0.call(&call::guest::pools()).await
     }
 
     async fn add_pool(&mut self, pool: &NewPool) -> Result<u32> {
-        self.call(&call::guest::add_pool(pool)?).await
+        self.0.call(&call::guest::add_pool(pool)?).await
     }
 
     async fn set_pool(&mut self, pool: u32, change: PoolChange) -> Result<()> {
-        self.call(&call::guest::set_pool(pool, change)?).await
+        self.0.call(&call::guest::set_pool(pool, change)?).await
     }
 
     async fn remove_pool(&mut self, pool: u32) -> Result<()> {
-        self.call(&call::guest::remove_pool(pool)).await
+        self.0.call(&call::guest::remove_pool(pool)).await
     }
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The codec against datagrams as the kernel writes them.
 
@@ -9,7 +9,7 @@ use ddabi::{
     pool::PoolStats,
 };
 use ddnl::{
-    ConfigChange, Error, FlushTarget, Flushed, NewPool, Result, Side,
+    ConfigChange, Error, FlushTarget, Flushed, NewPool, Result, Side, VmChange,
     attributes::Attributes,
     call::{self, Call},
     exchange::{Exchange, Progress, events},
@@ -105,6 +105,7 @@ fn host_status() -> Attributes {
         .u32(Attribute::Mode, 1)
         .u32(Attribute::Batch, 512)
         .u32(Attribute::Vms, 2)
+        .u32(Attribute::Deadline, 20_000)
         .binary(
             Attribute::Counters,
             &HostCounters {
@@ -114,11 +115,19 @@ fn host_status() -> Attributes {
         )
 }
 
+fn weight(weight: u32) -> VmChange {
+    VmChange {
+        weight: Some(weight),
+        ssd_weight: None,
+    }
+}
+
 fn vm(id: u32) -> Attributes {
     Attributes::new()
         .u32(Attribute::VmId, id)
         .u32(Attribute::VmPid, 4000 + id)
         .u32(Attribute::Weight, 100)
+        .u32(Attribute::SsdWeight, 50)
         .u64(Attribute::Used, 1)
         .u64(Attribute::Entitlement, 2)
         .u32(Attribute::Pools, 1)
@@ -127,7 +136,7 @@ fn vm(id: u32) -> Attributes {
 
 #[test]
 fn requests_are_what_the_kernel_expects() {
-    let (_, datagram) = Exchange::begin(&FAMILY, 5, &call::host::set_weight(3, 60).unwrap());
+    let (_, datagram) = Exchange::begin(&FAMILY, 5, &call::host::set_vm(3, weight(60)).unwrap());
     let expected: Vec<u8> = [
         &36u32.to_ne_bytes()[..],
         &31u16.to_ne_bytes(),
@@ -197,7 +206,7 @@ fn a_guest_without_a_host_has_no_number() {
 #[test]
 fn commands_say_what_is_left_to_evict() {
     let left = Attributes::new().u64(Attribute::Left, 7);
-    let weight = call::host::set_weight(3, 0).unwrap();
+    let weight = call::host::set_vm(3, weight(0)).unwrap();
     let configure = call::host::configure(&ConfigChange::default());
     for call in [weight, configure] {
         let datagrams = [reply(0, &left), acknowledgement()];
@@ -271,7 +280,7 @@ fn refusals_have_kinds_and_the_kernels_words() {
             (2, "why (No such file or directory"),
             (22, "the kernel refused: why (Invalid argument"),
         ] {
-            let call = call::host::set_weight(3, 1).unwrap();
+            let call = call::host::set_vm(3, weight(1)).unwrap();
             let error = answer(&call, &[refusal(errno, Some("why"), capped)]).unwrap_err();
             assert!(error.to_string().starts_with(expected), "{error}");
             let error = answer(&call, &[refusal(errno, None, capped)]).unwrap_err();
@@ -372,7 +381,7 @@ fn bad_requests_are_never_sent() {
         assert!(matches!(error, Error::Invalid { .. }));
         assert!(error.to_string().contains(expected), "{error}");
     }
-    assert!(call::host::set_weight(1, 10_001).is_err());
+    assert!(call::host::set_vm(1, weight(10_001)).is_err());
 }
 
 /// The bounds themselves are allowed.

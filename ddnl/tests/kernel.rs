@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The transports against the netlink of the machine the tests run on, which hardly ever has the
 //! modules. What must come of it follows from what the machine has, found out in another way.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What each request sends, against `docs/netlink/*.yaml`: number of the command, and each
 //! attribute with the value that was asked for.
@@ -9,7 +9,7 @@ use ddabi::{
     pool::Store,
 };
 use ddnl::{
-    ConfigChange, FlushTarget, NewPool, PoolChange, Side,
+    ConfigChange, FlushTarget, NewPool, PoolChange, Side, VmChange,
     call::{self, Call},
     exchange::Exchange,
     family::Family,
@@ -110,12 +110,14 @@ fn requests_to_the_host() {
         floor: Some(77),
         mode: Some(Mode::GlobalFifo),
         batch: Some(512),
+        deadline: Some(5000),
     };
     let all = [
         ("capacity", Number(1 << 40)),
         ("floor", Number(77)),
         ("mode", Number(1)),
         ("batch", Number(512)),
+        ("deadline", Number(5000)),
     ];
     check(
         Side::Host,
@@ -129,13 +131,32 @@ fn requests_to_the_host() {
         "config-set",
         &[],
     );
-    let weight = call::host::set_weight(3, 60).unwrap();
+    let change = VmChange {
+        weight: Some(60),
+        ssd_weight: Some(20),
+    };
+    let weight = call::host::set_vm(3, change).unwrap();
     check(
         Side::Host,
         &weight,
         "vm-set",
-        &[("vm-id", Number(3)), ("weight", Number(60))],
+        &[
+            ("vm-id", Number(3)),
+            ("weight", Number(60)),
+            ("ssd-weight", Number(20)),
+        ],
     );
+    let add = call::host::add_device("/dev/nvme0n1").unwrap();
+    let path = Text("/dev/nvme0n1".into());
+    check(Side::Host, &add, "ssd-add", &[("path", path)]);
+    call::host::add_device("nvme0n1").unwrap_err();
+    check(
+        Side::Host,
+        &call::host::remove_device(2),
+        "ssd-remove",
+        &[("device", Number(2))],
+    );
+    check(Side::Host, &call::host::devices(), "ssd-list", &[]);
     for (vm, pool) in [(None, None), (Some(3), None), (Some(3), Some(5))] {
         let number = |number: Option<u32>| number.map(|number| Number(number.into()));
         let values = [("vm-id", number(vm)), ("pool-id", number(pool))];

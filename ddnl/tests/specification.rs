@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `docs/netlink/*.yaml`, the constants of `ddabi` and the modules' C shims say the same.
 
@@ -10,6 +10,7 @@ use ddabi::{
     },
     policy::Policy,
     pool::{DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, Store},
+    ssd::DeviceState,
 };
 use std::{collections::BTreeMap, fmt::Debug, fs, path::PathBuf};
 use yaml_rust2::{Yaml, YamlLoader};
@@ -71,13 +72,17 @@ fn attributes() -> BTreeMap<String, i64> {
     all!(Attribute {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
-        Policy Admission Curve Limit Evicted Left
+        Policy Admission Curve Limit Evicted Left SsdWeight Path Device DeviceState SsdStats
+        Deadline
     })
     .into()
 }
 
 fn host_commands() -> BTreeMap<String, i64> {
-    all!(HostCommand { Status VmList VmSet PoolList ConfigSet Flush Event }).into()
+    all!(HostCommand {
+        Status VmList VmSet PoolList ConfigSet Flush Event SsdAdd SsdRemove SsdList
+    })
+    .into()
 }
 
 fn guest_commands() -> BTreeMap<String, i64> {
@@ -196,16 +201,20 @@ fn operations_name_known_attributes() {
 
 #[test]
 fn enums() {
-    let enums: [(&str, BTreeMap<String, i64>); 5] = [
+    let enums: [(&str, BTreeMap<String, i64>); 6] = [
         (
             "link-state",
             all!(LinkState { Alone Attached Refused }).into(),
         ),
         ("mode", all!(Mode { Weighted GlobalFifo }).into()),
-        ("store", all!(Store { None Memory }).into()),
+        ("store", all!(Store { None Memory Ssd }).into()),
         (
             "policy",
             all!(Policy { Adaptive Fifo Workingset Tinylfu S3 Mru }).into(),
+        ),
+        (
+            "device-state",
+            all!(DeviceState { Active Suspect Failed Leaving }).into(),
         ),
         (
             "event",

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host: `ddcore::host`, the engine of the host module, with a simple owner.
 //!
@@ -18,6 +18,7 @@ use ddcore::host::heap::{self, Owner, Session, Tier};
 use ddcore::host::pressure::pressure;
 use ddcore::host::room::{make_room, refill};
 use ddcore::host::run::{discard, insert, take};
+use ddcore::host::session::TierKind;
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
 use ddcore::index::{Batch, Hasher, Removed};
@@ -273,8 +274,8 @@ impl Host {
         let found = take(&vm.session, &mut self.batch, run, |_, page| {
             page.into_handle();
         });
-        vm.session.sub_used(found);
-        found > 0
+        vm.session.sub_used(&found);
+        found.total() > 0
     }
 
     /// Frees a page because its content is gone.
@@ -320,7 +321,7 @@ impl Host {
 
     /// Returns the counters of a pool.
     pub fn counts(&self, id: PoolId) -> Counts {
-        let sum = counted(&self.vm(id.vm).session, id.pool as u32);
+        let sum = counted(&self.vm(id.vm).session, id.pool as u32, TierKind::Memory);
         Counts {
             used: sum.used,
             puts: sum.puts,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A deterministic simulator: guest page caches with container limits, the host's store, a disk.
 //!

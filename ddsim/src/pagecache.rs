@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The page cache of one container as Linux reclaims it: two lists and shadow entries.
 //!

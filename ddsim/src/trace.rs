@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Block traces in the common CSV format, `version,time,op,size,lbn`, as libCacheSim distributes
 //! them. Sizes are in bytes, blocks have 512 bytes, and operations are SCSI opcodes in hexadecimal.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Sequences of operations on index, shares, victims and orders of eviction, compared with the
 //! plain model of the property tests.

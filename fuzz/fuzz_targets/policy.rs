@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest's half of a policy with any amount of memory and any reported pressure, together with
 //! the curve.

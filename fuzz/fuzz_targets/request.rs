@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A request page of a hostile guest, as the host reads it. Accepted values must be within their
 //! bounds.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Cgroups: which of them a folio is charged to, and finding one by its path. */
 
 #include <linux/cgroup.h>

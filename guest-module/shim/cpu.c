@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The CPU that the task runs on: interrupts, preemption, scheduling. */
 
 #include <linux/irqflags.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Views of folios, and writing to them. */
 
 #include <linux/folio_batch.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The generic netlink family of the guest module. Numbers are those of ddabi/src/genl.rs. */
 
 #define DD_FAMILY "dd_guest"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The interface between the module's C and its Rust, mirrored in src/ffi/. A
  * file here wraps one header of the kernel, or a few that belong together, and

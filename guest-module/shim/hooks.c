@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The functions of the kernel that the module hooks
  * (docs/decisions/0003-hooks.md, docs/coherence.md).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The machine: KVM, confidential memory, hypercalls, memory size. */
 
 #include <linux/cc_platform.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Views of mappings and their inodes, and which operations tables are known. */
 
 #include <linux/blkdev.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Waiting for changes of files that began before the hooks were attached,
  * because the hooks see only their end. An operation that takes pages out of

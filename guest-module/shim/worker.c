@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The background job, and the notifiers of hibernation and reboot. The job is
  * in C because the kernel crate cannot cancel work yet.

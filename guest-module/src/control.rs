@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Commands of the generic netlink family; `docs/netlink/dd_guest.yaml` specifies them.
 

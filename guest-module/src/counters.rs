@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's counters: one cell for each field of [`GuestCounters`] on each CPU, because hooks
 //! count on all CPUs at all times. Only the sum over all CPUs is meaningful.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's C: functions and structures of the shim, and safe types over objects of the kernel.
 //! Each file here belongs to the file of the same name in `shim/`, and no other Rust file calls C.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Mounted filesystems: from a superblock to the number that stands for it in keys. A number is
 //! never used again, so that pages of an unmounted filesystem are never found.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host: [`call`] makes a hypercall, [`channel`] makes calls in a session, and [`session`]
 //! begins and ends that. [`worker`] is the background job, with its times in [`schedule`] and the

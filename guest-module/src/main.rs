@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest module: puts clean file pages that reclaim removes into the host's memory, and takes
 //! them back when they are read. Files import only files of entries below theirs:

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The presence map: which pages the host may hold. The logic is in [`ddcore::presence`]; this file
 //! adds shards, locks and memory.

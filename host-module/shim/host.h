@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Between the C shims of the host module and src/ffi.rs. Shims say in C what
  * Rust cannot (inlines, macros, per-CPU data); they decide nothing.
@@ -42,9 +42,22 @@ bool dd_kvm_writable(struct kvm *kvm, u64 gfn, u64 pages);
 /* page.c */
 size_t dd_pages_alloc(u64 *frames, size_t count, bool below_floor);
 void dd_page_free(u64 frame);
+void dd_page_share(u64 frame);
 void *dd_page_address(u64 frame);
 u64 dd_pages_total(void);
 u64 dd_pages_spare(void);
+
+/* disk.c */
+struct dd_disk;
+struct dd_disk *dd_disk_open(const char *path, u64 *pages);
+void dd_disk_close(struct dd_disk *disk);
+bool dd_disk_dead(const struct dd_disk *disk);
+int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count);
+void dd_disk_discard(struct dd_disk *disk, u64 first, u64 count);
+int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count);
+int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, size_t count,
+		 u64 limit_us);
+u64 dd_page_checksum(u64 frame, u64 seed);
 
 /* param.c */
 u32 dd_param_max_vms(void);

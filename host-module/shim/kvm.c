@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * <linux/kvm_host.h>: taking our hypercall, reaching guest memory, and learning
  * of a VM's end. kvm.ko is not changed: two of its functions are hooked.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/oom.h>: the kernel found no memory and is about to kill a task for it. */
 
 #include <linux/notifier.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/gfp.h>: the pages that hold what guests put. */
 
 #include <linux/gfp.h>
@@ -115,6 +115,15 @@ void dd_page_free(u64 frame)
 
 	dd_page_account(page, -1);
 	__free_page(page);
+}
+
+/* Adds an owner to a page. Each of them frees it, and the last one in effect. */
+void dd_page_share(u64 frame)
+{
+	struct page *page = pfn_to_page(frame);
+
+	get_page(page);
+	dd_page_account(page, 1);
 }
 
 void *dd_page_address(u64 frame)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/moduleparam.h>: parameters that can be read in sysfs, which those of Rust cannot. */
 
 #include <linux/moduleparam.h>

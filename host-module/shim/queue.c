@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/workqueue.h>, <linux/sched.h> and <linux/sched/signal.h>: macros. */
 
 #include <linux/sched.h>

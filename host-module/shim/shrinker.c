@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* <linux/shrinker.h>: memory reclaim asks the cache for pages. */
 
 #include <linux/sched/mm.h>

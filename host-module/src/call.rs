@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Calls of guests: [`dispatch`] parses the registers and the request and returns the outcome,
 //! [`operation`] carries the request out, [`put`] and [`get`] access the guest's pages, and

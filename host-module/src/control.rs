@@ -1,6 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Commands of the generic netlink family; `docs/netlink/dd_host.yaml` specifies them.
+
+mod devices;
 
 use crate::counters::TOTALS;
 use crate::ffi::page;
@@ -14,6 +16,8 @@ use ddabi::pool::MAX_WEIGHT;
 use ddabi::ABI_VERSION;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
+use ddcore::host::session::TierKind;
+use ddcore::host::walk::counted;
 use ddcore::host::tier::MAX_BATCH;
 use ddcore::host::{Host as _, Session as _};
 use kernel::prelude::*;
@@ -23,6 +27,9 @@ use zerocopy::IntoBytes;
 /// Pages that a command evicts at most, because modules that register a generic netlink family wait
 /// for it, and all users of generic netlink for them.
 const STEP: u64 = 1 << 14;
+
+/// Microseconds that a get may wait for a device.
+const DEADLINES: core::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 
 /// The handlers of the family.
 struct HostControl;
@@ -37,6 +44,8 @@ impl Control for HostControl {
             Some(HostCommand::VmSet) => set_vm(host, args, reply),
             Some(HostCommand::ConfigSet) => configure(host, args, reply),
             Some(HostCommand::Flush) => flush(host, args, reply),
+            Some(HostCommand::SsdAdd) => devices::add(host, args, reply),
+            Some(HostCommand::SsdRemove) => devices::remove(host, args, reply),
             _ => Err(EINVAL),
         }
     }
@@ -46,6 +55,7 @@ impl Control for HostControl {
         match HostCommand::from_raw(command) {
             Some(HostCommand::VmList) => list_vm(host, cursor, message),
             Some(HostCommand::PoolList) => list_pool(host, args, cursor, message),
+            Some(HostCommand::SsdList) => devices::list(host, cursor, message),
             _ => Err(EINVAL),
         }
     }
@@ -63,6 +73,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
     reply.put_u32(Attribute::Batch, tier.batch() as u32)?;
     reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
+    reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_bytes(Attribute::Counters, TOTALS.snapshot().as_bytes())
 }
 
@@ -76,7 +87,9 @@ fn list_vm(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool>
     message.put_u32(Attribute::VmId, view.vm.number)?;
     message.put_u32(Attribute::VmPid, view.vm.process())?;
     message.put_u32(Attribute::Weight, view.vm.weight())?;
-    message.put_u64(Attribute::Used, view.stats.used)?;
+    message.put_u32(Attribute::SsdWeight, view.vm.ssd_weight())?;
+    let in_memory = view.stats.used - view.stats.ssd_used;
+    message.put_u64(Attribute::Used, in_memory)?;
     message.put_u64(Attribute::Entitlement, view.entitlement)?;
     message.put_u32(Attribute::Pools, view.pools)?;
     message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
@@ -105,16 +118,23 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
 }
 
 fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
-    let (Some(vm), Some(weight)) = (args.vm_id(), args.weight()) else {
+    let (Some(vm), true) = (args.vm_id(), args.weight().or(args.ssd_weight()).is_some()) else {
         return Err(reply.explain(c"the attributes vm-id and weight are required", EINVAL));
     };
-    if weight > MAX_WEIGHT {
+    let weights = [args.weight(), args.ssd_weight()];
+    if weights.into_iter().flatten().any(|weight| weight > MAX_WEIGHT) {
         return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let (vm, session) = find_vm(host, vm, reply)?;
-    vm.set_weight(weight);
-    let left = match weight {
-        0 => evict_session(&session),
+    if let Some(weight) = args.weight() {
+        vm.set_weight(weight);
+    }
+    if let Some(weight) = args.ssd_weight() {
+        vm.set_ssd_weight(weight);
+    }
+    let left = match (vm.weight(), vm.ssd_weight()) {
+        (0, 0) => evict_session(&session),
+        // The pages in the other tier go when room is made there, and no others come.
         _ => 0,
     };
     reply.put_u64(Attribute::Left, left)
@@ -142,6 +162,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     {
         return Err(reply.explain(c"the capacity is above the memory of this machine", ERANGE));
     }
+    if args.deadline().is_some_and(|us| !DEADLINES.contains(&us)) {
+        return Err(reply.explain(c"the deadline must be 1 ms to 10 s", ERANGE));
+    }
     let capacity = args.capacity().unwrap_or(tier.capacity());
     if args.floor().is_some_and(|floor| floor > capacity) {
         return Err(reply.explain(c"the floor is above the capacity", ERANGE));
@@ -151,6 +174,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if let Some(batch) = args.batch() {
         tier.set_batch(batch);
+    }
+    if let Some(us) = args.deadline() {
+        host.ssd.set_deadline_us(us.into());
     }
     tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));
@@ -169,14 +195,15 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
                 evicted += evict_all(&*session, STEP - evicted);
                 from = vm.number.saturating_add(1);
             }
-            (evicted, host.tier.used())
+            (evicted, host.tier.used() + host.ssd.used())
         }
         (None, Some(_)) => {
             return Err(reply.explain(c"the attribute pool-id requires vm-id", EINVAL))
         }
         (Some(vm), None) => {
             let (_, session) = find_vm(host, vm, reply)?;
-            (evict_all(&*session, STEP), session.used())
+            let evicted = evict_all(&*session, STEP);
+            (evicted, session.used() + session.ledger().ssd())
         }
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;
@@ -184,7 +211,8 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
                 return Err(reply.explain(c"the VM has no such pool", ENOENT));
             }
             let evicted = evict_pool(&*session, pool, STEP);
-            (evicted, session.gauge(pool).map_or(0, Gauge::held))
+            let ssd = counted(&*session, pool, TierKind::Ssd).used;
+            (evicted, session.gauge(pool).map_or(0, Gauge::held) + ssd)
         }
     };
     reply.put_u64(Attribute::Evicted, evicted)?;

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's C: functions of the shim, and safe types over objects of the kernel. Each file here
 //! belongs to the file of the same name in `shim/`; [`table`] and [`random`] call the kernel itself.
 //!
 //! C calls the functions in `entry.rs`.
 
+pub(crate) mod disk;
 pub(crate) mod kvm;
 pub(crate) mod oom;
 pub(crate) mod page;

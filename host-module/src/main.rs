@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host half of DoubleDecker: a second-chance cache of guests' file pages, divided by weight
 //! between VMs and inside each VM between its containers.
@@ -8,20 +8,23 @@
 //! - [`state`] is the module's state: the memory tier and the VMs. The engine, `ddcore::host`,
 //!   decides about pages and evictions; this module provides the locks and the memory;
 //! - [`vm`] is a VM with its session, which has an index in shards, and pools;
-//! - [`tier`] is the memory tier with its pages;
+//! - [`tier`] is the memory tier with its pages, and [`ssd`] the SSD tier;
 //! - [`ffi`] and `shim/` are the interface to C, and [`counters`] has the module's counters.
 //!
 //! Lock order, outermost first:
 //!
 //! 1. `Session::control` (mutex): creation and removal of pools; `Registry::last` (mutex):
-//!    registration of VMs; `Host::settings` (mutex): settings of the tier;
+//!    registration of VMs; `Host::settings` (mutex): settings of the tier; `Ssd::control` (mutex):
+//!    devices;
 //! 2. `Registry::vm_list` (mutex): the list of VMs, and the choice of victims among them. Memory
 //!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
 //! 4. `Vm::gate` (spin): session and sequence of a VM;
 //! 5. `Shard::index` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 6. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
-//!    `Stock::pages` (spin): innermost.
+//! 6. `Log::seat` (spin): the segment that a pool fills;
+//! 7. `Segment::inner` (spin): a segment of a device;
+//! 8. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
+//!    `Stock::pages`, `Ssd::devices`, `Device::free`, `Device::queue` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
 //! with preemption off, takes none. Page data is copied, and memory allocated and freed, without
@@ -43,6 +46,7 @@ mod number;
 #[path = "../../shim/published.rs"]
 mod published;
 mod shrinker;
+mod ssd;
 mod state;
 mod stats;
 mod tier;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The shrinker: gives memory back when the host runs short of it, down to the floor (invariant 17).
 //!

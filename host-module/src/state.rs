@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module's state, and the engine's view of it (`ddcore::host::Host`), which a tier on another
 //! kind of memory implements as well.
@@ -8,6 +8,7 @@ use crate::ffi::{page, queue};
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::published::Published;
+use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use crate::tier::stock::Stock;
 use crate::tier::Tier;
@@ -35,6 +36,7 @@ pub(crate) struct Host {
     pub(crate) vms: Registry,
     #[pin]
     pub(crate) stock: Stock,
+    pub(crate) ssd: Arc<Ssd>,
     /// Locked while settings of the tier are checked and changed.
     #[pin]
     pub(crate) settings: Mutex<()>,
@@ -44,11 +46,13 @@ impl Host {
     /// Allocates a host without VMs, with a tier of `capacity` pages.
     pub(crate) fn new(capacity: u64, admission: Admission) -> Result<Pin<KBox<Self>>> {
         let tier = Arc::new(Tier::new(capacity), quietly())?;
+        let ssd = Ssd::new()?;
         KBox::pin_init(
             try_pin_init!(Self {
-                vms <- Registry::new(admission, tier.clone()),
+                vms <- Registry::new(admission, tier.clone(), ssd.clone()),
                 tier,
                 stock <- Stock::new(),
+                ssd,
                 settings <- new_mutex!((), "Host::settings"),
             }),
             quietly(),

@@ -1,13 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Statistics of VMs and pools, collected from the sessions that count them.
 
 use crate::state::Host;
+use crate::vm::pool::Pool;
 use crate::vm::session::Session;
 use crate::vm::Vm;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, Store};
+use ddcore::host::session::TierKind;
 use ddcore::host::walk::counted;
 use kernel::sync::Arc;
 
@@ -56,10 +58,11 @@ impl Host {
         let mut pools = 0;
         for (number, pool) in session.live_pools() {
             pools += 1;
-            stats.merge(&pool.stats(&counted(&*session, number), 0));
+            stats.merge(&counted_stats(&session, number, pool));
         }
         stats.weight = u64::from(vm.weight());
         stats.entitlement = entitlement;
+        stats.ssd_entitlement = vm.ssd_entitlement();
         Some(VmView {
             vm,
             entitlement,
@@ -98,9 +101,18 @@ impl Host {
     }
 }
 
+/// Returns the statistics of a pool without its entitlements.
+fn counted_stats(session: &Session, number: u32, pool: &Pool) -> PoolStats {
+    let counted = |tier| counted(session, number, tier);
+    pool.stats(&counted(TierKind::Memory), &counted(TierKind::Ssd))
+}
+
 /// Returns the statistics of a pool. Guests ask for them, so that no lock of the host is taken.
 pub(crate) fn pool_stats(vm: &Vm, session: &Session, pool: u32) -> Option<PoolStats> {
     let place = session.pool(pool)?;
-    let entitlement = session.entitlement(pool, vm.entitlement());
-    Some(place.stats(&counted(session, pool), entitlement))
+    Some(PoolStats {
+        entitlement: session.entitlement(pool, vm.entitlement()),
+        ssd_entitlement: session.ssd_entitlement(pool, vm.ssd_entitlement()),
+        ..counted_stats(session, pool, place)
+    })
 }

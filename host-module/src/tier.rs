@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The memory tier: its books and its time. [`page`] is a page of its memory, [`stock`] has pages
 //! for the next puts.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A VM that has registered: who it is, and its session.
 //!
@@ -19,6 +19,7 @@ use crate::counters::TOTALS;
 use crate::genl::send_event;
 use crate::memory::quietly;
 use crate::number::Number;
+use crate::ssd::Ssd;
 use crate::tier::Tier;
 use crate::vm::allowance::Allowance;
 use crate::vm::scratch::ScratchList;
@@ -28,12 +29,17 @@ use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
 use ddcore::gate::{Gate, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
+use ddcore::partition::part;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::task::Task;
 use kernel::workqueue::{impl_has_work, new_work, Work};
+
+/// The weight in the SSD tier of a VM for which the administrator has set none: that in the memory
+/// tier.
+const SAME: u32 = u32::MAX;
 
 /// A VM, from its first registration until KVM destroys it.
 #[pin_data]
@@ -46,10 +52,15 @@ pub(crate) struct Vm {
     /// its number may be anybody's then.
     process: ARef<Task>,
     weight: Atomic<u32>,
+    /// The weight in the SSD tier, or [`SAME`].
+    ssd_weight: Atomic<u32>,
     /// The tier that has the pages of the VM.
     tier: Arc<Tier>,
     /// What the VM has published to the tier.
     standing: Standing<Number>,
+    ssd: Arc<Ssd>,
+    /// What the VM has published to the SSD tier: its weight.
+    ssd_standing: Standing<Number>,
     #[pin]
     gate: SpinLock<Gate<Arc<Session>>>,
     teardowns: Arc<Teardowns>,
@@ -76,6 +87,10 @@ impl ddcore::host::room::Vm for Vm {
         self.weight()
     }
 
+    fn ssd_share(&self) -> u32 {
+        self.ssd_weight()
+    }
+
     fn session(&self) -> Option<impl Deref<Target = Session>> {
         self.session()
     }
@@ -87,7 +102,7 @@ impl ddcore::host::room::Vm for Vm {
 
 impl Vm {
     /// A VM of the calling process, without a session.
-    pub(crate) fn new(number: u32, weight: u32, tier: Arc<Tier>) -> Result<Arc<Self>> {
+    pub(crate) fn new(number: u32, weight: u32, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
         let current = kernel::current!();
         let process: ARef<Task> = current.group_leader().into();
         Arc::pin_init(
@@ -96,8 +111,11 @@ impl Vm {
                 pid: process.pid() as u32,
                 process,
                 weight: Atomic::new(weight),
+                ssd_weight: Atomic::new(SAME),
                 tier,
                 standing: Standing::new(),
+                ssd,
+                ssd_standing: Standing::new(),
                 teardowns: Teardowns::new()?,
                 gate <- new_spinlock!(Gate::new(), "Vm::gate"),
                 scratch <- ScratchList::new(),
@@ -124,7 +142,33 @@ impl Vm {
 
     pub(crate) fn set_weight(&self, weight: u32) {
         self.weight.store(weight, Relaxed);
+        self.settle();
+    }
+
+    /// Returns the weight in the SSD tier.
+    pub(crate) fn ssd_weight(&self) -> u32 {
+        match self.ssd_weight.load(Relaxed) {
+            SAME => self.weight(),
+            weight => weight,
+        }
+    }
+
+    pub(crate) fn set_ssd_weight(&self, weight: u32) {
+        self.ssd_weight.store(weight, Relaxed);
+        self.settle();
+    }
+
+    /// Publishes the weights and, in the memory tier, what the VM lends.
+    fn settle(&self) {
         settle(&self.tier, self);
+        let weight = || self.session().map_or(0, |_| self.ssd_weight().into());
+        self.ssd_standing.publish_weight(self.ssd.standing(), weight);
+    }
+
+    /// Returns the pages of the SSD tier that the VM is entitled to.
+    pub(crate) fn ssd_entitlement(&self) -> u64 {
+        let all = self.ssd.standing().weight();
+        part(self.ssd.places(), self.ssd_standing.weight(), all)
     }
 
     /// Returns the pages that the VM is entitled to.
@@ -154,7 +198,7 @@ impl Vm {
     /// Begins a session in place of the one before.
     pub(crate) fn register(&self, session: Arc<Session>) {
         let old = self.gate.lock().begin(session.id, session);
-        settle(&self.tier, self);
+        self.settle();
         match old {
             Some(old) => Teardowns::add(&self.teardowns, &old),
             None => self.tell(Event::VmCame),
@@ -180,7 +224,7 @@ impl Vm {
     /// Frees the pages of a session that ended. Calls still under way in it end on their own; what
     /// they leave goes when the last of them drops the session.
     fn ended(&self, session: &Arc<Session>) {
-        settle(&self.tier, self);
+        self.settle();
         Teardowns::add(&self.teardowns, session);
         self.tell(Event::VmWent);
     }

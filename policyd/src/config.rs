@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The configuration file, parsed into what cannot be wrong. `docs/policyd.md` describes it.
 
@@ -6,13 +6,12 @@ mod container;
 mod parse;
 mod pattern;
 mod reach;
-mod reader;
 mod selector;
 mod target;
 mod value;
 
 pub use container::Container;
-pub use parse::Problem;
+pub use ddconf::Problem;
 pub use pattern::Pattern;
 pub use reach::Reach;
 pub use selector::{Name, Selector};

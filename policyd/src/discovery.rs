@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Who a cgroup is: the names that docker, podman, containerd, Kubernetes and LXC give.
 //!

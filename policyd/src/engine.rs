@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Decides what to do: events in, actions out, the time passed in. No I/O, no clock.
 //!
@@ -51,6 +51,7 @@ mod shortage;
 mod spare;
 mod split;
 mod subjects;
+mod summary;
 mod view;
 
 pub use character::Character;
@@ -62,6 +63,7 @@ pub use protection::Protection;
 pub use report::{Explanation, MemoryReport, Report};
 pub use ruling::Verdict;
 pub use sample::{Machine, Reading, Sample};
+pub use summary::Summary;
 
 pub(crate) use claim::is_rounded;
 pub(crate) use nest::ancestors;
@@ -118,19 +120,6 @@ pub struct Engine {
     trouble: Option<String>,
     /// An action was given out and its outcome is not known yet.
     busy: bool,
-}
-
-/// What the service manager shows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Summary {
-    /// Whether the module is there.
-    pub module: bool,
-    /// Containers of the file that exist.
-    pub wanted: usize,
-    /// Those of them that are enrolled.
-    pub enrolled: usize,
-    /// Whether all targets can be met, if there are any and it is known.
-    pub feasible: Option<bool>,
 }
 
 impl Engine {

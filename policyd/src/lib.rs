@@ -1,33 +1,28 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The policy daemon of a guest: gives containers what a file promises them.
 //!
-//! - [`config`]: the file;
+//! - [`cli`], [`config`]: the command line, the file;
 //! - [`engine`]: decides, without I/O and without a clock;
 //! - [`runtime`]: performs what the engine decides, and tells it what happened;
 //! - [`tree`], [`discovery`]: the cgroups, and who they are;
 //! - [`measure`], [`hands`]: reading figures, writing limits;
-//! - [`module`], [`service`], [`lock`]: the kernel module, the service manager, other daemons;
-//! - [`status`], [`metrics`], [`log`]: telling how things stand;
-//! - [`pace`]: bounds for what others cause.
+//! - [`module`]: the kernel module;
+//! - [`metrics`]: the report for Prometheus.
 //!
 //! See `docs/policyd.md`.
 
 #![forbid(unsafe_code)]
 
 pub mod allowance;
+pub mod cli;
 pub mod config;
 pub mod discovery;
 pub mod engine;
 pub mod hands;
-pub mod lock;
-pub mod log;
 pub mod measure;
 pub mod metrics;
 pub mod module;
-pub mod pace;
 mod regular;
 pub mod runtime;
-pub mod service;
-pub mod status;
 pub mod tree;

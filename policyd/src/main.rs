@@ -1,98 +1,26 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `policyd`, the policy daemon of a guest.
 
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
-use clap::{Parser, Subcommand};
+use anyhow::{Result, bail};
+use clap::Parser;
+use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddnl::printable_json;
 use policyd::{
+    cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
+    engine::Report,
     hands::Hands,
-    lock::Lock,
-    log,
     module::Kernel,
-    runtime::{self, Places, Request, Runtime},
-    service::Systemd,
-    status,
+    runtime::{self, Places, Runtime},
 };
 use std::{
-    io::{self, Write, stdout},
-    path::{Path, PathBuf},
+    io::{Write, stdout},
+    path::Path,
     process::ExitCode,
-    time::Duration,
 };
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::mpsc,
-};
-
-/// Manage the cache and the memory of a guest's containers as configured
-#[derive(Debug, Parser)]
-#[command(
-    name = "policyd",
-    version,
-    disable_help_subcommand = true,
-    term_width = 100
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run the daemon: apply the configuration to containers until stopped
-    Run {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-    },
-    /// Check a configuration file and print its errors with their lines
-    Check {
-        /// Configuration file
-        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        file: PathBuf,
-    },
-    /// Explain the share of each container, its need, and which targets cannot be met
-    Explain {
-        /// Show only containers whose name or cgroup contains this text
-        #[arg(value_name = "CONTAINER")]
-        container: Option<String>,
-        /// Status socket of the running daemon
-        #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
-        socket: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Measure, decide and print what would be changed, without changing anything
-    DryRun {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// How many times to measure
-        #[arg(long, value_name = "COUNT", default_value_t = 3)]
-        rounds: u32,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Undo the limits of guest memory that a crashed daemon left behind
-    Restore {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// The daemon's runtime directory
-        #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_STATE)]
-        state: PathBuf,
-    },
-}
-
-const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
-const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
-const DEFAULT_STATE: &str = "/run/doubledecker";
 
 /// Threads for calls that block in the kernel: reclaim, and reads of applications' files.
 const BLOCKING_THREADS: usize = 8;
@@ -113,20 +41,7 @@ fn main() -> ExitCode {
         Command::Restore { config, state } => restore(&config, &state),
         Command::Run { config } => run(&config),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader has closed our output, which is no failure.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    event_loop::report(result.map(|()| ExitCode::SUCCESS), |_| 1)
 }
 
 fn check(file: &Path) -> Result<()> {
@@ -137,7 +52,7 @@ fn check(file: &Path) -> Result<()> {
 }
 
 fn explain(container: Option<&str>, socket: &Path, json: bool) -> Result<()> {
-    let mut report = status::read(socket)?;
+    let mut report: Report = status::read(socket, "policyd")?;
     if let Some(part) = container {
         report
             .containers
@@ -161,7 +76,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
         state: None,
         ..Places::default()
     };
-    let (changes, report) = in_loop(async {
+    let (changes, report) = event_loop::run(BLOCKING_THREADS, async {
         let runtime = Runtime::new(config, Kernel::open().await, Systemd::default(), places)?;
         runtime.rehearse(rounds).await
     })?;
@@ -186,7 +101,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 fn restore(config: &Path, state: &Path) -> Result<()> {
     log::begin("info");
     // Fails if a daemon is running, which undoes its limits itself when it ends.
-    let _lock = Lock::take(state)?;
+    let _lock = Lock::take(state, "policyd")?;
     // Limits are undone even if the configuration file has become invalid.
     let (root, wrong) = match runtime::load(config) {
         Ok(config) => (config.cgroup_root, None),
@@ -213,47 +128,13 @@ fn run(config: &Path) -> Result<()> {
     log::begin("info");
     let mut places = Places::default();
     let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
-    let lock = Lock::take(&state)?;
+    let lock = Lock::take(&state, "policyd")?;
     // Without the lock another daemon keeps the journal of limits in this directory.
     places.state = lock.is_some().then_some(state);
-    in_loop(async {
-        let requests = listen()?;
+    event_loop::run(BLOCKING_THREADS, async {
+        let requests = event_loop::requests()?;
         let (module, service) = (Kernel::open().await, Systemd::default());
         let runtime = Runtime::new(config, module, service, places)?;
         runtime.run(requests).await
     })
-}
-
-fn in_loop<T>(task: impl Future<Output = Result<T>>) -> Result<T> {
-    /// The longest wait for blocking threads at the end. One of them may be in a long reclaim.
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .context("cannot start the event loop")?;
-    let result = tokio.block_on(task);
-    tokio.shutdown_timeout(PATIENCE);
-    result
-}
-
-/// Forwards signals as requests to the daemon's loop.
-fn listen() -> Result<mpsc::Receiver<Request>> {
-    let (sender, receiver) = mpsc::channel(8);
-    for (kind, request) in [
-        (SignalKind::hangup(), Request::Reload),
-        (SignalKind::interrupt(), Request::Stop),
-        (SignalKind::terminate(), Request::Stop),
-    ] {
-        let mut signals = signal(kind).context("cannot listen for signals")?;
-        let sender = sender.clone();
-        tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if sender.send(request).await.is_err() {
-                    break;
-                }
-            }
-        });
-    }
-    Ok(receiver)
 }

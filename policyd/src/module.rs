@@ -1,13 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! How the daemon reaches the guest module.
 
-use ddnl::{
-    AsyncGuestControl, Result, Side,
-    tokio::{Events, Guest, Registrations},
-};
-use std::future::pending;
-use tracing::{debug, warn};
+use dddaemon::listener::{self, Listener};
+use ddnl::{AsyncGuestControl, Result, Side, tokio::Guest};
 
 /// What happened at the module.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,25 +29,12 @@ pub trait Module {
 }
 
 /// The module in this machine's kernel.
-pub struct Kernel {
-    registrations: Option<Registrations>,
-    events: Option<Events>,
-}
+pub struct Kernel(Listener);
 
 impl Kernel {
-    /// Listens for the module to come. Without that, the daemon only looks now and then.
+    /// Listens for the module to come.
     pub async fn open() -> Self {
-        let registrations = match Registrations::open(Side::Guest).await {
-            Ok(registrations) => Some(registrations),
-            Err(error) => {
-                warn!("cannot hear of modules that come and go, will look instead: {error}");
-                None
-            }
-        };
-        Self {
-            registrations,
-            events: None,
-        }
+        Self(Listener::open(Side::Guest).await)
     }
 }
 
@@ -61,56 +44,15 @@ impl Module for Kernel {
     async fn connect(&mut self) -> Result<Guest> {
         let mut guest = Guest::open().await?;
         guest.status().await?;
-        self.events = Some(Events::open(Side::Guest).await?);
+        self.0.follow().await?;
         Ok(guest)
     }
 
     async fn changed(&mut self) -> Change {
-        let registration = async {
-            match &mut self.registrations {
-                Some(registrations) => registrations.next().await,
-                None => pending().await,
-            }
-        };
-        let event = async {
-            match &mut self.events {
-                Some(events) => events.next().await,
-                None => pending().await,
-            }
-        };
-        let (heard, from_events) = tokio::select! {
-            loaded = registration => (loaded.map(loaded_or_not), false),
-            event = event => (event.map(told), true),
-        };
-        match heard {
-            Ok(change) => {
-                if change == Change::Went {
-                    self.events = None;
-                }
-                change
-            }
-            Err(error) => {
-                warn!("{error}");
-                // What was lost may have been anything: look again. A source that is broken
-                // would stay so; without it the daemon looks now and then.
-                if !matches!(error, ddnl::Error::Overrun) {
-                    if from_events {
-                        self.events = None;
-                    } else {
-                        self.registrations = None;
-                    }
-                }
-                Change::Session
-            }
+        match self.0.next().await {
+            listener::Change::Came => Change::Came,
+            listener::Change::Went => Change::Went,
+            listener::Change::Event(_) | listener::Change::Lost => Change::Session,
         }
     }
-}
-
-fn loaded_or_not(loaded: bool) -> Change {
-    if loaded { Change::Came } else { Change::Went }
-}
-
-fn told(event: ddnl::Event) -> Change {
-    debug!(event = event.label(), "the module says");
-    Change::Session
 }

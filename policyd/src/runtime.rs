@@ -1,9 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Performs what the engine decides, and tells it what happened.
 
 mod jobs;
-mod show;
 
 use crate::{
     config::Config,
@@ -11,49 +10,34 @@ use crate::{
     engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
     hands::Hands,
     measure::{Meter, Origins},
+    metrics,
     module::{self, Module},
-    service::{self, Service},
     tree::{self, Tree},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use dddaemon::{
+    event_loop::Request,
+    service::{Pulse, Service},
+    show::Show,
+};
 use ddnl::{AsyncGuestControl, printable};
 use jobs::Jobs;
-use show::Show;
 use std::{
     collections::BTreeSet,
     future::pending,
     path::{Path, PathBuf},
-    time::Duration,
 };
 use tokio::{
     sync::mpsc,
-    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tracing::{error, info, warn};
-
-/// What the administrator asks of the running daemon.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Request {
-    /// Read the configuration again.
-    Reload,
-    /// End; the pools stay.
-    Stop,
-}
 
 /// Reads a configuration file; every problem is in the error.
 pub fn load(path: &Path) -> Result<Config> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    match Config::parse(&text) {
-        Ok(config) => Ok(config),
-        Err(problems) => {
-            let lines: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("{}: {problem}", path.display()))
-                .collect();
-            bail!("{}", lines.join("\n"))
-        }
-    }
+    Config::parse(&text).map_err(|problems| anyhow!(ddconf::list(path, &problems)))
 }
 
 /// Where the daemon finds the machine; tests put directories in its place.
@@ -101,7 +85,7 @@ pub struct Runtime<M: Module, S: Service> {
     runtimes: Runtimes,
     meter: Meter<Origins>,
     jobs: Jobs,
-    show: Show,
+    show: Show<Report>,
     /// Only say what would be done; end after so many looks.
     rehearsal: Option<Rehearsal>,
     start: Instant,
@@ -130,7 +114,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             runtimes: Runtimes::new(&places.root),
             meter: Meter::new(&places.proc, origins),
             jobs: Jobs::new(hands),
-            show: Show::default(),
+            show: Show::new(metrics::page),
             rehearsal: None,
             start: Instant::now(),
         })
@@ -166,12 +150,12 @@ impl<M: Module, S: Service> Runtime<M, S> {
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
         self.open_tree();
         self.jobs.undo_late();
-        self.show.open(self.engine.config()).await;
-        let mut alive = self.service.alive_every().map(alive_timer);
+        self.open_show().await;
+        let mut pulse = Pulse::new(&self.service);
         let mut ready = false;
         loop {
             if self.act().await || !ready {
-                self.service.status(&service::line(&self.engine.summary()));
+                self.service.status(&self.engine.summary().to_string());
             }
             if !ready {
                 self.service.ready();
@@ -189,7 +173,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     self.show.serve(stream, || self.engine.report());
                     None
                 }
-                () = next_sign(&mut alive) => {
+                () = pulse.due() => {
                     self.service.alive();
                     None
                 }
@@ -319,6 +303,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
         found
     }
 
+    async fn open_show(&mut self) {
+        let config = self.engine.config();
+        self.show
+            .open(config.status_socket.as_deref(), config.metrics)
+            .await;
+    }
+
     fn open_tree(&mut self) {
         let root = &self.engine.config().cgroup_root;
         if !root.join("cgroup.controllers").exists() {
@@ -358,7 +349,9 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     // What was set below the old root is undone before it is forgotten.
                     self.jobs.move_to(&config.cgroup_root).await;
                 }
-                self.show.open(&config).await;
+                self.show
+                    .open(config.status_socket.as_deref(), config.metrics)
+                    .await;
                 Some(Event::ConfigLoaded(config))
             }
             Err(error) => {
@@ -381,21 +374,6 @@ async fn next_change(tree: &mut Option<Tree>) -> tree::Change {
         Some(tree) => tree.next().await,
         None => pending().await,
     }
-}
-
-async fn next_sign(alive: &mut Option<Interval>) {
-    match alive {
-        Some(alive) => {
-            alive.tick().await;
-        }
-        None => pending().await,
-    }
-}
-
-fn alive_timer(every: Duration) -> Interval {
-    let mut alive = interval(every);
-    alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    alive
 }
 
 fn cgroup_event(change: tree::Change) -> Event {

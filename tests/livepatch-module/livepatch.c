@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A livepatch of one function that DoubleDecker's modules divert, for tests.
  * While the patch is enabled, the modules cannot divert the function, and while

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A cache of expensive results outside of the source tree. Entries are named by their inputs, and
 //! are complete or absent.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Kernels with checks: the source and configuration of a stock kernel, changed by the fragments in
 //! `tests/kernel` and built here.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The state of the tree to which a result belongs.
 
@@ -22,6 +22,17 @@ pub(crate) fn name() -> Result<String> {
 pub(crate) fn count() -> Result<usize> {
     let count = printed("git", &["rev-list", "--count", "--first-parent", "HEAD"])?;
     Ok(count.parse()?)
+}
+
+/// When the commit was made, in a format of `git log`.
+pub(crate) fn time(format: &str) -> Result<String> {
+    printed("git", &["log", "-1", &format!("--format={format}")])
+}
+
+/// The tags of the commit.
+pub(crate) fn tags() -> Result<Vec<String>> {
+    let tags = printed("git", &["tag", "--points-at", "HEAD"])?;
+    Ok(tags.lines().map(str::to_owned).collect())
 }
 
 /// Returns today's date, UTC, as `YYYY-MM-DD`.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The emulator for L1 where this machine's KVM cannot carry it: the source of the stable suite
 //! with `patches/qemu.patch`.

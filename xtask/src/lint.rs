@@ -1,6 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `lint`: checks style and structure. A failed check does not prevent the others.
+
+mod crates;
+mod shell;
+
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -25,6 +30,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         ("rustfmt", &|| cargo(&["fmt", "--all", "--check"])),
         ("rustfmt of the modules", &modules::check_format),
         ("clippy", &clippy),
+        ("shellcheck", &shell::check),
+        ("cargo-deny", &crates::check),
     ];
     let in_kernel = || lint_modules(&args.kernel);
     if !args.no_modules {
@@ -43,6 +50,15 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
     println!("complaints: {}", failed.join(", "));
     Ok(false)
+}
+
+/// Returns whether a program that is not needed for building is there; says so if it is not.
+fn is_installed(program: &str, install: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("note: {program} is not installed, and its check is left out; {install}");
+    }
+    found
 }
 
 fn clippy() -> Result<()> {

@@ -1,14 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The commands of developers. `cargo xtask --help` lists the verbs.
 //!
-//! Each verb has a file (`bench`, `build`, `demo`, `figures`, `kernel`, `lint`, `matrix`,
+//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
 //! `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other files are shared
 //! by verbs.
 // Verbs.
 mod bench;
 mod build;
 mod demo;
+mod dist;
 mod figures;
 mod kernel;
 mod lint;
@@ -57,6 +58,7 @@ enum Verb {
     Bench(bench::Args),
     Build(build::Args),
     Demo(demo::Args),
+    Dist(dist::Args),
     Figures(figures::Args),
     Kernel(kernel::Args),
     Lint(lint::Args),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Dist(args) => dist::run(&args),
         Verb::Figures(args) => figures::run(&args),
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),

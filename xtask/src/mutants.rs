@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `mutants`: runs cargo-mutants, and lists the faults that no test notices.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Patches of `tests/mutations`. Each makes the modules break a rule, or behave like modules of
 //! another version.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Debian root directories, for building and for test machines.
 
@@ -91,6 +91,17 @@ pub(crate) const DEBIAN: &[&str] = &[
     "systemd-sysv",
 ];
 
+/// What builds and checks Debian packages. Crates ask for a newer compiler than the stable one.
+const DIST: &[&str] = &[
+    "build-essential",
+    "cargo/trixie-backports",
+    "rustc/trixie-backports",
+    "libstd-rust-dev/trixie-backports",
+    "debhelper",
+    "dh-dkms",
+    "lintian",
+];
+
 /// Returns the root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
     make("build", suite, BUILD)
@@ -104,6 +115,16 @@ pub(crate) fn run() -> Result<PathBuf> {
 /// Returns the root to build the emulator in.
 pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
+}
+
+/// The root to build packages in.
+pub(crate) fn dist() -> Result<PathBuf> {
+    make("dist", Suite::TrixieBackports, DIST)
+}
+
+/// The root to try packages in: no more than Debian itself and apt.
+pub(crate) fn bare() -> Result<PathBuf> {
+    make("bare", Suite::TrixieBackports, &["apt"])
 }
 
 /// Makes a whole Debian in the empty directory `dir`.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Rules of the source tree, one file for each.
 
@@ -68,6 +68,21 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 
 /// Returns the text files that git tracks or would track.
 fn sources(top: &Path) -> Result<Vec<Source>> {
+    let mut sources: Vec<Source> = files(top)?
+        .into_iter()
+        .filter_map(|path| {
+            Some(Source {
+                text: fs::read_to_string(top.join(&path)).ok()?,
+                path,
+            })
+        })
+        .collect();
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(sources)
+}
+
+/// The paths of what git tracks or would track.
+pub(crate) fn files(top: &Path) -> Result<Vec<String>> {
     let output = Command::new("git")
         .current_dir(top)
         .args(["ls-files", "-z", "--cached", "--others"])
@@ -81,15 +96,5 @@ fn sources(top: &Path) -> Result<Vec<Source>> {
         );
     }
     let list = String::from_utf8(output.stdout)?;
-    let mut sources: Vec<Source> = list
-        .split_terminator('\0')
-        .filter_map(|path| {
-            Some(Source {
-                path: path.to_owned(),
-                text: fs::read_to_string(top.join(path)).ok()?,
-            })
-        })
-        .collect();
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(sources)
+    Ok(list.split_terminator('\0').map(str::to_owned).collect())
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The project's programs, linked statically so that they run in any root.
 
@@ -17,7 +17,7 @@ pub(crate) const AGENT: &str = "ddagent";
 /// The benchmark of the engine, which no test needs.
 pub(crate) const BENCH: &str = "ddbench";
 /// All programs for machines.
-pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddload", "policyd"];
+pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddhostd", "ddload", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds `tools` and returns their directory.

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages that left the index and are freed after the lock is released.
 
-use super::session::Session;
+use super::session::{Count, Session};
 use super::tally::Tally;
 use crate::index::Removed;
 
@@ -11,11 +11,9 @@ pub const SIZE: usize = 64;
 
 /// Pages that left the index in one step under a lock. They are freed when the bin is dropped, which
 /// must be after the lock is released.
-///
-/// All pages are of one tier. With two tiers a bin has to count the pages of each, by their lists.
 pub struct Bin<P> {
     pages: [Option<P>; SIZE],
-    count: usize,
+    count: Count,
     tally: Tally,
 }
 
@@ -25,7 +23,7 @@ impl<P> Bin<P> {
     pub fn new() -> Self {
         Self {
             pages: [const { None }; SIZE],
-            count: 0,
+            count: Count::default(),
             tally: Tally::new(),
         }
     }
@@ -33,13 +31,14 @@ impl<P> Bin<P> {
     /// Adds the page of an entry that left the index of a session.
     #[inline]
     pub fn add(&mut self, session: &impl Session<Page = P>, removed: Removed) {
-        self.tally.left(session, removed.list(), 1);
+        let (list, at) = (removed.list(), self.count.total());
+        self.tally.left(session, list, 1);
+        self.count.add(list, 1);
         let page = session.page(removed);
         // A full bin frees the page at once, which is correct but slow under a lock.
-        if let Some(place) = self.pages.get_mut(self.count) {
+        if let Some(place) = self.pages.get_mut(at) {
             *place = page;
         }
-        self.count += 1;
     }
 
     /// Subtracts the pages added from the numbers of pages of the session and of its pools, and
@@ -47,7 +46,7 @@ impl<P> Bin<P> {
     #[inline]
     pub fn settle(&mut self, session: &impl Session<Page = P>) {
         self.tally.subtract(session);
-        session.sub_used(self.count);
+        session.sub_used(&self.count);
     }
 
     /// Returns the places of its pages.
@@ -57,7 +56,7 @@ impl<P> Bin<P> {
 
     /// Returns the number of pages added.
     pub fn count(&self) -> usize {
-        self.count
+        self.count.total()
     }
 }
 

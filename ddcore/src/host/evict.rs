@@ -1,13 +1,13 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Eviction within a session: the oldest pages of a pool, from one shard after the other.
 
 use super::bin::Bin;
-use super::list::{self, victim};
+use super::list::{self, is_ssd, ssd_list, victim};
 use super::notice::Fresh;
 use super::pressure::Gauge;
 use super::room::Stock;
-use super::session::Session;
+use super::session::{Session, TierKind};
 use super::walk::counted;
 use crate::index::{age, Index, Reason, Storage, BLOCK_PAGES};
 use crate::number::Number;
@@ -70,8 +70,38 @@ pub fn evict_all<S: Session>(session: &S, most: u64) -> u64 {
 /// a guest that puts as fast as pages are evicted cannot keep the caller here. Returns the number of
 /// pages.
 pub fn evict_pool<S: Session>(session: &S, pool: u32, most: u64) -> u64 {
-    let wanted = counted(session, pool).used.min(most);
-    evict(session, pool, wanted, None::<&()>)
+    let wanted = counted(session, pool, TierKind::Memory).used.min(most);
+    let evicted = evict(session, pool, wanted, None::<&()>);
+    let wanted = counted(session, pool, TierKind::Ssd).used;
+    evicted + evict_ssd(session, pool, wanted.min(most - evicted), u64::MAX)
+}
+
+/// Evicts the oldest pages of a pool in the SSD tier: up to `pages`, whose stamps are at most `last`.
+/// Returns their number.
+pub fn evict_ssd<S: Session>(session: &S, pool: u32, pages: u64, last: u64) -> u64 {
+    let list = ssd_list(pool);
+    let mut evicted = 0;
+    for shard in 0..S::SHARDS {
+        while evicted < pages {
+            let step = TURN.min(pages - evicted);
+            let got = from_shard(session, shard, step, None::<&()>, |store| {
+                let stamp = store.oldest_stamp(list)?;
+                (stamp <= last).then_some(list)
+            });
+            if got == 0 {
+                break;
+            }
+            evicted += got;
+            session.cond_resched();
+        }
+    }
+    evicted
+}
+
+/// Returns the stamp of a pool's oldest pages in the SSD tier.
+pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
+    let oldest = |shard| session.with(shard, |store| store.oldest_stamp(ssd_list(pool)));
+    (0..S::SHARDS).filter_map(oldest).min()
 }
 
 /// Evicts up to `pages` of a session, by Algorithm 1 among its pools: a guest with its pages in a
@@ -138,8 +168,8 @@ pub(super) fn entities<'a, S: Session>(session: &S, pools: &'a mut [Entity]) -> 
 pub(super) fn oldest_age<S: Session>(session: &S, now: u64) -> Option<u64> {
     let oldest = |shard| {
         session.with(shard, |index| {
-            let ages = (0..index.storage().lists().len())
-                .filter_map(|list| Some(age(now, index.oldest_stamp(list as u16)?)));
+            let lists = (0..index.storage().lists().len() as u16).filter(|list| !is_ssd(*list));
+            let ages = lists.filter_map(|list| Some(age(now, index.oldest_stamp(list)?)));
             ages.max()
         })
     };
@@ -161,7 +191,8 @@ pub(super) fn evict_aged<S: Session>(
                 let lists = index.storage().lists().len();
                 while list < lists {
                     let stamp = index.oldest_stamp(list as u16);
-                    if stamp.is_some_and(|stamp| age(now, stamp) >= least) {
+                    let is_old = stamp.is_some_and(|stamp| age(now, stamp) >= least);
+                    if is_old && !is_ssd(list as u16) {
                         return Some(list as u16);
                     }
                     list += 1;

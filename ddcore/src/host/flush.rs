@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Flushes: page ranges that a guest no longer needs.
 
@@ -62,7 +62,7 @@ pub fn flush<S: Session>(
     batch: &mut Batch,
     effort: &mut Effort,
 ) -> Flushed {
-    if session.used() == 0 {
+    if session.is_empty() {
         return Flushed {
             pages: 0,
             done: true,

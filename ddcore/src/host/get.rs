@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Gets. The data of a page is copied after the page has left the index, and therefore without a
 //! lock.
@@ -6,16 +6,16 @@
 use super::carried::Carried;
 use super::list;
 use super::run::{self, spoil};
-use super::session::Session;
+use super::session::{Count, Session};
 use ddabi::request::Run;
 
-/// Takes the pages of some runs out of the index, to their places in `carried`. Returns the number
+/// Takes the pages of some runs out of the index, to their places in `carried`. Returns the numbers
 /// of pages, which the caller must report with [`Session::sub_used`] once they are freed.
 pub fn take<S: Session>(
     session: &S,
     runs: impl Iterator<Item = (Run, usize)>,
     carried: &mut Carried<S::Page>,
-) -> usize {
+) -> Count {
     let Carried {
         pages,
         owners,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! An owner of the engine on the heap, for the fuzz target, the simulator and the benchmark.
 //!

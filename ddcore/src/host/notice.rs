@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Queue of eviction notices for a guest. It is bounded, and the notices that find no room are
 //! counted.

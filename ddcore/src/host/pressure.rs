@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! State of pools, by which guests admit pages: the pages that a pool may hold, whether it is
 //! full, and the class from which a page would be evicted.

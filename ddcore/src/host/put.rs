@@ -1,13 +1,14 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! Puts. Room is reserved and pages are allocated for a call as a whole. The data of a page is
-//! copied before the page enters the index, and therefore without a lock.
+//! Puts. Room in the memory tier is reserved, and pages are allocated, for a call as a whole. The
+//! data of a page is copied before the page enters the index, and therefore without a lock.
 
 use super::carried::{Carried, Page};
+use super::list::SSD_CLASS;
 use super::room::Vm as _;
 use super::room::{fill, make_room, retire, Host, Origin};
 use super::run::{discard, insert};
-use super::session::Session;
+use super::session::{Session, TierKind};
 use crate::request::Runs;
 use crate::speculation::part;
 use ddabi::request::{Run, MAX_PAGES, MAX_RUNS};
@@ -67,17 +68,56 @@ pub fn store<H: Host>(
     source: &mut impl Source<H::Page>,
 ) -> u64 {
     let session = origin.session;
-    let vm_is_on = origin.vm.share() > 0;
-    let is_welcome = |run: &Run| vm_is_on && session.share(run.pool) > 0;
+    let tier = |run: &Run| tier(origin, run);
+    let mut results: [Result<(), Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
+    store_in_memory(origin, runs, carried, source, &mut results);
+    for (result, run) in results.iter_mut().zip(runs.iter()) {
+        if tier(&run) == Some(TierKind::Ssd) {
+            *result = store_on_ssd(origin, &run, carried, source);
+        }
+    }
+    let mut stored = 0;
+    for (result, run) in results.into_iter().zip(runs.iter()) {
+        match result {
+            Ok(()) => stored += u64::from(run.pages),
+            // A part of the run may be in the index.
+            Err(_) => _ = discard(session, &mut carried.batch, &run),
+        }
+        source.settled(&run, result);
+    }
+    stored
+}
+
+/// Returns the tier for a run, or `None` if its VM or its pool has no weight there.
+#[inline]
+fn tier<H: Host>(origin: &Origin<'_, H>, run: &Run) -> Option<TierKind> {
+    let session = origin.session;
+    if session.ssd_share(run.pool) > 0 {
+        return (origin.vm.ssd_share() > 0).then_some(TierKind::Ssd);
+    }
+    (origin.vm.share() > 0 && session.share(run.pool) > 0).then_some(TierKind::Memory)
+}
+
+/// Stores the runs for the memory tier, and writes their results.
+#[inline(never)]
+fn store_in_memory<H: Host>(
+    origin: &Origin<'_, H>,
+    runs: &Runs<'_>,
+    carried: &mut Carried<H::Page>,
+    source: &mut impl Source<H::Page>,
+    results: &mut [Result<(), Refusal>; MAX_RUNS],
+) {
+    let session = origin.session;
+    let is_welcome = |run: &Run| tier(origin, run) == Some(TierKind::Memory);
     let wanted = runs.iter().filter(is_welcome);
     let wanted = wanted.map(|run| u64::from(run.pages)).sum();
     let mut room = Room::reserve(origin, wanted);
     let reserved = room.pages as usize;
     let got = fill(origin, &mut carried.pages[..reserved]);
     let stamp = session.stamp(wanted);
-    let mut results: [Result<u16, Refusal>; MAX_RUNS] = [Err(Refusal::Off); MAX_RUNS];
+    let mut places = [0u16; MAX_RUNS];
     let mut next = 0;
-    for (result, run) in results.iter_mut().zip(runs.iter()) {
+    for ((result, place), run) in results.iter_mut().zip(&mut places).zip(runs.iter()) {
         let pages = run.pages as usize;
         let part = part(next, pages, MAX_PAGES as usize);
         if !is_welcome(&run) {
@@ -87,30 +127,63 @@ pub fn store<H: Host>(
             Err(Refusal::Memory)
         } else {
             next = part.end;
-            let copied = source.copy(&run, &mut carried.pages[part.clone()]);
-            copied.map(|()| part.start as u16)
+            *place = part.start as u16;
+            source.copy(&run, &mut carried.pages[part])
         };
     }
-    let filled = runs.iter().zip(results);
-    let filled = filled.filter_map(|(run, result)| Some((run, usize::from(result.ok()?))));
+    let filled = runs.iter().zip(results.iter().zip(places));
+    let filled = filled.filter_map(|(run, (result, place))| {
+        Some((run, usize::from(result.ok().map(|()| place)?)))
+    });
     room.pages -= keep(session, filled, carried, stamp) as u64;
-    let mut stored = 0;
-    for (result, run) in results.into_iter().zip(runs.iter()) {
-        let result = result.and_then(|place| {
-            let place = usize::from(place);
-            let rest = &carried.pages[place..place + run.pages as usize];
-            let is_stored = rest.iter().all(Option::is_none);
-            is_stored.then_some(()).ok_or(Refusal::Memory)
-        });
-        match result {
-            Ok(()) => stored += u64::from(run.pages),
-            // A part of the run may be in the index.
-            Err(_) => _ = discard(session, &mut carried.batch, &run),
+    for ((result, place), run) in results.iter_mut().zip(places).zip(runs.iter()) {
+        let place = usize::from(place);
+        let rest = &carried.pages[place..place + run.pages as usize];
+        if result.is_ok() && rest.iter().any(Option::is_some) {
+            *result = Err(Refusal::Memory);
         }
-        source.settled(&run, result);
     }
     retire(origin.host, &mut carried.pages[..reserved]);
-    stored
+}
+
+/// Stores a run in the SSD tier. Its pages wait in the host's memory until they are written.
+#[inline(never)]
+fn store_on_ssd<H: Host>(
+    origin: &Origin<'_, H>,
+    run: &Run,
+    carried: &mut Carried<H::Page>,
+    source: &mut impl Source<H::Page>,
+) -> Result<(), Refusal> {
+    let session = origin.session;
+    let pages = run.pages as usize;
+    let mut result = match origin.host.allocate(&mut carried.pages[..pages], false) == pages {
+        true => source.copy(run, &mut carried.pages[..pages]),
+        false => Err(Refusal::Memory),
+    };
+    let mut done = 0;
+    while result.is_ok() && done < pages {
+        let rest = Run {
+            index: run.index + done as u64,
+            pages: (pages - done) as u16,
+            class: SSD_CLASS,
+            ..*run
+        };
+        let placed = session.put_on_ssd(&rest, &mut carried.pages[done..pages]);
+        let kept = placed.is_some_and(|(count, stamp)| {
+            let part = Run {
+                pages: count as u16,
+                ..rest
+            };
+            let at = done;
+            done += count;
+            keep(session, core::iter::once((part, at)), carried, stamp) == count
+        });
+        if !kept {
+            result = Err(Refusal::Memory);
+        }
+    }
+    carried.pages[..pages].fill_with(|| None);
+    result
 }
 
 /// Puts those of the carried pages that belong to runs into the index, which need have room
@@ -131,7 +204,8 @@ where
         batch,
         ..
     } = carried;
-    for (handle, page) in handles.iter_mut().zip(pages.iter()) {
+    let first = pages.iter().position(Option::is_some).unwrap_or(0);
+    for (handle, page) in handles[first..].iter_mut().zip(&pages[first..]) {
         let Some(page) = page else { break };
         *handle = page.handle();
     }

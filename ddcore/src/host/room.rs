@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Room in a tier: which VM and which pool pages are evicted from, and how many.
 //!
@@ -84,6 +84,9 @@ pub trait Vm {
 
     /// Returns its weight when pages are divided.
     fn share(&self) -> u32;
+
+    /// Returns its weight when the SSD tier is divided.
+    fn ssd_share(&self) -> u32;
 
     /// Returns its current session, if it has one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Runs of pages, spread over the shards of an index.
 
 use super::bin::Bin;
 use super::list::list;
-use super::session::Session;
+use super::session::{Count, Session};
 use super::tally::Tally;
 use crate::index::{Batch, Group, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
@@ -61,20 +61,20 @@ pub fn insert<S: Session>(
     by_shard(session, batch, runs, |shard, group| {
         // Most puts replace no page and need no bin, which takes time to create and to drop.
         let mut bin = None;
-        let mut stored = 0;
+        let mut stored = Count::default();
         let mut tally = Tally::new();
         let _ = session.with_room(shard, group.len(), |index| {
             let keep = |part: &Part| {
                 kept(part);
-                stored += part.pages();
+                stored.add(part.list(), part.pages());
                 tally.came(session, part.list(), part.pages());
             };
             let older = |_, removed| bin.get_or_insert_with(Bin::new).add(session, removed);
             index.insert(group, stamp, handles, older, keep);
             tally.add(session);
-            session.add_used(stored, index);
+            session.add_used(&stored, index);
         });
-        total += stored;
+        total += stored.total();
         if let Some(bin) = &mut bin {
             bin.settle(session);
         }
@@ -83,29 +83,27 @@ pub fn insert<S: Session>(
 }
 
 /// Takes the pages of some runs out of the index, and calls `found` with each page and its place.
-/// Returns their number, which the caller must report with [`Session::sub_used`] once they are freed.
+/// Returns their numbers, which the caller must report with [`Session::sub_used`] once they are freed.
 #[inline(never)]
 pub fn take<S: Session>(
     session: &S,
     batch: &mut Batch,
     runs: impl Iterator<Item = (Run, usize)>,
     mut found: impl FnMut(usize, Removed),
-) -> usize {
-    let mut count = 0;
-    if session.used() == 0 {
+) -> Count {
+    let mut count = Count::default();
+    if session.is_empty() {
         return count;
     }
     by_shard(session, batch, runs, |shard, group| {
-        // A difference once is cheaper than counting each page.
-        count += session.with(shard, |index| {
-            let before = index.used();
+        session.with(shard, |index| {
             let mut tally = Tally::new();
             index.take(group, Reason::Hit, |place, removed| {
                 tally.left(session, removed.list(), 1);
+                count.add(removed.list(), 1);
                 found(place, removed);
             });
             tally.subtract(session);
-            (before - index.used()) as usize
         });
     });
     count

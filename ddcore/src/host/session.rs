@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Interface between the engine and the owner of a session, which provides locks, memory and pools.
 
 use super::flush::Rest;
+use super::list::is_ssd;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
 use crate::index::{Hasher, Index, Removed, Storage};
@@ -10,12 +11,15 @@ use crate::number::Number;
 use crate::partition::Entity;
 use crate::policy::Order;
 use ddabi::answer::Eviction;
+use ddabi::request::Run;
 
 /// State of a session that the engine keeps beside the index.
 #[derive(Debug)]
 pub struct Ledger<N> {
-    /// Pages in all shards.
+    /// Pages of the memory tier in all shards.
     used: Account<N>,
+    /// Pages of the SSD tier in all shards.
+    ssd: Account<N>,
     /// The shard in which the next eviction begins.
     pub(super) rotor: N,
     /// When the gauges of the pools were last read.
@@ -27,20 +31,61 @@ impl<N: Number> Ledger<N> {
     pub fn new() -> Self {
         Self {
             used: Account::new(),
+            ssd: Account::new(),
             rotor: N::new(0),
             reading: Reading::new(),
         }
     }
 
-    /// Returns the number of pages held.
+    /// Returns the number of pages in the memory tier.
     pub fn used(&self) -> u64 {
         self.used.pages()
+    }
+
+    /// Returns the number of pages in the SSD tier.
+    pub fn ssd(&self) -> u64 {
+        self.ssd.pages()
     }
 }
 
 impl<N: Number> Default for Ledger<N> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A tier of the host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TierKind {
+    /// Memory.
+    Memory,
+    /// SSDs.
+    Ssd,
+}
+
+/// A number of pages in each tier.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Count {
+    /// Pages in the memory tier.
+    pub memory: usize,
+    /// Pages in the SSD tier.
+    pub ssd: usize,
+}
+
+impl Count {
+    /// Adds pages of a list.
+    #[inline]
+    pub fn add(&mut self, list: u16, pages: usize) {
+        match is_ssd(list) {
+            false => self.memory += pages,
+            true => self.ssd += pages,
+        }
+    }
+
+    /// Returns the number of pages in all tiers.
+    #[inline]
+    pub const fn total(&self) -> usize {
+        self.memory + self.ssd
     }
 }
 
@@ -85,11 +130,16 @@ pub trait Session {
     /// Returns the engine's state of the session.
     fn ledger(&self) -> &Ledger<Self::Number>;
 
-    /// Releases the room of pages that are gone in the tier.
-    ///
-    /// The pages of a session are of one tier. With a second one this function,
-    /// [`Bin`](super::bin::Bin) and the ledger have to count the pages of each.
+    /// Releases the room of pages that are gone in the memory tier. Pages of the SSD tier release
+    /// theirs when they are dropped.
     fn release(&self, pages: u64);
+
+    /// Moves pages that a pool puts to places of the SSD tier: as many from the first on as there are
+    /// consecutive places for. Each of them becomes the page of its place. Returns their number, and
+    /// the stamp by which all of them are to enter the index; or `None` if there is no place.
+    ///
+    /// `run` names the pages. An owner without an SSD tier returns `None`.
+    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> Option<(usize, u64)>;
 
     /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
@@ -103,9 +153,13 @@ pub trait Session {
     /// Returns whether there is a pool with this number that was created and not destroyed.
     fn is_live(&self, pool: u32) -> bool;
 
-    /// Returns the weight of a pool when pages are divided. A destroyed pool has weight 0, but may
-    /// have pages of calls that were in progress.
+    /// Returns the weight of a pool when pages of the memory tier are divided. A destroyed pool has
+    /// weight 0, but may have pages of calls that were in progress.
     fn share(&self, pool: u32) -> u32;
+
+    /// Returns the weight of a pool when pages of the SSD tier are divided. If it is above 0, the
+    /// pool puts its pages there.
+    fn ssd_share(&self, pool: u32) -> u32;
 
     /// Returns the order in which the pages of a pool are evicted, also of a destroyed one, or
     /// `None` if there never was such a pool.
@@ -137,26 +191,40 @@ pub trait Session {
     /// Returns whether the calling task is being killed, in which case long operations end early.
     fn is_dying(&self) -> bool;
 
-    /// Returns the number of pages held.
+    /// Returns the number of pages in the memory tier.
     #[inline]
     fn used(&self) -> u64 {
         self.ledger().used()
     }
 
-    /// Counts pages that were stored, whose room in the tier was reserved before. The borrow proves
-    /// that the caller holds the shard's lock, so that no other call can take them out before they
-    /// are counted.
+    /// Returns whether no page is held in any tier.
     #[inline]
-    fn add_used(&self, pages: usize, locked: &mut Index<Self::Storage>) {
-        self.ledger().used.add(pages as u64, locked);
+    fn is_empty(&self) -> bool {
+        self.ledger().used() == 0 && self.ledger().ssd() == 0
+    }
+
+    /// Counts pages that were stored; the room of those in the memory tier was reserved before. The
+    /// borrow proves that the caller holds the shard's lock, so that no other call can take them out
+    /// before they are counted.
+    #[inline]
+    fn add_used(&self, pages: &Count, locked: &mut Index<Self::Storage>) {
+        if pages.memory > 0 {
+            self.ledger().used.add(pages.memory as u64, locked);
+        }
+        if pages.ssd > 0 {
+            self.ledger().ssd.add(pages.ssd as u64, locked);
+        }
     }
 
     /// Subtracts pages that are gone, and releases their room.
     #[inline]
-    fn sub_used(&self, pages: usize) {
-        if pages > 0 {
-            self.ledger().used.subtract(pages as u64);
-            self.release(pages as u64);
+    fn sub_used(&self, pages: &Count) {
+        if pages.memory > 0 {
+            self.ledger().used.subtract(pages.memory as u64);
+            self.release(pages.memory as u64);
+        }
+        if pages.ssd > 0 {
+            self.ledger().ssd.subtract(pages.ssd as u64);
         }
     }
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Standing of a VM among its peers: the pages that it is entitled to, and those that it may hold,
 //! computed without a look at any other VM.

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
-//! The number of pages of each pool, over all shards.
+//! The number of pages of each pool in the memory tier, over all shards.
 
 use super::list;
 use super::session::Session;
@@ -25,6 +25,9 @@ impl Tally {
     /// task can take them before they are counted, and calls [`Tally::add`] before it unlocks.
     #[inline]
     pub fn came(&mut self, session: &impl Session, list: u16, pages: usize) {
+        if list::is_ssd(list) {
+            return;
+        }
         if list != self.list {
             self.add(session);
             self.list = list;
@@ -46,6 +49,9 @@ impl Tally {
     /// Notes pages that left a list. The caller calls [`Tally::subtract`] afterwards.
     #[inline]
     pub fn left(&mut self, session: &impl Session, list: u16, pages: usize) {
+        if list::is_ssd(list) {
+            return;
+        }
         if list != self.list {
             self.subtract(session);
             self.list = list;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Accounts of a tier: its capacity, the limit while the host is short of memory, and the number of
 //! its pages.

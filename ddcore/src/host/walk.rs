@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations on whole shards, in steps. Each step takes the shard's lock, and the scheduler may run
 //! other tasks between two steps.
 
 use super::bin::{self, Bin};
-use super::list::{lists, same_class};
-use super::session::Session;
+use super::list::{all_lists, lists, same_class, ssd_list};
+use super::session::{Session, TierKind};
 use super::tally::Tally;
 use crate::index::{Cursor, Index, List, Reason, Storage, Walk};
 use core::ops::Range;
@@ -24,7 +24,7 @@ fn walk<S: Session>(
     let mut freed = 0;
     // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
     // The steps are therefore bounded, and the pages that remain are evicted later.
-    let limit = 64 + session.used() / 8;
+    let limit = 64 + (session.used() + session.ledger().ssd()) / 8;
     for _ in 0..limit {
         let mut bin = Bin::new();
         let walk = session.with(shard, |index| step(index, &mut bin));
@@ -58,7 +58,7 @@ pub fn empty<S: Session>(session: &S, pool: u32) -> u64 {
     let empty = |shard| {
         walk(session, shard, |index, bin| {
             let mut left = STEP;
-            for list in lists(pool) {
+            for list in all_lists(pool) {
                 let sink = |removed| bin.add(session, removed);
                 left -= index.remove_oldest(list, left, Reason::Flush, sink);
             }
@@ -96,12 +96,16 @@ pub fn migrate<S: Session>(session: &S, file: &FileKey, pool: u32) -> u64 {
     moved
 }
 
-/// Returns the counters of a pool, summed over all shards and classes.
-pub fn counted<S: Session>(session: &S, pool: u32) -> List {
+/// Returns the counters of a pool in a tier, summed over all shards and classes.
+pub fn counted<S: Session>(session: &S, pool: u32, tier: TierKind) -> List {
     let mut sum = List::default();
+    let lists = match tier {
+        TierKind::Memory => lists(pool),
+        TierKind::Ssd => ssd_list(pool)..ssd_list(pool) + 1,
+    };
     for shard in 0..S::SHARDS {
         session.with(shard, |index| {
-            for list in lists(pool) {
+            for list in lists.clone() {
                 if let Some(list) = index.storage().lists().get(usize::from(list)) {
                     sum.merge(list);
                 }

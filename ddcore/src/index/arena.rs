@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Allocation of item numbers of one kind: the number that was freed last is reused first, and new
 //! numbers are allocated in rising order.

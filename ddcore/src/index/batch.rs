@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A batch of pages, whose keys are hashed, split into parts of blocks and sorted by shard before a
 //! lock is taken.

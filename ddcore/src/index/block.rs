@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A block: the pages among 16 neighbours of a file that are in one list, in 32 bytes.
 
@@ -14,6 +14,11 @@ pub const BLOCK_PAGES: usize = 1 << BLOCK_BITS;
 
 /// Largest handle. Page frame numbers of 52-bit physical addresses fit.
 pub const MAX_HANDLE: u64 = (1 << 40) - 1;
+
+/// The bit of a handle that stands for a place in an order: a block has such handles of one stamp
+/// only, so that pages leave the order place by place. Page frame numbers of 51-bit physical
+/// addresses are below it.
+pub const PLACED: u64 = 1 << 39;
 
 /// Largest number of a list.
 pub const MAX_LIST: u16 = u16::MAX;
@@ -229,6 +234,11 @@ impl Block {
 
     pub(super) const fn stamp(&self) -> u64 {
         (self.stamp as u64) << STAMP.bits | STAMP.get(self.age) as u64
+    }
+
+    /// Returns whether its stamp is the lower bits of a stamp.
+    pub(super) const fn has_stamp(&self, stamp: u64) -> bool {
+        self.stamp() == stamp & ((1 << STAMP_BITS) - 1)
     }
 
     pub(super) fn set_owner(&mut self, (list, stamp): (u16, u64)) {

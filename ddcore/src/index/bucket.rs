@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The hash tables of blocks and of files: linear hashing, with one bucket for each four numbers
 //! ever used. A table grows by splitting one bucket and shrinks by joining two, so that no

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The ends of the cohorts of a list, and the counters of its pages. The age of a block is that of
 //! the last put into it.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Memory of indices outside of kernels: for tests, fuzzing, simulation and benchmarks.
 

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Insertion of pages.
 
 use super::arena::{Piece, NUMBERS};
 use super::batch::{Group, Part, MAX_PARTS};
-use super::block::{Block, Content, Name, Position, BLOCK_PAGES, MAX_HANDLE};
+use super::block::{Block, Content, Name, Position, BLOCK_PAGES, MAX_HANDLE, PLACED};
 use super::bucket::Bucket;
 use super::cohort::{Cohort, Members};
 use super::file::File;
@@ -169,7 +169,8 @@ impl<S: Storage> Index<S> {
         let high = handles.first().map_or(0, |handle| upper(*handle));
         while block != NONE {
             let kept = self.block(block);
-            if kept.list() == part.list && kept.high() == high {
+            let is_alike = kept.list() == part.list && kept.high() == high;
+            if is_alike && (high & upper(PLACED) == 0 || kept.has_stamp(stamp)) {
                 break;
             }
             block = self.next_block(block, part.hash);

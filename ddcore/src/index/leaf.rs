@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Leaves: the handles of blocks with more than one page. A leaf is a cache line.
 

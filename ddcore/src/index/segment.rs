@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Segments, the units of memory that the caller provides. A segment contains items of one kind,
 //! whose size is a power of two and which are found by number.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest's half of a policy: whether a page that leaves the page cache is put, and in which
 //! class.

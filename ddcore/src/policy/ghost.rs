@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Fingerprints of pages that were seen before: 16 bits each, four in a word, the newest first.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Miniature simulations that choose the policy of `adaptive` (Waldspurger et al., ATC '17).
 //!

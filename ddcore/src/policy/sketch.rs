@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Frequency of recent misses of pages: a count-min sketch of four-bit counters that are halved
 //! over time.

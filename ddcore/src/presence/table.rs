@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A hash table inside the slots of its entries, which grows slot by slot (linear hashing).
 

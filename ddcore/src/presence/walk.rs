@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Invalidation of ranges, files, filesystems and the whole map, in bounded steps.
 

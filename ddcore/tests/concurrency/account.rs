@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The accounts of the tier and of a session, beside the index, while vCPUs put, take and evict.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The worker begins a session while hibernation begins or ends, or while a call finds that the
 //! session has ended.

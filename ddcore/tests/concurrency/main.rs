@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The protocols without locks, in all orders in which processors can execute them and see each
 //! other's writes, tried by `loom`.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! vCPUs number their calls from one counter and overtake each other on the way to the host
 //! (docs/decisions/0001-sequence.md).

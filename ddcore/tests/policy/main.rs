@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The guest's half of every policy against a plain model: random reads, reclaims, pressures and
 //! changes of policy. After each step both give the same verdict and admit in the same way.

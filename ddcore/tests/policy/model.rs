@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A model of `ddcore::policy` that follows its documentation, with lists that are searched
 //! linearly.

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl container`.
 
 mod add;
 mod list;
 mod set_policy;
+mod set_store;
 
 use crate::{
     context::Context,
@@ -24,6 +25,7 @@ pub(crate) enum Verb {
     Remove(RemoveArguments),
     SetWeight(SetWeightArguments),
     SetPolicy(set_policy::Arguments),
+    SetStore(set_store::Arguments),
 }
 
 /// Remove a container and drop its pages
@@ -53,6 +55,7 @@ pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
         Verb::Add(arguments) => add::run(context, arguments),
         Verb::List(arguments) => list::run(context, arguments),
         Verb::SetPolicy(arguments) => set_policy::run(context, arguments),
+        Verb::SetStore(arguments) => set_store::run(context, arguments),
         Verb::Remove(arguments) => remove(context, &arguments.container),
         Verb::SetWeight(arguments) => {
             let guest = context.guest("container set-weight")?;

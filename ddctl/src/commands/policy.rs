@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl policy`.
 
@@ -6,10 +6,10 @@ use crate::{
     context::Context,
     error::{Error, Kind, Result},
     output::{Frame, Table, printable},
-    size::show_bytes,
     watch::{self, Watch},
 };
 use clap::Args;
+use ddconf::size::show_bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{

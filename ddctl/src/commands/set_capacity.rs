@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl set-capacity`.
 
@@ -7,12 +7,14 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
-    size::{Size, show_bytes, show_pages},
-    system::System,
-    value,
+    save, value,
 };
 use clap::Args;
-use ddnl::ConfigChange;
+use ddconf::size::{Size, show_pages};
+use ddvm::{
+    Editor,
+    tier::{self, Sizes},
+};
 use serde_json::json;
 
 /// Set capacity, floor and eviction batch of the memory tier (host)
@@ -29,86 +31,64 @@ pub(crate) struct Arguments {
     /// Memory that one eviction frees
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
+    /// Keep what is given: write it into /etc/doubledecker/host.toml for ddhostd
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let mut host = context.host("set-capacity")?;
-    let memory = memory(context.system)?;
-    let pages = |size: Option<Size>| size.map(|size| size.pages(memory));
-    let capacity = pages(arguments.capacity).unwrap_or(host.status.capacity);
+    let memory = tier::memory(&context.system.file("/proc/meminfo"))?;
+    let sizes = Sizes {
+        capacity: arguments.capacity,
+        floor: arguments.floor,
+        batch: arguments.batch,
+    };
+    let change = sizes.change(memory, Some(host.status.capacity))?;
+    let capacity = change.capacity.unwrap_or(host.status.capacity);
     // The module lowers a floor that would be above the capacity.
-    let floor = pages(arguments.floor).unwrap_or(host.status.floor.min(capacity));
-    let batch = pages(arguments.batch).unwrap_or(host.status.batch.into());
-    check(capacity, floor, batch, memory)?;
-    let change = ConfigChange {
-        capacity: arguments.capacity.map(|_| capacity),
-        floor: arguments.floor.map(|_| floor),
-        mode: None,
-        batch: match arguments.batch {
-            None => None,
-            Some(_) => Some(u32::try_from(batch).map_err(|_| batch_error())?),
-        },
+    let floor = change.floor.unwrap_or(host.status.floor.min(capacity));
+    let batch = change.batch.unwrap_or(host.status.batch);
+    let editor = match arguments.save {
+        true => Some(edit(context, &sizes)?),
+        false => None,
     };
     if host.control.configure(&change)? > 0 {
-        eviction::until_within_limit(&mut *host.control)?;
+        eviction::until_within_limit(context.system, &mut *host.control)?;
     }
-    let text = format!(
-        "Capacity is now {}, floor {}, eviction batch {}",
+    let mut text = format!(
+        "Capacity is now {}, floor {}, eviction batch {}\n",
         show_pages(capacity),
         show_pages(floor),
-        show_pages(batch)
+        show_pages(batch.into())
     );
-    let json = json!({
+    let mut json = json!({
         "capacity_pages": capacity,
         "floor_pages": floor,
         "batch_pages": batch,
     });
-    Frame::done(text, json).print(context)
+    let mut result = Ok(());
+    match editor.map(|editor| save::finish(context.system, editor)) {
+        None => {
+            text += "This holds until the module is loaded again or ddhostd reads its file; \
+                         `--save` keeps it\n";
+        }
+        Some(Ok(saved)) => {
+            text += &format!("{}\n", saved.text());
+            json["saved"] = saved.json();
+        }
+        // The sizes are in force all the same.
+        Some(Err(error)) => result = Err(error),
+    }
+    Frame { json, text }.print(context)?;
+    result
 }
 
-fn check(capacity: u64, floor: u64, batch: u64, memory: u64) -> Result<()> {
-    if Size::Bytes(memory).pages(memory) < capacity {
-        return Err(Error::new(
-            Kind::Usage,
-            format!(
-                "a capacity of {} is more than this machine's memory of {}",
-                show_pages(capacity),
-                show_bytes(memory)
-            ),
-        )
-        .hint("leave memory for the VMs themselves; 25% is a good start"));
-    }
-    if floor > capacity {
-        return Err(Error::new(
-            Kind::Usage,
-            format!(
-                "the floor of {} is above the capacity of {}",
-                show_pages(floor),
-                show_pages(capacity)
-            ),
-        )
-        .hint("give a lower --floor SIZE in the same command"));
-    }
-    if batch == 0 {
-        return Err(batch_error());
-    }
-    Ok(())
-}
-
-fn batch_error() -> Error {
-    Error::new(Kind::Usage, "the eviction batch is out of range").hint("2M is the default")
-}
-
-/// Bytes of this machine's memory.
-fn memory(system: &dyn System) -> Result<u64> {
-    let path = system.file("/proc/meminfo");
-    let text = std::fs::read_to_string(&path)?;
-    let kilobytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|number| number.parse::<u64>().ok());
-    kilobytes
-        .map(|kilobytes| kilobytes << 10)
-        .ok_or_else(|| Error::new(Kind::Failed, "/proc/meminfo has no MemTotal"))
+/// Changes the file of the host in memory.
+fn edit(context: &Context<'_>, sizes: &Sizes) -> Result<Editor> {
+    let mut editor = save::open(context.system)?;
+    editor
+        .set_sizes(sizes)
+        .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    Ok(editor)
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl set-weight`.
 
@@ -7,11 +7,13 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    save::{self, NOT_SAVED},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
 };
 use clap::Args;
-use ddnl::{GuestControl, HostControl, Pool, PoolChange};
+use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
+use ddvm::Editor;
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -26,11 +28,26 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
+    /// Weight of VMs in the SSD tier, if it is to differ (host)
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd: Option<u32>,
+    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
+        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
+            Kind::Usage,
+            "a container has one weight: --ssd is for VMs, on their host",
+        )),
+        Either::Guest(_) if arguments.save => Err(Error::new(
+            Kind::Usage,
+            "`--save` works on the host, not in a guest",
+        )
+        .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -51,16 +68,64 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let editor = match arguments.save {
+        true => Some(edit(context, &targets, weight)?),
+        false => None,
+    };
     let mut done = Done::default();
     for target in targets {
-        let result = host.set_vm_weight(target.vm.id, weight);
+        let change = VmChange {
+            weight: Some(weight),
+            ssd_weight: arguments.ssd,
+        };
+        let result = host.set_vm(target.vm.id, change);
         if done.note(context, result)? > 0 {
-            eviction::until_empty(&mut *host, target.vm.id)?;
+            eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let json = json!({ "vm": target.vm.id, "weight": weight });
-        done.add(format!("VM {}", target.label()), weight, json);
+        let mut json = json!({ "vm": target.vm.id, "weight": weight });
+        done.text += &format!("Weight of VM {} is now {weight}", target.label());
+        if let Some(ssd) = arguments.ssd {
+            json["ssd_weight"] = json!(ssd);
+            done.text += &format!(", and {ssd} in the SSD tier");
+        }
+        done.text += "\n";
+        done.json.push(json);
+    }
+    match editor {
+        None => done.text += &format!("{NOT_SAVED}\n"),
+        Some(editor) => match save::finish(context.system, editor) {
+            Ok(saved) => {
+                done.text += &format!("{}\n", saved.text());
+                done.saved = Some(saved.json());
+            }
+            Err(error) => {
+                done.print(context)?;
+                return Err(error);
+            }
+        },
     }
     done.print(context)
+}
+
+/// Changes the file of the host in memory. VMs are kept by their names.
+fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Editor> {
+    let mut editor = save::open(context.system)?;
+    for target in targets {
+        let Some(name) = &target.vmm.name else {
+            return Err(Error::new(
+                Kind::Usage,
+                format!(
+                    "{} has no name by which its weight could be saved",
+                    target.label()
+                ),
+            )
+            .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
+        };
+        editor
+            .set_weight(name, &target.vmm, weight)
+            .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
+    }
+    Ok(editor)
 }
 
 /// The weights set so far, as text and JSON.
@@ -68,6 +133,8 @@ fn vms(
 struct Done {
     text: String,
     json: Vec<Value>,
+    /// The file in which the weights were saved.
+    saved: Option<Value>,
 }
 
 impl Done {
@@ -85,8 +152,12 @@ impl Done {
     }
 
     fn print(self, context: &mut Context<'_>) -> Result<()> {
+        let mut json = json!({ "weights": self.json });
+        if let Some(saved) = self.saved {
+            json["saved"] = saved;
+        }
         Frame {
-            json: json!({ "weights": self.json }),
+            json,
             text: self.text,
         }
         .print(context)

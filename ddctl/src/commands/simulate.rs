@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl simulate`.
 
@@ -6,11 +6,11 @@ use crate::{
     context::Context,
     error::{Error, Kind, Result},
     output::{Frame, Table},
-    size::{Size, show_pages},
     value,
 };
 use clap::Args;
 use ddabi::PAGE_SIZE;
+use ddconf::size::{Size, show_pages};
 use ddsim::{
     advice::{Advice, Recorded, advise},
     replay::Outcome,

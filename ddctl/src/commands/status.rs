@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl status`.
 
@@ -6,11 +6,11 @@ use crate::{
     context::{self, Context},
     error::Result,
     output::{Facts, Frame},
-    size::{show_bytes, show_pages},
     watch::{self, Watch},
 };
 use clap::Args;
 use ddabi::{PAGE_SIZE, genl::LinkState};
+use ddconf::size::{show_bytes, show_pages};
 use ddnl::{CounterFields, GuestStatus, HostStatus, Side, reply};
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl vm`.
 
@@ -7,11 +7,11 @@ use crate::{
     context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
-    size::show_pages,
     target::{NamedVm, name_vms},
     watch::{self, Watch},
 };
 use clap::{Args, Subcommand};
+use ddconf::size::show_pages;
 use serde_json::{Map, Value, json};
 
 /// Show VMs (host)

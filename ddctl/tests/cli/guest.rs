@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::World;
 use ddabi::genl::LinkState;
@@ -52,6 +52,17 @@ fn containers_come_and_go() {
         "container remove db",
         "container remove 1",
         "container list",
+    ]));
+}
+
+#[test]
+fn set_store() {
+    let world = World::guest();
+    assert_snapshot!(world.runs(&[
+        "container set-store nginx ssd",
+        "container set-store nginx mem --json",
+        "container set-store nginx disk",
+        "set-weight nginx 5 --ssd 7",
     ]));
 }
 

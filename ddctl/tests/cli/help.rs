@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::World;
 
@@ -12,6 +12,11 @@ fn help_of_every_verb() {
         "vm list",
         "set-weight",
         "set-capacity",
+        "ssd",
+        "ssd add",
+        "ssd remove",
+        "ssd list",
+        "ssd set",
         "mode",
         "stats",
         "flush",
@@ -25,6 +30,7 @@ fn help_of_every_verb() {
         "container remove",
         "container set-weight",
         "container set-policy",
+        "container set-store",
     ] {
         let line = format!("{verb} --help");
         let name = format!("help {verb}").trim().replace(' ', "_");

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::World;
 use ddabi::genl;
@@ -111,6 +111,39 @@ fn set_capacity() {
     ]));
     let status = world.host.with(|state| state.status.clone());
     assert_eq!((status.capacity, status.floor, status.batch), (0, 0, 1024));
+}
+
+#[test]
+fn devices_of_the_ssd_tier() {
+    let world = World::host();
+    world.file("/dev/nvme0n1", "");
+    world.file("/dev/nvme1n1", "\0\0data");
+    assert_snapshot!(world.runs(&[
+        "ssd list",
+        "ssd add /dev/nvme0n1",
+        "ssd add /dev/nvme1n1",
+        "ssd add /dev/nvme1n1 --force --json",
+        "ssd list",
+        "ssd set --deadline 50",
+        "ssd remove nvme9",
+        "ssd remove 1",
+        "ssd remove /dev/nvme0n1 --json",
+        "ssd list --json",
+        "set-weight web 70 --ssd 20",
+        "set-weight web 70 --ssd 20 --json",
+    ]));
+    assert_eq!(world.host.with(|state| state.status.deadline), 50_000);
+}
+
+#[test]
+fn a_device_is_gone_when_its_pages_are() {
+    let world = World::host();
+    world.file("/dev/nvme0n1", "");
+    world.run("ssd add /dev/nvme0n1");
+    let left = |left| ddnl::Flushed { evicted: 5, left };
+    world.host.with(|state| state.flush_step = left(7));
+    world.run("ssd remove /dev/nvme0n1");
+    assert!(world.host.with(|state| state.devices.is_empty()));
 }
 
 #[test]

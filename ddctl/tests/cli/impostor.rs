@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Names of VMs are words of their VMMs, which are any processes that may use KVM.
 
@@ -124,6 +124,6 @@ fn a_withheld_command_line_is_told_and_holds_up_nothing() {
     assert!(start.elapsed() < Duration::from_secs(30));
     let outcome = world.outcome("set-weight web 5");
     assert_eq!(outcome.code, 5);
-    let silent = "of id:1 (pid 4001, uid ?) could not be read within 5 s: try again, or name";
+    let silent = "of id:1 (pid 4001, uid 107) could not be read within 5 s: try again, or name";
     assert!(outcome.err.contains(silent), "{}", outcome.err);
 }

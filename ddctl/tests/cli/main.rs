@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Every verb against modules in memory: what it prints, how it ends, and what it changed.
 
@@ -10,6 +10,7 @@ mod help;
 mod host;
 mod impostor;
 mod policy;
+mod save;
 mod simulate;
 mod watch;
 mod world;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A machine in memory, and two that are worth looking at.
 
@@ -11,9 +11,10 @@ use ddnl::{
     Event, EventSource, GuestControl, HostControl, Policy, Pool, Result, Side, Vm,
     fake::{FakeEvents, FakeGuest, FakeHost, GuestState, HostState, Mood},
 };
+use rustix::process::Pid;
 use std::{
     cell::{Cell, RefCell},
-    fs,
+    fs, io,
     path::PathBuf,
     rc::Rc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -31,6 +32,8 @@ pub(crate) struct World {
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
     /// How much the time of day is ahead of what it was set to at first.
     pub step: Rc<Cell<Duration>>,
+    /// Called with the process that gets SIGHUP.
+    pub hang_up: RefCell<Box<dyn FnMut(Pid)>>,
     clock: Cell<SystemTime>,
 }
 
@@ -46,6 +49,7 @@ impl World {
             terminal: false,
             meanwhile: RefCell::new(Box::new(|| {})),
             step: Rc::default(),
+            hang_up: RefCell::new(Box::new(|_| panic!("no daemon is there"))),
             clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         };
         world.host.with(|state| absent(&mut state.mood));
@@ -164,6 +168,11 @@ impl System for World {
         (self.meanwhile.borrow_mut())();
     }
 
+    fn hang_up(&self, pid: Pid) -> io::Result<()> {
+        (self.hang_up.borrow_mut())(pid);
+        Ok(())
+    }
+
     fn terminal(&self) -> bool {
         self.terminal
     }
@@ -172,6 +181,7 @@ impl System for World {
 fn busy_host() -> HostState {
     let mut state = HostState::default();
     let vm = |id: u32, weight: u32, used: u64| Vm {
+        ssd_weight: weight,
         id,
         pid: 4000 + id,
         weight,

@@ -1,16 +1,21 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host module in memory.
 
 use super::{Mood, lock, not_found, refused};
 use crate::{
-    call::check_weight,
-    control::{ConfigChange, FlushTarget, Flushed, HostControl},
+    call::{check_path, check_weight},
+    control::{AsyncHostControl, ConfigChange, FlushTarget, Flushed, HostControl, VmChange},
     error::Result,
     family::Side,
-    reply::{HostStatus, Pool, Vm},
+    reply::{Device, HostStatus, Pool, Vm},
 };
-use ddabi::{ABI_VERSION, counters::HostCounters, genl::Mode};
+use ddabi::{
+    ABI_VERSION,
+    counters::HostCounters,
+    genl::Mode,
+    ssd::{DeviceState, SsdStats},
+};
 use std::sync::{Arc, Mutex};
 
 /// What the fake host module holds.
@@ -24,6 +29,8 @@ pub struct HostState {
     pub vms: Vec<Vm>,
     /// The pools of all VMs.
     pub pools: Vec<Pool>,
+    /// The devices of the SSD tier.
+    pub devices: Vec<Device>,
     /// What was flushed, in order.
     pub flushed: Vec<FlushTarget>,
     /// What the next flush answers; later ones answer that nothing is left.
@@ -46,10 +53,12 @@ impl Default for HostState {
                 mode: Mode::Weighted,
                 batch: 512,
                 vms: 0,
+                deadline: 20_000,
                 counters: HostCounters::default(),
             },
             vms: Vec::new(),
             pools: Vec::new(),
+            devices: Vec::new(),
             flushed: Vec::new(),
             flush_step: Flushed::default(),
             gone: None,
@@ -103,21 +112,24 @@ impl HostControl for FakeHost {
         })
     }
 
-    fn set_vm_weight(&mut self, vm: u32, weight: u32) -> Result<u64> {
-        check_weight(weight)?;
+    fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        for weight in [change.weight, change.ssd_weight].into_iter().flatten() {
+            check_weight(weight)?;
+        }
         self.change(|state| {
             let gone = state.gone;
             let is_it = |candidate: &&mut Vm| candidate.id == vm && gone != Some(vm);
             let vm = state.vms.iter_mut().find(is_it);
             let vm = vm.ok_or_else(|| not_found("no such VM".into()))?;
-            vm.weight = weight;
+            vm.weight = change.weight.unwrap_or(vm.weight);
+            vm.ssd_weight = change.ssd_weight.unwrap_or(vm.ssd_weight);
             // The pages of a VM without weight are gone when the VM is looked at again.
-            let left = if weight == 0 {
+            let is_off = vm.weight == 0 && vm.ssd_weight == 0;
+            Ok(if is_off {
                 std::mem::take(&mut vm.used)
             } else {
                 0
-            };
-            Ok(left)
+            })
         })
     }
 
@@ -139,6 +151,7 @@ impl HostControl for FakeHost {
             status.floor = floor;
             status.mode = change.mode.unwrap_or(status.mode);
             status.batch = change.batch.unwrap_or(status.batch);
+            status.deadline = change.deadline.unwrap_or(status.deadline);
             let left = status.used.saturating_sub(status.limit);
             // They are gone when the status is asked for again.
             status.used -= left;
@@ -155,5 +168,59 @@ impl HostControl for FakeHost {
             state.flushed.push(target);
             Ok(std::mem::take(&mut state.flush_step))
         })
+    }
+
+    fn devices(&mut self) -> Result<Vec<Device>> {
+        self.ask(|state| state.devices.clone())
+    }
+
+    fn add_device(&mut self, path: &str) -> Result<u32> {
+        check_path(path)?;
+        self.change(|state| {
+            let id = u32::try_from(state.devices.len()).unwrap_or(u32::MAX);
+            state.devices.push(Device {
+                id,
+                path: path.into(),
+                state: DeviceState::Active,
+                stats: SsdStats {
+                    places: 1 << 18,
+                    segment_places: 512,
+                    segments: 512,
+                    free_segments: 512,
+                    ..SsdStats::default()
+                },
+            });
+            Ok(id)
+        })
+    }
+
+    fn remove_device(&mut self, device: u32) -> Result<Flushed> {
+        self.change(|state| {
+            let at = state.devices.iter().position(|other| other.id == device);
+            let at = at.ok_or_else(|| not_found("there is no such device".into()))?;
+            let step = std::mem::take(&mut state.flush_step);
+            if step.left == 0 {
+                state.devices.remove(at);
+            }
+            Ok(step)
+        })
+    }
+}
+
+impl AsyncHostControl for FakeHost {
+    async fn status(&mut self) -> Result<HostStatus> {
+        HostControl::status(self)
+    }
+
+    async fn vms(&mut self) -> Result<Vec<Vm>> {
+        HostControl::vms(self)
+    }
+
+    async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
+        HostControl::set_vm(self, vm, change)
+    }
+
+    async fn configure(&mut self, change: &ConfigChange) -> Result<u64> {
+        HostControl::configure(self, change)
     }
 }

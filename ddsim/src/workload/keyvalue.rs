@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Key-value stores under YCSB: records with Zipf's popularity, exponent 0.99, in files or in the
 //! memory of a process.

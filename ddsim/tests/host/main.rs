@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine against a plain model, at both levels and for every order of eviction: random
 //! operations, weights and capacities, and pools and VMs that end. After each step both have the

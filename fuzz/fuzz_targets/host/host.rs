@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host with some VMs, as the owner of the engine, and the properties that must hold after each
 //! call.
@@ -220,6 +220,10 @@ impl room::Vm for Vm {
 
     fn share(&self) -> u32 {
         self.weight.get()
+    }
+
+    fn ssd_share(&self) -> u32 {
+        0
     }
 
     fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Sequences of requests of several VMs, from the bytes of a guest's page to the index, through the
 //! engine that runs in the host module, compared with a plain map of the expected pages.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Execution of accepted calls, as in the host module.
 
@@ -161,9 +161,9 @@ impl Caller<'_> {
             assert_eq!(given, whole && reachable);
             self.session.own.assert_gone(&run);
         }
-        assert_eq!(found, held);
+        assert_eq!(found.total(), held);
         retire(&self.host.engine, &mut carried.pages[..total]);
-        self.session.sub_used(found);
+        self.session.sub_used(&found);
         self.finish(runs, carried);
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A registration of a guest, and the plain map of its expected pages.
 
@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use ddabi::answer::Eviction;
 use ddabi::key::PageKey;
-use ddabi::request::{CLASSES, Run};
+use ddabi::request::Run;
+use ddcore::host::list::LISTS;
+use ddcore::host::session::TierKind;
 use ddcore::host::Session as _;
 use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::{list, same_class};
@@ -145,10 +147,10 @@ impl Session {
         let mut kept = [0u64; POOLS];
         for copies in model.values() {
             assert_eq!(copies.len(), 1, "a page has one copy");
-            kept[usize::from(copies[0].0) / CLASSES] += 1;
+            kept[usize::from(copies[0].0) / LISTS] += 1;
         }
         for (pool, kept) in (0..).zip(kept) {
-            let sum = counted(whole, pool);
+            let sum = counted(whole, pool, TierKind::Memory);
             assert_eq!(sum.used, kept);
             assert_eq!(whole.gauge(pool).map_or(0, Gauge::held), kept);
             let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A VM: acceptance of its calls, and the plain set of the sequence numbers that it has used.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Attaching to functions of the kernel (`shim/hooks.c`, `shim/settle.c`).
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Folios that a reclaiming task has removed from the page cache and not freed yet.
 //!

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Entry points that the C shim calls: hooks and the background job. Each turns pointers of C into
 //! types that cannot be wrong, and calls the safe code.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Whether the hooks are attached to the kernel, and when a failed attempt is repeated.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A hypercall: a request is written into a buffer of this CPU and sent with preemption off.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Admission of one pool: which folios are worth a put. [`ddcore::policy`] decides, and
 //! [`ddcore::curve`] measures the hits that the pool would have with other sizes; this file adds a

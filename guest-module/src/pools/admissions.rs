@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The admission of each pool, in a slot. A slot is never freed before the module is unloaded, so
 //! that hooks can use it without a reference. No route leads to the admission of a removed pool.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Entry of a call: checks its registers, session and sequence number.
 
@@ -116,7 +116,7 @@ fn hello(host: &Host, guest: &CallingVm<'_>, answer: Option<Answer>) -> Result<O
         );
         Status::Denied
     })?;
-    let session = Session::new(host.tier.clone()).map_err(|_| Status::NoMemory)?;
+    let session = Session::new(host.tier.clone(), host.ssd.clone()).map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
         features: 0,

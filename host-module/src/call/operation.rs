@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The operations of a call that belongs to the current session of its VM.
 //!
@@ -17,12 +17,12 @@ use crate::vm::pool::Pool;
 use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::answer::PoolAnswer;
+use ddabi::answer::{PoolAnswer, PoolPressure};
 use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
 use ddabi::name::Name;
-use ddabi::request::MAX_RUNS;
+use ddabi::request::{Run, MAX_RUNS};
 use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
 use ddcore::host::get::take;
@@ -119,6 +119,9 @@ impl Caller<'_> {
         let wanted = runs.placed().zip(frames);
         let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
         let found = take(&**self.session, wanted, carried);
+        if found.ssd > 0 {
+            self.fetch(runs, carried);
+        }
         let mut total = 0;
         for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
@@ -140,11 +143,20 @@ impl Caller<'_> {
             }
         }
         retire(self.host, &mut carried.pages[..total]);
-        self.session.sub_used(found);
+        self.session.sub_used(&found);
         if tracked {
             TOTALS.dirty_tracked.add(1);
         }
         self.finish_batch(runs, pages, Pool::get_counters, answer, notices)
+    }
+
+    /// Reads the pages that a get has found in the SSD tier.
+    #[inline(never)]
+    fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>) {
+        let session = self.session;
+        let seed = |run: &Run, index| session.seed(session.file_hash(run), index);
+        let pages = &mut carried.pages[..];
+        self.host.ssd.fetch(runs.placed(), pages, seed);
     }
 
     #[inline(never)]
@@ -253,7 +265,26 @@ impl Caller<'_> {
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let now = self.session.nanoseconds(self.start);
-            answer.set_pressure(pressure(&self.origin(), &run, pages, now));
+            let pressure = match self.session.ssd_share(run.pool) {
+                0 => pressure(&self.origin(), &run, pages, now),
+                _ => self.ssd_pressure(&run),
+            };
+            answer.set_pressure(pressure);
+        }
+    }
+
+    /// Returns the state of the pool of a run, which is in the SSD tier.
+    fn ssd_pressure(&self, run: &Run) -> PoolPressure {
+        let capacity = self.vm.ssd_entitlement();
+        let capacity = self.session.ssd_entitlement(run.pool, capacity);
+        let held = self.session.pool(run.pool).map_or(0, |pool| pool.log.holding.places());
+        PoolPressure {
+            capacity,
+            pool: run.pool,
+            known: 1,
+            full: u8::from(held >= capacity),
+            floor: 0,
+            reserved: 0,
         }
     }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! KVM: its hooks, the calls of guests, and their memory (`shim/kvm.c`).
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The notifier that the kernel calls before it kills a task for memory (`shim/oom.c`).
 

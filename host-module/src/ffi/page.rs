@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages of the host, by their frames (`shim/page.c`).
 
@@ -7,6 +7,7 @@ use core::ffi::c_void;
 extern "C" {
     fn dd_pages_alloc(frames: *mut u64, count: usize, below_floor: bool) -> usize;
     fn dd_page_free(frame: u64);
+    fn dd_page_share(frame: u64);
     fn dd_page_address(frame: u64) -> *mut c_void;
     fn dd_pages_total() -> u64;
     fn dd_pages_spare() -> u64;
@@ -27,6 +28,16 @@ pub(crate) fn allocate(frames: &mut [u64], below_floor: bool) -> usize {
 pub(crate) unsafe fn free(frame: u64) {
     // SAFETY: By the function's contract.
     unsafe { dd_page_free(frame) };
+}
+
+/// Adds an owner to a page. Each of them has to [`free`] it.
+///
+/// # Safety
+///
+/// It came from [`allocate`] and was not freed.
+pub(crate) unsafe fn share(frame: u64) {
+    // SAFETY: By the function's contract.
+    unsafe { dd_page_share(frame) };
 }
 
 /// Returns the address of a page.

@@ -1,18 +1,24 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages that hold what guests put. A page has one owner; dropping it frees it.
+//!
+//! A page is in the host's memory, or on a device of the SSD tier.
 
 use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
-use ddcore::index::{Removed, MAX_HANDLE};
+use crate::state::host;
+use ddcore::index::{Removed, PLACED};
+use ddcore::ssd::place::Place;
 
-/// A page of host memory.
+/// A page of host memory, or the place of one on a device.
 ///
 /// # Invariants
 ///
-/// The frame came from [`page::allocate`] and is owned by this value alone.
+/// The number is a handle of the index. Without the bit [`PLACED`] it is a frame that came from
+/// [`page::allocate`] and is owned by this value alone, unless it was shared by [`Page::share`]. With
+/// the bit it is a place that was given to this value alone.
 #[repr(transparent)]
 pub(crate) struct Page(NonZeroU64);
 
@@ -38,6 +44,42 @@ impl Page {
         total
     }
 
+    /// Creates the page of a place that was given to it.
+    pub(crate) fn at(place: Place) -> Self {
+        // INVARIANT: The caller was given the place.
+        Self(NonZeroU64::new(place.handle()).unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// Returns the frame of a page in memory.
+    pub(crate) fn frame(&self) -> Option<u64> {
+        (self.0.get() & PLACED == 0).then_some(self.0.get())
+    }
+
+    /// Returns the place of a page on a device.
+    pub(crate) fn place(&self) -> Option<Place> {
+        Place::of(self.0.get())
+    }
+
+    /// Returns another owner of a page in memory, which is freed with its last owner. None of them
+    /// writes to it.
+    pub(crate) fn share(&self) -> Option<Self> {
+        let frame = self.frame()?;
+        // SAFETY: By the type invariants.
+        unsafe { page::share(frame) };
+        Some(Self(self.0))
+    }
+
+    /// Returns the frames of pages that are all in memory.
+    pub(crate) fn frames(pages: &[Option<Self>]) -> Option<&[u64]> {
+        let is_in_memory = |page: &Option<Self>| page.as_ref().is_some_and(|page| page.frame().is_some());
+        if !pages.iter().all(is_in_memory) {
+            return None;
+        }
+        // SAFETY: A page in memory is its frame number (`repr(transparent)`), which is not zero, so
+        // that an option of it has the same layout.
+        Some(unsafe { core::slice::from_raw_parts(pages.as_ptr().cast(), pages.len()) })
+    }
+
     /// Takes a page back from the index that has let it go.
     pub(crate) fn from_removed(removed: Removed) -> Option<Self> {
         // INVARIANT: All handles in our indices are of pages that were left to them by `keep`, and
@@ -51,12 +93,7 @@ impl Page {
         guest: &CallingVm<'_>,
         gfn: u64,
     ) -> Result<(), Fault> {
-        if pages.iter().any(Option::is_none) {
-            return Err(Fault::NoMemory);
-        }
-        // SAFETY: A page is its frame number (`repr(transparent)`), which is not zero, so that an
-        // option of it has the same layout.
-        let frames = unsafe { core::slice::from_raw_parts(pages.as_ptr().cast(), pages.len()) };
+        let frames = Self::frames(pages).ok_or(Fault::NoMemory)?;
         // SAFETY: By the type invariants the pages are ours, and `pages` is borrowed exclusively.
         // They are not initialised: only the shim has their address.
         unsafe { guest.fill(gfn, frames) }
@@ -64,8 +101,10 @@ impl Page {
 
     /// Writes the page into a guest's frame.
     pub(crate) fn write_to(&self, guest: &CallingVm<'_>, gfn: u64) -> Result<(), Fault> {
+        // A page that could not be read from its device has no data.
+        let frame = self.frame().ok_or(Fault::NoMemory)?;
         // SAFETY: By the type invariants the page is ours; it is only read.
-        let bytes = unsafe { core::slice::from_raw_parts(page::address(self.0.get()), PAGE_SIZE) };
+        let bytes = unsafe { core::slice::from_raw_parts(page::address(frame), PAGE_SIZE) };
         guest.write(gfn << PAGE_SHIFT, bytes)
     }
 }
@@ -82,6 +121,13 @@ impl ddcore::host::carried::Page for Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
+        if let Some(place) = self.place() {
+            // Without a state there are no devices any more.
+            if let Some(host) = host() {
+                host.ssd.release(place);
+            }
+            return;
+        }
         // SAFETY: By the type invariants.
         unsafe { page::free(self.0.get()) };
     }
@@ -89,4 +135,5 @@ impl Drop for Page {
 
 const PAGE_SHIFT: u32 = PAGE_SIZE.ilog2();
 
-const _: () = assert!(MAX_HANDLE >= (1 << 52 >> PAGE_SHIFT) - 1);
+// Frames of 51-bit physical addresses, which is 2 PiB.
+const _: () = assert!(PLACED == 1 << 51 >> PAGE_SHIFT);

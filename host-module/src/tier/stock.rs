@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages whose content was evicted, or taken back by its guest, and that the next puts fill.
 //!
@@ -48,7 +48,7 @@ impl ddcore::host::room::Stock<Page> for Stock {
             if stock.len() == SIZE {
                 break;
             }
-            if let Some(page) = place.take() {
+            if let Some(page) = place.take_if(|page| page.frame().is_some()) {
                 // There is room: looked at above.
                 let _ = stock.push_within_capacity(page);
             }

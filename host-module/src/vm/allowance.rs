@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! How many events a VM may cause. Listeners have small buffers: without a bound a guest that
 //! registers and leaves all the time would make them lose what others have to tell.

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A pool: settings and counters. Its pages, and what is counted for each of them, are in the
 //! lists of the shards.
 
 use crate::counters::{Counter, Latency};
 use crate::number::Number;
+use crate::ssd::log::Log;
 use ddabi::name::Name;
 use ddabi::policy::Policy;
 use ddabi::pool::{PoolStats, Store};
@@ -27,6 +28,9 @@ pub(crate) struct Pool {
     pub(crate) gauge: Gauge<Number>,
     #[pin]
     name: SpinLock<Name>,
+    /// Its pages in the SSD tier.
+    #[pin]
+    pub(crate) log: Log,
     refused_off: Counter,
     refused_memory: Counter,
     refused_fault: Counter,
@@ -42,7 +46,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// A pool that is not yet live.
-    pub(crate) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new(log: impl PinInit<Log>) -> impl PinInit<Self> {
         pin_init!(Self {
             live: Atomic::new(false),
             weight: Atomic::new(0),
@@ -50,6 +54,7 @@ impl Pool {
             policy: Atomic::new(Policy::DEFAULT as u32),
             gauge: Gauge::new(),
             name <- new_spinlock!(Name::DEFAULT, "Pool::name"),
+            log <- log,
             refused_off: Counter::new(),
             refused_memory: Counter::new(),
             refused_fault: Counter::new(),
@@ -121,6 +126,11 @@ impl Pool {
         self.settings().share()
     }
 
+    /// Its weight when the SSD tier is divided.
+    pub(crate) fn ssd_share(&self) -> u32 {
+        self.settings().ssd_share()
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         Policy::from_raw(self.policy.load(Relaxed)).unwrap_or_default()
     }
@@ -145,11 +155,14 @@ impl Pool {
         counter.add(pages);
     }
 
-    /// The statistics, with what the shards' lists say.
-    pub(crate) fn stats(&self, pages: &List, entitlement: u64) -> PoolStats {
+    /// Returns the statistics, from the counters of its lists in the memory tier and in the SSD tier.
+    pub(crate) fn stats(&self, memory: &List, ssd: &List) -> PoolStats {
+        let mut pages = *memory;
+        pages.merge(ssd);
         PoolStats {
             weight: u64::from(self.settings().weight),
-            entitlement,
+            entitlement: 0,
+            ssd_entitlement: 0,
             used: pages.used,
             puts: pages.puts,
             put_refused_off: self.refused_off.get(),
@@ -168,6 +181,11 @@ impl Pool {
             get_latency: self.get_latency.snapshot(),
             put_latency: self.put_latency.snapshot(),
             put_refused_absent: self.refused_absent.get(),
+            ssd_used: ssd.used,
+            ssd_puts: ssd.puts,
+            ssd_hits: ssd.hits,
+            ssd_flushes: ssd.flushes,
+            ssd_evictions: ssd.evictions,
         }
     }
 }

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! All VMs: found by `struct kvm` without a lock, listed under one.
 
 use crate::ffi::kvm::CallingVm;
 use crate::ffi::table::VmTable;
 use crate::memory::quietly;
+use crate::ssd::Ssd;
 use crate::tier::Tier;
 use crate::vm::session::Session;
 use crate::vm::Vm;
@@ -29,6 +30,7 @@ pub(crate) struct Admission {
 pub(crate) struct Registry {
     admission: Admission,
     tier: Arc<Tier>,
+    ssd: Arc<Ssd>,
     #[pin]
     table: VmTable<Vm>,
     /// The number of the last VM. Its holder is the only task that adds one.
@@ -39,10 +41,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(admission: Admission, tier: Arc<Tier>) -> impl PinInit<Self> {
+    pub(crate) fn new(admission: Admission, tier: Arc<Tier>, ssd: Arc<Ssd>) -> impl PinInit<Self> {
         pin_init!(Self {
             admission,
             tier,
+            ssd,
             table <- VmTable::new(),
             last <- new_mutex!(0, "Registry::last"),
             vm_list <- new_mutex!(VmList::new(), "Registry::vm_list"),
@@ -75,7 +78,7 @@ impl Registry {
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;
-            let vm = Vm::new(number, self.admission.weight, self.tier.clone())?;
+            let vm = Vm::new(number, self.admission.weight, self.tier.clone(), self.ssd.clone())?;
             self.table.insert(guest, vm.clone())?;
             // It cannot die before it is on the list: a call of it is under way.
             let rest = self.vm_list.lock().add(vm, room);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Scratch memory of a call, which is too large for the stack, and too large to clear for every
 //! call. Each VM keeps the memory that its calls have used, about one for each vCPU.

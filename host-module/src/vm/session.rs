@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the host keeps for one registration of a guest: its pools and its pages.
 //!
@@ -11,6 +11,8 @@ use crate::counters::TOTALS;
 use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random};
 use crate::number::Number;
+use crate::ssd::log::Holding;
+use crate::ssd::Ssd;
 use crate::tier::page::Page;
 use crate::tier::Tier;
 use crate::vm::charge::charged;
@@ -19,6 +21,7 @@ use crate::vm::shard::{Memory, Shard, SHARDS, SHARD_BITS};
 use ddabi::answer::Eviction;
 use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
+use ddabi::request::Run;
 use ddcore::clock::Clock;
 use ddcore::host::flush::Rest;
 use ddcore::host::notice::Notices;
@@ -34,6 +37,9 @@ use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
+/// An odd number whose multiples differ in all bits.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Notices kept for a VM.
 const NOTICES: usize = 2048;
 
@@ -43,6 +49,9 @@ pub(crate) struct Session {
     /// Random, never zero.
     pub(crate) id: u64,
     pub(crate) tier: Arc<Tier>,
+    pub(crate) ssd: Arc<Ssd>,
+    /// The places of its pools in the SSD tier.
+    pub(crate) holding: Arc<Holding>,
     hasher: Hasher,
     pub(crate) shards: Pin<KBox<[Shard]>>,
     /// Places of pools; a place once taken stays, its pool may end and begin again.
@@ -70,7 +79,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session with an empty default pool.
-    pub(crate) fn new(tier: Arc<Tier>) -> Result<Arc<Self>> {
+    pub(crate) fn new(tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
         let hasher = Hasher::new(random::number());
         let shards = KBox::pin_slice(|_| Shard::new(hasher), SHARDS, charged())?;
         let mut pools = KVVec::with_capacity(MAX_POOLS as usize, charged())?;
@@ -80,9 +89,11 @@ impl Session {
         let notices = KVVec::from_elem(Eviction::default(), NOTICES, charged())?;
         let notices = Notices::new(notices);
         let session = Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 id: random::number(),
                 tier,
+                ssd,
+                holding: Holding::new(None)?,
                 hasher,
                 shards,
                 pools,
@@ -100,6 +111,17 @@ impl Session {
         like_reclaim(|| drop(session.entities.lock()));
         session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
         Ok(session)
+    }
+
+    /// Returns the seed of the checksum of a page on a device, from the hash of its file. Another page,
+    /// or the page of another session, has another seed, and does not pass as this one.
+    pub(crate) fn seed(&self, file: u64, index: u64) -> u64 {
+        self.id ^ file ^ index.wrapping_mul(SEED_STEP)
+    }
+
+    /// Returns the hasher of files.
+    pub(crate) fn file_hash(&self, run: &Run) -> u64 {
+        self.hasher.file(&run.file)
     }
 
     /// Returns the nanoseconds from its beginning to a time.
@@ -162,6 +184,16 @@ impl ddcore::host::Session for Session {
 
     fn share(&self, pool: u32) -> u32 {
         self.pool(pool).map_or(0, Pool::share)
+    }
+
+    fn ssd_share(&self, pool: u32) -> u32 {
+        self.pool(pool).map_or(0, Pool::ssd_share)
+    }
+
+    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
+        let log = &self.pool(run.pool)?.log;
+        let file = self.hasher.file(&run.file);
+        self.ssd.place(log, run, pages, |index| self.seed(file, index))
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

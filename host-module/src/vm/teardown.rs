@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Frees pages of ended sessions and pools in the background, so that no vCPU is stopped for it.
 //!
@@ -8,9 +8,10 @@
 
 use crate::ffi::queue;
 use crate::memory::quietly;
+use crate::vm::pool::Pool;
 use crate::vm::session::Session;
 use crate::vm::shard::SHARDS;
-use ddcore::host::evict::{evict_all, evict_pool};
+use ddcore::host::evict::{evict, evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::{drain, empty};
 use ddcore::host::Session as _;
@@ -39,7 +40,8 @@ impl Teardowns {
 
     /// Frees all pages of a session that has ended.
     pub(crate) fn add(this: &Arc<Self>, session: &Arc<Session>) {
-        let teardown = match session.used() > FEW && this.0.load(Relaxed) < MOST {
+        let pages = session.used() + session.ledger().ssd();
+        let teardown = match pages > FEW && this.0.load(Relaxed) < MOST {
             true => Teardown::new(this, session).ok(),
             false => None,
         };
@@ -79,15 +81,26 @@ impl Drop for Teardown {
     }
 }
 
-/// Frees the pages of a pool that was destroyed, or evicts those of a pool that was switched off.
+/// Frees the pages of a pool that was destroyed, or evicts those of a pool that keeps none any more, at
+/// least in the memory tier.
 ///
 /// The place of a destroyed pool is not used again until its pages are gone.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
-    let work = move |session: &Session| match session.pool(number) {
-        Some(_) => _ = evict_pool(session, number, u64::MAX),
-        None => _ = empty(session, number),
+    let work = move |session: &Session| {
+        let held = session.gauge(number).map_or(0, Gauge::held);
+        match session.pool(number) {
+            Some(pool) if pool.settings().is_on() => {
+                _ = evict(session, number, held, None::<&()>);
+            }
+            Some(_) => _ = evict_pool(session, number, u64::MAX),
+            None => _ = empty(session, number),
+        }
+        if let Some(place) = session.place(number).filter(|place| place.ssd_share() == 0) {
+            place.log.close(None);
+        }
     };
-    let held = session.gauge(number).map_or(0, Gauge::held);
+    let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
+    let held = session.place(number).map_or(0, held);
     let background = session.clone();
     if held <= FEW || !in_background(move || work(&background)) {
         work(session);
@@ -99,7 +112,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
 pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX);
-    let used = session.used();
+    let used = session.used() + session.ledger().ssd();
     if used > FEW && in_background(move || evict(&background)) {
         return used;
     }

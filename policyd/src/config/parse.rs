@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The file's tables: which keys there are and what they may say.
 
@@ -6,84 +6,17 @@ mod container;
 mod source;
 mod target;
 
-use super::{
-    Config, Offload, Reclaim, Size,
+use super::{Config, Offload, Reclaim, Size};
+use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
+use ddconf::{
+    Problem,
     reader::{MANY, Reader, Section},
 };
-use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
-use std::{fmt, ops::Range, path::PathBuf, time::Duration};
-use toml::de::{DeTable, DeValue};
-
-/// What is wrong in a line of the file.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Problem {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong, and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
+use std::{path::PathBuf, time::Duration};
+use toml::de::DeTable;
 
 pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
-    let mut reader = Reader::new(text);
-    let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let at = error.span().unwrap_or_default();
-        let message = match error.message() {
-            "duplicate key" => duplicate(&reader, table.get_ref(), &at),
-            message => message.into(),
-        };
-        reader.problem(at, message);
-    }
-    let mut config = Config::default();
-    if reader.problems.is_empty() {
-        config = top(&mut reader, table.get_ref());
-    }
-    reader.problems.sort();
-    match reader.problems.as_slice() {
-        [] => Ok(config),
-        _ => Err(reader.problems),
-    }
-}
-
-/// Names both places of a key, or of a table's header, that is there twice.
-fn duplicate(reader: &Reader<'_>, table: &DeTable<'_>, second: &Range<usize>) -> String {
-    let (header, first) = reader.line_and_same_before(second);
-    let (name, first) = match header.starts_with('[') {
-        true => (header, first),
-        false => {
-            let name = reader.text(second);
-            let first = last_before(table, name, second.start);
-            (name, first.map(|at| reader.line(&at)))
-        }
-    };
-    match first {
-        Some(line) => format!("`{name}` is in line {line} already"),
-        None => format!("`{name}` is there twice"),
-    }
-}
-
-/// The last key of a name that begins before a place, at any depth.
-fn last_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<Range<usize>> {
-    let within = |value: &DeValue<'_>| match value {
-        DeValue::Table(below) => last_before(below, name, end),
-        DeValue::Array(items) => {
-            let tables = items.iter().filter_map(|item| item.get_ref().as_table());
-            let found = tables.filter_map(|below| last_before(below, name, end));
-            found.max_by_key(|at| at.start)
-        }
-        _ => None,
-    };
-    let found = table.iter().flat_map(|(key, value)| {
-        let own = Some(key.span()).filter(|at| key.get_ref() == name && at.start < end);
-        own.into_iter().chain(within(value.get_ref()))
-    });
-    found.max_by_key(|at| at.start)
+    ddconf::parse(text, top)
 }
 
 fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Sizes, shares and ranks as people write them.
 
 use ddabi::policy::Policy;
+use ddconf::size;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,7 +52,7 @@ impl TryFrom<Written> for Size {
     fn try_from(written: Written) -> Result<Self, String> {
         match written {
             Written::Number(bytes) => Ok(Self(bytes)),
-            Written::Text(text) => bytes(&text).map(Self),
+            Written::Text(text) => size::bytes(&text).map(Self),
         }
     }
 }
@@ -62,33 +63,13 @@ impl TryFrom<Written> for Amount {
     fn try_from(written: Written) -> Result<Self, String> {
         match written {
             Written::Number(bytes) => Ok(Self::Bytes(bytes)),
-            Written::Text(text) => match text.trim().strip_suffix('%') {
-                None => bytes(&text).map(Self::Bytes),
-                Some(number) => number
-                    .trim()
-                    .parse()
-                    .ok()
-                    .filter(|percent| (0.0..=100.0).contains(percent))
-                    .map(|percent: f64| Self::Part(percent / 100.0))
-                    .ok_or_else(|| format!("`{text}` is not between 0% and 100%")),
+            Written::Text(text) => match text.parse()? {
+                size::Size::Bytes(bytes) => Ok(Self::Bytes(bytes)),
+                size::Size::Percent(percent) => Ok(Self::Part(percent / 100.0)),
             },
         }
     }
 }
-
-fn bytes(text: &str) -> Result<u64, String> {
-    let bytes = parse_size::Config::new()
-        .with_binary()
-        .parse_size(text.trim())
-        .map_err(|_| format!("`{text}` is no size; write for example \"512M\""))?;
-    if bytes > MOST_BYTES {
-        return Err(format!("`{text}` is more than any machine has"));
-    }
-    Ok(bytes)
-}
-
-/// 4 PiB: the limit of x86-64.
-const MOST_BYTES: u64 = 4 << 50;
 
 /// Who comes first when not all targets can be met: higher is more important, 0 to 1000.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -195,21 +176,6 @@ impl TryFrom<String> for PolicyName {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        for (text, expected) in [
-            ("0", 0),
-            ("512M", 512 << 20),
-            ("1.5 GiB", 3 << 29),
-            ("512MB", 512 << 20),
-        ] {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
-        }
-        for text in ["", "M", "-1", "1X", "nan", "1e30", "9999T", "ä"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn amounts_are_parts_of_a_whole() {

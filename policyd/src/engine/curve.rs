@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Hit-ratio curves, as a sampled estimate (SHARDS) gives them.
 

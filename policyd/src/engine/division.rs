@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Dividing what is decided here, once an interval: what serves the targets, what is best
 //! altogether, and how each container stands.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What is fair for containers before anything is measured: parts by weight, but no container's
 //! part is below its floor.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Guest memory: limits, proportional reclaim and offload, as jobs to begin.
 

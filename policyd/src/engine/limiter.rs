@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Limits of guest memory: what is wished ([`super::memory`]), which of it is ours to set
 //! ([`super::claim`]), and the jobs that set it.

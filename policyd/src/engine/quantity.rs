@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the division of the store reckons with, so that none is taken for another: pages, shares
 //! and costs.

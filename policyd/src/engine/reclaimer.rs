@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Taking memory from containers: in proportion while the VM is short of it, and cold pages at
 //! any time.

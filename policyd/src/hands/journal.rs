@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What each file of a limit said before policyd wrote to it, kept where a crash does not reach it.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Jobs that take as long as the kernel reclaims, beside the daemon's loop.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 use insta::assert_snapshot;
 use policyd::config::{Config, Pattern, Selector, Store};
@@ -28,7 +28,7 @@ fn what_has_no_effect_is_refused() {
     };
     let no_tier = |store: &str| {
         format!(
-            "line 4: `store`: `{store}` is not possible: hosts of this version keep pages in \
+            "line 4, column 9: `store`: `{store}` is not possible: hosts of this version keep pages in \
              memory only, expected `mem` or `none`\n"
         )
     };
@@ -36,7 +36,7 @@ fn what_has_no_effect_is_refused() {
     assert_eq!(container("store = \"hybrid\""), no_tier("hybrid"));
     assert_eq!(
         container("ssd_weight = 3"),
-        "line 4: `ssd_weight` has no effect: hosts of this version keep pages in memory only\n"
+        "line 4, column 1: `ssd_weight` has no effect: hosts of this version keep pages in memory only\n"
     );
 }
 
@@ -47,8 +47,10 @@ fn a_key_that_is_there_twice_is_told_with_both_lines() {
                 [container.target]\nhit_ratio = 0.4\n[offload]\n";
     assert_eq!(
         problems(text),
-        "line 5: `name` is in line 4 already\nline 10: `[container.target]` is in line 8 already\n\
-         line 11: `hit_ratio` is in line 9 already\nline 12: `[offload]` is in line 1 already\n"
+        "line 5, column 1: `name` is in line 4 already\n\
+         line 10, column 12: `[container.target]` is in line 8 already\n\
+         line 11, column 1: `hit_ratio` is in line 9 already\n\
+         line 12, column 2: `[offload]` is in line 1 already\n"
     );
 }
 
@@ -62,7 +64,7 @@ fn no_more_is_promised_than_there_is() {
     };
     assert_eq!(
         two("90%"),
-        "line 5: `cache_floor` of this container and of those before it are 180% of the VM's \
+        "line 5, column 1: `cache_floor` of this container and of those before it are 180% of the VM's \
          share together\n"
     );
     assert!(two("10%").starts_with("Config"));
@@ -70,12 +72,16 @@ fn no_more_is_promised_than_there_is() {
 
 #[test]
 fn chunks_that_are_too_small_are_refused() {
-    for chunk in ["0", "\"50\"", "\"1023K\""] {
+    for chunk in ["0", "\"1023K\""] {
         assert_eq!(
             problems(&format!("[reclaim]\nchunk = {chunk}\n")),
-            "line 2: `chunk` must be at least \"1M\"\n"
+            "line 2, column 9: `chunk` must be at least \"1M\"\n"
         );
     }
+    assert_eq!(
+        problems("[reclaim]\nchunk = \"50\"\n"),
+        "line 2, column 9: `chunk`: `50` has no unit: write it like 512M or 2G\n"
+    );
     let config = Config::parse("[reclaim]\nchunk = \"1MB\"\n").unwrap();
     assert_eq!(config.reclaim.chunk, 1 << 20);
 }

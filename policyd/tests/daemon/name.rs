@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What becomes of a container's name: it is chosen by others, and is never trusted.
 
@@ -87,7 +87,7 @@ fn a_shells_program_has_no_place_for_names() {
         "\"/bin/{}\"",
     ] {
         let text = problems(command);
-        assert!(text.starts_with("line 6: "), "{command}: {text}");
+        assert!(text.starts_with("line 6, column "), "{command}: {text}");
         assert!(text.contains("DD_CONTAINER"), "{command}: {text}");
     }
     assert_eq!(problems("\"/bin/sh\", \"-c\", \"cat /run/x\""), "");

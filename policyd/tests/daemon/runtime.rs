@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The loop with real inotify on a directory that stands for cgroups, and a module in memory.
 
+use dddaemon::{event_loop::Request, service::Service};
 use ddnl::{
     Result, Side,
     fake::{FakeGuest, GuestState, Mood},
@@ -9,8 +10,7 @@ use ddnl::{
 use policyd::{
     engine::{Report, Verdict},
     module::{Change, Module},
-    runtime::{Places, Request, Runtime},
-    service::Service,
+    runtime::{Places, Runtime},
 };
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Who may pass for a container: only a cgroup at a place where nobody but the runtime, or systemd
 //! itself, can make one.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A day of the whole daemon, in a process of its own: what it holds of memory, descriptors, threads
 //! and processes does not grow, and nothing is left behind. Time passes as soon as nothing is left
@@ -6,6 +6,7 @@
 
 mod holdings;
 
+use dddaemon::{event_loop::Request, service::Service};
 use ddnl::{
     Result, Side,
     fake::{FakeGuest, GuestState, Mood},
@@ -13,8 +14,7 @@ use ddnl::{
 use holdings::Holdings;
 use policyd::{
     module::{Change, Module},
-    runtime::{Places, Request, Runtime},
-    service::Service,
+    runtime::{Places, Runtime},
 };
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Counts the bytes that a thread has allocated and not freed: tests run in threads of their own.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Limits of guest memory: that each is undone, and that none cuts into what a container cannot
 //! give.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Whatever happens: once things calm down, the module has what the file wants, everything else
 //! is as it was, and nothing more is done.

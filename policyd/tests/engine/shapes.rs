@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Random systems beyond what the controller assumes: steps, plateaus, loops, figures that do not
 //! depend on the store, phases shorter than the interval, noise, hardly any room.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Closed loops over the simulator: real streams of pages through page caches, `ddcore`'s store and
 //! one disk that all share, so that what one container gains changes what the others see.

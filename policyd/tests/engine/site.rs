@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A simulated machine: web servers in containers, their page caches, the host's store, and a disk
 //! that all share.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A day of a busy machine: what the daemon keeps does not grow, and nothing is left behind.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The engine as it runs in the host module: `ddcore::host` with one VM that has one pool on a
 //! separate tier. Each shard is behind its lock, and evictions are reported to the guest with the
@@ -208,7 +208,7 @@ impl Cache for Engine {
                 frames.push(page.into_handle());
             })
         });
-        session.sub_used(found);
+        session.sub_used(&found);
     }
 
     fn flush(&self, runs: &[Run]) -> usize {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Measurements of the engine: beside its peers (`cargo xtask bench engine`), and with many VMs
 //! ([`scale`]).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The operations on a cache: a guest with a small page cache reads pages, and reclaims those that
 //! it read some time ago.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The host's engine with many VMs and pools: `cargo xtask bench scale`.
 //!

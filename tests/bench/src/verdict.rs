@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The promises. Each compares figures of one run, because only these were measured under the same
 //! conditions.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The time to choose a victim, which happens once for each batch of 2 MiB, under one lock.
 

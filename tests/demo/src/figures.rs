@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The paper's experiments with shares that change, scaled to an emulated host:
 //! its figures 13 and 14, and its webserver, proxy, mail and video mix under one

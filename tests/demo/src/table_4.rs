@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The paper's table 4, scaled: Redis, MariaDB, nginx and SQLite in one guest, each with a target
 //! for its throughput (section 5.2.1).

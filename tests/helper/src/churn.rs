@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A seeded series of file operations, which is executed in a guest and replayed on bytes outside
 //! of it.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Operations that a torture counts separately, because only some filesystems offer them. A
 //! scenario names those that must have succeeded.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! VMs whose guest only makes hypercalls that this program composes, with kinds of memory that the
 //! VMMs of the tests do not give to guests.

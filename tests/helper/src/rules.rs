@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Steps that chance takes too rarely. Each is made for one rule of the cache, and bytes are wrong
 //! after it if the rule is broken.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Programs of which one allocation fails, on kernels that support it
 //! (`Documentation/fault-injection`).

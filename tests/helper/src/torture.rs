@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Several processes change and read the same files in all ways, and compare every byte they read
 //! with the content that all of them wrote.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * What Rust cannot say: threads bound to their processors, hypercalls, memory
  * the kernel was told to leave alone, and results as module parameters.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Between the C shim of the hostile module and src/ffi.rs. */
 #ifndef DD_HOSTILE_H
 #define DD_HOSTILE_H

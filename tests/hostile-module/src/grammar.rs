@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The grammar of requests: mostly valid ones, and sometimes values at a limit or beyond it.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The papers' experiments, replayed at their sizes: `ddsim` is the machine, and `policyd`'s engine
 //! controls it where targets are given.

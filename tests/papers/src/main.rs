@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The program that `cargo xtask figures` runs: `ddpapers figures`, `ddpapers group`, `ddpapers
 //! policies`.

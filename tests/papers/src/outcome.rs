@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Results of the papers' figures, as a table for the report and for `docs/papers.md`.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Allocations of the modules fail: each one alone, one after the other, and then many of them at
 //! random under load. An operation must then either be refused or be done, and must not be done by

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Two VMs have files with the same keys and different content: each gets its own pages (invariant
 //! 21). A VM whose pages are refused requests none (invariant 3), and without a host no function is

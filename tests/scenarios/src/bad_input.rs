@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Impossible requests are refused with a message and an exit code of their own, and change
 //! nothing.

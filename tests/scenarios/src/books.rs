@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The accounts of the host: pages that came, pages that left, and pages that it has. They must
 //! agree exactly whenever no page moves.
@@ -31,7 +31,15 @@ pub(crate) fn balance(host: &Machine) -> Result<Vec<Vm>> {
                 stats.used,
                 stats.expected_used() as i64,
             );
-            pools += stats.used;
+            ensure!(
+                stats.ssd_used == stats.expected_ssd_used(),
+                "container {} of VM {} holds {} pages in the SSD tier, but its counters say {}: {stats:?}",
+                container.name,
+                vm.id,
+                stats.ssd_used,
+                stats.expected_ssd_used() as i64,
+            );
+            pools += stats.used - stats.ssd_used;
         }
         ensure!(
             vm.used_pages == pools,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Repeated work of the guest module is bounded and leaves nothing behind: when the kernel does not
 //! let it attach, while there is no host, and beside work that does not benefit from the cache.

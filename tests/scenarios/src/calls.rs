@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Hostile guests and VMMs: memory that never arrives, that belongs to a device, or that is in
 //! swap; calls of ended sessions; hundreds of VMs. The host waits for none of them, and limits

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Content that is read through the cache is that on disk, whatever happens to the files: the guest
 //! executes a long random series of operations, and the results of its reads are compared with the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The counters of the modules, as printed by `ddctl --json`; see `ddabi`.
 
@@ -59,6 +59,7 @@ counters! {
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
         hits_foreign put_refused_off put_refused_memory put_refused_fault put_refused_absent
+        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
     }
 }
 
@@ -67,5 +68,11 @@ impl PoolStats {
     pub(crate) fn expected_used(&self) -> u64 {
         (self.puts + self.moved_in)
             .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
+    }
+
+    /// What `ssd_used` must be by the other counters.
+    pub(crate) fn expected_ssd_used(&self) -> u64 {
+        self.ssd_puts
+            .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions)
     }
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! 200 VMs share a tier: idle VMs keep their entitlement, busy ones get equal amounts, and a host
 //! that is short of memory takes pages from each in proportion.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Times of events at the host, by the host's own clock. A test on a busy machine that sees an
 //! event late does not conclude that it happened late.

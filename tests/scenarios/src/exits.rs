@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Time for which KVM keeps vCPUs out of their guests for hypercalls. The kernel measures the time
 //! from each `kvm_exit` to the following `kvm_entry`, so that no exit is lost, however many there

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Faults under a tortured guest: processors are taken offline and brought back, its VMM is stopped
 //! and gets signals, its memory is taken and given back, its host and the guest itself run short of

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest's kernel sends the host whatever a guest can send, beside a guest that works: the host
 //! stays well, the other guest's data right and its share that of its weight.

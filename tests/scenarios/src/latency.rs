@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The work of the cache inside a guest delays other tasks only briefly, also with large folios and
 //! files.

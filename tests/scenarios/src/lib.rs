@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Tests on real kernels, with one promise, or a few related ones, in each file.
 //!
@@ -52,6 +52,7 @@ mod site;
 mod skew;
 mod sla;
 mod small_files;
+mod ssd;
 mod stage;
 mod stream;
 mod systemd;
@@ -86,6 +87,7 @@ pub fn all() -> &'static [Scenario] {
         policies::POLICIES,
         shrinker::SHRINKER,
         scarce::SCARCE,
+        ssd::SSD,
         reboot::REBOOT,
     ]
 }
@@ -107,6 +109,7 @@ pub fn by_name() -> &'static [Scenario] {
         rootless::ROOTLESS,
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
+        torture::TORTURE_SSD,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

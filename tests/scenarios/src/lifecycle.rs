@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A guest is paused, restored from a snapshot, moved to another VMM and hibernated, and its
 //! modules and its host module are reloaded, during a torture. No old page may be read (invariants

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tortured guest moves between two hosts while it runs. The other host does not know it, so that
 //! the guest registers there again; the host that it left frees all its pages (invariants 10, 11

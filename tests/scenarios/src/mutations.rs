@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The test of the tests: modules that break one invariant each, by a patch of `tests/mutations`,
 //! and the scenario that must notice. It must pass with the unchanged modules, and fail because of

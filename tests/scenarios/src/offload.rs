@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Idle guests give their page cache back: policyd pushes it out slowly, the store keeps the useful
 //! part, and free frames go back to the host.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Costs of the cache for work that does not benefit from it, and its benefit for work that does.
 

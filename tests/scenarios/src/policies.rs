@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Policies of containers: the purpose of each, changes at run time, and accounts that balance with
 //! every policy.

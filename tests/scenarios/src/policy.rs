@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! policyd and the modules: while each of them is restarted, the pools are those of policyd's file.
 

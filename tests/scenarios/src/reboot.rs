@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A kernel or module that was restarted gets no old page (invariants 10 to 12): the guest module,
 //! the host module, the whole guest, its kernel by kexec or after a crash, a guest under migration.

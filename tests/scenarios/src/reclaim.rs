@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Memory shrinks: policyd keeps the ratio of the containers' weights, and spares the higher class
 //! until the others are nearly empty; the kernel alone does neither (thesis, figures 4.6 to 4.8).

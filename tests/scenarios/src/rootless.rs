@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A user of a Debian has a session in which podman runs without root. Its containers have the
 //! names of the controlled container, and policyd limits them as far as it has the permission.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host that cannot spare the tier's capacity divides the memory that it can spare by weight
 //! (invariant 27), and puts take no memory from other users of the host (invariant 26).

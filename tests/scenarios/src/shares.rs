@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Weights: the shares of VMs and containers that all need more of a tier, and the time until
 //! shares follow a changed weight. Capacity, batch and mode change under the same load.

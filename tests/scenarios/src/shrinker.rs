@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The tier gives memory back when its host runs short, down to the floor, by the
 //! weights of its holders (invariants 17 and 27).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Many small files with a limit that fits neither their pages nor their inodes: an inode that is
 //! evicted invalidates no page at the host (invariant 6).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file larger than the memory of its reader is read from disk once, and from the host ever
 //! after.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A whole Debian with systemd as PID 1: policyd is a service with its own unit, and its containers
 //! are started by systemd, podman and crun.

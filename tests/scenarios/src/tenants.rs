@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A busy and hostile Debian: owners change the limits that policyd has set, a user with a
 //! delegated subtree does whatever users can do, and commands leave processes behind. Limits end as

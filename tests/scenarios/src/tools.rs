@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Existing test tools, fio, stress-ng and fsx, on one filesystem after the other. Each runs in a
 //! container that can hold a fraction of its files, while pages are reclaimed from the container

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Processes of two containers use the same files in all ways to read and to change them, on
 //! several filesystems at the same time, while pages are reclaimed and the filesystems are frozen
@@ -11,7 +11,7 @@ mod storm;
 use anyhow::Result;
 use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
-use crate::{books, ddctl, stage::Stage};
+use crate::{books, ddctl, ssd::device::Device, stage::Stage};
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
@@ -27,7 +27,13 @@ pub(crate) const TORTURE: Scenario = Scenario {
         let all: Vec<_> = COMMON.iter().collect();
         // Of 9 000 reads on each filesystem, 33 000 pages came from the host and 3 276 were
         // forgotten on the fastest machine, which is disturbed for the shortest time.
-        run(context, &all, checks, [checks * 5 / 2, checks * 3 / 10])
+        run(
+            context,
+            &all,
+            checks,
+            [checks * 5 / 2, checks * 3 / 10],
+            Tiers::Memory,
+        )
     },
 };
 
@@ -54,8 +60,43 @@ fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>
     let checks = MILLION.div_ceil(sites.len() as u64);
     let checks = if context.quick() { checks / 50 } else { checks };
     // Reclaim and drops follow the clock, and the readers of two sites are faster than it.
-    run(context, sites, checks, [checks / 8, checks / 16])
+    run(
+        context,
+        sites,
+        checks,
+        [checks / 8, checks / 16],
+        Tiers::Memory,
+    )
 }
+
+/// By name only, like the others.
+pub(crate) const TORTURE_SSD: Scenario = Scenario {
+    name: "torture-ssd",
+    about: "the torture with a container on a device and one that moves between the tiers",
+    quick: false,
+    run: |context| {
+        let checks = if context.quick() { 3_000 } else { 30_000 };
+        let all: Vec<_> = COMMON.iter().collect();
+        run(
+            context,
+            &all,
+            checks,
+            [checks / 4, checks / 10],
+            Tiers::Both,
+        )
+    },
+};
+
+/// Where the containers' pages are kept.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Tiers {
+    Memory,
+    /// One is on a device, which is so small that segments are evicted all the time, and one moves.
+    Both,
+}
+
+/// A device with five segments.
+const DEVICE_MIB: u64 = 12;
 
 /// Less than the files of a site exceed the containers by, at times.
 const CAPACITY_MIB: u64 = 1;
@@ -69,16 +110,50 @@ fn run(
     sites: &[&'static Site],
     checks: u64,
     [from_host, forgotten]: [u64; 2],
+    tiers: Tiers,
 ) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB * sites.len() as u64)?;
     ddctl::run(stage.host(), &format!("set-capacity --batch {BATCH}"))?;
     let disks = stage.blank_disks(sites.iter().map(|site| site.name()), 512)?;
     let config = GuestConfig::new("one").vcpus(2).memory_mib(768);
     let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
-    let sums = Storm::start(&guest, sites, checks)?.end()?;
+    let mut device = None;
+    if tiers == Tiers::Both {
+        device = Some(Device::add(stage.host(), DEVICE_MIB)?);
+        // An emulated host may be slow for other reasons than its device.
+        ddctl::run(stage.host(), "ssd set --deadline 5000")?;
+    }
+    let storm = Storm::start(&guest, sites, checks)?;
+    let mut mover = None;
+    if tiers == Tiers::Both {
+        mover = Some(storm::move_between_tiers(&guest)?);
+    }
+    let sums = storm.end()?;
+    if let Some(mover) = mover {
+        end_disturbance(mover)?;
+    }
     let counters = ddctl::counters(&guest)?;
     books::balance(stage.host())?;
     let mut targets = Vec::new();
+    if let Some(device) = device {
+        let stats = device.stats(stage.host())?;
+        eprintln!("    torture: {stats:?}");
+        targets.push(Target::at_most(
+            format!(
+                "torture: pages of {} that the device gave wrong",
+                stats.read_pages
+            ),
+            0.0,
+            stats.bad_checksums as f64,
+            "",
+        ));
+        targets.push(Target::at_least(
+            "torture: pages that came from the device",
+            100.0,
+            stats.read_pages as f64,
+            "",
+        ));
+    }
     for (site, sum) in sums {
         let missing = sum.missing(site);
         targets.push(Target::at_most(

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Other users are attached to the functions that the modules are attached to: tracers, probes and
 //! BPF programs see the same calls, in any order of attaching and detaching; a livepatch of a

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Runs a benchmark in an emulated machine whose clock counts instructions, so that the result is
 //! the same on any machine.

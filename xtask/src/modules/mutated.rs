@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Modules with patches of `tests/mutations`, one build for each set of patches. A set is built
 //! again when its inputs have changed.

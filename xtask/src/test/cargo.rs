@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Tests that cargo builds. All crates are built together, so that they share dependencies, and the
 //! resulting programs are run one by one.
@@ -20,7 +20,7 @@ use super::{
 use crate::{progress, workspace};
 
 /// Crates whose integration tests are the `cli` layer.
-const TOOLS: [&str; 2] = ["ddctl", "policyd"];
+const TOOLS: [&str; 3] = ["ddctl", "ddhostd", "policyd"];
 
 /// Runs the tests of `layers`, which are [`Layer::Unit`] and [`Layer::Cli`].
 pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {

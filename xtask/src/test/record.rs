@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The last run of each scenario, kept as data in the tree. All scenarios together take many hours,
 //! so that each entry has a commit and a date.

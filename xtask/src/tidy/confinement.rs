@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `unsafe` is confined to few files, so that a reader knows where memory safety has to be proved.
 

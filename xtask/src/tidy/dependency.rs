@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Dependencies have one direction, from crates that change often to crates that do not, as `cargo
 //! metadata` reports them.
@@ -25,9 +25,22 @@ const OURS: &[Ours] = &[
     // Its tests use the feature `heap`.
     ("ddcore", &["ddabi"], &["ddcore"]),
     ("ddnl", &["ddabi"], &[]),
+    ("ddconf", &["ddabi"], &[]),
+    ("ddvm", &["ddabi", "ddconf", "ddnl"], &[]),
+    ("dddaemon", &["ddnl"], &[]),
     ("ddsim", &["ddabi", "ddcore"], &[]),
-    ("ddctl", &["ddabi", "ddnl", "ddsim"], &[]),
-    ("policyd", &["ddabi", "ddnl"], &["ddcore", "ddsim"]),
+    ("ddctl", &["ddabi", "ddconf", "ddnl", "ddsim", "ddvm"], &[]),
+    (
+        "ddhostd",
+        &["ddabi", "ddconf", "dddaemon", "ddnl", "ddvm"],
+        &[],
+    ),
+    (
+        "policyd",
+        &["ddabi", "ddconf", "dddaemon", "ddnl"],
+        &["ddcore", "ddsim"],
+    ),
+    ("ddpages", &["ddctl", "policyd"], &[]),
     // The program in the test machines does not depend on the code under test.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),
@@ -52,7 +65,7 @@ const OURS: &[Ours] = &[
 const IN_KERNEL: [&str; 2] = ["ddabi", "ddcore"];
 const KERNELS_OWN: [&str; 2] = ["zerocopy", "zerocopy-derive"];
 /// Folders of crates for building and testing. All others are products.
-const MACHINERY: [&str; 3] = ["tests", "fuzz", "xtask"];
+const MACHINERY: [&str; 4] = ["fuzz", "packaging", "tests", "xtask"];
 /// The workspaces, by their manifests.
 const WORKSPACES: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 

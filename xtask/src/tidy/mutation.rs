@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Patches of `tests/mutations` apply to the tree, alone and in the combinations that are used, and
 //! a scenario loads the modules that are built with each.

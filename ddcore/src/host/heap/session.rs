@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A registration of a guest.
 
@@ -6,7 +6,7 @@ use super::pool::{Pool, Settings};
 use super::{Lock, Owner, Tier};
 use crate::clock::Clock;
 use crate::host::flush::Rest;
-use crate::host::list::list;
+use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
 use crate::host::session::{self, Ledger};
 use crate::index::{Hasher, Heap, Index, List, Removed};
@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
-use ddabi::request::CLASSES;
+use ddabi::request::Run;
 
 /// Places that one operation may trim, as in the kernel module.
 const TRIM_STEPS: u32 = 128;
@@ -65,7 +65,7 @@ impl<O: Owner> Session<O> {
     pub fn add_pool(&mut self) -> u32 {
         for shard in &mut self.shards {
             let lists = &mut shard.get_mut().storage_mut().lists;
-            lists.resize(lists.len() + CLASSES, List::default());
+            lists.resize(lists.len() + LISTS, List::default());
         }
         self.pools.push(Pool {
             settings: O::Lock::new(Settings::default()),
@@ -96,9 +96,9 @@ impl<O: Owner> Session<O> {
     /// Resets the counters of a pool, which must have no pages.
     pub fn reset_counters(&self, pool: u32) {
         for shard in &self.shards {
-            for class in 0..CLASSES as u8 {
+            for list in all_lists(pool) {
                 let mut index = shard.lock();
-                let list = usize::from(list(pool, class));
+                let list = usize::from(list);
                 let is_reset = index.storage_mut().lists[list].reset();
                 assert!(is_reset, "the pool has no pages");
             }
@@ -168,6 +168,10 @@ impl<O: Owner> session::Session for Session<O> {
         O::now(self)
     }
 
+    fn put_on_ssd(&self, _run: &Run, _pages: &mut [Option<O::Page>]) -> Option<(usize, u64)> {
+        None
+    }
+
     #[inline]
     fn stamp(&self, pages: u64) -> u64 {
         O::stamp(self, pages)
@@ -183,6 +187,11 @@ impl<O: Owner> session::Session for Session<O> {
 
     fn share(&self, pool: u32) -> u32 {
         self.settings(pool).share.unwrap_or(0)
+    }
+
+    #[inline]
+    fn ssd_share(&self, _pool: u32) -> u32 {
+        0
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A VM with one session as long as it lives.
 
@@ -29,6 +29,10 @@ impl<O: Owner> room::Vm for Vm<O> {
 
     fn share(&self) -> u32 {
         self.share
+    }
+
+    fn ssd_share(&self) -> u32 {
+        0
     }
 
     fn session(&self) -> Option<impl Deref<Target = Session<O>>> {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl container add`.
 
@@ -32,11 +32,23 @@ pub(crate) struct Arguments {
 
 /// The stores, by the names on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Choice {
+pub(super) enum Choice {
     /// The host's memory tier
     Mem,
+    /// The host's SSD tier
+    Ssd,
     /// Do not cache the container's pages
     None,
+}
+
+impl From<Choice> for Store {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Mem => Self::Memory,
+            Choice::Ssd => Self::Ssd,
+            Choice::None => Self::None,
+        }
+    }
 }
 
 pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -45,10 +57,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let pool = NewPool {
         name: arguments.name.clone().unwrap_or_else(|| last_part(&cgroup)),
         weight: arguments.weight,
-        store: match arguments.store {
-            Choice::Mem => Store::Memory,
-            Choice::None => Store::None,
-        },
+        store: arguments.store.into(),
         policy: Some(arguments.policy),
         cgroup,
     };

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl container list`.
 
@@ -7,11 +7,11 @@ use crate::{
     context::Context,
     error::Result,
     output::{Frame, Table, printable, show_ratio},
-    size::show_pages,
     target::pool_label,
     watch::{self, Watch},
 };
 use clap::Args;
+use ddconf::size::show_pages;
 use ddnl::reply::store_word;
 use serde_json::json;
 

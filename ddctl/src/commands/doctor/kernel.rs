@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks of the kernel: version, options, functions to attach to, and what forbids attaching.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks of the machine: capabilities, KVM on a host, cgroups in a guest.
 

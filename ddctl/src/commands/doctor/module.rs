@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Checks of the module: whether it is loaded, its version, and its link to the other side.
 
@@ -76,7 +76,7 @@ fn tier(examination: &mut Examination<'_>, status: &HostStatus) {
             "run `ddctl set-capacity 25%`",
         );
     } else {
-        examination.ok("capacity", crate::size::show_pages(status.capacity));
+        examination.ok("capacity", ddconf::size::show_pages(status.capacity));
     }
     let counters = &status.counters;
     if counters.refused_unsupported > 0 {

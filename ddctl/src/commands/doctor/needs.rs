@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Kernel options and functions that the modules need. A test compares the functions with the
 //! modules' sources.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddctl stats --curve`: hits that containers would have with other shares.
 
@@ -6,10 +6,10 @@ use crate::{
     context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
-    size::show_pages,
     target::{find_pool, pool_label},
 };
 use ddabi::counters::CurvePoint;
+use ddconf::size::show_pages;
 use ddnl::Pool;
 use serde_json::{Value, json};
 

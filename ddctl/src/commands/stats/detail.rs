@@ -1,14 +1,14 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! All that is known of one container.
 
 use super::{hit_ratio, puts_per_hit};
 use crate::{
     output::{Facts, show_ratio},
-    size::show_pages,
     target::{NamedVm, pool_label},
 };
 use ddabi::pool::Histogram;
+use ddconf::size::show_pages;
 use ddnl::{CounterFields, Pool, quantile_ns, reply::store_word};
 
 pub(super) fn text(vm: Option<&NamedVm>, pool: &Pool) -> String {

@@ -1,15 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The table of VMs and containers.
 
 use super::{Group, hit_ratio, puts_per_hit};
 use crate::{
     output::{Table, show_ratio},
-    size::show_pages,
     target::pool_label,
     watch::Elapsed,
 };
 use ddabi::pool::PoolStats;
+use ddconf::size::show_pages;
 use std::collections::BTreeMap;
 
 /// Identifies a row by VM and pool: without a pool it is the row of the VM, without a VM a row of

@@ -1,16 +1,16 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The pools of a session: they begin, change and end.
 
 use super::Session;
+use crate::ssd::log::{Holding, Log};
 use crate::vm::charge::charged;
 use crate::vm::pool::Pool;
 use crate::vm::teardown::empty_pool;
 use ddabi::hypercall::Status;
 use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
-use ddabi::request::CLASSES;
-use ddcore::host::list::lists;
+use ddcore::host::list::{all_lists, LISTS};
 use ddcore::host::Session as _;
 use ddcore::partition::{part, Entity};
 use ddcore::request::Settings;
@@ -29,10 +29,17 @@ impl Session {
         (0..self.pool_count()).filter_map(|number| Some((number, self.pool(number)?)))
     }
 
-    /// A pool's part of the pages that the VM is entitled to. Pools may change during the call.
+    /// A pool's part of the pages that the VM is entitled to in the memory tier. Pools may change
+    /// during the call.
     pub(crate) fn entitlement(&self, pool: u32, pages: u64) -> u64 {
         let weights = (0..self.pool_count()).map(|number| u64::from(self.share(number)));
         part(pages, self.share(pool).into(), weights.sum())
+    }
+
+    /// A pool's part of the pages that the VM is entitled to in the SSD tier.
+    pub(crate) fn ssd_entitlement(&self, pool: u32, pages: u64) -> u64 {
+        let weights = (0..self.pool_count()).map(|number| u64::from(self.ssd_share(number)));
+        part(pages, self.ssd_share(pool).into(), weights.sum())
     }
 
     /// Creates a pool.
@@ -50,7 +57,8 @@ impl Session {
         Err(Status::Limit)
     }
 
-    /// Sets a pool. One that keeps nothing any more gives its pages away.
+    /// Sets a pool. If it keeps no pages in the memory tier any more, those are evicted. Pages in the SSD
+    /// tier stay until they are read, unless the pool keeps no pages at all.
     pub(crate) fn set_pool(
         self: &Arc<Self>,
         number: u32,
@@ -59,7 +67,7 @@ impl Session {
         let control = self.control.lock();
         self.pool(number).ok_or(Status::NoPool)?.set(settings);
         drop(control);
-        if !settings.is_on() {
+        if settings.share() == 0 {
             empty_pool(self, number);
         }
         Ok(())
@@ -77,13 +85,15 @@ impl Session {
     /// Begins a pool in a place that has none.
     pub(super) fn begin_pool(&self, number: u32, settings: Settings, name: Name) -> Result {
         let place = self.pools.get(number as usize).ok_or(EINVAL)?;
-        let lists = (number as usize + 1).next_power_of_two() * CLASSES;
+        let lists = (number as usize + 1).next_power_of_two() * LISTS;
         for shard in self.shards.iter() {
             shard.extend_lists(lists)?;
         }
         self.extend_entities(number as usize + 1)?;
         if place.as_ref().is_none() {
-            place.populate(KBox::pin_init(Pool::new(), charged())?);
+            let holding = Holding::new(Some(self.holding.clone()))?;
+            let pool = Pool::new(Log::new(self.ssd.clone(), holding));
+            place.populate(KBox::pin_init(pool, charged())?);
         }
         if let Some(pool) = place.as_ref() {
             pool.begin(settings, name);
@@ -107,14 +117,15 @@ impl Session {
 
     /// Returns whether pages of a pool that ended are not freed yet.
     fn has_pages(&self, number: u32) -> bool {
-        self.gauge(number).is_some_and(|gauge| gauge.held() > 0)
+        let holds = |pool: &Pool| pool.gauge.held() > 0 || pool.log.holding.places() > 0;
+        self.place(number).is_some_and(holds)
     }
 
     /// Makes the place of an ended pool as good as new.
     fn forget_pool(&self, number: u32) -> bool {
         self.shards
             .iter()
-            .all(|shard| lists(number).all(|list| shard.reset_list(list)))
+            .all(|shard| all_lists(number).all(|list| shard.reset_list(list)))
     }
 
     /// The place with this number, whether or not it has a pool.

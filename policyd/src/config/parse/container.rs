@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Containers of the file.
 
@@ -6,7 +6,6 @@ use super::target;
 use crate::{
     config::{
         Amount, Container, Name, Pattern, Priority, Selector, Store,
-        reader::{Reader, Section, Value},
         value::{Class, PolicyName},
     },
     discovery::Runtime,
@@ -15,6 +14,7 @@ use ddabi::{
     NAME_LEN,
     pool::{MAX_POOLS, MAX_WEIGHT},
 };
+use ddconf::reader::{Reader, Section, Value};
 use std::{collections::BTreeMap, ops::Range};
 
 /// All containers of the list.

@@ -1,11 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Where the figures of targets come from.
 
-use crate::config::{
-    Endpoint, Figure, Kind, Origin, Source, Target,
-    reader::{MANY, Section},
-};
+use crate::config::{Endpoint, Figure, Kind, Origin, Source, Target};
+use ddconf::reader::{MANY, Section};
 use std::{ops::Range, time::Duration};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);

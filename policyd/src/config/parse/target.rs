@@ -1,12 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Targets of the file.
 
 use super::source;
-use crate::config::{
-    Target,
-    reader::{MANY, Section},
-};
+use crate::config::Target;
+use ddconf::reader::{MANY, Section};
 use std::ops::Range;
 
 /// What latencies are usually promised for.

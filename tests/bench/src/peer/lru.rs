@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `lru`: a hash table with a list, behind one lock that is taken once for each batch.
 

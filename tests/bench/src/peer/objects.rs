@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The structure of the paper: a hash of objects, a tree of pages in each, and one FIFO list,
 //! behind one lock that is taken once for each batch.

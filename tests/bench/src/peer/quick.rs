@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `quick_cache`: a concurrent cache with an S3-FIFO-like policy.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A tier that many VMs with many pools share, on the engine of the host module. Pages have no
 //! data, and there are no guests: only the engine's decisions and counts are timed.
@@ -14,6 +14,7 @@ use ddcore::{
         pressure::pressure,
         room::make_room,
         run::{insert, take},
+        session::TierKind,
         standing::{Standing, entitlement, settle},
         walk::{counted, drain},
     },
@@ -176,17 +177,17 @@ impl Crowd {
         let found = take(origin.session, &mut batch, runs, |_, page| {
             page.into_handle();
         });
-        origin.session.sub_used(found);
+        origin.session.sub_used(&found);
         std::hint::black_box(pressure(&origin, &run, CALL.into(), now));
         self.batch = batch;
-        found
+        found.total()
     }
 
     /// Collects the statistics of a pool, as its guest asks for them.
     pub(super) fn statistics(&self, vm: u64, pool: u64) {
         let vm = &self.vms[vm as usize];
         let pages = entitlement(&self.host.tier, &**vm);
-        std::hint::black_box((counted(&vm.session, pool as u32), pages));
+        std::hint::black_box((counted(&vm.session, pool as u32, TierKind::Memory), pages));
     }
 
     /// Publishes the standing of a VM, as a change of its weight does.

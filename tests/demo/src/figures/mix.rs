@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Section 5.1: four servers in one VM, with one FIFO for all and with equal
 //! weights.

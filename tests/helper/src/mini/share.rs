@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Many VMs that share a tier, in steps. The scenario examines the host between two steps, and
 //! starts the next one with a signal.
@@ -59,7 +59,10 @@ pub(super) fn share(vms: u32, pages: u64, stream: u64) -> Result<()> {
     begin()?;
     let (mut hits, mut wrong) = (0, 0);
     for (number, vm) in (0..).zip(&mut crowd) {
-        for index in 0..2 * pages + stream {
+        // Only the first VM has put the pages of the stream.
+        let streamed = if number == 0 { stream } else { 0 };
+        let (first, last) = (pages + streamed, pages + stream);
+        for index in (0..first).chain(last..last + pages) {
             if vm.move_pages(Operation::Get, (index, 0), 1)?.done {
                 hits += 1;
                 wrong += u64::from(frames[..PAGE] != content(number, index));

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A VM with one processor, in 64-bit mode, that makes one hypercall after the other.
 

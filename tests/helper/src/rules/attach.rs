@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The module is loaded while a hole is punched, which waits for pages that are still being read.
 //! Pages behind these, which were read before, can be reclaimed meanwhile.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! One block of each page is written while the host has the page, which leaves the page cache again
 //! before it is read. With smaller blocks it is not up to date until then.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file is truncated and extended, punched, and written past the page cache and through it, each
 //! time while the host has all of its pages; then its pages come from the host.

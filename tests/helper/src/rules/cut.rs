@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A large folio that a write has filled in part, with blocks smaller than a page, is split. Its
 //! first page is not up to date, and the information that blocks of it were written is lost. It is

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file that was written past the page cache, because its device is memory, is not read from the
 //! host with its old content.

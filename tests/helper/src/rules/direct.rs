@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Pages are read and dropped repeatedly while a direct write is under way. Content that is read
 //! before the write has arrived on the disk is old as soon as it has.

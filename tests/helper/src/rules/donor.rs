@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Two files swap blocks while the host has the pages of both (`EXT4_IOC_MOVE_EXT`): the donor has
 //! other content afterwards.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file's owner sets another generation, changes the file, and restores the old generation, under
 //! which the host has its old pages.

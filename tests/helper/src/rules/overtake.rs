@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Holes are punched over pages that have left the page cache and have not arrived at the host yet:
 //! the task that reclaims them is interrupted in between.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A page of a file is read and dropped repeatedly beside the first asynchronous direct write after
 //! a mount. That write pauses between the kernel's invalidation of the page cache and its actual

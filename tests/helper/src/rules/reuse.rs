@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A file is deleted while the host has its pages, and a new file that is a hole gets its inode.
 

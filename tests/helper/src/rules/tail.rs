@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Files end inside a folio, as they do where a block is larger than a page, and have no blocks.
 //! Content of a folio beyond the end becomes visible when they are extended.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The verdict about one machine from its progress. It uses neither clock nor files: observations
 //! and their times are arguments.

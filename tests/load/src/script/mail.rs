@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Mailboxes, like Filebench's `varmail`: delete a message; deliver one; read one and append to it;
 //! read one. All writes are synced.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A web proxy, like Filebench's `webproxy`: one file is replaced by another, then five are served.
 

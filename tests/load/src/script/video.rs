@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A video server, like Filebench's: streams play one video after the other, and at intervals a new
 //! video replaces an old one that is not watched.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 5.2.1 (table 4), and the thesis' section 5.6.2 (figure 5.7): partitions by
 //! the host alone, compared with both levels divided by hand and by policyd.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 5.3: weights and capacity that change (figures 13 and 14).
 

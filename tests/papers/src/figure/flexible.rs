@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 5.2: weights that follow the containers (figures 11 and 12). The weights
 //! are those of table 3.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 5.1: one cache for all, or one with equal weights (figures 9 and 10,
 //! table 2).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! DoubleDecker, section 2.3: what a cache that knows no containers does (figures 3 and 4), and
 //! memory in the VM against memory at the host (figure 5, table 1).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! UniCache: replacement (figure 6) and partitioning (figure 7, table I).
 

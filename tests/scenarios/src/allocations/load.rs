@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A part of all allocations fails while a guest is tortured: first those of the host module, then
 //! those of the guest module's worker and of the guest's administrator.

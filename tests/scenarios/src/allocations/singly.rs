@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! One allocation after the other fails: those of administrators' commands in the task that
 //! executes them, those of calls in the threads of the VMM, and those of the search for a host in

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! An attacker whose memory is plugged in and unplugged while its requests name frames of it.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Time for which KVM keeps a vCPU for a hypercall, with the memory of its VM in place and in swap.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The mutations, the scenarios that notice them, and the messages with which they do.
 
@@ -6,7 +6,7 @@ use ddlab::Scenario;
 
 use crate::{
     apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, policies, reboot,
-    scarce, shares, shrinker, small_files, stream, torture, tracing,
+    scarce, shares, shrinker, small_files, ssd, stream, torture, tracing,
 };
 
 /// A mutation, which breaks an invariant.
@@ -188,6 +188,8 @@ pub(crate) const ALL: &[Mutation] = &[
         &[shares::SHARES],
         &["are not evicted"],
     ),
+    mutation("places-reused", &[ssd::SSD], &["bad_checksums"]),
+    mutation("segments-kept", &[ssd::SSD], &["nothing was evicted"]),
     mutation(
         "batch-fixed",
         &[shares::SHARES],

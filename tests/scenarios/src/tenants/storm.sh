@@ -1,6 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh disable=SC2086
 # What a user does in a subtree of their own, as fast as a shell can.
-cd "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service"
+cd "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service" || exit
 mkdir -p init.scope app.slice hog
 echo $$ > init.scope/cgroup.procs
 echo "+memory +pids" > cgroup.subtree_control

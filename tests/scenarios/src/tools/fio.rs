@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! fio: data that is written in one way is verified in another, by checksums and by the seed in
 //! each block's header, which distinguishes the last write from earlier ones.

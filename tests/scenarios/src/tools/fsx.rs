@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The file system exerciser: random operations on a file, whose content it keeps in memory and
 //! compares with each read.

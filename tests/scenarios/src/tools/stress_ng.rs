@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! stress-ng's stressors of filesystems: those that compare their reads with their writes, and one
 //! that checks sizes.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The processes of a torture.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::kind::Kind;
-use ddlab::{Guest, Machine, Running, Target, wait};
+use ddlab::{Command, Guest, Machine, Running, Target, wait};
 use serde::Deserialize;
 
 use super::{Site, disturbance};
@@ -189,6 +189,16 @@ pub(crate) fn add_containers(guest: &Machine) -> Result<()> {
         ddctl::run(guest, &add)?;
     }
     Ok(())
+}
+
+/// Keeps the pages of one container on a device, and moves the other one between the tiers until the
+/// disturbance ends.
+pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
+    let [moving, on_device] = CONTAINERS;
+    ddctl::run(guest, &format!("container set-store {on_device} ssd"))?;
+    let step = |store: &str| format!("ddctl container set-store {moving} {store} && sleep 0.5");
+    let line = format!("while {} && {}; do :; done", step("ssd"), step("mem"));
+    guest.spawn(&Command::new(["sh".into(), "-c".into(), line]))
 }
 
 /// Waits for a process of the torture. Returns its report.

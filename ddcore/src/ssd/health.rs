@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How long a read of a device may take, and when the device is left alone.
+//!
+//! A vCPU waits for a read. When the time is over, its guest reads its own disk instead. A device
+//! that was too slow several times in a row is suspected: reads fail at once, but for one in a
+//! while that tries whether the device has recovered.
+
+use crate::number::Number;
+
+/// A read may take this many times the average.
+const PATIENCE: u64 = 8;
+
+/// A read may take at least this time in microseconds, unless the administrator allows less.
+const LEAST_US: u64 = 1000;
+
+/// The weight of the last read in the average is one part in so many.
+const MEMORY: u64 = 16;
+
+/// Failed reads in a row after which a device is suspected.
+const STRIKES: u64 = 3;
+
+/// Good reads in a row after which a suspected device is trusted again.
+const PROBES: u64 = 3;
+
+/// Time between two reads of a suspected device, in milliseconds.
+const PAUSE_MS: u64 = 1000;
+
+/// The health of a device. Processors share it without a lock; a count that is lost between two of
+/// them is of no consequence.
+#[derive(Debug)]
+pub struct Health<N> {
+    /// The average time of a read in microseconds, [`MEMORY`] times.
+    average: N,
+    /// Failed reads in a row.
+    strikes: N,
+    /// Good reads that a suspected device still needs; 0 if it is trusted.
+    suspicion: N,
+    /// When the next read of a suspected device may begin, in milliseconds.
+    next: N,
+}
+
+impl<N: Number> Health<N> {
+    /// Creates the health of a device that is trusted.
+    pub fn new() -> Self {
+        Self {
+            average: N::new(0),
+            strikes: N::new(0),
+            suspicion: N::new(0),
+            next: N::new(0),
+        }
+    }
+
+    /// Returns whether the device is suspected.
+    pub fn is_suspected(&self) -> bool {
+        self.suspicion.load() > 0
+    }
+
+    /// Returns the time in microseconds that a read may take, at most `most`, or `None` if the
+    /// device is not to be read now. `now` is the time in milliseconds.
+    pub fn limit(&self, most: u64, now: u64) -> Option<u64> {
+        if self.is_suspected() {
+            let next = self.next.load();
+            if now < next || self.next.replace(next, now + PAUSE_MS).is_err() {
+                return None;
+            }
+        }
+        let average = self.average.load();
+        if average == 0 {
+            return Some(most);
+        }
+        Some((average / MEMORY * PATIENCE).max(LEAST_US).min(most))
+    }
+
+    /// Notes a read that took `us` microseconds.
+    pub fn succeeded(&self, us: u64) {
+        let average = self.average.load();
+        let next = match average {
+            0 => us * MEMORY,
+            _ => average - average / MEMORY + us,
+        };
+        self.average.swap(next.max(1));
+        self.strikes.swap(0);
+        let suspicion = self.suspicion.load();
+        if suspicion > 0 {
+            let _ = self.suspicion.replace(suspicion, suspicion - 1);
+        }
+    }
+
+    /// Notes a read that failed or took too long, at `now` in milliseconds. Returns whether the
+    /// device is suspected from now on.
+    pub fn failed(&self, now: u64) -> bool {
+        self.strikes.add(1);
+        if self.strikes.load() < STRIKES && !self.is_suspected() {
+            return false;
+        }
+        self.next.swap(now + PAUSE_MS);
+        self.suspicion.swap(PROBES) == 0
+    }
+}
+
+impl<N: Number> Default for Health<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::tests::Plain;
+
+    const MOST: u64 = 20_000;
+
+    #[test]
+    fn the_limit_follows_the_average() {
+        let health = Health::<Plain>::new();
+        assert_eq!(health.limit(MOST, 0), Some(MOST));
+        for _ in 0..200 {
+            health.succeeded(500);
+        }
+        let limit = health.limit(MOST, 0).unwrap();
+        assert!((3900..=4100).contains(&limit), "{limit}");
+        for _ in 0..200 {
+            health.succeeded(10);
+        }
+        assert_eq!(health.limit(MOST, 0), Some(LEAST_US));
+        assert_eq!(health.limit(100, 0), Some(100));
+        for _ in 0..200 {
+            health.succeeded(10_000);
+        }
+        assert_eq!(health.limit(MOST, 0), Some(MOST));
+    }
+
+    #[test]
+    fn a_slow_device_is_left_alone_until_it_has_recovered() {
+        let health = Health::<Plain>::new();
+        health.succeeded(100);
+        assert!(!health.failed(0) && !health.failed(0));
+        health.succeeded(100);
+        assert!(!health.failed(0) && !health.failed(0) && health.failed(0));
+        assert!(health.is_suspected());
+        assert_eq!(health.limit(MOST, 999), None);
+        assert!(health.limit(MOST, 1000).is_some());
+        // One read at a time.
+        assert_eq!(health.limit(MOST, 1000), None);
+        assert!(!health.failed(1000));
+        assert_eq!(health.limit(MOST, 1999), None);
+        for time in [2000, 3000, 4000] {
+            assert!(health.limit(MOST, time).is_some());
+            assert!(health.is_suspected());
+            health.succeeded(100);
+        }
+        assert!(!health.is_suspected());
+        assert!(health.limit(MOST, 4000).is_some());
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Places for pages on devices.
+
+use crate::index::PLACED;
+
+/// The most devices at a time.
+pub const MAX_DEVICES: usize = 1 << DEVICE_BITS;
+
+/// The most places of a device: 128 TiB.
+pub const MAX_PLACES: u64 = 1 << PLACE_BITS;
+
+const DEVICE_BITS: u32 = 4;
+const PLACE_BITS: u32 = PLACED.trailing_zeros() - DEVICE_BITS;
+
+/// A place for a page on a device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Place {
+    /// The number of the device, below [`MAX_DEVICES`].
+    pub device: usize,
+    /// The number of the place on it, below [`MAX_PLACES`].
+    pub number: u64,
+}
+
+impl Place {
+    /// Returns the place of a handle of the index, or `None` if the handle is a page frame number.
+    #[inline]
+    pub const fn of(handle: u64) -> Option<Self> {
+        if handle & PLACED == 0 {
+            return None;
+        }
+        let rest = handle & (PLACED - 1);
+        Some(Self {
+            device: (rest >> PLACE_BITS) as usize,
+            number: rest & (MAX_PLACES - 1),
+        })
+    }
+
+    /// Returns the handle of the place.
+    #[inline]
+    pub const fn handle(&self) -> u64 {
+        PLACED | (self.device as u64) << PLACE_BITS | self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::MAX_HANDLE;
+
+    #[test]
+    fn handles_of_places_are_none_of_frames() {
+        for device in [0, 7, MAX_DEVICES - 1] {
+            for number in [0, 511, 512, MAX_PLACES - 1] {
+                let place = Place { device, number };
+                assert!(place.handle() <= MAX_HANDLE);
+                assert_eq!(Place::of(place.handle()), Some(place));
+            }
+        }
+        assert_eq!(Place::of(PLACED - 1), None);
+    }
+}

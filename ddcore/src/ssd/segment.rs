@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The life of a segment: it is opened by a pool, filled, written, and free again when none of its
+//! pages is left.
+//!
+//! The owner protects a segment by a lock. It keeps the data of the pages that are not written yet,
+//! in memory, and does what the functions return.
+
+use core::ops::Range;
+
+/// The state of a segment.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum State {
+    /// It belongs to no pool.
+    #[default]
+    Free,
+    /// It takes more pages.
+    Open,
+    /// It takes no more pages.
+    Closed,
+}
+
+/// The data of a page of a segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Data {
+    /// It is in memory.
+    InMemory,
+    /// It is on the device.
+    Written,
+    /// It was not written, because the device reported an error.
+    Lost,
+}
+
+/// A segment.
+#[derive(Debug)]
+pub struct Segment {
+    state: State,
+    /// The stamp of its pages in the index.
+    sequence: u64,
+    size: u32,
+    /// Places below this number have been given to pages.
+    filled: u32,
+    /// Pages below this number have been written.
+    written: u32,
+    /// The end of the pages that are being written.
+    writing: Option<u32>,
+    /// Pages that the index, or a call, still has.
+    live: u32,
+    /// Pages below this number are lost.
+    lost: u32,
+}
+
+impl Segment {
+    /// Creates a free segment of `size` places.
+    pub const fn new(size: u32) -> Self {
+        Self {
+            state: State::Free,
+            sequence: 0,
+            size,
+            filled: 0,
+            written: 0,
+            writing: None,
+            live: 0,
+            lost: 0,
+        }
+    }
+
+    /// Opens a free segment.
+    pub fn open(&mut self, sequence: u64) {
+        *self = Self {
+            state: State::Open,
+            sequence,
+            ..Self::new(self.size)
+        };
+    }
+
+    /// Returns the stamp of its pages.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Returns the number of pages that the index, or a call, still has.
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Returns the number of pages whose data is in memory.
+    pub const fn in_memory(&self) -> u32 {
+        self.filled - self.written
+    }
+
+    /// Gives places to up to `pages` pages, as long as the segment is open and has any. The owner
+    /// puts their data into memory under the same lock.
+    pub fn fill(&mut self, pages: u32) -> Range<u32> {
+        let start = self.filled;
+        if self.state == State::Open {
+            self.filled += pages.min(self.size - start);
+            self.live += self.filled - start;
+            if self.filled == self.size {
+                self.state = State::Closed;
+            }
+        }
+        start..self.filled
+    }
+
+    /// Returns whether the segment takes more pages.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Ends filling. The places that are left stay empty.
+    pub fn close(&mut self) {
+        if self.is_open() {
+            self.state = State::Closed;
+        }
+    }
+
+    /// Begins to write the pages that are not written. Returns `None` if there are none, if another
+    /// task writes, or if no page of a closed segment is left. The data stays in memory until
+    /// [`Segment::end_write`].
+    pub fn begin_write(&mut self) -> Option<Range<u32>> {
+        let is_of_use = self.is_open() || self.live > 0;
+        if self.writing.is_some() || self.written == self.filled || !is_of_use {
+            return None;
+        }
+        self.writing = Some(self.filled);
+        Some(self.written..self.filled)
+    }
+
+    /// Ends a write. Returns the pages whose data need not be in memory any more.
+    pub fn end_write(&mut self, succeeded: bool) -> Range<u32> {
+        let start = self.written;
+        if let Some(end) = self.writing.take() {
+            self.written = end;
+            if !succeeded {
+                self.lost = end;
+            }
+        }
+        start..self.written
+    }
+
+    /// Returns where the data of a page is.
+    pub const fn data(&self, page: u32) -> Data {
+        if page >= self.written {
+            Data::InMemory
+        } else if page >= self.lost {
+            Data::Written
+        } else {
+            Data::Lost
+        }
+    }
+
+    /// Notes that the index and all calls have let go of a page.
+    pub fn release(&mut self) {
+        self.live = self.live.saturating_sub(1);
+    }
+
+    /// Makes a closed segment without pages free. Returns the pages whose data is still in memory,
+    /// or `None` if the segment stays what it is.
+    pub fn vacate(&mut self) -> Option<Range<u32>> {
+        if self.state != State::Closed || self.live > 0 || self.writing.is_some() {
+            return None;
+        }
+        let rest = self.written..self.filled;
+        *self = Self::new(self.size);
+        Some(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SIZE: u32 = 16;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Open,
+        Fill(u32),
+        Close,
+        BeginWrite,
+        EndWrite(bool),
+        Release,
+        Vacate,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            1 => Just(Step::Open),
+            4 => (1..8u32).prop_map(Step::Fill),
+            1 => Just(Step::Close),
+            3 => Just(Step::BeginWrite),
+            3 => any::<bool>().prop_map(Step::EndWrite),
+            6 => Just(Step::Release),
+            3 => Just(Step::Vacate),
+        ];
+        proptest::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        /// The data of each page is in memory exactly from the time at which it is put until it is
+        /// written or the segment is free, and no place is given away while its page is there.
+        #[test]
+        fn data_is_kept_as_long_as_it_is_needed(steps in steps()) {
+            let mut segment = Segment::new(SIZE);
+            let mut memory = [false; SIZE as usize];
+            let mut live = 0u32;
+            let (mut is_free, mut sequence) = (true, 0);
+            for step in steps {
+                match step {
+                    Step::Open if is_free => {
+                        sequence += 1;
+                        segment.open(sequence);
+                        is_free = false;
+                        prop_assert!(memory.iter().all(|page| !page));
+                    }
+                    Step::Open => {}
+                    Step::Fill(pages) => {
+                        let open = segment.is_open();
+                        for page in segment.fill(pages) {
+                            prop_assert!(open && !std::mem::replace(&mut memory[page as usize], true));
+                            prop_assert_eq!(segment.data(page), Data::InMemory);
+                            live += 1;
+                        }
+                    }
+                    Step::Close => segment.close(),
+                    Step::BeginWrite => {
+                        for page in segment.begin_write().into_iter().flatten() {
+                            prop_assert!(memory[page as usize]);
+                        }
+                    }
+                    Step::EndWrite(succeeded) => {
+                        for page in segment.end_write(succeeded) {
+                            prop_assert!(std::mem::replace(&mut memory[page as usize], false));
+                            prop_assert_ne!(segment.data(page), Data::InMemory);
+                            prop_assert!(succeeded || segment.data(page) == Data::Lost);
+                        }
+                    }
+                    Step::Release if live > 0 => {
+                        live -= 1;
+                        segment.release();
+                    }
+                    Step::Release => {}
+                    Step::Vacate => {
+                        if let Some(rest) = segment.vacate() {
+                            prop_assert_eq!(live, 0);
+                            for page in rest {
+                                prop_assert!(std::mem::replace(&mut memory[page as usize], false));
+                            }
+                            is_free = true;
+                        }
+                    }
+                }
+                prop_assert_eq!(segment.live(), live);
+                let kept = memory.iter().filter(|page| **page).count();
+                prop_assert_eq!(segment.in_memory() as usize, kept);
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_is_written_in_pieces_and_free_when_its_pages_are_gone() {
+        let mut segment = Segment::new(SIZE);
+        segment.open(7);
+        assert_eq!(segment.fill(10), 0..10);
+        assert_eq!(segment.begin_write(), Some(0..10));
+        assert_eq!(segment.begin_write(), None);
+        assert_eq!(segment.fill(10), 10..16);
+        assert!(!segment.is_open());
+        assert_eq!(segment.data(3), Data::InMemory);
+        assert_eq!(segment.end_write(true), 0..10);
+        assert_eq!(
+            (segment.data(3), segment.data(12)),
+            (Data::Written, Data::InMemory)
+        );
+        assert_eq!(segment.begin_write(), Some(10..16));
+        for _ in 0..16 {
+            segment.release();
+        }
+        assert_eq!(segment.vacate(), None);
+        assert_eq!(segment.end_write(false), 10..16);
+        assert_eq!(segment.vacate(), Some(16..16));
+    }
+
+    /// Pages that are gone before they are written are not written.
+    #[test]
+    fn a_closed_segment_without_pages_is_not_written() {
+        let mut segment = Segment::new(SIZE);
+        segment.open(1);
+        segment.fill(2);
+        segment.close();
+        segment.release();
+        segment.release();
+        assert_eq!(segment.begin_write(), None);
+        assert_eq!(segment.vacate(), Some(0..2));
+    }
+}

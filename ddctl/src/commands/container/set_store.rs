@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `ddctl container set-store`.
+
+use super::add::Choice;
+use crate::{
+    context::Context,
+    error::Result,
+    output::Frame,
+    target::{find_pool, pool_label},
+};
+use clap::Args;
+use ddabi::pool::Store;
+use ddnl::{PoolChange, reply::store_word};
+use serde_json::json;
+
+/// Choose where a container's pages are cached
+///
+/// Pages that are in the SSD tier stay there until they are read. Pages in the memory tier are
+/// dropped when the container moves to another store.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Container by name, number or cgroup; `default` for pages outside of all containers
+    container: String,
+    /// Where to cache its pages
+    #[arg(value_enum)]
+    store: Choice,
+}
+
+pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
+    let mut guest = context.guest("container set-store")?;
+    let pools = guest.control.pools()?;
+    let pool = find_pool(&pools, &arguments.container)?;
+    let store = Store::from(arguments.store);
+    let change = PoolChange {
+        store: Some(store),
+        ..PoolChange::default()
+    };
+    guest.control.set_pool(pool.id, change)?;
+    let store = store_word(store);
+    let text = format!("Store of container {} is now {store}", pool_label(pool));
+    Frame::done(text, json!({ "container": pool.id, "store": store })).print(context)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `ddctl ssd`.
+
+use crate::{
+    context::Context,
+    error::{Error, Kind, Result},
+    eviction,
+    output::{Frame, Table},
+};
+use clap::{Args, Subcommand};
+use ddconf::size::show_pages;
+use ddnl::{ConfigChange, Device, reply::device_state_word};
+use serde_json::json;
+use std::{fs::File, io::Read as _, path::Path};
+
+/// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
+/// file systems and volumes are there.
+const HEAD: usize = 1 << 20;
+
+/// Add, remove and show the devices of the SSD tier (host)
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Add(AddArguments),
+    Remove(RemoveArguments),
+    List(ListArguments),
+    Set(SetArguments),
+}
+
+/// Add a block device to the SSD tier
+///
+/// The content of the device is lost. The device must not be in use. What the cache writes there is
+/// of no use after it is removed, or after a reboot, but it is not erased: encrypt the device if
+/// that matters.
+#[derive(Args, Debug)]
+pub(crate) struct AddArguments {
+    /// Path of the block device
+    #[arg(value_name = "DEVICE")]
+    path: String,
+    /// Add it even if there are data on it
+    #[arg(long)]
+    force: bool,
+}
+
+/// Remove a device from the SSD tier
+///
+/// The pages that are cached in the SSD tier are dropped, those on other devices too. No data is
+/// lost: the next read of a dropped page comes from the guest's own disk.
+#[derive(Args, Debug)]
+pub(crate) struct RemoveArguments {
+    /// Path of the block device, or its number in `ddctl ssd list`
+    device: String,
+}
+
+/// List the devices of the SSD tier
+#[derive(Args, Debug)]
+pub(crate) struct ListArguments {}
+
+/// Change settings of the SSD tier
+#[derive(Args, Debug)]
+pub(crate) struct SetArguments {
+    /// Milliseconds that a guest may wait for a device, until it reads its own disk
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    deadline: u32,
+}
+
+pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
+    match verb {
+        Verb::Add(arguments) => add(context, arguments),
+        Verb::Remove(arguments) => remove(context, arguments),
+        Verb::List(_) => list(context),
+        Verb::Set(arguments) => set(context, arguments),
+    }
+}
+
+fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
+    let mut host = context.host("ssd add")?;
+    let path = &arguments.path;
+    if !arguments.force && has_data(&context.system.file(path))? {
+        return Err(Error::new(
+            Kind::Usage,
+            format!("there are data on {path}, which would be lost"),
+        )
+        .hint(format!(
+            "run `ddctl ssd add --force {path}` if they are not needed"
+        )));
+    }
+    let id = host.control.add_device(path)?;
+    let text = format!("Added {path} to the SSD tier as device {id}");
+    Frame::done(text, json!({ "device": id, "path": path })).print(context)
+}
+
+/// Returns whether the beginning of a device is not all zeroes.
+fn has_data(path: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head.iter().any(|byte| *byte != 0))
+}
+
+fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> {
+    let mut host = context.host("ssd remove")?;
+    let devices = host.control.devices()?;
+    let device = find(&devices, &arguments.device)?;
+    eviction::remove_device(context.system, &mut *host.control, device.id)?;
+    let text = format!("Removed {} from the SSD tier", device.path);
+    let json = json!({ "device": device.id, "path": device.path });
+    Frame::done(text, json).print(context)
+}
+
+fn find<'a>(devices: &'a [Device], name: &str) -> Result<&'a Device> {
+    let is_it = |device: &&Device| device.path == name || device.id.to_string() == name;
+    devices.iter().find(is_it).ok_or_else(|| {
+        Error::new(
+            Kind::NotFound,
+            format!("the SSD tier has no device `{name}`"),
+        )
+        .hint("run `ddctl ssd list` to see its devices")
+    })
+}
+
+fn list(context: &mut Context<'_>) -> Result<()> {
+    let mut host = context.host("ssd list")?;
+    let devices = host.control.devices()?;
+    let columns = [
+        "ID", "DEVICE", "STATE", "SIZE", "USED", "READ", "WRITTEN", "ERRORS",
+    ];
+    let mut table = Table::new(3, &columns);
+    for device in &devices {
+        let stats = &device.stats;
+        let errors = stats.read_errors + stats.timeouts + stats.bad_checksums + stats.write_errors;
+        table.row([
+            device.id.to_string(),
+            device.path.clone(),
+            device_state_word(device.state).into(),
+            show_pages(stats.places),
+            show_pages(stats.used),
+            show_pages(stats.read_pages),
+            show_pages(stats.written_pages),
+            errors.to_string(),
+        ]);
+    }
+    let text = if devices.is_empty() {
+        "The SSD tier has no device; `ddctl ssd add DEVICE` adds one\n".into()
+    } else {
+        table.text()
+    };
+    let json = json!({ "devices": devices });
+    Frame { json, text }.print(context)
+}
+
+fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
+    let mut host = context.host("ssd set")?;
+    host.control.configure(&ConfigChange {
+        deadline: Some(arguments.deadline * 1000),
+        ..ConfigChange::default()
+    })?;
+    let text = format!(
+        "Guests wait for a device for up to {} ms",
+        arguments.deadline
+    );
+    Frame::done(text, json!({ "deadline_ms": arguments.deadline })).print(context)
+}

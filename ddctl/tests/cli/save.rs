@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Settings that are kept: the file, and the daemon that reads it.
+
+use crate::world::World;
+use insta::assert_snapshot;
+use rustix::process::getpid;
+use std::{
+    fs,
+    io::Write,
+    os::unix::net::UnixListener,
+    sync::mpsc::{Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+const FILE: &str = "/etc/doubledecker/host.toml";
+const SOCKET: &str = "/run/doubledecker/host.sock";
+
+const TEXT: &str = "# Ours.\ndefault = \"deny\" # strict\n\n# The shop.\n[[vm]]\nname = \"web\" # nginx\n\
+                    weight = 300 # much\n";
+
+/// Hides where the machine of a test is.
+fn plain(world: &World, text: &str) -> String {
+    let root = world.root.path().canonicalize().unwrap();
+    text.replace(&root.display().to_string(), "")
+}
+
+fn text(world: &World) -> String {
+    fs::read_to_string(world.file_path(FILE)).unwrap()
+}
+
+/// A daemon that reads its file when it is asked to, and then sends this report.
+fn daemon(world: &World, report: &'static str) -> (JoinHandle<()>, Sender<()>) {
+    let socket = world.file_path(SOCKET);
+    fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    let (sender, asked) = channel();
+    let hung_up = sender.clone();
+    *world.hang_up.borrow_mut() = Box::new(move |pid| {
+        assert_eq!(pid, getpid());
+        hung_up.send(()).unwrap();
+    });
+    let daemon = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let first = "{\"loads\": 4, \"refused\": \"an older problem\"}\n";
+        stream.write_all(first.repeat(2).as_bytes()).unwrap();
+        asked.recv().unwrap();
+        stream.write_all(report.as_bytes()).unwrap();
+    });
+    (daemon, sender)
+}
+
+#[test]
+fn weights_are_kept_with_comments() {
+    let world = World::host();
+    world.file(FILE, TEXT);
+    let runs = world.runs(&["set-weight web mail 70 --save", "set-weight mail 80"]);
+    assert_snapshot!(plain(&world, &runs));
+    let mail = "\n[[vm]]\nname = \"mail\"\nweight = 70\n";
+    assert_eq!(text(&world), TEXT.replace("300", "70") + mail);
+    let weights = world
+        .host
+        .with(|state| [state.vms[0].weight, state.vms[1].weight]);
+    assert_eq!(weights, [70, 80]);
+}
+
+#[test]
+fn sizes_are_kept() {
+    let world = World::host();
+    let runs = world.runs(&[
+        "set-capacity 25% --floor 512MB --save",
+        "set-capacity --batch 4M --save --json",
+        "set-capacity 1G",
+    ]);
+    assert_snapshot!(plain(&world, &runs));
+    let sizes = "\n[memory]\ncapacity = \"25%\"\nfloor = \"512MiB\"\neviction-batch = \"4MiB\"\n";
+    assert!(text(&world).ends_with(sizes), "{}", text(&world));
+}
+
+#[test]
+fn the_daemon_reads_what_is_kept() {
+    let world = World::host();
+    world.file(FILE, TEXT);
+    let (daemon, _) = daemon(&world, "{\"loads\": 5, \"refused\": null}\n");
+    let outcome = world.outcome("set-weight web 70 --save");
+    assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
+    assert!(
+        outcome.out.contains("which ddhostd has read\n"),
+        "{}",
+        outcome.out
+    );
+    daemon.join().unwrap();
+}
+
+#[test]
+fn a_daemon_that_refuses_or_ends_is_told() {
+    for (report, message) in [
+        (
+            "{\"loads\": 5, \"refused\": \"no memory\"}\n",
+            "Error: the file is saved, but ddhostd refuses it: no memory\n",
+        ),
+        (
+            "",
+            "Error: the file is saved, but ddhostd does not answer: ",
+        ),
+    ] {
+        let world = World::host();
+        world.file(FILE, TEXT);
+        let (daemon, _) = daemon(&world, report);
+        let outcome = world.outcome("set-weight web 70 --save");
+        assert_eq!(outcome.code, 1);
+        assert!(outcome.err.starts_with(message), "{}", outcome.err);
+        assert!(outcome.out.contains("is now 70"), "{}", outcome.out);
+        assert_eq!(text(&world), TEXT.replace("300", "70"));
+        daemon.join().unwrap();
+    }
+}
+
+/// Neither the file nor a weight is changed.
+#[test]
+fn what_cannot_be_kept_is_not_set() {
+    let world = World::host();
+    world.file(FILE, "wieght = 1\n");
+    let broken = world.run("set-weight web 5 --save");
+    world.file(FILE, TEXT);
+    let nameless = world.run("set-weight web vm3 5 --save");
+    let guest = World::guest().run("set-weight nginx 5 --save");
+    let all = [broken, nameless, guest].join("\n");
+    assert_snapshot!(plain(&world, &all));
+    assert_eq!(text(&world), TEXT);
+    assert_eq!(world.host.with(|state| state.vms[0].weight), 60);
+}

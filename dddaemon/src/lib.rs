@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the daemons of guests and hosts have in common.
+//!
+//! - [`event_loop`]: runs a daemon's loop, and turns signals into requests;
+//! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;
+//! - [`listener`]: changes of a kernel module;
+//! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
+//! - [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
+
+#![forbid(unsafe_code)]
+
+pub mod event_loop;
+pub mod listener;
+pub mod lock;
+pub mod log;
+pub mod metrics;
+pub mod pace;
+pub mod service;
+pub mod show;
+pub mod status;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changes of a kernel module: it is loaded, it is unloaded, and its events.
+
+use ddnl::{
+    Event, Result, Side,
+    tokio::{Events, Registrations},
+};
+use std::future::pending;
+use tracing::{debug, warn};
+
+/// A change of the module.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// It was loaded.
+    Came,
+    /// It was unloaded.
+    Went,
+    /// It sent an event.
+    Event(Event),
+    /// Changes were lost, which may have been any of these.
+    Lost,
+}
+
+/// Listens to a module of this machine's kernel.
+pub struct Listener {
+    side: Side,
+    registrations: Option<Registrations>,
+    events: Option<Events>,
+}
+
+impl Listener {
+    /// Listens for the module to come. Without that, the daemon only looks now and then.
+    pub async fn open(side: Side) -> Self {
+        let registrations = match Registrations::open(side).await {
+            Ok(registrations) => Some(registrations),
+            Err(error) => {
+                warn!("cannot hear of modules that come and go, will look instead: {error}");
+                None
+            }
+        };
+        Self {
+            side,
+            registrations,
+            events: None,
+        }
+    }
+
+    /// Begins to follow the events of the module, which is loaded.
+    pub async fn follow(&mut self) -> Result<()> {
+        self.events = Some(Events::open(self.side).await?);
+        Ok(())
+    }
+
+    /// Returns whether every change of a loaded module is heard.
+    pub fn hears_all(&self) -> bool {
+        self.registrations.is_some() && self.events.is_some()
+    }
+
+    /// Waits for the next change. Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Change {
+        let registration = async {
+            match &mut self.registrations {
+                Some(registrations) => registrations.next().await,
+                None => pending().await,
+            }
+        };
+        let event = async {
+            match &mut self.events {
+                Some(events) => events.next().await,
+                None => pending().await,
+            }
+        };
+        let (heard, from_events) = tokio::select! {
+            loaded = registration => (loaded.map(loaded_or_not), false),
+            event = event => (event.map(told), true),
+        };
+        match heard {
+            Ok(change) => {
+                if change == Change::Went {
+                    self.events = None;
+                }
+                change
+            }
+            Err(error) => {
+                warn!("{error}");
+                // A source that is broken would stay so; without it the daemon looks now and then.
+                if !matches!(error, ddnl::Error::Overrun) {
+                    if from_events {
+                        self.events = None;
+                    } else {
+                        self.registrations = None;
+                    }
+                }
+                Change::Lost
+            }
+        }
+    }
+}
+
+fn loaded_or_not(loaded: bool) -> Change {
+    if loaded { Change::Came } else { Change::Went }
+}
+
+fn told(event: Event) -> Change {
+    debug!(event = event.label(), "the module says");
+    Change::Event(event)
+}

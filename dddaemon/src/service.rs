@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Talking to the service manager.
+
+use sd_notify::NotifyState;
+use std::{future::pending, time::Duration};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tracing::warn;
+
+/// What a service manager wants to know; tests put a fake in its place.
+pub trait Service {
+    /// Everything runs.
+    fn ready(&mut self);
+    /// The configuration is being read again.
+    fn reloading(&mut self);
+    /// The daemon ends.
+    fn stopping(&mut self);
+    /// A line for people.
+    fn status(&mut self, text: &str);
+    /// A sign of life.
+    fn alive(&mut self);
+    /// How often [`Self::alive`] must be called, if at all.
+    fn alive_every(&self) -> Option<Duration>;
+}
+
+/// systemd, if it started us.
+#[derive(Debug, Default)]
+pub struct Systemd {
+    status: String,
+}
+
+impl Service for Systemd {
+    fn ready(&mut self) {
+        tell(&[NotifyState::Ready]);
+    }
+
+    fn reloading(&mut self) {
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => tell(&[NotifyState::Reloading, now]),
+            Err(error) => warn!("cannot read the clock: {error}"),
+        }
+    }
+
+    fn stopping(&mut self) {
+        tell(&[NotifyState::Stopping]);
+    }
+
+    fn status(&mut self, text: &str) {
+        if self.status != text {
+            self.status = text.into();
+            tell(&[NotifyState::Status(text)]);
+        }
+    }
+
+    fn alive(&mut self) {
+        tell(&[NotifyState::Watchdog]);
+    }
+
+    fn alive_every(&self) -> Option<Duration> {
+        // Half the limit, as the manager's documentation advises.
+        sd_notify::watchdog_enabled().map(|limit| limit / 2)
+    }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        warn!("cannot tell the service manager: {error}");
+    }
+}
+
+/// Reminds a daemon of its signs of life.
+#[derive(Debug)]
+pub struct Pulse(Option<Interval>);
+
+impl Pulse {
+    /// For a service manager, which may not want any sign.
+    pub fn new(service: &impl Service) -> Self {
+        Self(service.alive_every().map(|every| {
+            let mut alive = interval(every);
+            alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            alive
+        }))
+    }
+
+    /// Waits until the next sign is due.
+    pub async fn due(&mut self) {
+        match &mut self.0 {
+            Some(alive) => {
+                alive.tick().await;
+            }
+            None => pending().await,
+        }
+    }
+}

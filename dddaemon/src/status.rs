@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Telling the daemon's state: JSON lines on a unix socket.
+//!
+//! A reader that connects gets the present report as one line, and another one after each look,
+//! until it hangs up. Nothing is read: there is nothing to ask, and nothing to change.
+
+use anyhow::{Context, Result, bail};
+use ddnl::printable_json;
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    fs,
+    io::{self, BufRead, BufReader},
+    os::unix::{fs::FileTypeExt, fs::PermissionsExt, net},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
+    sync::watch,
+    time::timeout,
+};
+
+/// A socket that tells reports. It vanishes with this.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Readers that are too slow for so long are hung up on.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most readers at once: the watch receivers of the sockets and of the metrics page.
+const MOST_READERS: usize = 16;
+
+impl Socket {
+    /// Listens at a path; what a daemon that crashed left there is removed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+            // The service manager makes it; by hand we do.
+            fs::create_dir_all(directory)?;
+        }
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(Self {
+            listener,
+            path: path.into(),
+        })
+    }
+
+    /// Waits for a reader. No reader is lost if the future is dropped.
+    pub async fn reader(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // There is nothing to do if it is gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Serves a reader in a task of its own, unless there are too many.
+pub fn serve<R: Serialize + Send + Sync + 'static>(
+    stream: UnixStream,
+    reports: &watch::Sender<Arc<R>>,
+) {
+    if reports.receiver_count() < MOST_READERS {
+        tokio::spawn(tell(stream, reports.subscribe()));
+    }
+}
+
+async fn tell<R: Serialize>(mut stream: UnixStream, mut reports: watch::Receiver<Arc<R>>) {
+    loop {
+        let report = Arc::clone(&reports.borrow_and_update());
+        let Ok(json) = serde_json::to_string(&*report) else {
+            return;
+        };
+        let line = format!("{}\n", printable_json(&json));
+        match timeout(PATIENCE, stream.write_all(line.as_bytes())).await {
+            Ok(Ok(())) => {}
+            _ => return,
+        }
+        if reports.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one report of a daemon.
+pub fn read<R: DeserializeOwned>(path: &Path, daemon: &str) -> Result<R> {
+    let line = read_line(path, daemon)?;
+    serde_json::from_str(&line)
+        .with_context(|| format!("{}: no report of this version of {daemon}", path.display()))
+}
+
+/// Reads one report of a daemon as it is.
+pub fn read_line(path: &Path, daemon: &str) -> Result<String> {
+    let stream = net::UnixStream::connect(path)
+        .with_context(|| format!("cannot ask {}; does {daemon} run?", path.display()))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    if line.is_empty() {
+        bail!("{} says nothing", path.display());
+    }
+    Ok(line)
+}

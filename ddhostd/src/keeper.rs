@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Decides which VM gets which weight, and when.
+//!
+//! A VM gets its weight once for each registration, and again when the file was read anew. In
+//! between, the weight is the administrator's, who may change it by `ddctl set-weight`.
+
+use crate::report::Rule;
+use ddnl::Vm;
+use ddvm::{
+    Vmm,
+    config::{Config, Unlisted},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// How long a VM keeps the weight that it has while its VMM withholds its name. Then it is treated
+/// as a VM without a name.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The registered VMs, and what they should have.
+#[derive(Debug)]
+pub struct Keeper {
+    config: Config,
+    vms: BTreeMap<u32, Known>,
+    /// The sizes of the tier are to be set.
+    sizes_due: bool,
+}
+
+/// A VM that is registered.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// As the module listed it last.
+    pub vm: Vm,
+    /// Its names, as far as they are known.
+    pub vmm: Vmm,
+    /// Whether the VMM has been asked for its names and has answered.
+    pub named: bool,
+    /// Since when it is known, in the time of the caller.
+    since: Duration,
+    /// Its weight is to be set.
+    due: bool,
+    /// Why its weight could not be set.
+    pub trouble: Option<String>,
+}
+
+impl Keeper {
+    /// A keeper that knows no VM yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            vms: BTreeMap::new(),
+            sizes_due: true,
+        }
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The registered VMs, by number.
+    pub fn vms(&self) -> &BTreeMap<u32, Known> {
+        &self.vms
+    }
+
+    /// Puts another configuration in force, for VMs that are registered too.
+    pub fn reload(&mut self, config: Config) {
+        self.config = config;
+        self.sizes_due = true;
+        for known in self.vms.values_mut() {
+            known.due = true;
+        }
+    }
+
+    /// The module was loaded again: it knows neither VMs nor sizes.
+    pub fn forget(&mut self) {
+        self.vms.clear();
+        self.sizes_due = true;
+    }
+
+    /// Takes in a list of all VMs. Returns number and process of those that are new.
+    pub fn listed(&mut self, now: Duration, vms: Vec<Vm>) -> Vec<(u32, u32)> {
+        let mut new = Vec::new();
+        let mut before = std::mem::take(&mut self.vms);
+        for vm in vms {
+            // A VM that another process took over has other names.
+            let known = before.remove(&vm.id).filter(|one| one.vm.pid == vm.pid);
+            let known = match known {
+                Some(known) => Known { vm, ..known },
+                None => {
+                    new.push((vm.id, vm.pid));
+                    Known {
+                        vm,
+                        vmm: Vmm::default(),
+                        named: false,
+                        since: now,
+                        due: true,
+                        trouble: None,
+                    }
+                }
+            };
+            self.vms.insert(known.vm.id, known);
+        }
+        new
+    }
+
+    /// A VM registered, perhaps once more.
+    pub fn registered(&mut self, vm: u32) {
+        if let Some(known) = self.vms.get_mut(&vm) {
+            known.due = true;
+        }
+    }
+
+    /// Takes in what is known of a VM: all that there is if `named`, and otherwise what the kernel
+    /// says of its process.
+    pub fn identified(&mut self, vm: u32, pid: u32, vmm: Vmm, named: bool) {
+        let known = self.vms.get_mut(&vm).filter(|known| known.vm.pid == pid);
+        if let Some(known) = known {
+            known.vmm = vmm;
+            known.named = named;
+            known.due = true;
+        }
+    }
+
+    /// Returns whether the sizes of the tier are to be set.
+    pub fn sizes_due(&self) -> bool {
+        self.sizes_due && !self.config.memory.is_empty()
+    }
+
+    /// The sizes of the tier were set.
+    pub fn sizes_set(&mut self) {
+        self.sizes_due = false;
+    }
+
+    /// Returns the VMs whose weights are to be set, with their weights.
+    pub fn due(&mut self, now: Duration) -> Vec<(u32, u32)> {
+        let mut due = Vec::new();
+        for (vm, known) in &mut self.vms {
+            if !known.named && now < known.since + PATIENCE {
+                continue;
+            }
+            let weight = self.config.weight(&known.vmm);
+            if known.due && known.vm.weight != weight {
+                due.push((*vm, weight));
+            } else if known.due {
+                known.due = false;
+                known.trouble = None;
+            }
+        }
+        due
+    }
+
+    /// The weight of a VM was set, or could not be set for a reason.
+    pub fn weight_set(&mut self, vm: u32, result: Result<u32, String>) {
+        let Some(known) = self.vms.get_mut(&vm) else {
+            return;
+        };
+        match result {
+            Ok(weight) => {
+                known.vm.weight = weight;
+                known.due = false;
+                known.trouble = None;
+            }
+            Err(trouble) => known.trouble = Some(trouble),
+        }
+    }
+}
+
+/// Returns the rule by which a VM gets its weight.
+pub fn rule(config: &Config, vmm: &Vmm) -> Rule {
+    match (config.entry(vmm), config.unlisted) {
+        (Some((_, entry)), _) => Rule::Entry {
+            line: entry.line,
+            selector: entry.selector.text(),
+        },
+        (None, Unlisted::Allow(_)) => Rule::Allow,
+        (None, Unlisted::Deny) => Rule::Deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ddabi::pool::PoolStats;
+
+    const START: Duration = Duration::ZERO;
+
+    fn vm(id: u32, pid: u32, weight: u32) -> Vm {
+        Vm {
+            ssd_weight: 100,
+            id,
+            pid,
+            weight,
+            used: 0,
+            entitlement: 0,
+            pools: 1,
+            stats: PoolStats::default(),
+        }
+    }
+
+    fn named(name: &str) -> Vmm {
+        Vmm {
+            name: Some(name.into()),
+            ..Vmm::default()
+        }
+    }
+
+    fn keeper(text: &str) -> Keeper {
+        Keeper::new(Config::parse(text, 8 << 30).unwrap())
+    }
+
+    const WEB: &str = "default = \"deny\"\n[[vm]]\nname = \"web\"\nweight = 300\n";
+
+    #[test]
+    fn a_vm_gets_its_weight_once() {
+        let mut keeper = keeper(WEB);
+        assert_eq!(keeper.listed(START, vec![vm(1, 10, 100)]), [(1, 10)]);
+        // Without its name it keeps what it has.
+        assert_eq!(keeper.due(START), []);
+        keeper.identified(1, 10, named("web"), true);
+        assert_eq!(keeper.due(START), [(1, 300)]);
+        keeper.weight_set(1, Ok(300));
+        assert_eq!(keeper.due(START), []);
+        // By hand.
+        assert_eq!(keeper.listed(START, vec![vm(1, 10, 7)]), []);
+        assert_eq!(keeper.due(START), []);
+        keeper.registered(1);
+        assert_eq!(keeper.due(START), [(1, 300)]);
+    }
+
+    #[test]
+    fn what_failed_is_tried_again() {
+        let mut keeper = keeper(WEB);
+        keeper.listed(START, vec![vm(1, 10, 100)]);
+        keeper.identified(1, 10, named("web"), true);
+        keeper.weight_set(1, Err("no".into()));
+        assert_eq!(keeper.vms()[&1].trouble.as_deref(), Some("no"));
+        assert_eq!(keeper.due(START), [(1, 300)]);
+        keeper.listed(START, vec![vm(1, 10, 300)]);
+        assert_eq!(keeper.due(START), []);
+        assert_eq!(keeper.vms()[&1].trouble, None);
+    }
+
+    #[test]
+    fn a_name_that_is_withheld_is_not_waited_for_for_ever() {
+        let mut keeper = keeper(WEB);
+        keeper.listed(START, vec![vm(1, 10, 100)]);
+        keeper.identified(1, 10, Vmm::default(), false);
+        let almost = PATIENCE - Duration::from_millis(1);
+        assert_eq!(keeper.due(almost), []);
+        assert_eq!(keeper.due(PATIENCE), [(1, 0)]);
+        keeper.weight_set(1, Ok(0));
+        keeper.identified(1, 10, named("web"), true);
+        assert_eq!(keeper.due(PATIENCE), [(1, 300)]);
+    }
+
+    #[test]
+    fn another_process_is_another_vm() {
+        let mut keeper = keeper(WEB);
+        keeper.listed(START, vec![vm(1, 10, 100)]);
+        assert_eq!(keeper.listed(START, vec![vm(1, 11, 100)]), [(1, 11)]);
+        // What was asked of the first one comes late.
+        keeper.identified(1, 10, named("web"), true);
+        assert_eq!(keeper.due(PATIENCE), [(1, 0)]);
+    }
+
+    #[test]
+    fn a_reload_and_a_new_module_begin_anew() {
+        let mut keeper = keeper(&format!("{WEB}[memory]\ncapacity = \"1G\"\n"));
+        assert!(keeper.sizes_due());
+        keeper.sizes_set();
+        keeper.listed(START, vec![vm(1, 10, 300)]);
+        keeper.identified(1, 10, named("web"), true);
+        assert!(keeper.due(START).is_empty() && !keeper.sizes_due());
+        let other = WEB.replace("300", "20");
+        keeper.reload(Config::parse(&other, 8 << 30).unwrap());
+        assert_eq!(keeper.due(START), [(1, 20)]);
+        assert!(!keeper.sizes_due(), "it has no sizes");
+        keeper.forget();
+        assert!(keeper.vms().is_empty());
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The daemon of a host: keeps the weights of VMs and the sizes of the memory tier.
+//!
+//! - [`keeper`]: decides which VM gets which weight, without I/O;
+//! - [`runtime`]: the daemon's loop;
+//! - [`module`], [`names`]: the kernel module, and the names of VMs;
+//! - [`rehearsal`]: what the daemon would do;
+//! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus.
+//!
+//! The file is parsed by [`ddvm::config`]. See `docs/ddhostd.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod keeper;
+pub mod metrics;
+pub mod module;
+pub mod names;
+pub mod rehearsal;
+pub mod report;
+pub mod runtime;

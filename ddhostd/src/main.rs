@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ddhostd`, the daemon of a host.
+
+#![forbid(unsafe_code)]
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
+use ddhostd::{
+    module::Kernel,
+    rehearsal::rehearse,
+    report::Report,
+    runtime::{Places, Runtime},
+};
+use ddnl::{blocking, printable_json};
+use ddvm::config;
+use serde::Serialize;
+use std::{
+    fmt::Display,
+    io::{self, Write, stdout},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Keep the weights of a host's VMs and the sizes of its memory tier
+#[derive(Debug, Parser)]
+#[command(
+    name = "ddhostd",
+    version,
+    disable_help_subcommand = true,
+    term_width = 100,
+    after_help = EXIT_CODES
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 wrong file, unhealthy daemon or other failure, \
+                          2 usage error, 3 module not loaded, 4 no permission, 5 daemon not \
+                          running, 6 version mismatch, 7 refused by the kernel";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon: give VMs their weights as they register, until stopped
+    Run {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = config::PATH)]
+        config: PathBuf,
+    },
+    /// Check a configuration file and print its problems with their places
+    Check {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = config::PATH)]
+        config: PathBuf,
+    },
+    /// Print the entry that matches each registered VM, and what would be changed
+    DryRun {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = config::PATH)]
+        config: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what the running daemon keeps; exits with 1 if something is not in force
+    Status {
+        /// Status socket of the daemon
+        #[arg(long, value_name = "SOCKET", default_value = config::SOCKET)]
+        socket: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Where the daemon keeps its lock and its socket.
+const STATE: &str = "/run/doubledecker";
+
+/// Threads for calls that block. VMMs are asked by other threads.
+const BLOCKING_THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check { config } => check(&config),
+        Command::DryRun { config, json } => dry_run(&config, json),
+        Command::Run { config } => run(&config),
+        Command::Status { socket, json } => show(&socket, json),
+    };
+    event_loop::report(result, exit_code)
+}
+
+/// Returns the exit code for an error: those that `ddctl` has.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    use ddnl::Error;
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return match error {
+            Error::NotLoaded { .. } => 3,
+            Error::Permission { .. } => 4,
+            Error::NotFound { .. } => 5,
+            Error::Layout { .. } | Error::Unknown { .. } | Error::Version { .. } => 6,
+            Error::Refused { .. } => 7,
+            _ => 1,
+        };
+    }
+    let cause = error
+        .chain()
+        .find_map(|one| one.downcast_ref::<io::Error>());
+    match cause.map(io::Error::kind) {
+        Some(io::ErrorKind::PermissionDenied) => 4,
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => 5,
+        _ => 1,
+    }
+}
+
+fn check(file: &Path) -> Result<ExitCode> {
+    let places = Places::default();
+    let config = places.load(file)?;
+    if let Some(warning) = places.window(&config) {
+        eprintln!("Warning: {warning}");
+    }
+    let entries = match config.entries.len() {
+        1 => "1 entry".into(),
+        entries => format!("{entries} entries"),
+    };
+    writeln!(stdout(), "{}: OK, {entries}", file.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dry_run(file: &Path, json: bool) -> Result<ExitCode> {
+    let places = Places::default();
+    let config = places.load(file)?;
+    let mut host = blocking::Host::open()?;
+    let rehearsal = rehearse(&config, &mut host, &places.proc)?;
+    if let Some(warning) = places.window(&config) {
+        eprintln!("Warning: {warning}");
+    }
+    print(&rehearsal, json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(socket: &Path, json: bool) -> Result<ExitCode> {
+    let report: Report = status::read(socket, "ddhostd")?;
+    print(&report, json)?;
+    Ok(match report.healthy {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn print(it: &(impl Display + Serialize), json: bool) -> Result<()> {
+    if json {
+        let json = serde_json::to_string_pretty(it)?;
+        writeln!(stdout(), "{}", printable_json(&json))?;
+    } else {
+        write!(stdout(), "{it}")?;
+    }
+    Ok(())
+}
+
+fn run(config: &Path) -> Result<ExitCode> {
+    log::begin("info");
+    // The manager names the directories it made for the daemon.
+    let state = std::env::var_os("RUNTIME_DIRECTORY");
+    let state = state.and_then(|all| std::env::split_paths(&all).next());
+    let _lock = Lock::take(&state.unwrap_or_else(|| STATE.into()), "ddhostd")?;
+    event_loop::run(BLOCKING_THREADS, async {
+        let requests = event_loop::requests()?;
+        let (module, service) = (Kernel::open().await, Systemd::default());
+        let runtime = Runtime::new(config, module, service, Places::default())?;
+        runtime.run(requests).await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How the daemon reaches the host module.
+
+use dddaemon::listener::{Change, Listener};
+use ddnl::{AsyncHostControl, Result, Side, tokio::Host};
+
+/// Access to the host module; tests put a fake in its place.
+pub trait Module {
+    /// What sets weights and sizes.
+    type Control: AsyncHostControl;
+
+    /// Finds the module and checks its version.
+    fn connect(&mut self) -> impl Future<Output = Result<Self::Control>>;
+
+    /// Waits for the next change. Nothing is lost if the future is dropped.
+    fn changed(&mut self) -> impl Future<Output = Change>;
+
+    /// Returns whether every change is heard.
+    fn hears_all(&self) -> bool;
+}
+
+/// The module in this machine's kernel.
+pub struct Kernel(Listener);
+
+impl Kernel {
+    /// Listens for the module to come.
+    pub async fn open() -> Self {
+        Self(Listener::open(Side::Host).await)
+    }
+}
+
+impl Module for Kernel {
+    type Control = Host;
+
+    async fn connect(&mut self) -> Result<Host> {
+        let mut host = Host::open().await?;
+        host.status().await?;
+        self.0.follow().await?;
+        Ok(host)
+    }
+
+    async fn changed(&mut self) -> Change {
+        self.0.next().await
+    }
+
+    fn hears_all(&self) -> bool {
+        self.0.hears_all()
+    }
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The daemon's loop: asks the module, sets what is due, and reports.
+
+use crate::{
+    keeper::Keeper,
+    metrics,
+    module::Module,
+    names::Names,
+    report::{self, Report},
+};
+use anyhow::{Result, anyhow};
+use ddabi::genl;
+use dddaemon::{
+    event_loop::Request,
+    listener::Change,
+    pace::Pace,
+    service::{Pulse, Service},
+    show::Show,
+};
+use ddnl::{AsyncHostControl, HostStatus, VmChange};
+use ddvm::{Config, config::Unlisted, tier};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tracing::{error, info, warn};
+
+/// Where the daemon finds the machine; tests put directories in its place.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+        }
+    }
+}
+
+impl Places {
+    /// Reads a configuration file, which must be right for this machine.
+    pub fn load(&self, path: &Path) -> Result<Config> {
+        Config::load(path, &self.proc.join("meminfo")).map_err(|problems| anyhow!(problems))
+    }
+
+    /// Returns a warning if VMs may use the cache before the daemon denies it. `None` of the
+    /// module's parameter means that the module is not loaded.
+    pub fn window(&self, config: &Config) -> Option<String> {
+        let parameter = "module/doubledecker_host/parameters/default_weight";
+        let text = fs::read_to_string(self.sys.join(parameter)).ok();
+        let weight: u32 = text.and_then(|text| text.trim().parse().ok())?;
+        (config.unlisted == Unlisted::Deny && weight > 0).then(|| {
+            format!(
+                "a VM that no entry lists has weight {weight} from its registration until ddhostd \
+                 sees it, because the module was loaded with default_weight={weight}: put \
+                 `options doubledecker_host default_weight=0` into \
+                 /etc/modprobe.d/doubledecker.conf and load the module again"
+            )
+        })
+    }
+}
+
+/// Time between two looks at a module whose changes are all heard.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two looks at any other.
+const SHORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Looks at once because of events, and then one in so much time. Guests cause events.
+const BURST: u32 = 20;
+const EACH: Duration = Duration::from_millis(50);
+
+/// The daemon at work.
+pub struct Runtime<M: Module, S: Service> {
+    path: PathBuf,
+    places: Places,
+    keeper: Keeper,
+    module: M,
+    control: Option<M::Control>,
+    names: Names,
+    service: S,
+    show: Show<Report>,
+    state: State,
+    start: Instant,
+    next_look: Instant,
+    pace: Pace,
+}
+
+/// What is reported besides the VMs.
+#[derive(Debug, Default)]
+struct State {
+    status: Option<HostStatus>,
+    /// Why the module could not be asked.
+    absent: Option<String>,
+    /// Why the sizes could not be set.
+    sizes: Option<String>,
+    refused: Option<String>,
+    warning: Option<String>,
+    loads: u64,
+}
+
+impl<M: Module, S: Service> Runtime<M, S> {
+    /// A daemon for a configuration file that must be right.
+    pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
+        let config = places.load(path)?;
+        let now = Instant::now();
+        Ok(Self {
+            path: path.into(),
+            keeper: Keeper::new(config),
+            module,
+            control: None,
+            names: Names::new(places.proc.clone()),
+            places,
+            service,
+            show: Show::new(metrics::page),
+            state: State {
+                loads: 1,
+                ..State::default()
+            },
+            start: now,
+            next_look: now,
+            pace: Pace::new(BURST, EACH),
+        })
+    }
+
+    /// Runs until asked to stop. VMs keep their weights then.
+    pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<()> {
+        self.open_show().await;
+        let mut pulse = Pulse::new(&self.service);
+        self.look().await;
+        self.service.ready();
+        loop {
+            tokio::select! {
+                () = sleep_until(self.next_look) => self.look().await,
+                change = self.module.changed() => self.changed(change),
+                (vm, pid, vmm) = self.names.next() => {
+                    self.keeper.identified(vm, pid, vmm, true);
+                    self.apply().await;
+                    self.publish();
+                }
+                stream = self.show.reader() => {
+                    let report = self.report();
+                    self.show.serve(stream, || report);
+                }
+                () = pulse.due() => self.service.alive(),
+                request = requests.recv() => match request {
+                    Some(Request::Reload) => self.reload().await,
+                    Some(Request::Stop) | None => break,
+                },
+            }
+        }
+        info!("stopping; the VMs keep their weights");
+        self.service.stopping();
+        Ok(())
+    }
+
+    async fn open_show(&mut self) {
+        let config = self.keeper.config();
+        let socket = config.status_socket.as_deref();
+        self.show.open(socket, config.metrics).await;
+    }
+
+    fn changed(&mut self, change: Change) {
+        match change {
+            Change::Came | Change::Went => {
+                self.leave();
+                self.next_look = Instant::now();
+            }
+            Change::Lost => self.look_soon(),
+            Change::Event(event) => match event.known() {
+                Some(genl::Event::VmCame) => {
+                    if let Some(vm) = event.vm {
+                        self.keeper.registered(vm);
+                    }
+                    self.look_soon();
+                }
+                Some(genl::Event::VmWent) => self.look_soon(),
+                _ => {}
+            },
+        }
+    }
+
+    fn look_soon(&mut self) {
+        let now = Instant::now();
+        let soon = now + self.pace.pause(now.into_std());
+        self.pace.pass(now.into_std());
+        self.next_look = self.next_look.min(soon);
+    }
+
+    /// The module is gone, or is another one.
+    fn leave(&mut self) {
+        self.control = None;
+        self.keeper.forget();
+        self.state.status = None;
+        self.state.sizes = None;
+    }
+
+    /// Asks the module, and sets what is due.
+    async fn look(&mut self) {
+        match self.ask().await {
+            Ok(()) => {
+                self.state.absent = None;
+                self.apply().await;
+            }
+            // The next look will see it.
+            Err(ddnl::Error::Interrupted) => {}
+            Err(trouble) => {
+                let trouble = trouble.to_string();
+                self.leave();
+                if self.state.absent.as_ref() != Some(&trouble) {
+                    warn!("{trouble}");
+                    self.state.absent = Some(trouble);
+                }
+            }
+        }
+        let interval = match self.module.hears_all() {
+            true => INTERVAL,
+            false => SHORT_INTERVAL,
+        };
+        self.next_look = Instant::now() + interval;
+        self.publish();
+    }
+
+    async fn ask(&mut self) -> ddnl::Result<()> {
+        if self.control.is_none() {
+            self.control = Some(self.module.connect().await?);
+            self.keeper.forget();
+            info!("found the kernel module doubledecker_host");
+            self.warn();
+        }
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
+        let status = control.status().await?;
+        let before = self.state.status.replace(status.clone());
+        // A module counts its calls from 0: this one was loaded since the last look.
+        if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
+            self.keeper.forget();
+        }
+        let vms = control.vms().await?;
+        let now = self.start.elapsed();
+        for (vm, pid) in self.keeper.listed(now, vms) {
+            let vmm = self.names.ask(vm, pid);
+            self.keeper.identified(vm, pid, vmm, false);
+        }
+        let known = self.keeper.vms();
+        self.names.retain(|vm, pid| {
+            let known = known.get(&vm);
+            known.is_some_and(|known| known.vm.pid == pid)
+        });
+        Ok(())
+    }
+
+    /// Sets what is due. What fails is tried again at the next look.
+    async fn apply(&mut self) {
+        self.set_sizes().await;
+        let Some(control) = &mut self.control else {
+            return;
+        };
+        for (vm, weight) in self.keeper.due(self.start.elapsed()) {
+            let change = VmChange {
+                weight: Some(weight),
+                ssd_weight: None,
+            };
+            let result = match control.set_vm(vm, change).await {
+                Ok(_) => Ok(weight),
+                // It went since it was listed.
+                Err(ddnl::Error::NotFound { .. }) => continue,
+                Err(error) => Err(error.to_string()),
+            };
+            let known = self.keeper.vms().get(&vm);
+            let name = known.and_then(|known| known.vmm.name.as_deref());
+            let name = name.unwrap_or("unknown");
+            match &result {
+                Ok(weight) => info!(vm, name, weight, "weight set"),
+                Err(trouble) => {
+                    let before = known.and_then(|known| known.trouble.as_ref());
+                    if before != Some(trouble) {
+                        warn!(vm, name, weight, "cannot set the weight: {trouble}");
+                    }
+                }
+            }
+            self.keeper.weight_set(vm, result);
+        }
+    }
+
+    async fn set_sizes(&mut self) {
+        let (Some(control), Some(status)) = (&mut self.control, &mut self.state.status) else {
+            return;
+        };
+        if !self.keeper.sizes_due() {
+            return;
+        }
+        let memory = tier::memory(&self.places.proc.join("meminfo"));
+        let change = match memory.map(|memory| {
+            let sizes = self.keeper.config().memory;
+            sizes.change(memory, Some(status.capacity))
+        }) {
+            Ok(Ok(change)) => control.configure(&change).await.map(|_| change),
+            Ok(Err(wrong)) => Err(ddnl::Error::Invalid {
+                message: wrong.message(),
+            }),
+            Err(error) => Err(error.into()),
+        };
+        match change {
+            Ok(change) => {
+                status.capacity = change.capacity.unwrap_or(status.capacity);
+                status.floor = change.floor.unwrap_or(status.floor.min(status.capacity));
+                info!(pages = status.capacity, "capacity of the memory tier set");
+                self.keeper.sizes_set();
+                self.state.sizes = None;
+            }
+            Err(error) => {
+                let trouble = format!("the sizes in [memory] cannot be set: {error}");
+                if self.state.sizes.as_ref() != Some(&trouble) {
+                    warn!("{trouble}");
+                    self.state.sizes = Some(trouble);
+                }
+            }
+        }
+    }
+
+    /// Reads the file again. If it is wrong, everything stays as it is.
+    async fn reload(&mut self) {
+        self.service.reloading();
+        self.state.loads += 1;
+        match self.places.load(&self.path) {
+            Ok(config) => {
+                info!("configuration read anew");
+                self.state.refused = None;
+                self.state.sizes = None;
+                self.keeper.reload(config);
+                self.open_show().await;
+                self.warn();
+            }
+            Err(problems) => {
+                error!("the old configuration stays in force:\n{problems:#}");
+                self.state.refused = Some(format!("{problems:#}"));
+            }
+        }
+        self.look().await;
+        self.service.ready();
+    }
+
+    /// Warns of what an administrator may not expect, once.
+    fn warn(&mut self) {
+        let warning = self.places.window(self.keeper.config());
+        if let Some(warning) = warning.as_ref().filter(|_| warning != self.state.warning) {
+            warn!("{warning}");
+        }
+        self.state.warning = warning;
+    }
+
+    /// Tells everyone how things stand.
+    fn publish(&mut self) {
+        let report = self.report();
+        let line = match (&report.tier, report.troubles.first()) {
+            (_, Some(trouble)) => trouble.clone(),
+            (None, None) => "waiting for the kernel module doubledecker_host".into(),
+            (Some(_), None) => {
+                let listed = |vm: &&report::VmReport| matches!(vm.rule, report::Rule::Entry { .. });
+                let listed = report.vms.iter().filter(listed).count();
+                format!("{} VMs, {listed} of them by an entry", report.vms.len())
+            }
+        };
+        self.service.status(&line);
+        self.show.publish(|| report);
+    }
+
+    fn report(&self) -> Report {
+        let vms = self.keeper.vms().values();
+        let of_vms = vms.filter_map(|known| {
+            let trouble = known.trouble.as_ref()?;
+            Some(format!("VM {}: {trouble}", known.vm.id))
+        });
+        let troubles: Vec<String> = [&self.state.absent, &self.state.sizes]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .chain(of_vms)
+            .collect();
+        Report {
+            healthy: troubles.is_empty() && self.state.refused.is_none(),
+            troubles,
+            warnings: self.state.warning.iter().cloned().collect(),
+            loads: self.state.loads,
+            refused: self.state.refused.clone(),
+            tier: self.state.status.as_ref().map(report::tier),
+            vms: report::vms(&self.keeper),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The program itself: exit codes, signals, and what it tells a service manager.
+
+use assert_cmd::cargo::cargo_bin_cmd;
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs,
+    os::unix::net::UnixDatagram,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// Runs the program; its exit code and what it printed, without the directory's name.
+fn ddhostd(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = cargo_bin_cmd!("ddhostd").args(arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).unwrap();
+    let place = format!("{}/", directory.display());
+    (output.status.code(), text.replace(&place, ""))
+}
+
+/// Runs a verb on a file with this text.
+fn on(verb: &str, text: &str) -> (Option<i32>, String) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("host.toml");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    ddhostd(directory.path(), &[verb, "--config", file])
+}
+
+#[test]
+fn check_tells_right_from_wrong() {
+    let (code, text) = on("check", "[[vm]]\nname = \"web\"\nweight = 5\n");
+    assert_eq!((code, text.as_str()), (Some(0), "host.toml: OK, 1 entry\n"));
+    let wrong = "defualt = \"deny\"\n[[vm]]\nname = \"a\"\nweight = 1\n\
+                 [[vm]]\nname = \"a\"\nweight = 2\n";
+    let (code, text) = on("check", wrong);
+    assert_eq!(code, Some(1));
+    assert_snapshot!(text);
+    // What is wrong is not run either.
+    for verb in ["run", "dry-run"] {
+        let (code, text) = on(verb, wrong);
+        assert_eq!(code, Some(1), "{verb}");
+        assert!(text.contains("unknown key `defualt`"), "{verb}: {text}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let nowhere = Path::new("/does/not");
+    let (code, text) = ddhostd(nowhere, &["check", "--config", "/does/not/exist.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        text.starts_with("Error: cannot read exist.toml: "),
+        "{text}"
+    );
+    let (code, text) = ddhostd(nowhere, &["status", "--socket", "/does/not/exist"]);
+    assert_eq!(code, Some(5));
+    assert!(
+        text.starts_with("Error: cannot ask exist; does ddhostd run?"),
+        "{text}"
+    );
+    assert_eq!(ddhostd(nowhere, &["frobnicate"]).0, Some(2));
+}
+
+/// Where the module is not loaded, as on most machines that run this; elsewhere, or without rights,
+/// the answer is another one, but never a panic.
+#[test]
+fn a_rehearsal_needs_the_module() {
+    let (code, text) = on("dry-run", "");
+    assert!(
+        [Some(0), Some(3), Some(4), Some(6)].contains(&code),
+        "{text}"
+    );
+    if code == Some(3) {
+        let message = "Error: the kernel module doubledecker_host is not loaded\nHint: ";
+        assert!(text.starts_with(message), "{text}");
+    }
+}
+
+#[test]
+fn help() {
+    for verb in ["", "run", "check", "dry-run", "status"] {
+        let mut command = cargo_bin_cmd!("ddhostd");
+        let output = command.args(verb.split_whitespace()).arg("--help").output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_snapshot!(format!("help {verb}").trim().replace(' ', "_"), text);
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_modules() {
+    let version = format!("ddhostd {}\n", ddabi::VERSION);
+    let mut command = cargo_bin_cmd!("ddhostd");
+    command.arg("--version").assert().success().stdout(version);
+}
+
+/// A service manager of a kind.
+struct Manager {
+    socket: UnixDatagram,
+    daemon: Child,
+}
+
+impl Manager {
+    fn start(directory: &Path) -> Self {
+        let file = directory.join("host.toml");
+        let socket = directory.join("host.sock");
+        fs::write(&file, format!("status-socket = \"{}\"\n", socket.display())).unwrap();
+        let address = directory.join("notify");
+        let socket = UnixDatagram::bind(&address).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let program = cargo_bin_cmd!("ddhostd").get_program().to_owned();
+        let daemon = Command::new(program)
+            .args(["run", "--config"])
+            .arg(&file)
+            .env("NOTIFY_SOCKET", &address)
+            .env("WATCHDOG_USEC", "100000")
+            .env("RUNTIME_DIRECTORY", directory)
+            .env_remove("WATCHDOG_PID")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { socket, daemon }
+    }
+
+    /// Waits for a message that has a line.
+    fn hear(&self, line: &str) {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = self.socket.recv(&mut buffer).expect(line);
+            let text = String::from_utf8_lossy(&buffer[..length]);
+            if text.lines().any(|one| one.starts_with(line)) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.daemon), signal).unwrap();
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// With a second daemon beside it, and a reader of its status.
+#[test]
+fn it_talks_to_its_manager() {
+    let directory = TempDir::new().unwrap();
+    let mut manager = Manager::start(directory.path());
+    manager.hear("READY=1");
+    manager.hear("WATCHDOG=1");
+    let second = cargo_bin_cmd!("ddhostd")
+        .args(["run", "--config"])
+        .arg(directory.path().join("host.toml"))
+        .env("RUNTIME_DIRECTORY", directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let text = String::from_utf8(second.stderr).unwrap();
+    assert!(text.contains("another ddhostd runs"), "{text}");
+    let socket = directory.path().join("host.sock");
+    let status = ["status", "--json", "--socket", socket.to_str().unwrap()];
+    let (code, text) = ddhostd(directory.path(), &status);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["loads"], 1);
+    let healthy = report["healthy"].as_bool().unwrap();
+    assert_eq!(code, Some(i32::from(!healthy)));
+    manager.signal(Signal::HUP);
+    manager.hear("RELOADING=1");
+    manager.hear("READY=1");
+    manager.signal(Signal::TERM);
+    manager.hear("STOPPING=1");
+    assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_unit_is_sound() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-ddhostd.service");
+    let text = fs::read_to_string(unit).unwrap();
+    for line in [
+        "Type=notify",
+        "WatchdogSec=",
+        "ExecReload=",
+        "CapabilityBoundingSet=CAP_NET_ADMIN",
+        // The processes of other users are VMMs.
+        "ProtectProc=default",
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+    let asked = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager", "--threshold=25"])
+        .arg(unit)
+        .output();
+    // It is not told how much the unit exposes where systemd is not installed.
+    let Ok(output) = asked else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the documents and the example say is true.
+
+use ddvm::Config;
+use std::{collections::BTreeSet, fs, path::Path};
+
+const MEMORY: u64 = 64 << 30;
+
+fn repository(path: &str) -> String {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    fs::read_to_string(top.join(path)).unwrap()
+}
+
+/// Every key there is, as the messages about unknown ones list them.
+fn keys() -> BTreeSet<String> {
+    let wrong = "zzzzzzzz = 1\n[memory]\nzzzzzzzz = 1\n[[vm]]\nzzzzzzzz = 1\n";
+    let problems = Config::parse(wrong, MEMORY).unwrap_err();
+    let lists = problems.iter().filter_map(|problem| {
+        let (_, list) = problem.message.split_once("known are ")?;
+        Some(list.split(", ").map(Into::into).collect::<Vec<String>>())
+    });
+    let keys: BTreeSet<String> = lists.flatten().collect();
+    assert_eq!(keys.len(), 13, "{keys:?}");
+    keys
+}
+
+#[test]
+fn the_example_is_right_with_and_without_its_comments() {
+    let text = repository("ddhostd/host.toml");
+    assert!(Config::parse(&text, MEMORY).is_ok());
+    let shown = |line: &str| {
+        let line = line.strip_prefix("# ")?;
+        let is_toml = line.starts_with('[') || line.contains(" = ");
+        is_toml.then(|| line.to_owned())
+    };
+    let all: Vec<String> = text.lines().filter_map(shown).collect();
+    let config = Config::parse(&all.join("\n"), MEMORY).unwrap();
+    assert_eq!(config.entries.len(), 3);
+    assert!(config.memory.capacity.is_some());
+}
+
+/// What the documentation shows works, its table has every key, and no other.
+#[test]
+fn the_documentation_is_right() {
+    let text = repository("docs/ddhostd.md");
+    let mut examples = 0;
+    for block in text.split("```toml\n").skip(1) {
+        let example = block.split("```").next().unwrap();
+        if let Err(problems) = Config::parse(example, MEMORY) {
+            panic!("{problems:?} in\n{example}");
+        }
+        examples += 1;
+    }
+    assert!(examples > 0);
+    let (_, section) = text.split_once("\n## The file\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let key = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
+    let told: BTreeSet<String> = section.lines().filter_map(key).collect();
+    assert_eq!(told, keys());
+}

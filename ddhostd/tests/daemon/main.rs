@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The daemon of a host: its loop around a module in memory, its documents, and the program itself.
+
+mod binary;
+mod document;
+mod rehearsal;
+mod runtime;
+mod world;

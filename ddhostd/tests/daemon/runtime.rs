@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The loop, with a module in memory.
+
+use crate::world::World;
+use dddaemon::{event_loop::Request, listener::Change, service::Service};
+use ddhostd::{
+    module::Module,
+    report::{Report, Rule, VmReport},
+    runtime::{Places, Runtime},
+};
+use ddnl::{
+    Event, Result, Side,
+    fake::{FakeHost, HostState, Mood},
+};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    net::{TcpStream, UnixStream},
+    sync::mpsc,
+    time::timeout,
+};
+
+/// A host and the daemon's connections to it.
+struct Bench {
+    world: World,
+    changes: mpsc::Sender<Change>,
+    requests: mpsc::Sender<Request>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+struct FakeModule {
+    host: FakeHost,
+    changes: mpsc::Receiver<Change>,
+}
+
+impl Module for FakeModule {
+    type Control = FakeHost;
+
+    async fn connect(&mut self) -> Result<FakeHost> {
+        match self.host.with(|state| state.mood) {
+            Mood::Absent => Err(ddnl::Error::NotLoaded { side: Side::Host }),
+            _ => Ok(self.host.clone()),
+        }
+    }
+
+    async fn changed(&mut self) -> Change {
+        match self.changes.recv().await {
+            Some(change) => change,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn hears_all(&self) -> bool {
+        true
+    }
+}
+
+struct FakeService(Arc<Mutex<Vec<String>>>);
+
+impl FakeService {
+    fn say(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+impl Service for FakeService {
+    fn ready(&mut self) {
+        self.say("ready");
+    }
+
+    fn reloading(&mut self) {
+        self.say("reloading");
+    }
+
+    fn stopping(&mut self) {
+        self.say("stopping");
+    }
+
+    fn status(&mut self, text: &str) {
+        self.say(text);
+    }
+
+    fn alive(&mut self) {
+        self.say("alive");
+    }
+
+    fn alive_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(20))
+    }
+}
+
+/// Reports of the running daemon.
+struct Reports(Lines<BufReader<UnixStream>>);
+
+impl Reports {
+    /// Waits for a report.
+    async fn until(&mut self, mut wanted: impl FnMut(&Report) -> bool) -> Report {
+        loop {
+            let line = self.0.next_line().await.unwrap();
+            let report: Report = serde_json::from_str(&line.expect("a report")).unwrap();
+            if wanted(&report) {
+                return report;
+            }
+        }
+    }
+
+    /// Waits until VMs have these weights.
+    async fn until_weights(&mut self, weights: &[u32]) -> Report {
+        self.until(|report| {
+            let vms = report.vms.iter();
+            vms.map(|vm| vm.weight).eq(weights.iter().copied())
+        })
+        .await
+    }
+}
+
+impl Bench {
+    /// Runs the daemon beside what `act` does with the host; then stops it.
+    fn run<F>(file: &str, begin: impl FnOnce(&World), act: impl FnOnce(Arc<Self>, Reports) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let (changes, changed) = mpsc::channel(8);
+        let (requests, requested) = mpsc::channel(8);
+        let bench = Arc::new(Self {
+            world: World::new(),
+            changes,
+            requests,
+            said: Arc::default(),
+        });
+        bench.write(file);
+        begin(&bench.world);
+        let module = FakeModule {
+            host: bench.world.host.clone(),
+            changes: changed,
+        };
+        let service = FakeService(Arc::clone(&bench.said));
+        let places = Places {
+            proc: bench.world.path("proc"),
+            sys: bench.world.path("sys"),
+        };
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio.block_on(async {
+            let daemon = Runtime::new(&bench.file(), module, service, places).unwrap();
+            let stop = bench.requests.clone();
+            let acting = async {
+                let act = async {
+                    let stream = loop {
+                        match UnixStream::connect(bench.world.path("host.sock")).await {
+                            Ok(stream) => break stream,
+                            // The daemon is still opening it.
+                            Err(_) => tokio::task::yield_now().await,
+                        }
+                    };
+                    let reports = Reports(BufReader::new(stream).lines());
+                    act(Arc::clone(&bench), reports).await;
+                };
+                timeout(Duration::from_secs(60), act)
+                    .await
+                    .expect("what was waited for did not happen");
+                stop.send(Request::Stop).await.unwrap();
+            };
+            let (result, ()) = tokio::join!(daemon.run(requested), acting);
+            result.unwrap();
+        });
+        assert_eq!(bench.said.lock().unwrap().last().unwrap(), "stopping");
+    }
+
+    fn file(&self) -> PathBuf {
+        self.world.path("host.toml")
+    }
+
+    fn write(&self, text: &str) {
+        let socket = self.world.path("host.sock");
+        let text = format!("status-socket = \"{}\"\n{text}", socket.display());
+        fs::write(self.file(), text).unwrap();
+    }
+
+    /// A VM registers, and the module says so.
+    async fn register(&self, id: u32, name: &str) {
+        self.world.register(id, name);
+        self.announce(id).await;
+    }
+
+    async fn announce(&self, id: u32) {
+        let event = Event {
+            kind: ddabi::genl::Event::VmCame as u32,
+            vm: Some(id),
+            pid: Some(4000 + id),
+            pool: None,
+            name: None,
+        };
+        self.changes.send(Change::Event(event)).await.unwrap();
+    }
+
+    async fn reload(&self) {
+        self.requests.send(Request::Reload).await.unwrap();
+    }
+}
+
+const FILE: &str = "default-weight = 50\n[memory]\ncapacity = \"2GiB\"\nfloor = \"256MB\"\n\
+                    [[vm]]\nname = \"web-*\"\nweight = 300\n\
+                    [[vm]]\ncgroup = \"/machine.slice/mail.scope\"\nweight = 70\n";
+
+#[test]
+fn vms_get_their_weights_when_they_register() {
+    let begin = |world: &World| world.register(1, "web-1");
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        reports.until_weights(&[300]).await;
+        bench.register(2, "mail").await;
+        bench.register(3, "other").await;
+        let report = reports.until_weights(&[300, 70, 50]).await;
+        assert_eq!(bench.world.weights(), [300, 70, 50]);
+        assert!(report.healthy, "{report}");
+        assert_eq!(report.vms[1].name.as_deref(), Some("mail"));
+        assert_eq!(report.vms[2].rule, Rule::Allow);
+        let mail = Rule::Entry {
+            line: 9,
+            selector: "cgroup `/machine.slice/mail.scope`".into(),
+        };
+        assert_eq!(report.vms[1].rule, mail);
+        let status = bench.world.host.with(|state| state.status.clone());
+        assert_eq!((status.capacity, status.floor), (2 << 18, 1 << 16));
+        assert_eq!(report.tier.unwrap().capacity_pages, 2 << 18);
+        let said = bench.said.lock().unwrap().clone();
+        assert!(
+            said.contains(&"3 VMs, 2 of them by an entry".to_owned()),
+            "{said:?}"
+        );
+    });
+}
+
+#[test]
+fn a_weight_set_by_hand_holds_until_the_vm_registers_again() {
+    let begin = |world: &World| world.register(1, "web-1");
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        reports.until_weights(&[300]).await;
+        bench.world.host.with(|state| state.vms[0].weight = 7);
+        bench.register(2, "mail").await;
+        let report = reports.until_weights(&[7, 70]).await;
+        assert_eq!(report.vms[0].file_weight, 300);
+        assert!(
+            report
+                .to_string()
+                .contains("set by hand (the file says 300)")
+        );
+        bench.announce(1).await;
+        reports.until_weights(&[300, 70]).await;
+    });
+}
+
+#[test]
+fn the_module_may_come_late_and_again() {
+    let begin = |world: &World| world.host.with(|state| state.mood = Mood::Absent);
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        let report = reports.until(|report| !report.healthy).await;
+        assert_eq!(
+            report.troubles,
+            ["the kernel module doubledecker_host is not loaded"]
+        );
+        assert_eq!(report.tier, None);
+        bench.world.register(1, "web-1");
+        bench.world.host.with(|state| state.mood = Mood::Well);
+        bench.changes.send(Change::Came).await.unwrap();
+        reports.until_weights(&[300]).await;
+        // It is loaded again, and its VMs have the same numbers as before.
+        bench.world.host.with(|state| *state = HostState::default());
+        bench.changes.send(Change::Went).await.unwrap();
+        bench.world.register(1, "mail");
+        bench.changes.send(Change::Came).await.unwrap();
+        let report = reports.until_weights(&[70]).await;
+        assert_eq!(report.tier.unwrap().capacity_pages, 2 << 18);
+    });
+}
+
+/// Should the announcement have been lost.
+#[test]
+fn a_module_that_counts_from_zero_is_another_one() {
+    let begin = |world: &World| {
+        world.register(1, "web-1");
+        world.host.with(|state| state.status.counters.calls = 9);
+    };
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        reports.until_weights(&[300]).await;
+        bench.world.host.with(|state| {
+            state.status.counters.calls = 3;
+            state.status.capacity = 1 << 10;
+            state.vms[0].weight = 100;
+            state.vms[0].used = 5;
+        });
+        bench.changes.send(Change::Lost).await.unwrap();
+        let is_set = |vm: &VmReport| vm.used_pages == 5 && vm.weight == 300;
+        reports.until(|report| report.vms.iter().all(is_set)).await;
+        let capacity = bench.world.host.with(|state| state.status.capacity);
+        assert_eq!(capacity, 2 << 18);
+    });
+}
+
+#[test]
+fn a_new_file_is_applied_and_a_wrong_one_is_not() {
+    let begin = |world: &World| world.register(1, "web-1");
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        reports.until_weights(&[300]).await;
+        bench.write(&FILE.replace("300", "30").replace("2GiB", "1GiB"));
+        bench.reload().await;
+        let report = reports.until_weights(&[30]).await;
+        assert_eq!((report.loads, report.refused), (2, None));
+        bench.write("nonsense = 1\n");
+        bench.reload().await;
+        let report = reports.until(|report| report.loads == 3).await;
+        let refused = report.refused.clone().unwrap();
+        assert!(
+            refused.contains("line 2, column 1: unknown key `nonsense`"),
+            "{refused}"
+        );
+        assert!(!report.healthy && report.to_string().contains("The file was refused"));
+        // The old file is still in force.
+        bench.register(2, "web-2").await;
+        reports.until_weights(&[30, 30]).await;
+        let capacity = bench.world.host.with(|state| state.status.capacity);
+        assert_eq!(capacity, 1 << 18);
+        let said = bench.said.lock().unwrap().clone();
+        let reloads = said.iter().filter(|one| *one == "reloading").count();
+        assert_eq!(reloads, 2);
+    });
+}
+
+#[test]
+fn vms_without_an_entry_are_denied() {
+    let begin = |world: &World| {
+        world.register(1, "web");
+        world.register(2, "stranger");
+        let parameter = "sys/module/doubledecker_host/parameters/default_weight";
+        world.write(parameter, "100\n");
+    };
+    let file = "default = \"deny\"\n[[vm]]\nname = \"web\"\nweight = 100\n";
+    Bench::run(file, begin, async |bench, mut reports| {
+        let report = reports.until_weights(&[100, 0]).await;
+        assert_eq!(report.vms[1].rule, Rule::Deny);
+        assert!(report.healthy, "{report}");
+        let warning = &report.warnings[0];
+        assert!(
+            warning.contains("options doubledecker_host default_weight=0"),
+            "{warning}"
+        );
+        let parameter = "sys/module/doubledecker_host/parameters/default_weight";
+        bench.world.write(parameter, "0\n");
+        bench.reload().await;
+        let report = reports.until(|report| report.loads == 2).await;
+        assert!(report.warnings.is_empty());
+    });
+}
+
+#[test]
+fn what_the_module_refuses_is_told_and_tried_again() {
+    let begin = |world: &World| world.host.with(|state| state.mood = Mood::Refusing(16));
+    Bench::run(FILE, begin, async |bench, mut reports| {
+        bench.register(1, "web-1").await;
+        let report = reports.until(|report| report.troubles.len() == 2).await;
+        assert!(report.troubles[0].starts_with("the sizes in [memory] cannot be set: "));
+        assert!(report.troubles[1].starts_with("VM 1: the kernel refused: "));
+        bench.world.host.with(|state| state.mood = Mood::Well);
+        bench.changes.send(Change::Lost).await.unwrap();
+        reports.until(|report| report.healthy).await;
+        assert_eq!(bench.world.weights(), [300]);
+    });
+}
+
+#[test]
+fn metrics_are_served() {
+    let begin = |world: &World| world.register(1, "web-1");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let file = format!("metrics = \"{address}\"\n{FILE}");
+    Bench::run(&file, begin, async |_, mut reports| {
+        reports.until_weights(&[300]).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        let line = "ddhostd_vm_weight{vm=\"1\",name=\"web-1\"} 300.0\n";
+        assert!(page.contains(line), "{page}");
+    });
+}

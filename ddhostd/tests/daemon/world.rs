@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host in memory, with processes in a directory.
+
+use ddabi::pool::PoolStats;
+use ddnl::{Vm, fake::FakeHost};
+use std::{fs, path::PathBuf};
+use tempfile::TempDir;
+
+/// A host with 8 GiB of memory and without VMs.
+pub(crate) struct World {
+    pub(crate) host: FakeHost,
+    pub(crate) root: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let world = Self {
+            host: FakeHost::default(),
+            root: TempDir::new().unwrap(),
+        };
+        world.write("proc/meminfo", "MemTotal:        8388608 kB\n");
+        world
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A VM registers, with the module's default weight.
+    pub(crate) fn register(&self, id: u32, name: &str) {
+        let pid = 4000 + id;
+        self.write(
+            &format!("proc/{pid}/cmdline"),
+            &format!("qemu\0-name\0{name}\0"),
+        );
+        self.write(&format!("proc/{pid}/status"), "Uid:\t107\t107\n");
+        let cgroup = format!("0::/machine.slice/{name}.scope/emulator\n");
+        self.write(&format!("proc/{pid}/cgroup"), &cgroup);
+        let vm = Vm {
+            ssd_weight: 100,
+            id,
+            pid,
+            weight: 100,
+            used: 0,
+            entitlement: 0,
+            pools: 1,
+            stats: PoolStats::default(),
+        };
+        self.host.with(|state| state.vms.push(vm));
+    }
+
+    /// The weights of all VMs.
+    pub(crate) fn weights(&self) -> Vec<u32> {
+        let vms = self.host.with(|state| state.vms.clone());
+        vms.iter().map(|vm| vm.weight).collect()
+    }
+}

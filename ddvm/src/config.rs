@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The file of a host, `/etc/doubledecker/host.toml`, parsed. `docs/ddhostd.md` describes it.
+
+use crate::{
+    selector::{Pattern, Selector},
+    tier::{self, Sizes, Wrong},
+    vmm::Vmm,
+};
+use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
+use ddconf::{Problem, Reader, Section, reader::Value};
+use std::{fs, net::SocketAddr, ops::Range, path::Path, path::PathBuf};
+use toml::de::DeTable;
+
+/// Where the file is.
+pub const PATH: &str = "/etc/doubledecker/host.toml";
+/// Where the daemon reports its state unless the file says otherwise.
+pub const SOCKET: &str = "/run/doubledecker/host.sock";
+
+/// The content of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What VMs without an entry may do.
+    pub unlisted: Unlisted,
+    /// Sizes of the memory tier.
+    pub memory: Sizes,
+    /// Where the daemon reports its state; nowhere if absent.
+    pub status_socket: Option<PathBuf>,
+    /// Where metrics are served; nowhere if absent.
+    pub metrics: Option<SocketAddr>,
+    /// The entries; the first one that matches a VM counts.
+    pub entries: Vec<Entry>,
+}
+
+/// What VMs without an entry may do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unlisted {
+    /// Use the cache with this weight.
+    Allow(u32),
+    /// Not use the cache: their weight is 0.
+    Deny,
+}
+
+/// An entry: VMs and their weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The line in which it begins, from 1.
+    pub line: usize,
+    /// The VMs.
+    pub selector: Selector,
+    /// The weight of each of them, 0 to 10000.
+    pub weight: u32,
+}
+
+impl Config {
+    /// Parses the text of a file for a machine with so many bytes of memory. Returns all problems,
+    /// not only the first.
+    pub fn parse(text: &str, memory: u64) -> Result<Self, Vec<Problem>> {
+        ddconf::parse(text, |reader, table| top(reader, table, memory))
+    }
+
+    /// Reads a file for the machine that `meminfo` is of. The error has all problems, one a line.
+    pub fn load(path: &Path, meminfo: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let memory = tier::memory(meminfo)
+            .map_err(|error| format!("cannot read {}: {error}", meminfo.display()))?;
+        Self::parse(&text, memory).map_err(|problems| ddconf::list(path, &problems))
+    }
+
+    /// Returns the first entry that matches a VM, and its number from 0.
+    pub fn entry(&self, vmm: &Vmm) -> Option<(usize, &Entry)> {
+        let mut entries = self.entries.iter().enumerate();
+        entries.find(|(_, entry)| entry.selector.matches(vmm))
+    }
+
+    /// Returns the weight of a VM.
+    pub fn weight(&self, vmm: &Vmm) -> u32 {
+        match (self.entry(vmm), self.unlisted) {
+            (Some((_, entry)), _) => entry.weight,
+            (None, Unlisted::Allow(weight)) => weight,
+            (None, Unlisted::Deny) => 0,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            unlisted: Unlisted::Allow(DEFAULT_WEIGHT),
+            memory: Sizes::default(),
+            status_socket: Some(SOCKET.into()),
+            metrics: None,
+            entries: Vec::new(),
+        }
+    }
+}
+
+fn top(reader: &mut Reader<'_>, table: &DeTable<'_>, memory: u64) -> Config {
+    let mut section = reader.section(table, "");
+    let mut config = Config {
+        unlisted: unlisted(&mut section),
+        ..Config::default()
+    };
+    if section.has("status-socket") {
+        config.status_socket = section.parsed("status-socket", socket).flatten();
+    }
+    config.metrics = section.parsed("metrics", |text| {
+        text.parse()
+            .map_err(|_| format!("`{text}` is no address with a port, such as 127.0.0.1:9470"))
+    });
+    if let Some(below) = section.table("memory") {
+        config.memory = sizes(section.reader.section(below, " in [memory]"), memory);
+    }
+    if let Some(value) = section.value("vm") {
+        config.entries = entries(section.reader, value);
+    }
+    section.end();
+    config
+}
+
+fn unlisted(section: &mut Section<'_, '_, '_>) -> Unlisted {
+    let denied = section.parsed("default", |text| match text {
+        "allow" => Ok(false),
+        "deny" => Ok(true),
+        _ => Err(format!("`{text}` is neither `allow` nor `deny`")),
+    });
+    let at = section.key("default-weight");
+    let weight = section.whole("default-weight", MAX_WEIGHT);
+    match (denied, at) {
+        (Some(true), Some(at)) => {
+            let message = "`default-weight` has no effect with `default = \"deny\"`, which gives \
+                           VMs without an entry the weight 0";
+            section.problem(at, message);
+            Unlisted::Deny
+        }
+        (Some(true), None) => Unlisted::Deny,
+        _ => Unlisted::Allow(weight.unwrap_or(DEFAULT_WEIGHT)),
+    }
+}
+
+/// A path, or nothing.
+fn socket(text: &str) -> Result<Option<PathBuf>, String> {
+    let path = PathBuf::from(text);
+    match text {
+        "" => Ok(None),
+        _ if path.is_absolute() => Ok(Some(path)),
+        _ => Err("must be an absolute path, or empty for none".into()),
+    }
+}
+
+fn sizes(mut section: Section<'_, '_, '_>, memory: u64) -> Sizes {
+    let mut places = [None, None, None];
+    let mut size = |place: usize, key| {
+        places[place] = section.value(key).map(|value| value.span());
+        section.parsed(key, str::parse)
+    };
+    let sizes = Sizes {
+        capacity: size(0, "capacity"),
+        floor: size(1, "floor"),
+        batch: size(2, "eviction-batch"),
+    };
+    if let Err(wrong) = sizes.change(memory, None) {
+        let place = match wrong {
+            Wrong::Capacity(..) => 0,
+            Wrong::Floor(..) => 1,
+            Wrong::Batch => 2,
+        };
+        let message = format!("{}: {}", wrong.message(), wrong.advice());
+        section.problem(places[place].clone().unwrap_or_default(), message);
+    }
+    section.end();
+    sizes
+}
+
+fn entries(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Entry> {
+    let Some(items) = value.get_ref().as_array() else {
+        let message = "`vm` is a list: begin each entry with `[[vm]]`";
+        reader.problem(value.span(), message);
+        return Vec::new();
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    for item in items {
+        let Some(table) = item.get_ref().as_table() else {
+            reader.problem(item.span(), "an entry is a table of keys and values");
+            continue;
+        };
+        let at = item.span();
+        let Some(entry) = entry(reader.section(table, " in [[vm]]"), &at) else {
+            continue;
+        };
+        if let Some(twin) = entries.iter().find(|one| one.selector == entry.selector) {
+            let text = entry.selector.text();
+            let line = twin.line;
+            let message =
+                format!("the entry in line {line} is for {text} already, and comes first");
+            reader.problem(at, message);
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
+fn entry(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Entry> {
+    let selects = ["name", "uuid", "cgroup"].map(|key| section.has(key));
+    let selector = Selector {
+        name: section.parsed("name", Pattern::name),
+        uuid: section.parsed("uuid", Pattern::uuid),
+        cgroup: section.parsed("cgroup", Pattern::cgroup),
+    };
+    let has_weight = section.has("weight");
+    let weight = section.whole("weight", MAX_WEIGHT);
+    if !selects.contains(&true) {
+        let message = "this entry has no `name`, `uuid` or `cgroup`";
+        section.problem(at.clone(), message);
+    }
+    if !has_weight {
+        section.problem(at.clone(), "this entry has no `weight`");
+    }
+    let line = section.reader.line(at);
+    section.end();
+    (!selector.is_empty()).then(|| Entry {
+        line,
+        selector,
+        weight: weight.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: u64 = 8 << 30;
+
+    fn problems(text: &str) -> String {
+        let problems = Config::parse(text, MEMORY).unwrap_err();
+        ddconf::list(Path::new("host.toml"), &problems)
+    }
+
+    fn vm(name: &str) -> Vmm {
+        Vmm {
+            name: Some(name.into()),
+            ..Vmm::default()
+        }
+    }
+
+    #[test]
+    fn an_empty_file_has_defaults() {
+        assert_eq!(Config::parse("", MEMORY), Ok(Config::default()));
+    }
+
+    #[test]
+    fn the_first_entry_that_matches_counts() {
+        let text = "default-weight = 50\n[memory]\ncapacity = \"25%\"\n\
+                    [[vm]]\nname = \"web-*\"\nweight = 300\n\
+                    [[vm]]\nname = \"web-1\"\nweight = 1\n";
+        let config = Config::parse(text, MEMORY).unwrap();
+        assert_eq!(config.weight(&vm("web-1")), 300);
+        assert_eq!(config.weight(&vm("mail")), 50);
+        assert_eq!(config.entry(&vm("web-1")).unwrap().1.line, 4);
+        let config = Config::parse("default = \"deny\"", MEMORY).unwrap();
+        assert_eq!(config.weight(&vm("web-1")), 0);
+    }
+
+    #[test]
+    fn every_problem_is_told_with_its_place() {
+        let text = "defualt = \"deny\"\nmetrics = \"everywhere\"\nstatus-socket = \"x\"\n\
+                    [memory]\ncapacity = \"512\"\nflor = 1\n\
+                    [[vm]]\nweight = 10001\n\
+                    [[vm]]\nname = \"a[\"\n  colour = 1\nweight = 1\n\
+                    [[vm]]\nname = \"a\"\n";
+        let wanted = "\
+host.toml: line 1, column 1: unknown key `defualt`; did you mean `default`?
+host.toml: line 2, column 11: `metrics`: `everywhere` is no address with a port, such as 127.0.0.1:9470
+host.toml: line 3, column 17: `status-socket`: must be an absolute path, or empty for none
+host.toml: line 5, column 12: `capacity`: `512` has no unit: write it like 512M, 2G or 25%
+host.toml: line 6, column 1: unknown key `flor` in [memory]; did you mean `floor`?
+host.toml: line 7, column 1: this entry has no `name`, `uuid` or `cgroup`
+host.toml: line 8, column 10: `weight` must be a whole number from 0 to 10000
+host.toml: line 10, column 8: `name`: error parsing glob 'a[': unclosed character class; missing ']'
+host.toml: line 11, column 3: unknown key `colour` in [[vm]]; known are cgroup, name, uuid, weight
+host.toml: line 13, column 1: this entry has no `weight`";
+        assert_eq!(problems(text), wanted);
+    }
+
+    #[test]
+    fn keys_without_effect_are_refused() {
+        for (text, message) in [
+            (
+                "default = \"deny\"\ndefault-weight = 5\n",
+                "line 2, column 1: `default-weight` has no effect with `default = \"deny\"`",
+            ),
+            (
+                "default = \"maybe\"\n",
+                "line 1, column 11: `default`: `maybe` is neither `allow` nor `deny`",
+            ),
+            (
+                "[memory]\ncapacity = \"1G\"\nfloor = \"2G\"\n",
+                "line 3, column 9: the floor of 2.00 GiB is above the capacity of 1.00 GiB",
+            ),
+            (
+                "[memory]\ncapacity = \"9G\"\n",
+                "line 2, column 12: a capacity of 9.00 GiB is more than this machine's memory",
+            ),
+            (
+                "[memory]\neviction-batch = \"0\"\n",
+                "line 2, column 18: the eviction batch is out of range",
+            ),
+            (
+                "[[vm]]\nname = \"a\"\nweight = 1\n[[vm]]\nweight = 2\nname = \"a\"\n",
+                "line 4, column 1: the entry in line 1 is for name `a` already, and comes first",
+            ),
+            (
+                "default = \"deny\"\n\ndefault = \"allow\"\n",
+                "line 3, column 1: `default` is in line 1 already",
+            ),
+            (
+                "[memory]\n[memory]\n",
+                "line 2, column 2: `[memory]` is in line 1 already",
+            ),
+            ("vm = 1\n", "line 1, column 6: `vm` is a list"),
+            ("vm = [1]\n", "line 1, column 7: an entry is a table"),
+        ] {
+            let problems = problems(text);
+            assert!(problems.contains(message), "{problems}");
+            assert_eq!(problems.lines().count(), 1, "{problems}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! VMs as their host's administrator knows them, and the file in which the administrator gives
+//! them weights.
+//!
+//! - [`vmm`]: the names of a VM, from the process of its VMM;
+//! - [`config`]: `/etc/doubledecker/host.toml`, with [`selector`] for the VMs that an entry is for;
+//! - [`editor`]: changes of that file which keep comments and order;
+//! - [`tier`]: sizes of the memory tier, and which of them are possible.
+//!
+//! See `docs/ddhostd.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod editor;
+pub mod selector;
+pub mod tier;
+pub mod vmm;
+
+pub use config::Config;
+pub use editor::Editor;
+pub use vmm::Vmm;

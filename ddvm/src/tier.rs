@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sizes of the memory tier, and which of them are possible on a machine.
+
+use ddconf::size::{Size, show_bytes, show_pages};
+use ddnl::ConfigChange;
+use std::{fs, io, path::Path};
+
+/// Sizes of the memory tier as an administrator writes them; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sizes {
+    /// The most memory that the tier may use.
+    pub capacity: Option<Size>,
+    /// Memory that the tier keeps when the host runs short of memory.
+    pub floor: Option<Size>,
+    /// Memory that one eviction frees.
+    pub batch: Option<Size>,
+}
+
+/// A size that is not possible.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wrong {
+    /// The capacity of so many pages is above the memory of so many bytes.
+    Capacity(u64, u64),
+    /// The floor is above the capacity, both in pages.
+    Floor(u64, u64),
+    /// The eviction batch is not between one page and 2^32 pages.
+    Batch,
+}
+
+impl Wrong {
+    /// Says what is wrong.
+    pub fn message(self) -> String {
+        match self {
+            Self::Capacity(capacity, memory) => format!(
+                "a capacity of {} is more than this machine's memory of {}",
+                show_pages(capacity),
+                show_bytes(memory)
+            ),
+            Self::Floor(floor, capacity) => format!(
+                "the floor of {} is above the capacity of {}",
+                show_pages(floor),
+                show_pages(capacity)
+            ),
+            Self::Batch => "the eviction batch is out of range".into(),
+        }
+    }
+
+    /// Says what would be right.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Capacity(..) => "leave memory for the VMs themselves; 25% is a good start",
+            Self::Floor(..) => "give a lower floor together with the capacity",
+            Self::Batch => "2M is the default",
+        }
+    }
+}
+
+impl Sizes {
+    /// Returns whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the change that these sizes are on a machine with so many bytes of memory. A floor is
+    /// compared with `capacity` pages if no capacity is given.
+    pub fn change(&self, memory: u64, capacity: Option<u64>) -> Result<ConfigChange, Wrong> {
+        let pages = |size: Size| size.pages(memory);
+        let own = self.capacity.map(pages);
+        if let Some(capacity) = own.filter(|pages| *pages > Size::Bytes(memory).pages(memory)) {
+            return Err(Wrong::Capacity(capacity, memory));
+        }
+        let floor = self.floor.map(pages);
+        if let (Some(floor), Some(capacity)) = (floor, own.or(capacity)) {
+            if floor > capacity {
+                return Err(Wrong::Floor(floor, capacity));
+            }
+        }
+        let batch = match self.batch.map(pages) {
+            None => None,
+            Some(0) => return Err(Wrong::Batch),
+            Some(batch) => Some(u32::try_from(batch).map_err(|_| Wrong::Batch)?),
+        };
+        Ok(ConfigChange {
+            capacity: own,
+            floor,
+            mode: None,
+            deadline: None,
+            batch,
+        })
+    }
+}
+
+/// Returns the bytes of memory that a file says, in the format of `/proc/meminfo`.
+pub fn memory(meminfo: &Path) -> io::Result<u64> {
+    let text = fs::read_to_string(meminfo)?;
+    let kilobytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|number| number.parse::<u64>().ok());
+    let missing = || {
+        let message = format!("{} has no MemTotal", meminfo.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    };
+    kilobytes
+        .and_then(|kilobytes| kilobytes.checked_mul(1 << 10))
+        .ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_is_read() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("meminfo");
+        fs::write(&file, "MemTotal:        8388608 kB\nMemFree: 1 kB\n").unwrap();
+        assert_eq!(memory(&file).unwrap(), 8 << 30);
+        fs::write(&file, "MemFree: 1 kB\n").unwrap();
+        assert!(memory(&file).is_err());
+    }
+
+    #[test]
+    fn sizes_that_are_not_possible_are_refused() {
+        let size = |text: &str| Some(text.parse().unwrap());
+        let sizes = |capacity, floor, batch| Sizes {
+            capacity,
+            floor,
+            batch,
+        };
+        let change = |sizes: Sizes| sizes.change(8 << 30, Some(1 << 18));
+        let change_of = |capacity, floor, batch| ConfigChange {
+            capacity,
+            floor,
+            mode: None,
+            deadline: None,
+            batch,
+        };
+        assert_eq!(
+            change(sizes(size("25%"), size("1G"), size("4M"))),
+            Ok(change_of(Some(1 << 19), Some(1 << 18), Some(1024)))
+        );
+        assert_eq!(change(Sizes::default()), Ok(ConfigChange::default()));
+        assert!(Sizes::default().is_empty());
+        assert_eq!(
+            change(sizes(size("9G"), None, None)),
+            Err(Wrong::Capacity(9 << 18, 8 << 30))
+        );
+        assert_eq!(
+            change(sizes(None, size("2G"), None)),
+            Err(Wrong::Floor(1 << 19, 1 << 18))
+        );
+        assert_eq!(
+            change(sizes(size("1G"), size("2G"), None)),
+            Err(Wrong::Floor(1 << 19, 1 << 18))
+        );
+        for batch in ["0", "1B", "16T"] {
+            assert_eq!(change(sizes(None, None, size(batch))), Err(Wrong::Batch));
+        }
+    }
+}

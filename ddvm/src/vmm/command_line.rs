@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Command lines of VMMs.
+
+use super::Vmm;
+use std::path::Path;
+
+/// The most bytes of a name. A longer one is ignored.
+const LONGEST: usize = 255;
+
+/// Returns the program and the names that a command line says.
+pub(super) fn names(words: &[String]) -> Vmm {
+    let Some(program) = words.first().filter(|program| !program.is_empty()) else {
+        return Vmm::default();
+    };
+    let program = file_name(program);
+    let options = Options(&words[1..]);
+    let (name, uuid) = if program.contains("firecracker") {
+        (options.value("--id"), None)
+    } else if program.contains("cloud-hypervisor") {
+        let socket = options.value("--api-socket");
+        (socket.as_deref().map(socket_name), None)
+    } else if program.contains("crosvm") || program.contains("lkvm") {
+        (options.value("--name"), None)
+    } else {
+        let name = options.value("-name").or_else(|| options.value("--name"));
+        let uuid = options.value("-uuid").or_else(|| options.value("--uuid"));
+        (name.as_deref().map(qemu_name), uuid)
+    };
+    Vmm {
+        program: Some(program),
+        name: name.filter(|name| !name.is_empty() && name.len() <= LONGEST),
+        uuid,
+        ..Vmm::default()
+    }
+}
+
+struct Options<'a>(&'a [String]);
+
+impl Options<'_> {
+    /// The value of `option value` or `option=value`.
+    fn value(&self, option: &str) -> Option<String> {
+        self.0.iter().enumerate().find_map(|(index, word)| {
+            let rest = word.strip_prefix(option)?;
+            if rest.is_empty() {
+                self.0.get(index + 1).cloned()
+            } else {
+                rest.strip_prefix('=').map(Into::into)
+            }
+        })
+    }
+}
+
+/// `guest=web,debug-threads=on` or `web,process=x`; a comma in the name is doubled.
+fn qemu_name(value: &str) -> String {
+    let value = value.replace(",,", "\0");
+    let mut parts = value.split(',');
+    let first = parts.next().unwrap_or_default();
+    let name = value
+        .split(',')
+        .find_map(|part| part.strip_prefix("guest="))
+        .unwrap_or(first);
+    name.replace('\0', ",")
+}
+
+/// `path=/run/web.sock` or `/run/web.sock`.
+fn socket_name(value: &str) -> String {
+    let path = value
+        .split(',')
+        .find_map(|part| part.strip_prefix("path="))
+        .unwrap_or(value);
+    let stem = Path::new(path).file_stem();
+    stem.map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_name();
+    name.map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_else(|| path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(command: &str) -> (Option<String>, Option<String>) {
+        let words: Vec<String> = command.split(' ').map(Into::into).collect();
+        let vmm = super::names(&words);
+        (vmm.name, vmm.uuid)
+    }
+
+    fn name(command: &str) -> Option<String> {
+        names(command).0
+    }
+
+    #[test]
+    fn qemu_and_libvirt() {
+        let libvirt = "/usr/bin/qemu-system-x86_64 -name guest=web,debug-threads=on -S -uuid 1234";
+        assert_eq!(names(libvirt), (Some("web".into()), Some("1234".into())));
+        assert_eq!(name("qemu-system-x86_64 -name db -m 1G"), Some("db".into()));
+        assert_eq!(name("qemu --name process=x,guest=a,,b"), Some("a,b".into()));
+        assert_eq!(name("qemu-system-x86_64 -m 1G"), None);
+        assert_eq!(name("qemu-system-x86_64 -name"), None);
+    }
+
+    #[test]
+    fn firecracker() {
+        assert_eq!(name("/srv/firecracker --id vm7"), Some("vm7".into()));
+        assert_eq!(name("firecracker --id=vm8 --no-api"), Some("vm8".into()));
+    }
+
+    #[test]
+    fn cloud_hypervisor() {
+        let command = "cloud-hypervisor --api-socket path=/run/ch/mail.sock --cpus boot=2";
+        assert_eq!(name(command), Some("mail".into()));
+        let command = "cloud-hypervisor --api-socket=/run/ch/proxy.sock";
+        assert_eq!(name(command), Some("proxy".into()));
+    }
+
+    #[test]
+    fn nothing_at_all() {
+        assert_eq!(super::names(&[]), Vmm::default());
+        assert_eq!(super::names(&[String::new()]), Vmm::default());
+    }
+}

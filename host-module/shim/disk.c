@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* <linux/blkdev.h> and <linux/bio.h>: pages on block devices. */
+
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/completion.h>
+#include <linux/slab.h>
+#include <linux/wait_bit.h>
+#include <linux/xxhash.h>
+#include "host.h"
+
+/* Bios that are allocated even without free memory, so that writes go on. */
+#define DD_BIOS 64
+/* Pages of a bio of a read. */
+#define DD_READ_PAGES 16
+
+struct dd_disk {
+	struct file *file;
+	struct bio_set bios;
+	atomic_t dead;
+	/* Reads whose last bio has not ended. */
+	atomic_t reads;
+};
+
+/* The device is gone. The kernel calls this with its lock, which is ours to release. */
+static void dd_mark_dead(struct block_device *bdev, bool surprise)
+	__releases(&bdev->bd_holder_lock)
+{
+	struct dd_disk *disk = bdev->bd_holder;
+
+	atomic_set(&disk->dead, 1);
+	mutex_unlock(&bdev->bd_holder_lock);
+}
+
+static const struct blk_holder_ops dd_holder_ops = { .mark_dead = dd_mark_dead };
+
+static struct block_device *dd_bdev(const struct dd_disk *disk)
+{
+	return file_bdev(disk->file);
+}
+
+/* Opens a device for this module alone, and tells its size in pages. May sleep. */
+struct dd_disk *dd_disk_open(const char *path, u64 *pages)
+{
+	struct dd_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
+	int err;
+
+	if (!disk)
+		return ERR_PTR(-ENOMEM);
+	err = bioset_init(&disk->bios, DD_BIOS, 0, BIOSET_NEED_BVECS);
+	if (err)
+		goto free;
+	disk->file = bdev_file_open_by_path(path, BLK_OPEN_READ | BLK_OPEN_WRITE |
+					    BLK_OPEN_RESTRICT_WRITES, disk, &dd_holder_ops);
+	if (IS_ERR(disk->file)) {
+		err = PTR_ERR(disk->file);
+		goto exit;
+	}
+	*pages = bdev_nr_bytes(dd_bdev(disk)) >> PAGE_SHIFT;
+	return disk;
+exit:
+	bioset_exit(&disk->bios);
+free:
+	kfree(disk);
+	return ERR_PTR(err);
+}
+
+/* Waits for abandoned reads. No other call with this disk is under way. */
+void dd_disk_close(struct dd_disk *disk)
+{
+	wait_var_event(&disk->reads, !atomic_read(&disk->reads));
+	bdev_fput(disk->file);
+	bioset_exit(&disk->bios);
+	kfree(disk);
+}
+
+bool dd_disk_dead(const struct dd_disk *disk)
+{
+	return atomic_read(&disk->dead);
+}
+
+static sector_t dd_sector(u64 page)
+{
+	return page << (PAGE_SHIFT - SECTOR_SHIFT);
+}
+
+/* Overwrites pages with zeroes. */
+int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count)
+{
+	return blkdev_issue_zeroout(dd_bdev(disk), dd_sector(first), dd_sector(count),
+				    GFP_KERNEL, 0);
+}
+
+/* Tells the device that pages have no content any more. */
+void dd_disk_discard(struct dd_disk *disk, u64 first, u64 count)
+{
+	if (bdev_max_discard_sectors(dd_bdev(disk)))
+		blkdev_issue_discard(dd_bdev(disk), dd_sector(first), dd_sector(count), GFP_NOIO);
+}
+
+struct dd_write {
+	struct completion done;
+	atomic_t left;
+	blk_status_t status;
+};
+
+static void dd_write_end(struct bio *bio)
+{
+	struct dd_write *write = bio->bi_private;
+
+	if (bio->bi_status)
+		WRITE_ONCE(write->status, bio->bi_status);
+	bio_put(bio);
+	if (atomic_dec_and_test(&write->left))
+		complete(&write->done);
+}
+
+/* Writes pages to consecutive places, and waits for that. */
+int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count)
+{
+	struct dd_write write = { .left = ATOMIC_INIT(1) };
+	struct blk_plug plug;
+	size_t at = 0;
+
+	init_completion(&write.done);
+	blk_start_plug(&plug);
+	while (at < count) {
+		unsigned int pages = min_t(size_t, count - at, BIO_MAX_VECS), i;
+		struct bio *bio = bio_alloc_bioset(dd_bdev(disk), pages, REQ_OP_WRITE, GFP_NOIO,
+						   &disk->bios);
+
+		bio->bi_iter.bi_sector = dd_sector(first + at);
+		bio->bi_private = &write;
+		bio->bi_end_io = dd_write_end;
+		for (i = 0; i < pages; i++)
+			__bio_add_page(bio, pfn_to_page(frames[at + i]), PAGE_SIZE, 0);
+		at += pages;
+		atomic_inc(&write.left);
+		submit_bio(bio);
+	}
+	blk_finish_plug(&plug);
+	if (atomic_dec_and_test(&write.left))
+		complete(&write.done);
+	/* A device may take minutes to fail. A task that wakes up now and then does not look hung. */
+	while (!wait_for_completion_io_timeout(&write.done, 10 * HZ))
+		;
+	return blk_status_to_errno(write.status);
+}
+
+struct dd_read {
+	struct dd_disk *disk;
+	struct completion done;
+	atomic_t left;
+	refcount_t users;
+	blk_status_t status;
+	/* The caller has given up: the frames are freed with this. */
+	bool abandoned;
+	size_t count;
+	u64 frames[];
+};
+
+static void dd_read_put(struct dd_read *read)
+{
+	struct dd_disk *disk = read->disk;
+
+	if (!refcount_dec_and_test(&read->users))
+		return;
+	while (read->abandoned && read->count)
+		dd_page_free(read->frames[--read->count]);
+	kfree(read);
+	if (atomic_dec_and_test(&disk->reads))
+		wake_up_var(&disk->reads);
+}
+
+static void dd_read_end(struct bio *bio)
+{
+	struct dd_read *read = bio->bi_private;
+
+	if (bio->bi_status)
+		WRITE_ONCE(read->status, bio->bi_status);
+	bio_put(bio);
+	if (atomic_dec_and_test(&read->left))
+		complete(&read->done);
+	dd_read_put(read);
+}
+
+/*
+ * Returns how many places from the first one on are read by one bio: they are
+ * neighbours, and no more than the device reads at a time, because a bio that
+ * must not wait is not split.
+ */
+static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, size_t count)
+{
+	unsigned int most = queue_max_sectors(bdev_get_queue(bdev)) >> (PAGE_SHIFT - SECTOR_SHIFT);
+	unsigned int pages = 1;
+
+	most = min_t(size_t, min_t(unsigned int, most, DD_READ_PAGES), count);
+	while (pages < most && places[pages] == places[0] + pages)
+		pages++;
+	return pages;
+}
+
+/*
+ * Reads pages from places, and waits for at most @limit_us. After -ETIMEDOUT
+ * the frames are not the caller's any more: the device may still write to
+ * them. A vCPU waits here, so that nothing else is waited for: neither for
+ * memory nor for a place in the device's queue.
+ */
+int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, size_t count,
+		 u64 limit_us)
+{
+	struct block_device *bdev = dd_bdev(disk);
+	blk_opf_t opf = REQ_OP_READ | (bdev_nowait(bdev) ? REQ_NOWAIT : 0);
+	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
+	struct blk_plug plug;
+	struct dd_read *read;
+	size_t at = 0;
+	int err;
+
+	if (dd_disk_dead(disk))
+		return -ENODEV;
+	read = kzalloc(struct_size(read, frames, count), gfp);
+	if (!read)
+		return -ENOMEM;
+	read->disk = disk;
+	read->count = count;
+	memcpy(read->frames, frames, count * sizeof(*frames));
+	init_completion(&read->done);
+	atomic_set(&read->left, 1);
+	refcount_set(&read->users, 1);
+	atomic_inc(&disk->reads);
+	blk_start_plug(&plug);
+	while (at < count) {
+		unsigned int pages = dd_stretch(bdev, places + at, count - at), i;
+		struct bio *bio = bio_alloc_bioset(bdev, pages, opf, gfp, &disk->bios);
+
+		if (!bio) {
+			WRITE_ONCE(read->status, BLK_STS_RESOURCE);
+			break;
+		}
+		bio->bi_iter.bi_sector = dd_sector(places[at]);
+		bio->bi_private = read;
+		bio->bi_end_io = dd_read_end;
+		for (i = 0; i < pages; i++)
+			__bio_add_page(bio, pfn_to_page(frames[at + i]), PAGE_SIZE, 0);
+		at += pages;
+		refcount_inc(&read->users);
+		atomic_inc(&read->left);
+		submit_bio(bio);
+	}
+	blk_finish_plug(&plug);
+	if (atomic_dec_and_test(&read->left))
+		complete(&read->done);
+	if (wait_for_completion_io_timeout(&read->done, usecs_to_jiffies(limit_us) + 1)) {
+		err = blk_status_to_errno(READ_ONCE(read->status));
+	} else {
+		read->abandoned = true;
+		err = -ETIMEDOUT;
+	}
+	dd_read_put(read);
+	return err;
+}
+
+/* Returns a checksum of a page. */
+u64 dd_page_checksum(u64 frame, u64 seed)
+{
+	return xxh64(page_address(pfn_to_page(frame)), PAGE_SIZE, seed);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Commands for the devices of the SSD tier.
+
+use super::STEP;
+use crate::genl::{Args, Message};
+use crate::ssd::device::Device;
+use crate::state::Host;
+use ddabi::genl::Attribute;
+use ddcore::host::evict::evict_ssd;
+use ddcore::host::Session as _;
+use kernel::prelude::*;
+use zerocopy::IntoBytes;
+
+pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    let path = args
+        .path()
+        .ok_or_else(|| reply.explain(c"the attribute path is required", EINVAL))?;
+    let _control = host.ssd.control.lock();
+    let added = host.ssd.add(|number| Device::open_path(number, path));
+    let number = added.map_err(|error| {
+        let reason = match error {
+            EBUSY => c"the device is in use",
+            ENOTBLK => c"this is no block device",
+            ENOSPC => c"the device is too small, or there are 16 devices",
+            _ => return error,
+        };
+        reply.explain(reason, error)
+    })?;
+    reply.put_u32(Attribute::Device, number)
+}
+
+/// Evicts a step. A segment has pages of one pool, but a pool has segments on several devices: all of
+/// its pages in the SSD tier are evicted.
+pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    let _control = host.ssd.control.lock();
+    let number = args
+        .device()
+        .ok_or_else(|| reply.explain(c"the attribute device is required", EINVAL))?;
+    let number = number as usize;
+    let device = host
+        .ssd
+        .device(number)
+        .ok_or_else(|| reply.explain(c"there is no such device", ENOENT))?;
+    device.begin_removal();
+    let (mut evicted, mut from) = (0, 0);
+    while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
+        from = vm.number.saturating_add(1);
+        for pool in 0..session.pool_count() {
+            let Some(place) = session.place(pool) else {
+                continue;
+            };
+            if place.log.is_on(number) {
+                place.log.close(None);
+            }
+            if place.log.holding.places() > 0 && evicted < STEP {
+                evicted += evict_ssd(&*session, pool, STEP - evicted, u64::MAX);
+            }
+        }
+    }
+    reply.put_u64(Attribute::Evicted, evicted)?;
+    if !device.is_unused() {
+        // Pages that are being read or written are among these.
+        return reply.put_u64(Attribute::Left, device.live().max(1));
+    }
+    host.ssd.forget(number);
+    reply.put_u64(Attribute::Left, 0)
+}
+
+pub(super) fn list(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {
+    let Some(device) = host.ssd.next_device(*cursor as usize) else {
+        return Ok(false);
+    };
+    message.put_u32(Attribute::Device, device.number as u32)?;
+    message.put_str(Attribute::Path, device.path())?;
+    message.put_u32(Attribute::DeviceState, device.state() as u32)?;
+    message.put_bytes(Attribute::SsdStats, device.stats().as_bytes())?;
+    *cursor = device.number as u64 + 1;
+    Ok(true)
+}

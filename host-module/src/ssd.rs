@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The SSD tier: pages of pools on block devices (`docs/decisions/0013-ssd-tier.md`).
+//!
+//! The index of a session knows a page by its place. [`device`] has the segments of a device,
+//! [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads pages for a
+//! get, and [`reclaim`] evicts segments by weight when few are free.
+
+pub(crate) mod device;
+pub(crate) mod fetch;
+pub(crate) mod log;
+pub(crate) mod reclaim;
+pub(crate) mod segment;
+pub(crate) mod write;
+
+use crate::ffi::disk::checksum;
+use crate::memory::quietly;
+use crate::number::Number;
+use crate::ssd::device::Device;
+use crate::ssd::log::{Holding, Log, Seat};
+use crate::tier::page::Page;
+use ddabi::request::Run;
+use ddcore::host::standing::Standing;
+use ddcore::ssd::place::{Place, MAX_DEVICES};
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
+use kernel::time::{Instant, Monotonic};
+
+/// Pages that are put to places at a time, which bounds the memory on the stack.
+const STEP: usize = 32;
+
+/// Pages that wait in memory until they are written, at most: 64 MiB.
+const STAGING: u64 = 1 << 14;
+
+/// Time that a get may wait for a device, in microseconds, until the administrator sets another one.
+const DEADLINE_US: u64 = 20_000;
+
+/// All devices.
+#[pin_data]
+pub(crate) struct Ssd {
+    #[pin]
+    devices: SpinLock<[Option<Arc<Device>>; MAX_DEVICES]>,
+    /// Devices come and go one at a time.
+    #[pin]
+    pub(crate) control: Mutex<()>,
+    /// The stamp of the last segment that was opened.
+    sequence: Atomic<u64>,
+    /// Pages in memory that are not written yet.
+    staged: Atomic<u64>,
+    /// Places of all devices.
+    places: Atomic<u64>,
+    /// Whether a task evicts segments.
+    reclaiming: Atomic<bool>,
+    deadline_us: Atomic<u64>,
+    /// The sum of what the VMs have published.
+    standing: Standing<Number>,
+    born: Instant<Monotonic>,
+}
+
+impl Ssd {
+    /// Creates a tier without devices.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                devices <- new_spinlock!([const { None }; MAX_DEVICES], "Ssd::devices"),
+                control <- new_mutex!((), "Ssd::control"),
+                sequence: Atomic::new(0),
+                staged: Atomic::new(0),
+                places: Atomic::new(0),
+                reclaiming: Atomic::new(false),
+                deadline_us: Atomic::new(DEADLINE_US),
+                standing: Standing::new(),
+                born: Instant::now(),
+            }),
+            quietly(),
+        )
+    }
+
+    pub(crate) fn standing(&self) -> &Standing<Number> {
+        &self.standing
+    }
+
+    /// Returns the number of places, which is the capacity of the tier in pages.
+    pub(crate) fn places(&self) -> u64 {
+        self.places.load(Relaxed)
+    }
+
+    /// Returns the time that a get may wait for a device, in microseconds.
+    pub(crate) fn deadline_us(&self) -> u64 {
+        self.deadline_us.load(Relaxed)
+    }
+
+    /// Sets the time that a get may wait for a device, in microseconds.
+    pub(crate) fn set_deadline_us(&self, us: u64) {
+        self.deadline_us.store(us, Relaxed);
+    }
+
+    /// Returns the milliseconds since the tier was created.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.born.elapsed().as_millis().max(0) as u64
+    }
+
+    /// Returns the number of pages on all devices.
+    pub(crate) fn used(&self) -> u64 {
+        let (mut used, mut from) = (0, 0);
+        while let Some(device) = self.next_device(from) {
+            from = device.number + 1;
+            used += device.live();
+        }
+        used
+    }
+
+    /// Returns the device with this number.
+    pub(crate) fn device(&self, number: usize) -> Option<Arc<Device>> {
+        self.devices.lock().get(number)?.clone()
+    }
+
+    /// Returns the first device whose number is at least `from`.
+    pub(crate) fn next_device(&self, from: usize) -> Option<Arc<Device>> {
+        let devices = self.devices.lock();
+        devices.iter().skip(from).flatten().next().cloned()
+    }
+
+    /// Adds a device. The error is `ENOSPC` if there are as many as there may be. The caller holds
+    /// `control`.
+    pub(crate) fn add(&self, open: impl FnOnce(usize) -> Result<Arc<Device>>) -> Result<u32> {
+        let free = self.devices.lock().iter().position(Option::is_none);
+        let number = free.ok_or(ENOSPC)?;
+        let device = open(number)?;
+        self.places.add(device.places(), Relaxed);
+        self.devices.lock()[number] = Some(device);
+        Ok(number as u32)
+    }
+
+    /// Forgets a device that has no pages any more. The caller holds `control`.
+    pub(crate) fn forget(&self, number: usize) {
+        let device = self.devices.lock().get_mut(number).and_then(Option::take);
+        if let Some(device) = device {
+            device.retire(self);
+        }
+    }
+
+    /// Takes places out of the capacity.
+    fn lose(&self, places: u64) {
+        self.places.fetch_sub(places, Relaxed);
+    }
+
+    /// Lets go of a place, whose page is gone.
+    pub(crate) fn release(&self, place: Place) {
+        if let Some(device) = self.device(place.device) {
+            device.release(self, place.number);
+        }
+    }
+
+    /// Moves pages of a pool to places, as [`ddcore::host::Session::place`] says. `seed` returns the
+    /// seed of the checksum of the page with this index.
+    pub(crate) fn place(
+        &self,
+        log: &Log,
+        run: &Run,
+        pages: &mut [Option<Page>],
+        seed: impl Fn(u64) -> u64,
+    ) -> Option<(usize, u64)> {
+        let mut sums = [0; STEP];
+        let count = pages.len().min(STEP);
+        for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
+            let frame = page.as_ref()?.frame()?;
+            // SAFETY: The page is ours.
+            *sum = unsafe { checksum(frame, seed(index)) } as u32;
+        }
+        if self.staged.load(Relaxed) + count as u64 > STAGING {
+            self.write_open();
+            return None;
+        }
+        // The second time a segment was opened before.
+        for _ in 0..2 {
+            if let Some(placed) = log.fill(self, &mut pages[..count], &sums[..count]) {
+                return Some(placed);
+            }
+            log.set(self.open(&log.holding)?, self);
+        }
+        None
+    }
+
+    /// Opens a segment for a pool.
+    fn open(&self, holding: &Arc<Holding>) -> Option<Seat> {
+        let mut best: Option<Arc<Device>> = None;
+        let mut from = 0;
+        while let Some(device) = self.next_device(from) {
+            from = device.number + 1;
+            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free()) {
+                best = Some(device);
+            }
+        }
+        let device = best?;
+        let segment = device.take_free();
+        if segment.is_none() || device.free() < device.reserve() {
+            reclaim::wake(self);
+        }
+        let segment = segment?;
+        let sequence = self.sequence.fetch_add(1, Relaxed) + 1;
+        match device.open(segment, sequence, holding) {
+            Ok(()) => Some(Seat { device, segment }),
+            Err(_) => {
+                device.give_free(segment);
+                None
+            }
+        }
+    }
+
+    /// Writes what pools have put into segments that are not full, because too much waits.
+    fn write_open(&self) {
+        let mut from = 0;
+        while let Some(device) = self.next_device(from) {
+            from = device.number + 1;
+            device.write_open();
+        }
+    }
+
+    fn stage(&self, pages: usize) {
+        self.staged.add(pages as u64, Relaxed);
+    }
+
+    fn unstage(&self, pages: usize) {
+        self.staged.fetch_sub(pages as u64, Relaxed);
+    }
+
+    /// Returns the number of pages in memory that are not written yet.
+    pub(crate) fn staged(&self) -> u64 {
+        self.staged.load(Relaxed)
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A block device, divided into segments.
+
+use crate::counters::Counter;
+use crate::ffi::disk::Disk;
+use crate::memory::quietly;
+use crate::number::Number;
+use crate::ssd::log::Holding;
+use crate::ssd::segment::{Room, Segment};
+use crate::ssd::Ssd;
+use ddabi::ssd::{DeviceState, SsdStats};
+use ddcore::ssd::health::Health;
+use ddcore::ssd::place::MAX_PLACES;
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+/// Pages at both ends of a device that stay zero: 1 MiB. A guest chooses what is written behind
+/// them. Nothing that it chooses may look like a file system or a partition table to the host.
+const MARGIN: u64 = 256;
+
+/// Places of a segment: the paper's eviction batch of 2 MiB.
+const SEGMENT: u64 = 512;
+
+/// The most places of a segment: 64 MiB.
+const MOST_SEGMENT: u64 = 1 << 14;
+
+/// Segments of a device that is large enough to have larger ones.
+const SEGMENTS: u64 = 1 << 15;
+
+/// One segment in so many is kept free.
+const RESERVE: usize = 64;
+
+/// Failed writes after which a device is not used any more.
+const MOST_ERRORS: u64 = 8;
+
+macro_rules! counts {
+    ($($name:ident)*) => {
+        /// What a device has done; see [`SsdStats`].
+        pub(crate) struct Counts {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl Counts {
+            const fn new() -> Self {
+                Self { $($name: Counter::new(),)* }
+            }
+
+            /// Writes the counters into statistics.
+            fn write_to(&self, stats: &mut SsdStats) {
+                $(stats.$name = self.$name.get();)*
+            }
+        }
+    };
+}
+
+counts! {
+    reads read_pages memory_pages read_errors timeouts refused_reads bad_checksums written_pages
+    write_errors evicted_segments
+}
+
+/// A device.
+#[pin_data]
+pub(crate) struct Device {
+    pub(crate) number: usize,
+    path: KVec<u8>,
+    pub(crate) disk: Disk,
+    size: u32,
+    segments: Pin<KVBox<[Segment]>>,
+    #[pin]
+    free: SpinLock<KVVec<u32>>,
+    /// How many are free, so that it is seen without the lock.
+    free_count: Atomic<usize>,
+    /// Segments with pages to be written. There is room for all.
+    #[pin]
+    pub(crate) queue: SpinLock<KVVec<u32>>,
+    pub(crate) writers: Atomic<u32>,
+    state: Atomic<u32>,
+    pub(crate) health: Health<Number>,
+    pub(crate) counts: Counts,
+}
+
+impl Device {
+    /// Opens a device. Its content is lost.
+    pub(crate) fn open_path(number: usize, path: &CStr) -> Result<Arc<Self>> {
+        let disk = Disk::open(path)?;
+        let pages = disk.pages().saturating_sub(2 * MARGIN).min(MAX_PLACES);
+        let size = (pages / SEGMENTS).max(SEGMENT).min(MOST_SEGMENT);
+        let size = size.next_power_of_two();
+        let count = (pages / size) as usize;
+        if count < 4 {
+            return Err(ENOSPC);
+        }
+        disk.clear(0, MARGIN)?;
+        disk.clear(disk.pages() - MARGIN, MARGIN)?;
+        let segments = KVBox::pin_slice(|_| Segment::new(size as u32), count, quietly())?;
+        let mut free = KVVec::with_capacity(count, quietly())?;
+        for segment in (0..count as u32).rev() {
+            free.push(segment, quietly())?;
+        }
+        let queue = KVVec::with_capacity(count, quietly())?;
+        let mut name = KVec::new();
+        name.extend_from_slice(path.to_bytes(), quietly())?;
+        Arc::pin_init(
+            pin_init!(Self {
+                number,
+                path: name,
+                disk,
+                size: size as u32,
+                segments,
+                free <- new_spinlock!(free, "Device::free"),
+                free_count: Atomic::new(count),
+                queue <- new_spinlock!(queue, "Device::queue"),
+                writers: Atomic::new(0),
+                state: Atomic::new(DeviceState::Active as u32),
+                health: Health::new(),
+                counts: Counts::new(),
+            }),
+            quietly(),
+        )
+    }
+
+    /// Returns the path that the device was added by.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Returns the number of its places for pages.
+    pub(crate) fn places(&self) -> u64 {
+        self.segments.len() as u64 * u64::from(self.size)
+    }
+
+    /// Returns the places of a segment.
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Returns the number of free segments.
+    pub(crate) fn free(&self) -> usize {
+        self.free_count.load(Relaxed)
+    }
+
+    /// Returns the number of segments that are to be free.
+    pub(crate) fn reserve(&self) -> usize {
+        (self.segments.len() / RESERVE).max(2)
+    }
+
+    pub(crate) fn state(&self) -> DeviceState {
+        if self.disk.is_dead() {
+            return DeviceState::Failed;
+        }
+        match DeviceState::from_raw(self.state.load(Relaxed)) {
+            Some(DeviceState::Active) if self.health.is_suspected() => DeviceState::Suspect,
+            Some(state) => state,
+            None => DeviceState::Failed,
+        }
+    }
+
+    /// Returns whether pages may be put on the device.
+    pub(crate) fn takes_pages(&self) -> bool {
+        matches!(self.state(), DeviceState::Active | DeviceState::Suspect)
+    }
+
+    /// Lets no more pages come.
+    pub(crate) fn begin_removal(&self) {
+        self.state.store(DeviceState::Leaving as u32, Relaxed);
+    }
+
+    /// Returns the segment with this number.
+    pub(crate) fn segment(&self, number: u32) -> &Segment {
+        &self.segments[number as usize]
+    }
+
+    /// Returns the place of the first page of a segment, as the index knows it.
+    pub(crate) fn first_place(&self, segment: u32) -> u64 {
+        u64::from(segment) * u64::from(self.size)
+    }
+
+    /// Returns the segment of a place, and the place in it.
+    pub(crate) fn locate(&self, place: u64) -> Option<(&Segment, u32)> {
+        let segment = self.segments.get((place / u64::from(self.size)) as usize)?;
+        Some((segment, (place % u64::from(self.size)) as u32))
+    }
+
+    /// Returns where a place is on the device, in pages.
+    pub(crate) fn position(&self, place: u64) -> u64 {
+        MARGIN + place
+    }
+
+    pub(crate) fn take_free(&self) -> Option<u32> {
+        let segment = self.free.lock().pop()?;
+        self.free_count.fetch_sub(1, Relaxed);
+        Some(segment)
+    }
+
+    pub(crate) fn give_free(&self, segment: u32) {
+        // There is room for all segments.
+        let _ = self.free.lock().push_within_capacity(segment);
+        self.free_count.add(1, Relaxed);
+    }
+
+    /// Opens a segment that was free.
+    pub(crate) fn open(
+        &self,
+        segment: u32,
+        sequence: u64,
+        holding: &Arc<Holding>,
+    ) -> Result<(), AllocError> {
+        let room = Room::new(self.size)?;
+        holding.add(self.size.into());
+        let holding = holding.clone();
+        self.segment(segment)
+            .with(|inner| inner.open(sequence, room, holding));
+        Ok(())
+    }
+
+    /// Ends filling a segment.
+    pub(crate) fn close(self: &Arc<Self>, ssd: &Ssd, segment: u32) {
+        self.segment(segment).with(|inner| inner.life.close());
+        self.write_soon(segment);
+        self.vacate(ssd, segment);
+    }
+
+    /// Lets go of a place.
+    pub(crate) fn release(&self, ssd: &Ssd, place: u64) {
+        if let Some((segment, _)) = self.locate(place) {
+            let is_last = segment.with(|inner| {
+                inner.life.release();
+                inner.life.live() == 0
+            });
+            if is_last {
+                self.vacate(ssd, (place / u64::from(self.size)) as u32);
+            }
+        }
+    }
+
+    /// Makes a segment free if it is closed and has no pages any more.
+    pub(crate) fn vacate(&self, ssd: &Ssd, segment: u32) {
+        let Some(waste) = self.segment(segment).with(|inner| inner.vacate()) else {
+            return;
+        };
+        ssd.unstage(waste.staged);
+        if let Some(holding) = waste.holding() {
+            holding.subtract(self.size.into());
+        }
+        drop(waste);
+        self.give_free(segment);
+    }
+
+    /// Notes a write that failed.
+    pub(crate) fn write_failed(&self) {
+        self.counts.write_errors.add(1);
+        if self.counts.write_errors.get() >= MOST_ERRORS {
+            self.state.store(DeviceState::Failed as u32, Relaxed);
+        }
+    }
+
+    /// Queues the segments that are being filled, so that they are written as far as they are full.
+    pub(crate) fn write_open(self: &Arc<Self>) {
+        for number in 0..self.segments.len() as u32 {
+            let has_pages = self.segment(number).with(|inner| inner.life.in_memory() > 0);
+            if has_pages {
+                self.write_soon(number);
+            }
+        }
+    }
+
+    /// Returns whether no segment is in use.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.free() == self.segments.len()
+    }
+
+    /// Takes its places out of the tier.
+    pub(crate) fn retire(&self, ssd: &Ssd) {
+        ssd.lose(self.places());
+    }
+
+    /// Returns the number of its pages.
+    pub(crate) fn live(&self) -> u64 {
+        let live = |segment: &Segment| u64::from(segment.with(|inner| inner.life.live()));
+        self.segments.iter().map(live).sum()
+    }
+
+    pub(crate) fn stats(&self) -> SsdStats {
+        let mut stats = SsdStats {
+            places: self.places(),
+            segment_places: self.size.into(),
+            segments: self.segments.len() as u64,
+            free_segments: self.free() as u64,
+            used: self.live(),
+            ..SsdStats::default()
+        };
+        self.counts.write_to(&mut stats);
+        stats
+    }
+}

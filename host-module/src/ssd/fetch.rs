@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Reading pages for a get. They have left the index, and their places are not used again until the
+//! pages are dropped.
+
+use crate::ffi::disk::checksum;
+use crate::ssd::device::Device;
+use crate::ssd::segment::Found;
+use crate::ssd::Ssd;
+use crate::tier::page::Page;
+use ddabi::request::Run;
+use ddcore::ssd::place::Place;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
+
+/// Pages that are read at a time, which bounds the memory on the stack.
+const STEP: usize = 64;
+
+/// Pages of one device that are to be read.
+struct Read {
+    device: Option<Arc<Device>>,
+    count: usize,
+    /// Where the pages are among those of the call.
+    at: [u16; STEP],
+    places: [u64; STEP],
+    sums: [u32; STEP],
+    seeds: [u64; STEP],
+}
+
+impl Ssd {
+    /// Replaces pages of the SSD tier by pages of memory with their data, as far as they can be
+    /// read. `runs` are the runs of the call with the places of their pages in `pages`.
+    #[inline(never)]
+    pub(crate) fn fetch(
+        &self,
+        runs: impl Iterator<Item = (Run, usize)>,
+        pages: &mut [Option<Page>],
+        seed: impl Fn(&Run, u64) -> u64,
+    ) {
+        let mut read = Read {
+            device: None,
+            count: 0,
+            at: [0; STEP],
+            places: [0; STEP],
+            sums: [0; STEP],
+            seeds: [0; STEP],
+        };
+        for (run, first) in runs {
+            for (at, index) in (first..first + run.pages as usize).zip(run.index..) {
+                let Some(place) = pages[at].as_ref().and_then(Page::place) else {
+                    continue;
+                };
+                if let Some(found) = self.find(place, &mut read, pages) {
+                    match found {
+                        Found::InMemory(page) => pages[at] = Some(page),
+                        Found::Written(sum) => read.add(at, place.number, sum, seed(&run, index)),
+                        Found::Lost => {}
+                    }
+                }
+            }
+        }
+        self.read(&mut read, pages);
+    }
+
+    /// Looks a page up. What is to be read so far is read first, if the page is on another device, or
+    /// if there is no room for more.
+    fn find(&self, place: Place, read: &mut Read, pages: &mut [Option<Page>]) -> Option<Found> {
+        let is_on = read.device.as_ref().is_some_and(|device| device.number == place.device);
+        if !is_on || read.count == STEP {
+            self.read(read, pages);
+        }
+        if !is_on {
+            read.device = self.device(place.device);
+        }
+        let device = read.device.as_ref()?;
+        let (segment, at) = device.locate(place.number)?;
+        let found = segment.with(|inner| inner.find(at));
+        if let Found::InMemory(_) = &found {
+            device.counts.memory_pages.add(1);
+        }
+        Some(found)
+    }
+
+    /// Reads pages, all at once.
+    #[inline(never)]
+    fn read(&self, read: &mut Read, pages: &mut [Option<Page>]) {
+        let count = core::mem::take(&mut read.count);
+        let Some(device) = read.device.as_ref().filter(|_| count > 0) else {
+            return;
+        };
+        let Some(limit) = device.health.limit(self.deadline_us(), self.milliseconds()) else {
+            device.counts.refused_reads.add(count as u64);
+            return;
+        };
+        let mut fresh = [const { None }; STEP];
+        let fresh = &mut fresh[..count];
+        if Page::allocate(fresh, false) < count {
+            device.counts.refused_reads.add(count as u64);
+            return;
+        }
+        let start = Instant::<Monotonic>::now();
+        let positions = read.places[..count].iter_mut();
+        positions.for_each(|place| *place = device.position(*place));
+        device.counts.reads.add(1);
+        match device.disk.read(&read.places[..count], fresh, limit) {
+            Ok(()) => device.health.succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+            Err(error) => {
+                let counter = match error {
+                    ETIMEDOUT => &device.counts.timeouts,
+                    _ => &device.counts.read_errors,
+                };
+                counter.add(1);
+                device.health.failed(self.milliseconds());
+                return;
+            }
+        }
+        for (((at, sum), seed), page) in read.at.iter().zip(&read.sums).zip(&read.seeds).zip(fresh) {
+            let Some(frame) = page.as_ref().and_then(Page::frame) else {
+                continue;
+            };
+            // SAFETY: The page is ours.
+            if unsafe { checksum(frame, *seed) } as u32 == *sum {
+                device.counts.read_pages.add(1);
+                pages[usize::from(*at)] = page.take();
+            } else {
+                device.counts.bad_checksums.add(1);
+            }
+        }
+    }
+}
+
+impl Read {
+    fn add(&mut self, at: usize, place: u64, sum: u32, seed: u64) {
+        self.at[self.count] = at as u16;
+        self.places[self.count] = place;
+        self.sums[self.count] = sum;
+        self.seeds[self.count] = seed;
+        self.count += 1;
+    }
+}

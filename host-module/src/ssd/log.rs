@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The log of a pool: the segment that it fills, and how many places its segments have.
+
+use crate::memory::quietly;
+use crate::ssd::device::Device;
+use crate::ssd::Ssd;
+use crate::tier::page::Page;
+use ddcore::ssd::place::Place;
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+/// The places that the segments of a pool, or of all pools of a session, have.
+pub(crate) struct Holding {
+    places: Atomic<u64>,
+    all: Option<Arc<Holding>>,
+}
+
+impl Holding {
+    /// Creates the holding of a session, or of a pool of the session that has `all`.
+    pub(crate) fn new(all: Option<Arc<Holding>>) -> Result<Arc<Self>, AllocError> {
+        let this = Self {
+            places: Atomic::new(0),
+            all,
+        };
+        Arc::new(this, quietly())
+    }
+
+    pub(crate) fn places(&self) -> u64 {
+        self.places.load(Relaxed)
+    }
+
+    pub(crate) fn add(&self, places: u64) {
+        self.places.add(places, Relaxed);
+        if let Some(all) = &self.all {
+            all.add(places);
+        }
+    }
+
+    pub(crate) fn subtract(&self, places: u64) {
+        self.places.fetch_sub(places, Relaxed);
+        if let Some(all) = &self.all {
+            all.subtract(places);
+        }
+    }
+}
+
+/// A segment that a pool fills.
+pub(crate) struct Seat {
+    pub(crate) device: Arc<Device>,
+    pub(crate) segment: u32,
+}
+
+/// The log of a pool.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Log {
+    #[pin]
+    seat: SpinLock<Option<Seat>>,
+    pub(crate) holding: Arc<Holding>,
+    ssd: Arc<Ssd>,
+}
+
+impl Log {
+    pub(crate) fn new(ssd: Arc<Ssd>, holding: Arc<Holding>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            seat <- new_spinlock!(None, "Log::seat"),
+            holding,
+            ssd,
+        })
+    }
+
+    /// Moves pages to places of the segment that the pool fills. Returns their number and the stamp
+    /// of the segment, or `None` if the pool fills none.
+    pub(crate) fn fill(
+        &self,
+        ssd: &Ssd,
+        pages: &mut [Option<Page>],
+        sums: &[u32],
+    ) -> Option<(usize, u64)> {
+        let mut seat = self.seat.lock();
+        let Seat { device, segment } = seat.as_ref()?;
+        let first = device.first_place(*segment);
+        let place = |at: u32| {
+            Page::at(Place {
+                device: device.number,
+                number: first + u64::from(at),
+            })
+        };
+        let (count, sequence, is_open) = device.segment(*segment).with(|inner| {
+            let count = inner.fill(pages, sums, place);
+            (count, inner.life.sequence(), inner.life.is_open())
+        });
+        ssd.stage(count);
+        let full = if is_open { None } else { seat.take() };
+        drop(seat);
+        if let Some(Seat { device, segment }) = full {
+            device.write_soon(segment);
+        }
+        // The segment may have been closed meanwhile.
+        (count > 0).then_some((count, sequence))
+    }
+
+    /// Makes the pool fill a segment. If another task has opened one meanwhile, this one is given
+    /// back.
+    pub(crate) fn set(&self, new: Seat, ssd: &Ssd) {
+        let mut seat = self.seat.lock();
+        let surplus = match &*seat {
+            None => {
+                *seat = Some(new);
+                None
+            }
+            Some(_) => Some(new),
+        };
+        drop(seat);
+        if let Some(Seat { device, segment }) = surplus {
+            device.close(ssd, segment);
+        }
+    }
+
+    /// Ends the segment that the pool fills, if it has this stamp or `None` is given.
+    pub(crate) fn close(&self, sequence: Option<u64>) {
+        let mut seat = self.seat.lock();
+        let is_it = seat.as_ref().is_some_and(|Seat { device, segment }| {
+            let own = device.segment(*segment).with(|inner| inner.life.sequence());
+            sequence.is_none_or(|sequence| sequence == own)
+        });
+        let closed = if is_it { seat.take() } else { None };
+        drop(seat);
+        if let Some(Seat { device, segment }) = closed {
+            device.close(&self.ssd, segment);
+        }
+    }
+
+    /// Returns whether the pool fills a segment of a device.
+    pub(crate) fn is_on(&self, number: usize) -> bool {
+        let seat = self.seat.lock();
+        seat.as_ref().is_some_and(|seat| seat.device.number == number)
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Log {
+    fn drop(self: Pin<&mut Self>) {
+        self.close(None);
+    }
+}

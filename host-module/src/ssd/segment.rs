@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A segment of a device with the data and the checksums of its pages.
+
+use crate::memory::quietly;
+use crate::ssd::log::Holding;
+use crate::tier::page::Page;
+use ddcore::ssd::segment::{self, Data};
+use kernel::alloc::AllocError;
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+/// A segment. The lock is innermost.
+#[pin_data]
+pub(crate) struct Segment {
+    #[pin]
+    inner: SpinLock<Inner>,
+}
+
+/// What the lock protects.
+pub(crate) struct Inner {
+    pub(crate) life: segment::Segment,
+    /// The pages that wait to be written, by their place.
+    pages: KVVec<Option<Page>>,
+    /// Checksums of the pages, by their place.
+    sums: KVVec<u32>,
+    /// Whether the segment is in the queue of the writers.
+    pub(crate) queued: bool,
+    holding: Option<Arc<Holding>>,
+}
+
+/// Memory for the pages of a segment, allocated without its lock.
+pub(crate) struct Room {
+    pages: KVVec<Option<Page>>,
+    sums: KVVec<u32>,
+}
+
+impl Room {
+    pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
+        let mut pages = KVVec::with_capacity(size as usize, quietly())?;
+        for _ in 0..size {
+            pages.push(None, quietly())?;
+        }
+        Ok(Self {
+            pages,
+            sums: KVVec::from_elem(0, size as usize, quietly())?,
+        })
+    }
+}
+
+/// What is to be freed without the lock.
+#[derive(Default)]
+pub(crate) struct Waste {
+    pages: KVVec<Option<Page>>,
+    sums: KVVec<u32>,
+    holding: Option<Arc<Holding>>,
+    /// Pages that waited to be written.
+    pub(crate) staged: usize,
+}
+
+/// Where a page is.
+pub(crate) enum Found {
+    /// In memory; this is another owner of it.
+    InMemory(Page),
+    /// On the device, with this checksum.
+    Written(u32),
+    /// It could not be written.
+    Lost,
+}
+
+impl Segment {
+    pub(crate) fn new(size: u32) -> impl PinInit<Self, Error> {
+        let inner = Inner {
+            life: segment::Segment::new(size),
+            pages: KVVec::new(),
+            sums: KVVec::new(),
+            queued: false,
+            holding: None,
+        };
+        try_pin_init!(Self {
+            inner <- new_spinlock!(inner, "Segment::inner"),
+        })
+    }
+
+    /// Works on the segment under its lock.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
+        work(&mut self.inner.lock())
+    }
+}
+
+impl Inner {
+    /// Opens the segment, which is free.
+    pub(crate) fn open(&mut self, sequence: u64, room: Room, holding: Arc<Holding>) {
+        self.life.open(sequence);
+        self.pages = room.pages;
+        self.sums = room.sums;
+        self.holding = Some(holding);
+    }
+
+    /// Takes pages, as many as there are places for. Each of them becomes the page that `place`
+    /// returns for its place. Returns their number.
+    pub(crate) fn fill(
+        &mut self,
+        pages: &mut [Option<Page>],
+        sums: &[u32],
+        place: impl Fn(u32) -> Page,
+    ) -> usize {
+        let places = self.life.fill(pages.len() as u32);
+        let count = places.len();
+        for ((at, page), sum) in places.zip(pages).zip(sums) {
+            self.sums[at as usize] = *sum;
+            self.pages[at as usize] = page.replace(place(at));
+        }
+        count
+    }
+
+    /// Returns where the data of a page is.
+    pub(crate) fn find(&self, at: u32) -> Found {
+        match self.life.data(at) {
+            Data::Written => self.sums.get(at as usize).map_or(Found::Lost, |sum| Found::Written(*sum)),
+            Data::Lost => Found::Lost,
+            Data::InMemory => {
+                let page = self.pages.get(at as usize).and_then(Option::as_ref);
+                page.and_then(Page::share).map_or(Found::Lost, Found::InMemory)
+            }
+        }
+    }
+
+    /// Begins a write. Writes the frames of the pages into `frames`, which has room for all of a
+    /// segment, and returns the first place.
+    pub(crate) fn begin_write(&mut self, frames: &mut KVVec<u64>) -> Option<u32> {
+        frames.clear();
+        let range = self.life.begin_write()?;
+        for at in range.clone() {
+            let page = self.pages.get(at as usize).and_then(Option::as_ref);
+            // All of them are there, and there is room.
+            let frame = page.and_then(Page::frame).unwrap_or(0);
+            let _ = frames.push_within_capacity(frame);
+        }
+        Some(range.start)
+    }
+
+    /// Ends a write. The pages that need not wait any more go to `written`, which has room for them.
+    pub(crate) fn end_write(&mut self, succeeded: bool, written: &mut KVVec<Page>) {
+        for at in self.life.end_write(succeeded) {
+            if let Some(page) = self.pages.get_mut(at as usize).and_then(Option::take) {
+                let _ = written.push_within_capacity(page);
+            }
+        }
+    }
+
+    /// Makes the segment free if it is closed and has no pages any more.
+    pub(crate) fn vacate(&mut self) -> Option<Waste> {
+        let rest = self.life.vacate()?;
+        Some(Waste {
+            pages: core::mem::take(&mut self.pages),
+            sums: core::mem::take(&mut self.sums),
+            holding: self.holding.take(),
+            staged: rest.len(),
+        })
+    }
+}
+
+impl Waste {
+    /// Returns the pool that the segment belonged to.
+    pub(crate) fn holding(&self) -> Option<&Holding> {
+        self.holding.as_deref()
+    }
+}

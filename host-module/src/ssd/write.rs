@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Writing segments, by tasks of the module's work queue.
+
+use crate::ffi::queue;
+use crate::memory::quietly;
+use crate::ssd::device::Device;
+use crate::ssd::Ssd;
+use crate::state::host;
+use crate::tier::page::Page;
+use kernel::prelude::*;
+use kernel::sync::atomic::ordering::Full;
+use kernel::sync::Arc;
+
+/// Segments of a device that are written at a time.
+const WRITERS: u32 = 4;
+
+impl Device {
+    /// Queues a segment that has pages to be written.
+    pub(crate) fn write_soon(self: &Arc<Self>, segment: u32) {
+        let is_new = self
+            .segment(segment)
+            .with(|inner| !core::mem::replace(&mut inner.queued, true));
+        if is_new {
+            // There is room for all segments, and each is there once.
+            let _ = self.queue.lock().push_within_capacity(segment);
+        }
+        self.begin_writer();
+    }
+
+    fn next_to_write(&self) -> Option<u32> {
+        self.queue.lock().pop()
+    }
+
+    /// Begins a writer, unless there are enough.
+    fn begin_writer(self: &Arc<Self>) {
+        if self.writers.fetch_add(1, Full) >= WRITERS {
+            self.writers.fetch_sub(1, Full);
+            return;
+        }
+        let device = self.clone();
+        // SAFETY: The callers are calls of guests, commands and work, which end before the queue is
+        // destroyed.
+        let queue = unsafe { queue::queue() };
+        let begun = queue.try_spawn(quietly(), move || device.write_queue());
+        if begun.is_err() {
+            // The next segment that is queued tries again.
+            self.writers.fetch_sub(1, Full);
+        }
+    }
+
+    fn write_queue(self: &Arc<Self>) {
+        loop {
+            while let Some(segment) = self.next_to_write() {
+                if let Some(host) = host() {
+                    self.write(&host.ssd, segment);
+                }
+            }
+            self.writers.fetch_sub(1, Full);
+            // A segment may have been queued while this writer was still counted.
+            if self.queue.lock().is_empty() || self.writers.fetch_add(1, Full) >= WRITERS {
+                break;
+            }
+        }
+    }
+
+    /// Writes the pages of a segment that wait.
+    fn write(&self, ssd: &Ssd, segment: u32) {
+        let size = self.size() as usize;
+        let frames = KVVec::<u64>::with_capacity(size, quietly());
+        let written = KVVec::<Page>::with_capacity(size, quietly());
+        let place = self.segment(segment);
+        let (Ok(mut frames), Ok(mut written)) = (frames, written) else {
+            // It is queued again with the next pages, or when it is closed.
+            place.with(|inner| inner.queued = false);
+            return;
+        };
+        while let Some(first) = place.with(|inner| inner.begin_write(&mut frames)) {
+            let at = self.position(self.first_place(segment) + u64::from(first));
+            // SAFETY: The segment owns the pages until `end_write`.
+            let result = unsafe { self.disk.write(at, &frames) };
+            match result {
+                Ok(()) => self.counts.written_pages.add(frames.len() as u64),
+                Err(_) => self.write_failed(),
+            }
+            place.with(|inner| inner.end_write(result.is_ok(), &mut written));
+            ssd.unstage(frames.len());
+            written.clear();
+        }
+        place.with(|inner| inner.queued = false);
+        self.vacate(ssd, segment);
+    }
+}

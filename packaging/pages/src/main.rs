@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Writes the man pages and the shell completions of the tools, from the definitions of their
+//! command lines: `ddpages DIRECTORY` fills `man`, `bash`, `fish` and `zsh` below the directory.
+
+#![forbid(unsafe_code)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+/// The definition of a command line, and the section of its man pages.
+type Program = (fn() -> Command, &'static str);
+
+/// The programs with the sections of their man pages: 1 for all users, 8 for administrators.
+const PROGRAMS: &[Program] = &[(ddctl::command, "1"), (policyd::cli::command, "8")];
+/// The shells with their names for directories.
+const SHELLS: [(Shell, &str); 3] = [
+    (Shell::Bash, "bash"),
+    (Shell::Fish, "fish"),
+    (Shell::Zsh, "zsh"),
+];
+
+fn main() -> Result<()> {
+    let out = env::args_os().nth(1).map(PathBuf::from);
+    let out = out.context("usage: ddpages DIRECTORY")?;
+    for (command, section) in PROGRAMS {
+        man_pages(command(), section, &directory(&out, "man")?)?;
+        for (shell, name) in SHELLS {
+            completion(command(), shell, name, &directory(&out, name)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn directory(out: &Path, name: &str) -> Result<PathBuf> {
+    let directory = out.join(name);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
+    Ok(directory)
+}
+
+/// Writes the page of a program, and one for each of its verbs.
+fn man_pages(mut command: Command, section: &str, out: &Path) -> Result<()> {
+    // Verbs get the names that their pages have.
+    command.build();
+    page(&command, section, out)
+}
+
+fn page(command: &Command, section: &str, out: &Path) -> Result<()> {
+    Man::new(command.clone())
+        .section(section)
+        .source(format!("DoubleDecker {}", env!("CARGO_PKG_VERSION")))
+        .manual("DoubleDecker")
+        .generate_to(out)
+        .with_context(|| format!("cannot write a page to {}", out.display()))?;
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        page(verb, section, out)?;
+    }
+    Ok(())
+}
+
+fn completion(mut command: Command, shell: Shell, name: &str, out: &Path) -> Result<()> {
+    let program = command.get_name().to_owned();
+    clap_complete::generate_to(shell, &mut command, &program, out)
+        .with_context(|| format!("cannot write the completion of {program} for {name}"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_has_a_page_that_its_program_refers_to() {
+        let out = tempfile::tempdir().unwrap();
+        for (command, section) in PROGRAMS {
+            man_pages(command(), section, out.path()).unwrap();
+            let command = command();
+            let read = |name: &str| {
+                fs::read_to_string(out.path().join(format!("{name}.{section}"))).unwrap()
+            };
+            let page = read(command.get_name());
+            for verb in command.get_subcommands() {
+                let name = format!("{}-{}", command.get_name(), verb.get_name());
+                assert!(page.contains(&name.replace('-', "\\-")), "{name}:\n{page}");
+                let about = verb.get_about().unwrap().to_string();
+                assert!(read(&name).contains(&about.replace('-', "\\-")), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn completions_know_the_verbs() {
+        let out = tempfile::tempdir().unwrap();
+        for (command, _) in PROGRAMS {
+            for (shell, name) in SHELLS {
+                let out = directory(out.path(), name).unwrap();
+                completion(command(), shell, name, &out).unwrap();
+                let mut texts = fs::read_dir(&out).unwrap();
+                let has = |verb: &Command| {
+                    texts.any(|file| {
+                        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+                        text.contains(verb.get_name())
+                    })
+                };
+                assert!(
+                    command().get_subcommands().next().is_some_and(has),
+                    "{name}"
+                );
+            }
+        }
+    }
+}

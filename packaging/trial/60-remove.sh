@@ -1,0 +1,28 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Removes the packages, and then their settings. Nothing stays.
+# shellcheck source=packaging/trial/expect.sh
+. /trial/expect.sh
+
+# Prints what there is of ours, apart from logs of others.
+ours() {
+    find / -xdev \( -path /packages -o -path /trial -o -path /var/log -o -path /proc -o \
+        -path /var/cache/apt -o -path /tmp -o -path /var/lib/dpkg/info \) -prune -o \
+        \( -iname '*doubledecker*' -o -name '*ddctl*' -o -name '*policyd*' \) -print
+}
+
+packages='doubledecker-host-dkms doubledecker-guest-dkms doubledecker-tools'
+# shellcheck disable=SC2086
+apt-get remove -y $packages
+[ -z "$(dkms status)" ] || fail 'DKMS still has modules'
+for path in $(ours); do
+    case $path in
+        /etc/*) ;;
+        *) fail "$path is still there" ;;
+    esac
+done
+
+# shellcheck disable=SC2086
+apt-get purge -y $packages
+[ -z "$(ours)" ] || fail "still there: $(ours)"

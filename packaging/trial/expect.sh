@@ -1,0 +1,87 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# What the scripts of a trial share. They run as root in a Debian, one after the other in the order
+# of their names, with
+#   /packages/current, /packages/next  the packages, and the same ones of a later version
+#   KERNEL                             a kernel of Debian's, as `uname -r` prints it
+#   KERNEL_VERSION, KERNEL_SOURCE      the version of its packages, the package of its source
+# and end with an error where the packages do not do what they shall.
+
+# Prints what was done, for the log.
+set -x
+
+SIDES='host guest'
+NEWER=trixie-backports
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# Installs packages of Debian, with newer kernels and what belongs to them.
+install_debian() {
+    apt-get install -y -t "$NEWER" "$@"
+}
+
+# Runs a command that shall succeed and whose output shall contain the text $1.
+expect_text() {
+    text=$1
+    shift
+    "$@" >/tmp/output 2>&1 || {
+        cat /tmp/output
+        fail "$* ended with an error"
+    }
+    cat /tmp/output
+    grep -qF "$text" /tmp/output || fail "$* did not print \"$text\""
+}
+
+# Prints the path of a side's module for a kernel, or nothing.
+module_of() {
+    find "/lib/modules/$2/updates/dkms" -name "doubledecker_$1.ko*" 2>/dev/null
+}
+
+expect_modules() {
+    for side in $SIDES; do
+        [ -n "$(module_of "$side" "$1")" ] || fail "there is no module doubledecker_$side for $1"
+    done
+}
+
+expect_no_modules() {
+    for side in $SIDES; do
+        [ -z "$(module_of "$side" "$1")" ] || fail "there is a module doubledecker_$side for $1"
+    done
+}
+
+# Prints the version that the packages in a directory have, without Debian's revision.
+version_in() {
+    dpkg-deb -f "$1"/doubledecker-tools_*.deb Version | sed 's/-[^-]*$//'
+}
+
+# The modules for a kernel are of the version $2, and DKMS has no other one.
+expect_version() {
+    for side in $SIDES; do
+        found=$(modinfo -F version "$(module_of "$side" "$1")")
+        [ "$found" = "$2" ] || fail "doubledecker_$side is of version $found and not $2"
+        dkms status -m "doubledecker-$side" | grep -v "/$2," && fail "DKMS has other versions"
+    done
+    return 0
+}
+
+# Builds what has to be built for a kernel as the kernel's own packages make DKMS do it.
+run_kernel_hook() {
+    run-parts --arg="$1" /etc/kernel/postinst.d
+}
+
+# Makes a kernel $1 whose headers are those of $KERNEL, with a configuration that sed changes by the
+# expression $2, where it is not empty.
+fake_kernel() {
+    cp -a "/usr/src/linux-headers-$KERNEL" "/usr/src/linux-headers-$1"
+    mkdir -p "/lib/modules/$1"
+    ln -s "/usr/src/linux-headers-$1" "/lib/modules/$1/build"
+    [ -z "$2" ] || sed -i "$2" "/usr/src/linux-headers-$1/.config"
+}
+
+remove_fake_kernel() {
+    rm -rf "/usr/src/linux-headers-$1" "/lib/modules/$1"
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The command line.
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Returns the definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Manage the cache and the memory of a guest's containers as configured
+#[derive(Debug, Parser)]
+#[command(
+    name = "policyd",
+    version,
+    disable_help_subcommand = true,
+    term_width = 100
+)]
+pub struct Cli {
+    /// The verb.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon: apply the configuration to containers until stopped
+    Run {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Check a configuration file and print its errors with their lines
+    Check {
+        /// Configuration file
+        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        file: PathBuf,
+    },
+    /// Explain the share of each container, its need, and which targets cannot be met
+    Explain {
+        /// Show only containers whose name or cgroup contains this text
+        #[arg(value_name = "CONTAINER")]
+        container: Option<String>,
+        /// Status socket of the running daemon
+        #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure, decide and print what would be changed, without changing anything
+    DryRun {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// How many times to measure
+        #[arg(long, value_name = "COUNT", default_value_t = 3)]
+        rounds: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Undo the limits of guest memory that a crashed daemon left behind
+    Restore {
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// The daemon's runtime directory
+        #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_STATE)]
+        state: PathBuf,
+    },
+}
+
+/// Where the configuration is.
+pub const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
+/// Where the daemon reports.
+pub const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
+/// Where the daemon keeps what a successor needs.
+pub const DEFAULT_STATE: &str = "/run/doubledecker";

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A device of the SSD tier: a `null_blk` that keeps what is written in the host's memory.
+
+use anyhow::{Context as _, Result};
+use ddlab::Machine;
+use serde::Deserialize;
+
+use crate::ddctl;
+
+/// Name of the device and of its directory in configfs.
+const NAME: &str = "nullb0";
+const CONFIGFS: &str = "/sys/kernel/config";
+
+/// Size and counters of a device.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Stats {
+    pub(crate) segments: u64,
+    pub(crate) free_segments: u64,
+    pub(crate) read_pages: u64,
+    pub(crate) read_errors: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) bad_checksums: u64,
+    pub(crate) written_pages: u64,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    path: String,
+    stats: Stats,
+}
+
+#[derive(Deserialize)]
+struct List {
+    devices: Vec<Listed>,
+}
+
+/// The device, which is in the tier.
+pub(crate) struct Device(());
+
+impl Device {
+    /// Makes a device and adds it to the tier.
+    pub(crate) fn add(host: &Machine, mib: u64) -> Result<Self> {
+        host.exec_ok(["modprobe", "null_blk", "nr_devices=0"])?;
+        host.shell(format!(
+            "mountpoint -q {CONFIGFS} || mount -t configfs none {CONFIGFS}"
+        ))?;
+        let directory = Self::directory();
+        host.exec_ok(["mkdir", &directory])?;
+        // Requests end in interrupts, after the device's time.
+        for (key, value) in [
+            ("size", mib.to_string()),
+            ("memory_backed", "1".into()),
+            ("irqmode", "2".into()),
+            ("completion_nsec", "100000".into()),
+            ("power", "1".into()),
+        ] {
+            host.write_file(&format!("{directory}/{key}"), value)?;
+        }
+        let this = Self(());
+        ddctl::run(host, &format!("ssd add {}", this.path()))?;
+        Ok(this)
+    }
+
+    fn directory() -> String {
+        format!("{CONFIGFS}/nullb/{NAME}")
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/dev/{NAME}")
+    }
+
+    /// Takes the device away, as if it were pulled.
+    pub(crate) fn power_off(&self, host: &Machine) -> Result<()> {
+        host.write_file(&format!("{}/power", Self::directory()), "0")
+    }
+
+    /// Ends the device, which is not in the tier any more.
+    pub(crate) fn forget(self, host: &Machine) -> Result<()> {
+        self.power_off(host)?;
+        host.exec_ok(["rmdir", &Self::directory()]).map(drop)
+    }
+
+    pub(crate) fn stats(&self, host: &Machine) -> Result<Stats> {
+        let text = ddctl::run(host, "--json ssd list")?;
+        let list: List = serde_json::from_str(&text)?;
+        let path = self.path();
+        let listed = list.devices.into_iter().find(|listed| listed.path == path);
+        Ok(listed.with_context(|| format!("no {path}: {text}"))?.stats)
+    }
+}
