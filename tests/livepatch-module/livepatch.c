@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A livepatch of one function that our modules divert, for tests: while it is
- * enabled, they cannot have the function, and while they have it, it cannot be
- * enabled. The replacements do as little as the callers of the functions allow.
+ * A livepatch of one function that DoubleDecker's modules divert, for tests.
+ * While the patch is enabled, the modules cannot divert the function, and while
+ * they divert it, the patch cannot be enabled. The replacements do as little as
+ * the callers of the functions allow.
  */
 
 #include <linux/fs.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From the initial filesystem to the real root.
+//! The way from the initial filesystem to the real root.
 
 use std::{
     ffi::CString,
@@ -20,13 +20,13 @@ use rustix::{
 
 use crate::{SELF, system};
 
-/// The init of a whole Debian, which starts this program by its unit.
+/// The init of a whole Debian, which starts this program through a unit.
 const INIT: &str = "/sbin/init";
 
-/// Mounts the root image with a writable layer over it and our files at
-/// `/opt/dd`, and starts this program again in there. With `dd.debian` on the
-/// command line, the disk of that name lies over the root image, and its init
-/// is started instead; with `dd.debian=layer` only its files are there.
+/// Mounts the root image with a writable layer over it and the project's files at `/opt/dd`, and
+/// starts this program again in there. With `dd.debian` on the command line, the disk of that name
+/// is mounted over the root image, and its init is started instead; with `dd.debian=layer` only its
+/// files are used.
 pub(crate) fn find_root() -> Result<()> {
     for (fstype, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(target)?;
@@ -70,7 +70,7 @@ pub(crate) fn find_root() -> Result<()> {
     Err(error).with_context(|| format!("cannot run {program}"))
 }
 
-/// Mounts; the mount point is created.
+/// Mounts a filesystem, after creating the mount point.
 pub(crate) fn plain_mount(
     source: &str,
     target: &str,
@@ -84,7 +84,7 @@ pub(crate) fn plain_mount(
         .with_context(|| format!("cannot mount {source} at {target}"))
 }
 
-/// Goes on where a kernel hibernated on the disk that `dd.resume` names; returns if none did.
+/// Resumes a kernel that hibernated on the disk that `dd.resume` names. Returns if there is none.
 fn resume() -> Result<()> {
     let Some(serial) = system::parameter("dd.resume") else {
         return Ok(());
@@ -95,7 +95,7 @@ fn resume() -> Result<()> {
     fs::write("/sys/power/resume", number.trim()).context("cannot resume")
 }
 
-/// Loads `/modules/*.ko`, in the order of their names.
+/// Loads `/modules/*.ko` in the order of their names.
 fn load_modules() -> Result<()> {
     let mut modules: Vec<PathBuf> = fs::read_dir("/modules")?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -113,7 +113,7 @@ fn load_modules() -> Result<()> {
     Ok(())
 }
 
-/// The device whose virtio serial is `serial`. Disks appear in no order.
+/// Returns the device with the virtio serial `serial`. Disks appear in any order.
 fn wait_for_disk(serial: &str) -> Result<String> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(120) {
@@ -125,7 +125,7 @@ fn wait_for_disk(serial: &str) -> Result<String> {
     bail!("no disk with serial {serial} appeared")
 }
 
-/// Serial and device of every virtio disk.
+/// Returns serial and device of every virtio disk.
 pub(crate) fn disks() -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir("/sys/block") else {
         return Vec::new();

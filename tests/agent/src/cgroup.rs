@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// Where the hierarchy is mounted.
+/// Mount point of the hierarchy.
 pub(crate) const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Creates a cgroup with all controllers and writes its files in order.
@@ -38,8 +38,8 @@ pub(crate) fn enter(path: &str) -> Result<()> {
     fs::write(&procs, "0").with_context(|| format!("cannot enter {}", procs.display()))
 }
 
-/// Offers all controllers to the children of `dir`. A controller that is not
-/// there is missed by whoever sets its files.
+/// Enables all controllers for the children of `dir`. A missing controller causes an error when its
+/// files are written.
 pub(crate) fn delegate(dir: &Path) {
     for controller in ["cpu", "io", "memory", "pids"] {
         let _ = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Processor time of a process: the progress of a VM, seen from outside.
+//! Processor time of a process, which shows the progress of a VM from outside.
 
 use std::{fs, path::PathBuf, time::Duration};
 
 /// Length of the clock ticks in `/proc`, a constant of the kernel's interface.
 const TICK: Duration = Duration::from_millis(10);
 
-/// User and system time of a process and its threads so far; zero when there
-/// is no such process.
+/// Returns the user and system time of a process and its threads so far, or zero if there is no
+/// such process.
 #[must_use]
 pub fn time(pid: i32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     TICK * ticks(&stat)
 }
 
-/// Time a process's threads were ready to run and had no processor so far.
+/// Returns the time for which a process's threads were ready to run and had no processor so far.
 #[must_use]
 pub fn waited(pid: i32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
@@ -26,13 +26,14 @@ pub fn waited(pid: i32) -> Duration {
         .sum()
 }
 
-/// The second number of `/proc/<pid>/task/<tid>/schedstat`, in nanoseconds.
+/// Parses the second number of `/proc/<pid>/task/<tid>/schedstat`, in nanoseconds.
 fn delay(schedstat: &str) -> Duration {
     let number = schedstat.split_whitespace().nth(1);
     Duration::from_nanos(number.and_then(|word| word.parse().ok()).unwrap_or(0))
 }
 
-/// Both in `/proc/<pid>/stat`. The name, in parentheses, may hold anything.
+/// Returns the sum of both times in `/proc/<pid>/stat`. The name in parentheses may contain any
+/// characters.
 fn ticks(stat: &str) -> u32 {
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let number = |at: usize| {

@@ -2,31 +2,31 @@
 
 //! Digest of a file tree.
 
-/// Running digest of a tree: for every regular file in path order its relative
-/// path, a zero byte, its length (64 bits, little-endian) and its content.
+/// The running digest of a tree. It covers for every regular file, in the order of paths, its
+/// relative path, a zero byte, its length (64 bits, little-endian) and its content.
 #[derive(Debug, Default)]
 pub struct Tree(blake3::Hasher);
 
 impl Tree {
-    /// The digest of no files.
+    /// Returns the digest of no files.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins the next file; its content follows by [`Tree::content`].
+    /// Begins the next file, whose content follows through [`Tree::content`].
     pub fn file(&mut self, path: &str, len: u64) {
         self.0.update(path.as_bytes());
         self.0.update(&[0]);
         self.0.update(&len.to_le_bytes());
     }
 
-    /// The next bytes of the current file.
+    /// Adds the next bytes of the current file.
     pub fn content(&mut self, data: &[u8]) {
         self.0.update(data);
     }
 
-    /// The digest in hex.
+    /// Returns the digest in hex.
     #[must_use]
     pub fn finish(&self) -> String {
         self.0.finalize().to_hex().to_string()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Child processes, and the duty of PID 1 to reap what others left.
+//! Child processes. PID 1 also has to reap orphans.
 
 use std::{
     collections::HashMap,
@@ -21,9 +21,8 @@ use rustix::process::{
 
 use crate::{SELF, system};
 
-/// All children. One thread reaps; it takes this lock to do so, and spawning
-/// holds it, so that neither an unregistered child nor the one std reaps
-/// itself after a failed exec can be taken by the reaper.
+/// All children. One thread reaps them under this lock, and spawning holds it too. The reaper can
+/// therefore take neither an unregistered child nor one that std reaps itself after a failed exec.
 static CHILDREN: Mutex<Option<HashMap<i32, Arc<Job>>>> = Mutex::new(None);
 /// Signalled when there is a first child.
 static SPAWNED: Condvar = Condvar::new();
@@ -37,12 +36,12 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Its process.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// How it ended; none while it runs.
+    /// Returns how it ended, or `None` while it runs.
     pub(crate) fn exit(&self) -> Option<Exit> {
         *lock(&self.exit)
     }
@@ -58,8 +57,8 @@ impl Job {
         }
     }
 
-    /// Signals its process group. An ended one is not signalled: its number
-    /// may be another's by now.
+    /// Sends a signal to its process group, unless it has ended, because its number may be in use
+    /// again then.
     pub(crate) fn signal(&self, signal: i32) -> Result<()> {
         let signal = Signal::from_named_raw(signal).context("no such signal")?;
         let exit = lock(&self.exit);
@@ -154,12 +153,12 @@ fn spawn(form: &mut Command) -> Result<(Child, Arc<Job>)> {
 
 fn reap() {
     loop {
-        // Only waits: which child it was is asked under the lock.
+        // This only waits; the child is looked up under the lock.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let waited = waitid(WaitId::All, options);
         let mut children = lock(&CHILDREN);
         if waited.is_err() {
-            // No children at all, unless one came since.
+            // There are no children, unless one was started since.
             let idle = |children: &mut Option<HashMap<i32, Arc<Job>>>| {
                 children.as_ref().is_none_or(HashMap::is_empty)
             };
@@ -185,13 +184,13 @@ fn reap() {
 fn drain(pipe: Option<impl std::io::Read>) -> Vec<u8> {
     let mut data = Vec::new();
     if let Some(mut pipe) = pipe {
-        // What came before an error is worth having.
+        // Output before an error is kept.
         let _ = pipe.read_to_end(&mut data);
     }
     data
 }
 
-/// Locks; a thread that panicked left data no worse than a request that failed.
+/// Locks a mutex. A thread that panicked left no worse data than a failed request.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

@@ -2,10 +2,9 @@
 
 //! Agent that runs as PID 1 inside the test machines.
 //!
-//! The library half is what both ends share: the protocol spoken over the
-//! virtio-serial port, the digest of a file tree, so that a checksum made
-//! outside a guest is comparable with one made inside, a VM's progress, a VMM's
-//! control socket, and a person's way into a machine.
+//! The library is shared by both ends: the protocol over the virtio-serial port, the digest of a
+//! file tree, so that checksums made inside and outside of a guest are comparable, the progress of
+//! a VM, the control socket of a VMM, and interactive access to a machine.
 
 pub mod cpu;
 pub mod digest;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The agent's process: PID 1 of every test machine.
+//! The agent's process, PID 1 of every test machine.
 //!
-//! Started by the kernel from the initial filesystem it finds the real root
-//! and starts itself again there; in the real root it serves the harness. Two
-//! helper forms run as children, so that work can be charged to a cgroup.
+//! The kernel starts it from the initial filesystem, where it finds the real root and starts itself
+//! again there. In the real root it serves the harness. Two other forms run as children, so that
+//! work can be charged to a cgroup.
 
 mod boot;
 mod cgroup;
@@ -25,7 +25,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use ddagent::{protocol::Op, terminal};
 
-/// Where the agent is in the real root.
+/// Path of the agent in the real root.
 const SELF: &str = "/opt/dd/bin/ddagent";
 
 fn main() {
@@ -45,13 +45,13 @@ fn run() -> Result<()> {
         Some("enter") => enter(&arguments[1..]),
         Some("read") => read_for_parent(&arguments[1..]),
         Some("attach") => attach(&arguments[1..]),
-        // The kernel passes what it does not know of its command line.
+        // The kernel passes parameters of its command line that it does not know.
         _ if process::id() == 1 => boot::find_root(),
         _ => bail!("this is PID 1 of a test machine; it does nothing elsewhere"),
     }
 }
 
-/// `enter <cgroup> <program> …`: becomes the program, inside the cgroup.
+/// Executes `enter <cgroup> <program> …`: runs the program inside the cgroup.
 fn enter(arguments: &[String]) -> Result<()> {
     let [group, program, rest @ ..] = arguments else {
         bail!("enter needs a cgroup and a program");
@@ -61,7 +61,7 @@ fn enter(arguments: &[String]) -> Result<()> {
     Err(error).with_context(|| format!("cannot run {program}"))
 }
 
-/// `read <operation as JSON>`: prints what the operation found.
+/// Executes `read <operation as JSON>`: prints the result of the operation.
 fn read_for_parent(arguments: &[String]) -> Result<()> {
     let [text] = arguments else {
         bail!("read needs one operation");
@@ -75,15 +75,15 @@ fn read_for_parent(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `attach <socket>`: connects the terminal with a shell behind it; Ctrl-]
-/// leads back.
+/// Executes `attach <socket>`: connects the terminal with the shell behind the socket. Ctrl-] ends
+/// it.
 fn attach(arguments: &[String]) -> Result<()> {
     let [socket] = arguments else {
         bail!("attach needs a socket");
     };
     let mut stream =
         UnixStream::connect(socket).with_context(|| format!("cannot connect to {socket}"))?;
-    // The reader was not there for what the shell said before: let it say so again.
+    // Earlier output of the shell was lost, so that the prompt is requested again.
     stream.write_all(b"\r")?;
     terminal::attach(&stream, 1, |_| {})?;
     println!();

@@ -16,7 +16,7 @@ use ddagent::protocol::{Message, PORT};
 
 use crate::job::lock;
 
-/// How long the other side may be gone before this machine is of no use.
+/// Time without the other side after which this machine is useless.
 const ORPHANED: Duration = Duration::from_secs(60);
 
 /// Sending half, shared by all threads.
@@ -24,7 +24,7 @@ const ORPHANED: Duration = Duration::from_secs(60);
 pub(crate) struct Outbox(Arc<Mutex<File>>);
 
 impl Outbox {
-    /// Sends a message. A failure has no place to be reported to.
+    /// Sends a message. A failure cannot be reported.
     pub(crate) fn send(&self, message: &Message) {
         if let Ok(mut line) = serde_json::to_vec(message) {
             line.push(b'\n');
@@ -44,7 +44,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// The next line; none when the harness has gone for good.
+    /// Returns the next line, or `None` when the harness has gone for good.
     pub(crate) fn line(&mut self) -> Option<Vec<u8>> {
         let mut part = vec![0; 64 << 10];
         loop {
@@ -66,7 +66,7 @@ impl Inbox {
         }
     }
 
-    /// A port without a peer reads as empty.
+    /// Returns `None` when the harness has gone for good. A port without a peer reads as empty.
     fn rest(&mut self) -> Option<()> {
         let since = *self.alone.get_or_insert_with(Instant::now);
         if self.had_peer && since.elapsed() > ORPHANED {

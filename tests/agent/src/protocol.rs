@@ -2,9 +2,9 @@
 
 //! Messages between the harness and the agents: one JSON object per line.
 //!
-//! The harness numbers its requests; an agent answers each number once, in any
-//! order. A request with a `target` is meant for a VM of the agent that
-//! receives it, which passes the line on without looking at the operation.
+//! The harness numbers its requests, and an agent answers each number once, in any order. A request
+//! with a `target` is for a VM of the agent that receives it, which forwards the line without
+//! parsing the operation.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,19 +13,19 @@ use serde::{Deserialize, Serialize};
 /// Name of the virtio-serial port an agent listens on.
 pub const PORT: &str = "dd.agent";
 
-/// From the harness to an agent.
+/// A message from the harness to an agent.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Request {
-    /// Number unique among the requests of one harness.
+    /// Number that is unique among the requests of a harness.
     pub id: u64,
-    /// VM of the receiving agent that is meant instead of the agent itself.
+    /// VM of the receiving agent for which the request is, instead of the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// What to do.
+    /// The operation.
     pub op: Op,
 }
 
-/// What an agent can do.
+/// An operation of an agent.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -54,7 +54,7 @@ pub enum Op {
         /// Signal number.
         signal: i32,
     },
-    /// Mount a filesystem; the mount point is created.
+    /// Mount a filesystem, after creating the mount point.
     Mount {
         /// Device or other source.
         source: String,
@@ -62,25 +62,25 @@ pub enum Op {
         target: String,
         /// Type.
         fstype: String,
-        /// Comma-separated options; `ro` and `noatime` are understood too.
+        /// Comma-separated options, including `ro` and `noatime`.
         options: String,
     },
-    /// Say that you are there.
+    /// Answer at once.
     Ping,
     /// Whether a background program still runs.
     Poll {
         /// From [`Answer::Spawned`].
         handle: u64,
     },
-    /// Sync and switch the machine off. There may be no answer.
+    /// Sync and power the machine off. There may be no answer.
     Poweroff,
-    /// The content of a file, at most `limit` bytes from `offset`.
+    /// Return the content of a file, at most `limit` bytes from `offset`.
     ReadFile {
         /// Path.
         path: String,
         /// First byte.
         offset: u64,
-        /// Most bytes to return.
+        /// Maximum number of bytes to return.
         limit: u64,
     },
     /// Read every regular file below a directory, in path order.
@@ -89,11 +89,11 @@ pub enum Op {
         path: String,
         /// Whether to compute the digest (see [`crate::digest::Tree`]).
         digest: bool,
-        /// Cgroup (path below the mount) that reads, hence is charged.
+        /// Cgroup (path below the mount) that reads and is charged.
         #[serde(default)]
         cgroup: Option<String>,
     },
-    /// Start a program in the background, its output going to a file.
+    /// Start a program in the background with its output going to a file.
     Spawn {
         /// The program.
         command: Command,
@@ -102,7 +102,7 @@ pub enum Op {
     },
     /// Start a VM.
     StartVm(VmSpec),
-    /// Whether a VM's process still runs.
+    /// Return whether a VM's process still runs.
     VmAlive {
         /// Its name.
         name: String,
@@ -124,12 +124,12 @@ pub enum Op {
         /// Its new content.
         #[serde(with = "bytes")]
         data: Vec<u8>,
-        /// Whether to add at the end rather than replace.
+        /// Whether to append to the file instead of replacing it.
         append: bool,
     },
 }
 
-/// A program with its circumstances.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Command {
     /// Program and arguments.
@@ -163,7 +163,7 @@ pub struct Read {
     pub how: How,
     /// Whether to compute the blake3 digest of what was read.
     pub digest: bool,
-    /// Cgroup (path below the mount) that reads, hence is charged.
+    /// Cgroup (path below the mount) that reads and is charged.
     #[serde(default)]
     pub cgroup: Option<String>,
 }
@@ -193,13 +193,13 @@ pub struct VmSpec {
     pub console: String,
     /// Socket of its agent port.
     pub agent: String,
-    /// Cgroup (path below the mount) the VMM enters before it starts: the
-    /// memory of the VM and the VMM's page cache are charged to it.
+    /// Cgroup (path below the mount) that the VMM enters before it starts. The memory of the VM and
+    /// the VMM's page cache are charged to it.
     #[serde(default)]
     pub cgroup: Option<String>,
 }
 
-/// From an agent to the harness.
+/// A message from an agent to the harness.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
@@ -207,7 +207,7 @@ pub enum Message {
     Reply {
         /// The request's number.
         id: u64,
-        /// What came of it; an error is the text of its causes.
+        /// The answer, or the text of an error with its causes.
         result: Result<Answer, String>,
     },
     /// New console output of a VM.
@@ -220,13 +220,12 @@ pub enum Message {
     },
     /// A sign of life, about once a second.
     Heartbeat {
-        /// The VM it comes from; none for the agent itself. Set by the relay.
+        /// The VM that sent it, set by the relay; `None` for the agent itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vm: Option<String>,
         /// Milliseconds since boot.
         uptime_ms: u64,
-        /// Milliseconds of processor time each running VM of the agent has
-        /// used so far.
+        /// Milliseconds of processor time that each running VM of the agent has used so far.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         vms_cpu_ms: BTreeMap<String, u64>,
     },
@@ -234,26 +233,26 @@ pub enum Message {
     VmExit {
         /// The VM.
         vm: String,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
 }
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Done, nothing to say.
+    /// The operation is done and returns nothing.
     Done,
     /// A program ran to its end.
     Output(Output),
-    /// State of a background program or VM; none while it runs.
+    /// State of a background program or VM; `None` while it runs.
     State(Option<Exit>),
     /// A background program was started.
     Spawned {
-        /// For later requests.
+        /// Handle for later requests.
         handle: u64,
-        /// Its process.
+        /// Its process id.
         pid: i32,
     },
     /// Content of a file.
@@ -276,7 +275,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Whether it ended by itself with status 0.
+    /// Returns whether it ended by itself with status 0.
     #[must_use]
     pub fn success(self) -> bool {
         self.code == Some(0)
@@ -304,33 +303,33 @@ pub struct Output {
     /// Standard error.
     #[serde(with = "bytes")]
     pub stderr: Vec<u8>,
-    /// How long it ran, by the machine's own clock.
+    /// Duration, by the machine's own clock.
     pub seconds: f64,
 }
 
 impl Output {
-    /// Standard output as text.
+    /// Returns the standard output as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 }
 
-/// What a read found.
+/// Result of a read.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Sum {
     /// Files read.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// How long it took, by the machine's own clock.
+    /// Duration, by the machine's own clock.
     pub seconds: f64,
-    /// blake3 of the content (a file) or of the tree (see
-    /// [`crate::digest::Tree`]), in hex, when asked for.
+    /// blake3 of the content (a file) or of the tree (see [`crate::digest::Tree`]) in hex, if
+    /// requested.
     pub digest: Option<String>,
 }
 
-/// Bytes in JSON: base64.
+/// Bytes in JSON, as base64.
 mod bytes {
     use base64::{Engine, engine::general_purpose::STANDARD};
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

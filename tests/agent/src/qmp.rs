@@ -11,11 +11,11 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Gives one command (JSON); its answer.
+/// Executes one command (JSON) and returns its answer.
 ///
 /// # Errors
 ///
-/// Fails if there is no VMM, or it refuses.
+/// Fails if there is no VMM, or if it refuses the command.
 pub fn command(socket: &Path, command: &str) -> Result<Value> {
     let stream = UnixStream::connect(socket)?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();
@@ -24,7 +24,7 @@ pub fn command(socket: &Path, command: &str) -> Result<Value> {
         loop {
             let line = lines.next().context("the VMM hung up")??;
             let mut message: Value = serde_json::from_str(&line)?;
-            // The greeting and events are nothing to us.
+            // The greeting and events are ignored.
             if let Some(error) = message.get("error") {
                 bail!("the VMM refused: {error}");
             }

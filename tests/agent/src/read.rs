@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reading files, for their content or for the traffic it makes.
+//! Reads of files, for their content or for the traffic.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,9 +17,9 @@ use ddagent::{
 use memmap2::MmapOptions;
 use walkdir::WalkDir;
 
-/// What direct I/O wants buffers and offsets to be multiples of.
+/// Alignment of buffers and offsets for direct I/O.
 const ALIGNMENT: usize = 4096;
-/// Largest block: a machine's memory is small.
+/// Maximum block size, because a machine's memory is small.
 const MAX_BLOCK: usize = 64 << 20;
 
 /// Reads (part of) one file.
@@ -92,7 +92,7 @@ fn mapped(read: &Read, block: usize, take: &mut impl FnMut(&[u8])) -> io::Result
             .map(&file)?
     };
     for part in map.chunks(block) {
-        // Faults the pages in even when no digest is wanted.
+        // This faults the pages in even if no digest is computed.
         let touched: u64 = part
             .iter()
             .step_by(ALIGNMENT)

@@ -23,7 +23,7 @@ use crate::{
     vm::Vms,
 };
 
-/// Serves until the harness has gone or asks for the end.
+/// Serves until the harness has gone or requests the end.
 pub(crate) fn serve() -> Result<()> {
     system::prepare()?;
     job::start_reaper()?;
@@ -64,7 +64,7 @@ impl Agent {
         }
     }
 
-    /// Relays a request or gives it a thread of its own.
+    /// Forwards a request, or executes it in a separate thread.
     fn accept(self: &Arc<Self>, mut request: Request) {
         let id = request.id;
         if let Some(vm) = request.target.take() {
@@ -155,7 +155,7 @@ impl Agent {
     }
 }
 
-/// A child does the read, so that its cgroup is charged.
+/// Reads in a child process, so that its cgroup is charged.
 fn read_in(group: &str, op: &Op) -> Result<Sum> {
     let output = job::exec(&Command {
         argv: vec![
@@ -207,7 +207,7 @@ fn read_file(path: &str, offset: u64, limit: u64) -> Result<Answer> {
 }
 
 fn write_file(path: &str, data: &[u8], append: bool) -> Result<Answer> {
-    // One write: files of /sys and /proc take each write as a whole.
+    // The data is written at once, because files of /sys and /proc interpret each write separately.
     OpenOptions::new()
         .write(true)
         .create(true)

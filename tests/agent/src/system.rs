@@ -13,12 +13,11 @@ use rustix::{
 
 use crate::{boot, cgroup};
 
-/// What a cloud's NVMe disk gets. Kernels take a virtio disk for a rotating one
-/// and read 8 MiB ahead, more than the small containers of tests may hold.
+/// Readahead of a cloud's NVMe disk. Kernels take a virtio disk for a rotating one and read 8 MiB
+/// ahead, more than the small containers of tests can hold.
 const READAHEAD_KIB: &str = "128";
 
-/// What a distribution's init would have done, unless there is one; and what
-/// none does.
+/// Does what a distribution's init would have done, unless there is one, and what no init does.
 pub(crate) fn prepare() -> Result<()> {
     if process::id() == 1 {
         mount_all()?;
@@ -46,7 +45,7 @@ fn mount_all() -> Result<()> {
     Ok(())
 }
 
-/// Every disk at `/dev/dd/<serial>`.
+/// Makes every disk available at `/dev/dd/<serial>`.
 fn name_disks() -> Result<()> {
     fs::create_dir_all("/dev/dd")?;
     for (serial, device) in boot::disks() {
@@ -60,7 +59,7 @@ fn name_disks() -> Result<()> {
     Ok(())
 }
 
-/// Environment of every program the agent runs.
+/// Returns the environment of every program that the agent runs.
 pub(crate) fn environment() -> [(&'static str, &'static str); 4] {
     [
         (
@@ -73,16 +72,16 @@ pub(crate) fn environment() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Writes out what is dirty and switches the machine off.
+/// Syncs all files and powers the machine off.
 pub(crate) fn power_off() -> ! {
     sync();
     let error = reboot(RebootCommand::PowerOff);
-    // PID 1 must not end quietly: let the kernel panic with the reason.
+    // PID 1 must not exit silently, so that the kernel panics with the reason.
     eprintln!("ddagent: cannot power off: {error:?}");
     process::exit(1);
 }
 
-/// A parameter of the kernel command line; empty if it has no value.
+/// Returns a parameter of the kernel's command line, which is empty if it has no value.
 pub(crate) fn parameter(name: &str) -> Option<String> {
     let line = fs::read_to_string("/proc/cmdline").ok()?;
     line.split_whitespace().find_map(|word| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A person's terminal, connected to a shell elsewhere.
+//! An interactive terminal that is connected to a remote shell.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -18,9 +18,9 @@ use rustix::{
 
 /// Ctrl-].
 const ESCAPE: u8 = 0x1d;
-/// How soon repeated escapes must follow each other.
+/// Maximum time between repeated escapes.
 const SOON: Duration = Duration::from_secs(1);
-/// How often the size of the terminal is looked at.
+/// Interval between two checks of the terminal's size.
 const GLANCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
@@ -29,18 +29,17 @@ const GLANCE: Timespec = Timespec {
 /// Rows and columns.
 pub type Size = (u16, u16);
 
-/// Why the two are no longer connected.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// The person left.
+    /// The user left.
     Left,
     /// The other side ended.
     Ended,
 }
 
-/// Connects this process's terminal with `stream` until that ends or Ctrl-] is
-/// pressed `escapes` times in a row. `resized` is told the size of the
-/// terminal, at first and when it changes.
+/// Connects this process's terminal with `stream` until that ends or Ctrl-] is pressed `escapes`
+/// times in a row. Calls `resized` with the size of the terminal, at first and when it changes.
 ///
 /// # Errors
 ///
@@ -69,7 +68,7 @@ pub fn attach(
             stdout.flush()?;
         }
         if typed {
-            // Not through the buffer of `Stdin`: `poll` cannot see into it.
+            // The buffer of `Stdin` is not used, because `poll` cannot see its content.
             let got = rustix::io::read(&stdin, &mut buffer)?;
             let (meant, left) = keys.press(&buffer[..got], Instant::now());
             stream.write_all(meant)?;
@@ -80,7 +79,7 @@ pub fn attach(
     }
 }
 
-/// Which of the two has something to read, within a moment.
+/// Returns which of the two has something to read, after a short wait.
 fn wait(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<(bool, bool)> {
     let mut both = [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     match poll(&mut both, Some(&GLANCE)) {
@@ -91,7 +90,7 @@ fn wait(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<(bool, bool)> 
     Ok((one, other))
 }
 
-/// A terminal that passes every key on, until this is dropped.
+/// A terminal that forwards every key, until the value is dropped.
 struct Raw<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,
@@ -114,7 +113,7 @@ impl Drop for Raw<'_> {
     }
 }
 
-/// Looks for the escape in what is typed.
+/// Finds the escape in the input.
 #[derive(Debug)]
 struct Keys {
     wanted: usize,
@@ -131,8 +130,8 @@ impl Keys {
         }
     }
 
-    /// What is to be passed on, and whether the person wants to leave. All but
-    /// the last escape are passed on: they may be meant for the other side.
+    /// Returns the bytes to forward, and whether the user wants to leave. All but the last escape
+    /// are forwarded, because they may be meant for the other side.
     fn press<'a>(&mut self, typed: &'a [u8], now: Instant) -> (&'a [u8], bool) {
         if self
             .last
@@ -174,7 +173,7 @@ mod tests {
             keys.press(b"\x1d\x1d", now),
             (b"\x1d\x1d".as_slice(), false)
         );
-        // Too late.
+        // The escape comes too late.
         let later = now + 2 * SOON;
         assert_eq!(keys.press(escape, later), (escape, false));
         assert_eq!(keys.press(escape, later), (escape, false));

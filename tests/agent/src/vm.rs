@@ -26,7 +26,7 @@ use crate::{
     port::Outbox,
 };
 
-/// All VMs ever started, by name; a name may be used again.
+/// All VMs ever started, by name. A name may be used again.
 #[derive(Debug)]
 pub(crate) struct Vms {
     outbox: Outbox,
@@ -58,7 +58,7 @@ impl Vms {
         }
         fs::create_dir_all(&spec.dir).with_context(|| format!("cannot create {}", spec.dir))?;
         for stale in [&spec.console, &spec.agent] {
-            // Usually there is none.
+            // Usually the file does not exist.
             let _ = fs::remove_file(stale);
         }
         let command = Command {
@@ -80,15 +80,15 @@ impl Vms {
         Ok(())
     }
 
-    /// The process of a VM.
+    /// Returns the process of a VM.
     pub(crate) fn job(&self, name: &str) -> Result<Arc<Job>> {
         let by_name = lock(&self.by_name);
         let vm = by_name.get(name).with_context(|| format!("no VM {name}"))?;
         Ok(Arc::clone(&vm.job))
     }
 
-    /// Passes a request on to a VM's agent. Those to a VM that has ended get
-    /// no answer but the message of its end, which follows its last words.
+    /// Forwards a request to a VM's agent. A request to a VM that has ended gets no answer except
+    /// the message of its end, which follows its last output.
     pub(crate) fn relay(&self, name: &str, request: Request) -> Result<()> {
         let vm = lock(&self.by_name).get(name).cloned();
         let vm = vm.with_context(|| format!("no VM {name}"))?;
@@ -99,7 +99,7 @@ impl Vms {
         Ok(())
     }
 
-    /// Processor time each running VM has used so far, in milliseconds.
+    /// Returns the processor time that each running VM has used so far, in milliseconds.
     pub(crate) fn cpu_ms(&self) -> BTreeMap<String, u64> {
         lock(&self.by_name)
             .iter()
@@ -110,7 +110,7 @@ impl Vms {
     }
 }
 
-/// What runs beside a VM: three threads, ending with it.
+/// The three threads for a VM, which end with it.
 #[derive(Clone)]
 struct Attendant {
     spec: VmSpec,
@@ -132,8 +132,8 @@ impl Attendant {
         Ok(())
     }
 
-    /// Streams the console and what the VMM itself says, and tells of the VM's end after its
-    /// last word.
+    /// Streams the console and the VMM's own output, and reports the VM's end after its last
+    /// output.
     fn watch(self) {
         let mut files = [&self.spec.console, &self.log].map(|path| (path, None));
         loop {
@@ -181,7 +181,7 @@ impl Attendant {
         if started.is_err() {
             return;
         }
-        // Ends when the VM's name is used again, or its socket is gone.
+        // The loop ends when the VM's name is used again, or its socket is gone.
         while let Ok(request) = requests.recv() {
             let Ok(mut line) = serde_json::to_vec(&request) else {
                 continue;
@@ -213,7 +213,7 @@ impl Attendant {
                     vms_cpu_ms: BTreeMap::new(),
                 },
                 Ok(message @ Message::Reply { .. }) => message,
-                // The guest is under test: nothing else of it is believed.
+                // The guest is under test, so that other messages from it are not accepted.
                 Ok(_) | Err(_) => continue,
             };
             self.outbox.send(&message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a cache must do to be compared.
+//! The interface of a cache under comparison.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,17 +10,17 @@ use crate::mix::Run;
 
 /// A cache under test: keys of pages with the number of the frame that holds the page.
 pub(crate) trait Cache: Sync {
-    /// Keeps the pages of some runs in consecutive frames from `frame` on.
+    /// Stores the pages of some runs in consecutive frames from `frame` on.
     fn put(&self, runs: &[Run], frame: u64);
 
-    /// Takes out the pages of some runs; the frames of those it had are appended.
+    /// Takes the pages of some runs out, and appends the frames of those that it had.
     fn get(&self, runs: &[Run], frames: &mut Vec<u64>);
 
-    /// Drops the pages of some runs. Returns the number of those it had.
+    /// Drops the pages of some runs. Returns the number of those that it had.
     fn flush(&self, runs: &[Run]) -> usize;
 }
 
-/// No cache at all: every page is a hit, in a frame chosen at random. What is left is copying.
+/// No cache: every page is a hit in a random frame, so that only copying is measured.
 #[derive(Debug, Default)]
 pub(crate) struct Nothing {
     asked: AtomicU64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The cases, and who takes part in them.
+//! The cases and their participants.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -17,19 +17,19 @@ use crate::{
     verdict, victims,
 };
 
-/// Resident pages; `--quick` leaves the last one out.
+/// Numbers of resident pages. `--quick` leaves out the last one.
 pub(crate) const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 24];
 
-/// Makes an empty cache for so many pages.
+/// Makes an empty cache for a number of pages.
 type Make = fn(u64) -> Box<dyn Cache>;
 
 /// The engine's name.
 pub(crate) const ENGINE: &str = "engine";
 
-/// The name of what does nothing but copy.
+/// The name of the case that only copies.
 pub(crate) const NOTHING: &str = "memcpy";
 
-/// The caches in general use; the engine is compared with the fastest of them.
+/// Caches in general use. The engine is compared with the fastest of them.
 pub(crate) const PEERS: [&str; 4] = ["foyer", "lru", "moka", "quick_cache"];
 
 const CACHES: [(&str, Make); 6] = [
@@ -41,7 +41,7 @@ const CACHES: [(&str, Make); 6] = [
     ("objects", |pages| Box::new(Objects::new(pages))),
 ];
 
-/// Measures the engine beside its peers
+/// Measures the engine and its peers
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Leave the largest size out
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     /// Only one guest, and nothing copied
     #[arg(long)]
     lean: bool,
-    /// Rounds of each case, after one that does not count
+    /// Rounds of each case, after one for warming up
     #[arg(long, default_value_t = ROUNDS)]
     rounds: usize,
     /// Folder for the result
@@ -93,7 +93,7 @@ impl Args {
     }
 }
 
-/// Measures what the arguments ask for, and reports it.
+/// Measures what the arguments select, and reports it.
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let outcome = run(&args.choice());
     ddlab::report::write_json(&args.out.join("result.json"), &outcome)?;
@@ -102,7 +102,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     } else {
         println!("{}", outcome.summary());
     }
-    // A machine that counts instructions has figures of its own, and promises of none.
+    // A machine that counts instructions has other figures, for which there are no promises.
     Ok(
         match args.lean || ddlab::report::all_met(&outcome.targets) {
             true => ExitCode::SUCCESS,
@@ -111,17 +111,17 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     )
 }
 
-/// What to measure.
+/// The selection.
 struct Choice {
     /// These mixes.
     mixes: Vec<Mix>,
     /// At these sizes.
     sizes: Vec<u64>,
-    /// These caches; all if there are none.
+    /// These caches, or all if empty.
     caches: Vec<String>,
     /// Only one guest, without copying.
     lean: bool,
-    /// In so many rounds, after one that does not count.
+    /// Number of rounds, after one for warming up.
     rounds: usize,
 }
 
@@ -131,7 +131,7 @@ impl Choice {
     }
 }
 
-/// Measures what was chosen.
+/// Measures the selection.
 fn run(choice: &Choice) -> Outcome {
     let mut samples = Vec::new();
     for pages in &choice.sizes {
@@ -148,7 +148,7 @@ fn run(choice: &Choice) -> Outcome {
     }
 }
 
-/// All caches under one mix at one size.
+/// Measures all caches with one mix at one size.
 fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     let case = |cache, threads, copies| Case {
         cache,
@@ -161,7 +161,8 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     let alone = chosen().map(|(cache, make)| (case(cache, 1, false), *make));
     let mut groups = vec![alone.collect::<Vec<_>>()];
     if !choice.lean {
-        // Two guests are compared with one of the same cache; peers only where that is quick.
+        // Two guests are compared with one of the same cache; peers are included only where that is
+        // quick.
         for (cache, make) in chosen() {
             let is_engine = *cache == ENGINE;
             if is_engine {
@@ -182,11 +183,11 @@ fn at_size(mix: Mix, pages: u64, choice: &Choice) -> Vec<Sample> {
     groups.flat_map(|group| together(group, choice)).collect()
 }
 
-/// Has the caches of a group take turns, round by round and each time in the other order: what else
-/// the machine does meets all of them alike.
+/// Lets the caches of a group take turns, round by round and each time in reverse order, so that
+/// other load of the machine affects all of them equally.
 fn together(group: Vec<(Case, Make)>, choice: &Choice) -> Vec<Sample> {
     let begin = |(case, make): (Case, Make)| {
-        // Those that evict are full; the others have room for what is on its way.
+        // Caches that evict are full; the others have room for the pages under way.
         let spare = if case.mix.overflows() {
             0
         } else {

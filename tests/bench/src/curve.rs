@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a container's curve costs for each page that leaves the guest and is read again.
+//! Costs of a container's curve for each page that leaves the guest and is read again.
 
 use std::{hint::black_box, time::Instant};
 
@@ -10,18 +10,18 @@ use ddcore::curve::{Curve, Slot};
 /// Slots, as many as the guest module has.
 const SLOTS: usize = 2048;
 
-/// Pages in the store.
+/// Number of pages in the store.
 const PAGES: u64 = 1 << 16;
 
-/// Rounds that are measured.
+/// Number of measured rounds.
 const ROUNDS: u64 = 9;
 
-/// The median time for a page that left and a page that was read, in nanoseconds.
+/// Returns the median time for a page that left and a page that was read, in nanoseconds.
 pub(crate) fn measure() -> f64 {
     let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
     let mut times: Vec<f64> = (0..=ROUNDS)
         .map(|round| {
-            // A fifth of what leaves is never read, as if it were overwritten.
+            // A fifth of the pages is never read, as if they were overwritten.
             let first = round * PAGES / 5;
             let start = Instant::now();
             for number in first..first + PAGES {
@@ -30,7 +30,7 @@ pub(crate) fn measure() -> f64 {
             }
             start.elapsed().as_nanos() as f64 / PAGES as f64
         })
-        // The first round thins the keys out to what there is room for.
+        // The first round reduces the sampled keys to the number of slots.
         .skip(1)
         .collect();
     black_box(curve.hits(PAGES));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Our engine, as it runs in the host module: `ddcore::host` with one VM that has one pool on a
-//! tier of its own. Each shard is behind its lock, and evictions are announced to the guest, which
-//! is told of them with the answers to its puts.
+//! The engine as it runs in the host module: `ddcore::host` with one VM that has one pool on a
+//! separate tier. Each shard is behind its lock, and evictions are reported to the guest with the
+//! answers to its puts.
 
 use std::{
     cell::RefCell,
@@ -33,10 +33,10 @@ use ddcore::{
 
 use crate::{cache::Cache, mix::Run};
 
-/// Looks at a lock that is taken, before others may run.
+/// Number of attempts to take a lock before the thread yields.
 const SPINS: u32 = 256;
 
-/// Notices kept for the VM.
+/// Maximum number of queued notices.
 const NOTICES: usize = 2048;
 
 /// Weight of the VM, and of its pool.
@@ -45,15 +45,15 @@ const WEIGHT: u32 = 100;
 thread_local! {
     /// The memory of a call, which the module keeps for each vCPU.
     static BATCH: RefCell<Batch> = const { RefCell::new(Batch::new()) };
-    /// Notices on their way into an answer.
+    /// Notices for an answer.
     static TOLD: RefCell<Vec<Eviction>> = RefCell::new(vec![Eviction::default(); MAX_EVICTIONS]);
 }
 
-/// A frame of the host. Its memory belongs to the caller.
+/// A frame of the host, whose memory belongs to the caller.
 pub(crate) struct Frame(NonZeroU64);
 
 impl Frame {
-    /// Creates a page from the handle by which the index knew it.
+    /// Creates a page from its handle in the index.
     pub(crate) fn new(handle: NonZeroU64) -> Self {
         Self(handle)
     }
@@ -67,7 +67,7 @@ impl Page for Frame {
     fn keep(self) {}
 }
 
-/// A lock that spins, as the module's does, for it is held for less than a microsecond.
+/// A lock that spins like the module's, because it is held for less than a microsecond.
 pub(crate) struct Spinlock<T>(Mutex<T>);
 
 impl<T> Lock<T> for Spinlock<T> {
@@ -77,7 +77,7 @@ impl<T> Lock<T> for Spinlock<T> {
 
     #[inline]
     fn lock(&self) -> impl DerefMut<Target = T> {
-        // Here the thread that holds it may be interrupted, and then it had better run.
+        // The thread that holds the lock may be preempted here, and must get a chance to run.
         let mut spins = 0;
         loop {
             match self.0.try_lock() {
@@ -99,7 +99,7 @@ impl<T> Lock<T> for Spinlock<T> {
     }
 }
 
-/// What the benchmark has of its own: nothing, for frames are the caller's.
+/// The owner of the engine. It has no state, because frames belong to the caller.
 pub(crate) struct Bench;
 
 impl Owner for Bench {
@@ -135,14 +135,14 @@ impl Owner for Bench {
     }
 }
 
-/// One VM with one pool on a tier of its own.
+/// One VM with one pool on a separate tier.
 pub(crate) struct Engine {
     host: Host<Bench>,
     vm: Arc<Vm<Bench>>,
 }
 
 impl Engine {
-    /// An engine for so many pages.
+    /// Creates an engine for a number of pages.
     pub(crate) fn new(capacity: u64) -> Self {
         let tier = Arc::new(Tier::new(capacity));
         let hasher = Hasher::new(0x5eed_5eed_5eed_5eed);
@@ -161,7 +161,7 @@ impl Engine {
     }
 }
 
-/// The runs as a guest sends them, each with the place of its first page.
+/// Returns the runs as a guest sends them, each with the place of its first page.
 fn placed(runs: &[Run]) -> impl Iterator<Item = (request::Run, usize)> + '_ {
     runs.iter().scan(0, |next, run| {
         let place = *next;

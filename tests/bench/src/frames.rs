@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Data to be copied: frames of the host, and pages of a guest.
+//! Data for copying: frames of the host, and pages of a guest.
 
 use ddabi::PAGE_SIZE;
 
-/// Frames of the host; more would only take memory, for these are far from any processor cache.
+/// Number of frames of the host. More would only take memory, because these already exceed any
+/// processor cache.
 const HOST: usize = 1 << 15;
 
-/// Pages of a guest.
+/// Number of pages of a guest.
 const GUEST: usize = 1 << 13;
 
 type Page = [u8; PAGE_SIZE];
@@ -20,7 +21,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Memory that is all there already.
+    /// Allocates the memory, with all pages present.
     pub(crate) fn new() -> Self {
         let page = |fill: usize| Box::new([fill as u8; PAGE_SIZE]);
         Self {

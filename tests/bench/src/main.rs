@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The engine, by the clock: beside its peers (`cargo xtask bench engine`), and with many VMs
+//! Measurements of the engine: beside its peers (`cargo xtask bench engine`), and with many VMs
 //! ([`scale`]).
 //!
-//! - [`mix`]: what is asked; [`cache`]: of whom; [`engine`], [`peer`]: the caches;
-//! - [`contest`]: which cases there are; [`measure`]: one of them, with [`frames`] if data is copied,
-//!   and [`memory`] that it takes;
-//! - [`victims`]: how long it takes to choose a victim; [`curve`]: what curves cost;
+//! - [`mix`]: the operations; [`cache`]: the interface; [`engine`], [`peer`]: the caches;
+//! - [`contest`]: the cases; [`measure`]: one of them, with [`frames`] if data is copied, and the
+//!   [`memory`] that it takes;
+//! - [`victims`]: the time to choose a victim; [`curve`]: the costs of curves;
 //! - [`verdict`]: the promises; [`outcome`]: the report.
 
 mod cache;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One case: a cache of a size under a mix, for one or two guests.
+//! One case: a cache of one size with a mix, for one or two guests.
 
 use std::{sync::Barrier, thread};
 
@@ -14,13 +14,13 @@ use crate::{
     mix::{Driver, Mix, Schedule, Verb},
 };
 
-/// Rounds that are measured after one that warms up, if nothing else is asked for.
+/// Default number of measured rounds, which follow one for warming up.
 pub(crate) const ROUNDS: usize = 9;
 
-/// Pages that each guest puts in a round.
+/// Number of pages that each guest puts in a round.
 const PAGES: u64 = 1 << 17;
 
-/// What is measured.
+/// A case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Case {
     /// The cache.
@@ -35,30 +35,30 @@ pub(crate) struct Case {
     pub(crate) copies: bool,
 }
 
-/// What came of it.
+/// The results of a case.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
-    /// What was measured.
+    /// The case.
     #[serde(flatten)]
     pub(crate) case: Case,
     /// Each round, in order: nanoseconds for a page put and a page got (or dropped), all guests
-    /// together, by the processor time of the guest that took longest: on a machine that does
-    /// other things too, the clock on the wall says little. Rounds of the same number were run
-    /// one after the other for all caches of a group.
+    /// together. It is the processor time of the guest that took longest, because the time of the
+    /// clock says little on a machine with other load. Rounds of the same number were run one after
+    /// the other for all caches of a group.
     pub(crate) rounds_ns: Vec<f64>,
-    /// Their median.
+    /// Median of the rounds.
     pub(crate) median_ns: f64,
     /// The fastest round.
     pub(crate) fastest_ns: f64,
     /// The slowest round.
     pub(crate) slowest_ns: f64,
-    /// Pages found, of pages asked for, in per cent.
+    /// Hits in percent of the requested pages.
     pub(crate) hit_percent: f64,
-    /// Bytes of memory that the cache had allocated when it was full, for each page kept.
+    /// Bytes of memory that the cache had allocated when it was full, for each stored page.
     pub(crate) bytes_per_page: f64,
 }
 
-/// A case that is under way: its cache is full.
+/// A case in progress, whose cache is full.
 pub(crate) struct Course {
     case: Case,
     cache: Box<dyn Cache>,
@@ -92,7 +92,7 @@ impl Course {
         }
     }
 
-    /// Plays a round that does not count.
+    /// Runs a round for warming up.
     pub(crate) fn warm_up(&mut self) {
         play_together(&mut self.guests, &*self.cache);
         for guest in &mut self.guests {
@@ -100,13 +100,13 @@ impl Course {
         }
     }
 
-    /// Plays a round.
+    /// Runs a measured round.
     pub(crate) fn play(&mut self) {
         let time = play_together(&mut self.guests, &*self.cache);
         self.times.push(time / (PAGES * self.case.threads) as f64);
     }
 
-    /// What came of it, after at least one round.
+    /// Returns the results, after at least one round.
     pub(crate) fn end(self) -> Sample {
         let mut sorted = self.times.clone();
         sorted.sort_by(f64::total_cmp);
@@ -123,7 +123,7 @@ impl Course {
     }
 }
 
-/// Plays a round of each guest at the same time. Returns the processor time of the guest that took
+/// Runs a round of all guests at the same time. Returns the processor time of the guest that took
 /// longest, in nanoseconds.
 fn play_together(guests: &mut [Guest], cache: &dyn Cache) -> f64 {
     let schedules: Vec<Schedule> = guests

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How much memory the process has allocated.
+//! Memory that the process has allocated.
 
-/// Bytes that were allocated and not freed, with what the allocator adds to each piece.
+/// Returns the number of bytes that were allocated and not freed, including the allocator's
+/// overhead.
 pub(crate) fn allocated() -> u64 {
     // SAFETY: The call only reads the allocator's own counts, under its locks.
     let info = unsafe { libc::mallinfo2() };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is asked of a cache: a guest with a small page cache of its own reads, and gives back what
-//! it read a while ago.
+//! The operations on a cache: a guest with a small page cache reads pages, and reclaims those that
+//! it read some time ago.
 //!
-//! A [`Driver`] is deterministic and knows nothing of the cache. It thinks in units: things that
-//! are read and reclaimed as a whole (a page, a run of 32 pages, a small file).
+//! A [`Driver`] is deterministic and independent of the cache. Its units are read and reclaimed as
+//! a whole: a page, a run of 32 pages, or a small file.
 
 use std::collections::VecDeque;
 
@@ -15,36 +15,36 @@ use rand_distr::{Distribution as _, Zipf};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-/// Pages of a batch.
+/// Number of pages of a batch.
 pub(crate) const BATCH: u32 = 32;
 
-/// Pages between a read and the reclaim that gives the page back.
+/// Number of pages between a read and the reclaim of the page.
 const GUEST: usize = 8192;
 
-/// The shape of what is read.
+/// The kinds of units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mix {
-    /// Single pages, each far from any other: nothing to share in an index
+    /// Single pages, each far from any other, which share nothing in an index
     Random,
     /// Aligned runs of 32 pages
     Runs,
     /// Runs of 20 pages that begin anywhere in a block
     Unaligned,
-    /// Parts of four pages of long runs: a read finds a part of a block, a put fills one up
+    /// Parts of four pages of long runs: a read finds a part of a block, and a put completes one
     Parts,
-    /// Single pages of dense files, by Zipf's law; with misses and evictions
+    /// Single pages of dense files by Zipf's law, with misses and evictions
     Zipf,
-    /// One pass after the other over more than the cache holds; nothing is ever hit
+    /// Repeated passes over more than the cache holds, without any hit
     Scan,
     /// Whole files of one to eight pages
     SmallFile,
-    /// Half of the pages in runs, a third in small files, the rest alone
+    /// Half of the pages in runs, a third in small files, the rest single
     Mixed,
 }
 
 impl Mix {
-    /// All of them.
+    /// All mixes.
     pub(crate) const ALL: [Self; 8] = [
         Self::Random,
         Self::Runs,
@@ -56,7 +56,7 @@ impl Mix {
         Self::Mixed,
     ];
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -70,12 +70,12 @@ impl Mix {
         }
     }
 
-    /// Whether the cache is to be full, so that puts evict.
+    /// Returns whether the cache must be full, so that puts evict.
     pub(crate) const fn overflows(self) -> bool {
         matches!(self, Self::Scan | Self::Zipf)
     }
 
-    /// The unit with a number.
+    /// Returns the unit with a number.
     const fn unit(self, number: u64) -> Run {
         match self {
             Self::Random => single(number),
@@ -86,7 +86,8 @@ impl Mix {
             Self::Scan => page(2 << 20, number * BATCH as u64, BATCH),
             Self::SmallFile => small_file(number),
             Self::Mixed => match number % 74 {
-                // Of 74 units: 5 runs of 32 pages, 21 files of 4.5 on average, 48 pages alone.
+                // Of 74 units there are 5 runs of 32 pages, 21 files of 4.5 pages on average, and
+                // 48 single pages.
                 0..5 => run_of_32(number),
                 5..26 => small_file(number),
                 _ => single(number),
@@ -96,7 +97,8 @@ impl Mix {
 }
 
 const fn single(number: u64) -> Run {
-    // A bijection, so that no two units are neighbours by number; each in a block of its own.
+    // This is a bijection, so that units of neighbouring numbers are not neighbours; each is in a
+    // separate block.
     let scattered = mix(number) >> 28;
     page(3 << 20 | number & 0xff, scattered & !0x3f | 5, 1)
 }
@@ -124,42 +126,42 @@ const fn page(inode: u64, index: u64, pages: u32) -> Run {
 /// Consecutive pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// The first of them.
+    /// Key of the first page.
     pub(crate) key: PageKey,
-    /// How many.
+    /// Number of pages.
     pub(crate) pages: u32,
 }
 
 impl Run {
-    /// The keys of its pages.
+    /// Returns the keys of its pages.
     pub(crate) fn keys(&self) -> impl Iterator<Item = PageKey> + use<> {
         let Self { key, pages } = *self;
         (key.index..key.index + u64::from(pages)).map(move |index| PageKey { index, ..key })
     }
 }
 
-/// What a batch is for.
+/// The operation of a batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
     /// Take pages out and read them.
     Get,
-    /// Keep pages.
+    /// Store pages.
     Put,
     /// Drop pages.
     Flush,
 }
 
-/// A batch of operations, decided beforehand so that deciding is not measured.
+/// Batches of operations, chosen in advance so that the choice is not measured.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     runs: Vec<Run>,
     batches: Vec<(Verb, std::ops::Range<usize>)>,
-    /// Pages that are put.
+    /// Number of pages that are put.
     pub(crate) put: u64,
 }
 
 impl Schedule {
-    /// The batches, in order.
+    /// Returns the batches, in order.
     pub(crate) fn batches(&self) -> impl Iterator<Item = (Verb, &[Run])> {
         self.batches
             .iter()
@@ -179,7 +181,7 @@ pub(crate) struct Driver {
     mix: Mix,
     rng: Pcg64Mcg,
     zipf: Zipf<f64>,
-    /// Units of this guest are those whose number is `lane` modulo `lanes`.
+    /// Numbers of this guest's units are `lane` modulo `lanes`.
     lane: u64,
     lanes: u64,
     /// Units in the cache, for mixes that do not overflow it.
@@ -192,7 +194,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Guest number `lane` of `lanes`, which together have `pages` in the cache.
+    /// Creates guest number `lane` of `lanes`, which together have `pages` in the cache.
     pub(crate) fn new(mix: Mix, pages: u64, lane: u64, lanes: u64) -> Self {
         let universe = (pages * 2 / lanes).max(1);
         Self {
@@ -209,7 +211,7 @@ impl Driver {
         }
     }
 
-    /// Puts that fill the cache with `pages` of this guest.
+    /// Returns puts that fill the cache with `pages` of this guest.
     pub(crate) fn fill(&mut self, pages: u64) -> Schedule {
         let mut schedule = Schedule::default();
         let mut total = 0;
@@ -232,7 +234,8 @@ impl Driver {
         schedule
     }
 
-    /// Reads and reclaims of about `pages` pages each. One read in eight is a flush instead.
+    /// Returns reads and reclaims of about `pages` pages each. One read in eight is a flush
+    /// instead.
     pub(crate) fn steady(&mut self, pages: u64) -> Schedule {
         let mut schedule = Schedule::default();
         while schedule.put < pages {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{contest::SIZES, measure::Sample, mix::Mix};
 
-/// Everything that was measured.
+/// All results.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     /// The promises.
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Both as tables for people.
+    /// Returns both as tables for people.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for (threads, copies, title) in [
@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// Caches by mix and size.
+/// Returns a table of caches by mix and size.
 fn grid(samples: &[&Sample]) -> Table {
     let mut caches = Vec::new();
     for sample in samples {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The peers: caches in general use, and the structure the paper describes.
+//! The peers: caches in general use, and the structure of the paper.
 //!
-//! All hash with the same fast hasher, and none copies data. A get takes the page out, as in an
-//! exclusive cache.
+//! All use the same fast hasher, and none copies data. A get takes the page out, as in an exclusive
+//! cache.
 
 mod foyer;
 mod lru;
@@ -15,7 +15,7 @@ pub(crate) use self::{foyer::Foyer, lru::Lru, moka::Moka, objects::Objects, quic
 
 use foldhash::fast::FixedState;
 
-/// The hasher of all peers.
+/// Returns the hasher of all peers.
 fn hasher() -> FixedState {
     FixedState::with_seed(7)
 }

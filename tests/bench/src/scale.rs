@@ -2,7 +2,7 @@
 
 //! The host's engine with many VMs and pools: `cargo xtask bench scale`.
 //!
-//! - [`crowd`]: a full tier that many VMs share; [`lock`]: its locks, which know how long they were
+//! - [`crowd`]: a full tier that many VMs share; [`lock`]: locks that measure how long they are
 //!   held; [`course`]: the operations that are timed;
 //! - [`outcome`]: the report and its targets.
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Only these numbers of pools of each VM
     #[arg(long = "pools")]
     pools: Vec<u64>,
-    /// Rounds of each case, after one that does not count
+    /// Rounds of each case, after one for warming up
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Print the result as JSON

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The promises. Each compares figures of one run, for only these were taken alike.
+//! The promises. Each compares figures of one run, because only these were measured under the same
+//! conditions.
 
 use ddlab::report::Target;
 
@@ -10,11 +11,11 @@ use crate::{
     mix::Mix,
 };
 
-/// All promises for which there are figures.
+/// Returns all promises for which there are figures.
 pub(crate) fn targets(samples: &[Sample], victim_ns: f64, curve_ns: f64) -> Vec<Target> {
     let figures = Figures(samples);
     let mut targets = Vec::new();
-    // A put of a part finds its block, so that parts gain less than whole runs do.
+    // A put of a part finds its block, so that parts gain less than whole runs.
     for (mix, share) in [
         (Mix::Random, 3.0),
         (Mix::Runs, 8.0),
@@ -82,7 +83,7 @@ impl Figures<'_> {
 
     fn growth(&self, mix: Mix, most: f64) -> Option<Target> {
         let [small, .., large] = SIZES;
-        // Sizes are not measured by turns.
+        // Sizes are not measured in turns.
         let times = self.engine(mix, large)?.median_ns / self.engine(mix, small)?.median_ns;
         let name = format!("{}: {} beside {}", mix.name(), size(large), size(small));
         Some(Target::at_most(name, most, times, "times"))
@@ -92,7 +93,7 @@ impl Figures<'_> {
         let engine = self.sample(ENGINE, (mix, pages), (1, true))?;
         let copies = self.sample(NOTHING, (mix, pages), (1, true))?;
         if mix.overflows() {
-            // Misses copy nothing: the two have not done the same.
+            // Misses copy nothing, so that the two did different work.
             return None;
         }
         let name = format!(
@@ -103,7 +104,8 @@ impl Figures<'_> {
         Some(Target::at_most(name, 1.3, ratio(engine, copies), "times"))
     }
 
-    /// Beside pages alone and copied: the most a page costs without the way to the host.
+    /// The comparison is with single pages and copying, the most that a page costs without the
+    /// call.
     fn curve(&self, curve_ns: f64) -> Option<Target> {
         let pair = self.sample(ENGINE, (Mix::Random, SIZES[0]), (1, true))?;
         let name = "curve of a container, beside put and get";
@@ -123,8 +125,8 @@ impl Figures<'_> {
     }
 }
 
-/// How many times as long one takes as the other: the median over the rounds, in each of which both
-/// had their turn.
+/// Returns how many times as long one takes as the other: the median over the rounds, in each of
+/// which both had their turn.
 fn ratio(one: &Sample, other: &Sample) -> f64 {
     let pairs = one.rounds_ns.iter().zip(&other.rounds_ns);
     let mut ratios: Vec<f64> = pairs.map(|(one, other)| one / other).collect();

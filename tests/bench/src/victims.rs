@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long it takes to find who has to give: once for each batch of 2 MiB, under one lock.
+//! The time to choose a victim, which happens once for each batch of 2 MiB, under one lock.
 
 use std::time::Instant;
 
 use ddcore::partition::{Entity, entitle, victim};
 
-/// VMs on the host.
+/// Number of VMs on the host.
 const VMS: u64 = 1000;
 
-/// Pools of the victim.
+/// Number of pools of the victim.
 const POOLS: u64 = 100;
 
 /// Pages of a batch.
 const BATCH: u64 = 512;
 
-/// The median time of a choice among VMs, and among the pools of the one that was chosen, in
+/// Returns the median time of a choice among VMs, and among the pools of the chosen one, in
 /// nanoseconds.
 pub(crate) fn measure() -> f64 {
     let (vms, pools) = (entities(VMS), entities(POOLS));
@@ -36,7 +36,7 @@ fn choose(vms: &[Entity], pools: &[Entity]) -> f64 {
     time
 }
 
-/// Some that use more than their share, and some that use less.
+/// Returns entities of which some use more than their share and some less.
 fn entities(count: u64) -> Vec<Entity> {
     let entity = |number: u64| Entity {
         weight: 100 + (number % 7) as u32,

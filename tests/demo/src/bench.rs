@@ -2,9 +2,8 @@
 
 //! The same memory of a host, spent in four ways on the files of its guests.
 //!
-//! A [`Workload`] runs in every [`way::Way`]: the guests get the memory, the
-//! host's page cache, one FIFO for all, or DoubleDecker. The disk is slowed
-//! down below all of them.
+//! A [`Workload`] runs in every [`way::Way`]: the memory goes to the guests, to the host's page
+//! cache, to one FIFO for all, or to DoubleDecker. The disk is slowed down below all of them.
 
 mod break_even;
 mod comparison;
@@ -27,22 +26,22 @@ use crate::step::step;
 pub use comparison::Comparison;
 pub use workload::Workload;
 
-/// What is to be compared, and where.
+/// Parameters of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the host machine runs.
+    /// The accelerator of the host machine.
     pub accel: Accel,
-    /// Where logs and results go.
+    /// Directory for logs and results.
     pub dir: PathBuf,
-    /// With what.
+    /// The workloads.
     pub workloads: Vec<Workload>,
 }
 
-/// Compares the ways, saying on standard error how far it is.
+/// Compares the ways, and prints the progress on standard error.
 ///
 /// # Errors
 ///
-/// Fails if a machine or a program in one fails; goals not reached are no errors.
+/// Fails if a machine or a program in one fails. Missed goals are no errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Comparison> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Charts as inline SVG: no scripts, no fonts, nothing to fetch.
+//! Charts as inline SVG without scripts, fonts or external resources.
 //!
-//! A [`Timeline`] is a stack of panels over one time axis; a [`Ladder`] compares
-//! a few situations per row on a logarithmic axis. Colours are told apart by
-//! everybody (Okabe and Ito's), and never carry meaning alone: lines are
-//! labelled where they end, entitlements are dashed.
+//! A [`Timeline`] is a stack of panels with a common time axis; a [`Ladder`] compares a few
+//! situations in each row on a logarithmic axis. Colours are Okabe and Ito's, which everyone can
+//! distinguish, and are never the only mark: lines are labelled at their ends, and entitlements are
+//! dashed.
 
 mod ladder;
 mod palette;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What `ddctl` says, as far as the demo reads it.
+//! The part of `ddctl`'s output that the demo reads.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
@@ -46,13 +46,13 @@ pub(crate) struct Counters {
     pub(crate) put_batches: u64,
 }
 
-/// Asks the host module.
+/// Queries the host module.
 pub(crate) fn stats(host: &Machine) -> Result<Stats> {
     let text = run(host, &["stats", "--json"])?;
     serde_json::from_str(&text).context("ddctl stats --json says something else")
 }
 
-/// Bytes of the host's index.
+/// Returns the bytes of the host's index.
 pub(crate) fn index_bytes(host: &Machine) -> Result<u64> {
     number(
         &json(host, &["status", "--json"])?,
@@ -60,7 +60,7 @@ pub(crate) fn index_bytes(host: &Machine) -> Result<u64> {
     )
 }
 
-/// Bytes of a guest's map, and of what its containers remember.
+/// Returns the bytes of a guest's map and of its containers' histories.
 pub(crate) fn map_and_history(guest: &Machine) -> Result<u64> {
     let status = json(guest, &["status", "--json"])?;
     let list = json(guest, &["container", "list", "--json"])?;

@@ -2,11 +2,10 @@
 
 //! The demo: one host, two VMs, five containers, and both levels of weights.
 //!
-//! The loads never stop. First the memory of the cache belongs to the guests' containers; then
-//! the modules are loaded under them, with one FIFO for all. Weights divide the cache, and one FIFO
-//! has it again, so that neither gains by coming first; then come weights with the default policy.
-//! A new policy in one VM moves shares between its containers, and the host moves shares between
-//! the VMs.
+//! The loads never stop. First the memory of the cache belongs to the guests' containers; then the
+//! modules are loaded, with one FIFO for all. Weights divide the cache, and one FIFO follows again,
+//! so that the order does not favour either; then come weights with the default policy. A new
+//! policy in one VM moves shares between its containers, and the host moves shares between the VMs.
 
 use std::{path::PathBuf, thread};
 
@@ -26,10 +25,10 @@ use crate::{
     step::step,
 };
 
-/// Capacity of the cache, before and after the host's administrator adds to it.
+/// Capacity of the cache, before and after the host's administrator increases it.
 pub(crate) const CAPACITY_MIB: u64 = 32;
 const MORE_CAPACITY_MIB: u64 = 48;
-/// Pages freed by one eviction: as much smaller as everything else is.
+/// Pages of an eviction batch, smaller by the same factor as all other sizes.
 const BATCH: &str = "128K";
 
 /// Names of the phases.
@@ -41,37 +40,37 @@ pub(crate) const DEFAULT: &str = "DoubleDecker";
 pub(crate) const POLICY: &str = "new policy";
 pub(crate) const HOST: &str = "new weights";
 
-/// Seconds of the phases.
+/// Duration of the phases in seconds.
 const WITHOUT_S: f64 = 20.0;
-/// The same for all that are compared.
+/// Duration of the phases that are compared.
 const COMPARED_S: f64 = 35.0;
 const POLICY_S: f64 = 12.0;
 const HOST_S: f64 = 12.0;
 
-/// Weights in the VM with many containers: first the web server matters, then
-/// the proxy gets what it lacks.
+/// Weights in the VM with many containers: at first the web server is important, then the proxy
+/// gets more.
 const FIRST: [(&str, u32); 4] = [("web", 50), ("proxy", 20), ("mail", 10), ("video", 20)];
 const SECOND: [(&str, u32); 4] = [("web", 40), ("proxy", 30), ("mail", 10), ("video", 20)];
 /// Weights of the VMs.
 const VM_WEIGHTS: [(&str, u32); 2] = [("shop", 80), ("warehouse", 20)];
 const NEW_VM_WEIGHT: (&str, u32) = ("warehouse", 50);
 
-/// What the demo needs to know.
+/// Parameters of the demo.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the host machine runs.
+    /// The accelerator of the host machine.
     pub accel: Accel,
-    /// Where logs and results go.
+    /// Directory for logs and results.
     pub dir: PathBuf,
-    /// Whether the paper's experiments follow, on the same host.
+    /// Whether the paper's experiments follow on the same host.
     pub figures: bool,
 }
 
-/// Runs it, showing a table all the while.
+/// Runs the demo and shows a table meanwhile.
 ///
 /// # Errors
 ///
-/// Fails if a machine or a program in one fails; promises not kept are no errors.
+/// Fails if a machine or a program in one fails. Missed promises are no errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Outcome> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {
@@ -182,7 +181,7 @@ fn enrol(vms: &[Vm]) -> Result<Vec<Policyd>> {
     })
 }
 
-/// Compares what the web server's files contain with what they were made of.
+/// Compares the content of the web server's files with the original.
 fn compare(vm: &Vm) -> Result<Target> {
     let name = "web";
     let prefix = format!("{name}/files");
@@ -202,7 +201,7 @@ fn compare(vm: &Vm) -> Result<Target> {
     ))
 }
 
-/// Unloads the modules, then asks both kernels how they are.
+/// Unloads the modules, then checks both kernels.
 fn unload(lab: &Lab, vms: &[Vm]) -> Result<Target> {
     for vm in vms {
         vm.guest.unload_module(GUEST_MODULE)?;
@@ -221,7 +220,7 @@ fn unload(lab: &Lab, vms: &[Vm]) -> Result<Target> {
     ))
 }
 
-/// The VMs: a shop of four servers, and a warehouse with a database.
+/// Returns the VMs: a shop of four servers, and a warehouse with a database.
 pub(crate) fn plans() -> Vec<VmPlan> {
     vec![
         VmPlan {
@@ -252,7 +251,7 @@ pub(crate) fn plans() -> Vec<VmPlan> {
     ]
 }
 
-/// The four servers of the paper's section 5.1, scaled down.
+/// Returns the four servers of the paper's section 5.1, scaled down.
 pub(crate) fn servers() -> Vec<ContainerPlan> {
     let container = |name, load| ContainerPlan {
         name,

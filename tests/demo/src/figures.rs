@@ -19,13 +19,13 @@ use crate::{
     table_4,
 };
 
-/// A way to make an experiment.
+/// Runs an experiment.
 type Make = fn(&Lab, Box<dyn Audience>) -> Result<Experiment>;
 
 /// All experiments, in the paper's order.
 pub(crate) const ALL: [Make; 3] = [mix::run, containers::run, vms::run];
 
-/// The experiments as scenarios. Each leaves its curves in its output directory.
+/// Returns the experiments as scenarios. Each writes its curves to its output directory.
 #[must_use]
 pub fn scenarios() -> &'static [Scenario] {
     &[

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Latencies over a stretch of seconds.
+//! Latencies over a period.
 
 use std::collections::BTreeMap;
 
 use ddload::Interval;
 
-/// Latencies in microseconds, and how many requests took each.
+/// Latencies in microseconds, and the number of requests of each.
 ///
-/// A second in which no request was answered counts as one request that took as long as none was:
-/// a load whose tasks all wait would look the better the longer they do.
+/// A second without an answered request counts as one request that took as long as there was none.
+/// Otherwise a load whose tasks all wait would look better the longer they wait.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(BTreeMap<u64, u64>);
 
 impl Latencies {
-    /// Those of consecutive intervals.
+    /// Returns the latencies of consecutive intervals.
     pub(crate) fn of<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Self {
         let mut all = Self::default();
         let mut silent = 0.0;
@@ -35,7 +35,7 @@ impl Latencies {
         all
     }
 
-    /// The latency that 99 % do not exceed; none without requests.
+    /// Returns the latency that 99 % do not exceed, or `None` without requests.
     pub(crate) fn p99_us(&self) -> Option<u64> {
         let requests: u64 = self.0.values().sum();
         let rank = (requests * 99).div_ceil(100);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_all_requests() {
-        // A slow second with few requests; the mean of the seconds' percentiles would be 45,500.
+        // A slow second has few requests; the mean of the seconds' percentiles would be 45,500.
         let seconds = [second(&[(1_000, 990)]), second(&[(90_000, 10)])];
         assert_eq!(Latencies::of(seconds.iter()).p99_us(), Some(1_000));
         let seconds = [second(&[(1_000, 989)]), second(&[(90_000, 11)])];

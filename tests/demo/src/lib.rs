@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The demo, and the paper's experiments on the real thing.
+//! The demo, and the paper's experiments on real kernels.
 //!
-//! [`run`] is the demo: it boots a lab, plays a script of phases on it, shows a
-//! table all the while and leaves a report. [`scenarios`] are the paper's
-//! experiments with weights that change, scaled down, for the test suite; each
-//! leaves its curves beside its logs.
+//! [`run`] is the demo: it boots a lab, runs a script of phases, shows a table meanwhile and writes
+//! a report. [`scenarios`] are the paper's experiments with changing weights, scaled down, for the
+//! test suite; each writes its curves beside its logs.
 //!
 //! [`table_4`] is the paper's experiment with targets, on real servers.
 //!

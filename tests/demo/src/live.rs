@@ -12,15 +12,15 @@ use crate::{
 
 /// Seconds over which rates are averaged.
 const WINDOW: f64 = 5.0;
-/// Seconds between two pictures where there is no terminal.
+/// Seconds between two tables without a terminal.
 const SELDOM: f64 = 10.0;
 
-/// Shows a recording on standard error: in place on a terminal, else in plain
-/// lines now and then.
+/// Shows a recording on standard error: in place on a terminal, otherwise as plain lines at
+/// intervals.
 #[derive(Debug)]
 pub(crate) struct Live {
     terminal: bool,
-    /// Lines of the last picture.
+    /// Number of lines of the last table.
     drawn: usize,
     shown: f64,
     phases: usize,
@@ -38,7 +38,7 @@ impl Live {
         }
     }
 
-    /// What was begun or changed since the last picture.
+    /// Returns the phases and changes since the last table.
     fn news(&mut self, recording: &Recording) -> Vec<String> {
         let phases = recording.phases.iter().skip(self.phases);
         let phases = phases.map(|phase| (phase.from, format!("── {} ──", phase.name)));
@@ -64,7 +64,7 @@ impl Audience for Live {
         self.shown = recording.now;
         let mut text = String::new();
         if self.terminal && self.drawn > 0 {
-            // Back to where the last picture began; what is below goes.
+            // Moves to the start of the last table and clears the screen from there.
             text = format!("\x1b[{}A\x1b[J", self.drawn);
         }
         for line in news {
@@ -74,7 +74,7 @@ impl Audience for Live {
         let picture = picture(recording);
         self.drawn = picture.lines().count();
         text.push_str(&picture);
-        // Output that cannot be written is no reason to stop.
+        // A write error does not end the demo.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

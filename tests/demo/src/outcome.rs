@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What came of the demo: `result.json`, `report.html`, and a summary.
+//! Results of the demo: `result.json`, `report.html`, and a summary.
 
 use std::{cmp::Ordering, path::Path};
 
@@ -25,9 +25,9 @@ pub(crate) const COMPARED: [&str; 7] = [WITHOUT, FIFO, WEIGHTS, AGAIN, DEFAULT, 
 /// The demo's result.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// Where it ran.
+    /// The environment.
     pub(crate) setting: Setting,
-    /// What the containers got out of it.
+    /// The results of the containers.
     pub(crate) containers: Vec<ContainerResult>,
     /// Promises.
     targets: Vec<Target>,
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub(crate) experiments: Vec<Experiment>,
 }
 
-/// Where a demo ran.
+/// The environment of a demo.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     pub(crate) kernel: String,
@@ -53,9 +53,9 @@ pub(crate) struct ContainerResult {
     pub(crate) vm: String,
     pub(crate) name: String,
     pub(crate) about: String,
-    /// Of the pages its page cache missed, the part the host gave at the end.
+    /// Fraction of the pages that its page cache missed and the host had, at the end.
     pub(crate) hit_ratio: Option<f64>,
-    /// Requests at the end, compared with those with the same memory in the guests.
+    /// Requests at the end, relative to those with the same memory in the guests.
     pub(crate) speedup: Option<f64>,
     pub(crate) phases: Vec<PhaseResult>,
 }
@@ -97,19 +97,19 @@ impl Outcome {
         }
     }
 
-    /// An experiment that followed.
+    /// Adds an experiment.
     pub(crate) fn add(&mut self, experiment: Experiment) {
         self.targets.extend(experiment.targets.iter().cloned());
         self.experiments.push(experiment);
     }
 
-    /// The promises and what came of them.
+    /// Returns the promises and their results.
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
 
-    /// Writes `result.json`, `report.html`, and the samples both are made from.
+    /// Writes `result.json`, `report.html`, and the samples on which both are based.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Outcome {
         pages::write(dir, &demo_page(self))
     }
 
-    /// The end of the demo, for a terminal.
+    /// Returns a summary for a terminal.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut head = vec!["requests/s".to_owned()];
@@ -165,7 +165,8 @@ impl ContainerResult {
         found.map(|result| &result.figures)
     }
 
-    /// Requests in one phase for each in another. One FIFO was there twice: its mean counts.
+    /// Returns the requests in one phase for each in another. For one FIFO, which ran twice, the
+    /// mean is used.
     pub(crate) fn factor(&self, phase: &str, base: &str) -> Option<f64> {
         let alone = |phase| Some(self.figures(phase)?.operations_per_s);
         let rate = |phase| match phase == FIFO {
@@ -200,7 +201,7 @@ impl ContainerResult {
 fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target> {
     let web = |phase, base| find(containers, "web").and_then(|web| web.factor(phase, base));
     let others = containers.iter().filter(|one| one.name != "web");
-    // One without a figure is the least of all.
+    // A container without a figure counts as the worst.
     let factors = others.map(|other| (other.factor(DEFAULT, FIFO), &other.name));
     let least = factors.min_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
     let (by, name) = least.map_or((None, "none"), |(by, name)| (by, name.as_str()));
@@ -241,8 +242,8 @@ fn targets(containers: &[ContainerResult], recording: &Recording) -> Vec<Target>
     targets
 }
 
-/// How far VMs are from their shares at the end of a phase, in percent, if all of them want
-/// more: pages of each were evicted.
+/// Returns the deviation of VMs from their shares at the end of a phase, in percent, if all of them
+/// needed more, which is seen by evictions from each.
 fn vm_shares(recording: &Recording, phase: &str) -> Option<f64> {
     let (from, to) = recording.phase(phase)?.settled(SETTLED_S);
     let wants_more = |vm: &VmTrack| {
@@ -276,7 +277,7 @@ fn find<'a>(containers: &'a [ContainerResult], name: &str) -> Option<&'a Contain
     containers.iter().find(|container| container.name == name)
 }
 
-/// An outcome as it might be, for tests of what shows it.
+/// Returns a possible outcome, for tests of its presentation.
 #[cfg(test)]
 pub(crate) fn sample() -> Outcome {
     let recording = crate::recording::sample();

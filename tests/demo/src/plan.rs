@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What runs where: VMs, their containers, and what these do.
+//! The plan: VMs, their containers, and the loads of these.
 
 use ddlab::{DiskConfig, FileSpec, Format, GuestConfig, HostCache, Throttle};
 use ddload::Load;
 
-/// Where the disk is mounted in a VM. A container's files are in the directory
-/// of its name.
+/// Mount point of the disk in a VM. A container's files are in the directory of its name.
 const MOUNT: &str = "/data";
 
-/// The disk of every VM: that of a small cloud volume, slowed down like the
-/// emulated processors, for which one request to a disk is dear already.
+/// The disk of every VM, like that of a small cloud volume and slowed down like the emulated
+/// processors, for which one request to a disk already costs much.
 pub(crate) const DISK: Throttle = Throttle {
     iops: Some(50),
     bytes_per_s: Some(25_000_000),
@@ -30,11 +29,11 @@ pub(crate) struct VmPlan {
 /// How the host runs a VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hosting {
-    /// What the host's own page cache does for the disk.
+    /// Use of the host's page cache for the disk.
     pub(crate) cache: HostCache,
     /// The host's cgroup for its VMM.
     pub(crate) cgroup: Option<&'static str>,
-    /// Whether it takes all its memory at its start.
+    /// Whether its memory is allocated completely at its start.
     pub(crate) populated: bool,
 }
 
@@ -42,14 +41,14 @@ pub(crate) struct Hosting {
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerPlan {
     pub(crate) name: &'static str,
-    /// Its own memory limit: everything beyond goes through the cache.
+    /// Its memory limit. Data beyond it goes through the cache.
     pub(crate) memory_mib: u64,
-    /// Makes the load of a directory.
+    /// Returns the load for a directory.
     pub(crate) load: fn(&str) -> Load,
 }
 
 impl VmPlan {
-    /// The guest, without its disk.
+    /// Returns the guest without its disk.
     pub(crate) fn guest(&self) -> GuestConfig {
         GuestConfig {
             cgroup: self.hosting.cgroup.map(str::to_owned),
@@ -60,13 +59,13 @@ impl VmPlan {
         }
     }
 
-    /// The disk, with all containers' files on it.
+    /// Returns the disk with all containers' files on it.
     pub(crate) fn disk(&self) -> DiskConfig {
         let files: Vec<FileSpec> = self.containers.iter().flat_map(files).collect();
         let bytes: u64 = files.iter().map(|file| file.len).sum();
         DiskConfig {
             name: "data".to_owned(),
-            // Room to grow: logs, new files, metadata.
+            // There is room for logs, new files and metadata.
             size_mib: (bytes >> 20) * 3 / 2 + 256,
             format: Format::Ext4,
             files,
@@ -92,13 +91,13 @@ fn files(container: &ContainerPlan) -> Vec<FileSpec> {
         .map(|(number, file)| {
             let path = file.path.display().to_string();
             let below = path.trim_start_matches(MOUNT).trim_start_matches('/');
-            // Contents differ, or a mix-up would go unnoticed.
+            // Contents differ, so that an exchange is noticed.
             FileSpec::new(below, file.len, number)
         })
         .collect()
 }
 
-/// A throttle in words.
+/// Returns a throttle in words.
 pub(crate) fn describe(disk: Throttle) -> String {
     let mut words = Vec::new();
     if let Some(iops) = disk.iops {

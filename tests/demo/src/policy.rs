@@ -18,8 +18,8 @@ pub(crate) struct Policyd {
 }
 
 impl Policyd {
-    /// Starts it with a share for each container; pages of everything else are
-    /// not cached.
+    /// Starts the daemon with a share for each container. Pages outside of containers are not
+    /// cached.
     pub(crate) fn start(machine: &Machine, weights: &[(&str, u32)]) -> Result<Self> {
         machine.write_file(CONFIG, config(weights))?;
         machine.exec_ok(["policyd", "check", CONFIG])?;
@@ -31,7 +31,7 @@ impl Policyd {
         })
     }
 
-    /// Changes the file and has it read again.
+    /// Changes the file and makes the daemon read it again.
     pub(crate) fn reload(&mut self, weights: &[(&str, u32)]) -> Result<()> {
         if let Some(exit) = self.daemon.poll()? {
             bail!("policyd ended ({exit:?}):\n{}", self.daemon.output()?);
@@ -41,7 +41,7 @@ impl Policyd {
     }
 }
 
-/// The configuration file.
+/// Returns the configuration file.
 pub(crate) fn config(weights: &[(&str, u32)]) -> String {
     let mut text = "default_pool_weight = 0\n".to_owned();
     for (name, weight) in weights {

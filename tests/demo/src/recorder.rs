@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Samples a run, in a thread of its own, so that curves have no holes while
-//! something is being changed.
+//! Samples a run in a separate thread, so that curves have no gaps during changes.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -29,7 +28,7 @@ pub(crate) struct Recorder {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Signalled with every sample, and when asked to stop.
+    /// Signalled with every sample, and when the thread must end.
     pub(crate) fresh: Condvar,
 }
 
@@ -38,20 +37,20 @@ pub(crate) struct State {
     pub(crate) recording: Recording,
     /// Whether the host module is loaded.
     pub(crate) host: bool,
-    /// Loads the sampler does not know yet; their tracks are there already.
+    /// Loads that the sampler does not know yet. Their tracks exist already.
     pub(crate) joining: Vec<ActiveLoad>,
     pub(crate) stop: bool,
-    /// The sampler has ended.
+    /// Whether the sampler has ended.
     ended: bool,
 }
 
-/// Who looks on while it is recorded.
+/// The observer of a recording.
 pub(crate) trait Audience: Send {
-    /// A sample was added.
+    /// Called after each sample.
     fn sample(&mut self, recording: &Recording);
 }
 
-/// There is no audience.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub(crate) struct Nobody;
 
@@ -60,7 +59,7 @@ impl Audience for Nobody {
 }
 
 impl Recorder {
-    /// Records the host's cache and the loads that will join.
+    /// Records the host's cache and the loads that will be added.
     pub(crate) fn start(host: &Machine, audience: Box<dyn Audience>) -> Result<Self> {
         let start = Instant::now();
         let shared = Arc::new(Shared::default());
@@ -87,14 +86,14 @@ impl Recorder {
         })
     }
 
-    /// Takes in the loads of a VM.
+    /// Adds the loads of a VM.
     pub(crate) fn join(&self, loads: Vec<ActiveLoad>) {
         let mut state = self.shared.lock();
         add_tracks(&mut state.recording, &loads);
         state.joining.extend(loads);
     }
 
-    /// Begins a stretch; the one before ends.
+    /// Begins a phase, which ends the previous one.
     pub(crate) fn phase(&self, name: &str, weighted: bool) {
         let now = self.now();
         let mut state = self.shared.lock();
@@ -109,7 +108,7 @@ impl Recorder {
         });
     }
 
-    /// Notes that something is being changed.
+    /// Records the description of a change.
     pub(crate) fn change(&self, text: impl Into<String>) {
         let change = Change {
             at: self.now(),
@@ -118,20 +117,20 @@ impl Recorder {
         self.shared.lock().recording.changes.push(change);
     }
 
-    /// The host module is there from now on.
+    /// Records that the host module is loaded.
     pub(crate) fn host_is_loaded(&self) {
         self.shared.lock().host = true;
     }
 
-    /// Records for a while.
+    /// Records for some time.
     pub(crate) fn record(&mut self, seconds: f64) -> Result<()> {
         let until = self.now() + seconds;
         self.record_until(seconds + 60.0, |recording| recording.now >= until)
             .map(drop)
     }
 
-    /// Records until something is seen, at most `limit` seconds; returns how
-    /// long that took, or nothing if it was not seen.
+    /// Records until `seen` returns `true`, at most `limit` seconds. Returns how long that took, or
+    /// `None` if it did not happen.
     pub(crate) fn record_until(
         &mut self,
         limit: f64,
@@ -155,7 +154,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes all loads have read so far.
+    /// Returns the bytes that all loads have read so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         let state = self.shared.lock();
         let tracks = state.recording.containers.iter();
@@ -163,7 +162,7 @@ impl Recorder {
         work.map(|work| work.interval.bytes_read).sum()
     }
 
-    /// Ends it.
+    /// Ends the recording.
     pub(crate) fn finish(mut self) -> Result<Recording> {
         let now = self.now();
         self.shared.stop();
@@ -179,7 +178,7 @@ impl Recorder {
         Ok(recording)
     }
 
-    /// Seconds since it began.
+    /// Returns the seconds since its start.
     pub(crate) fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }

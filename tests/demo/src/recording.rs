@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a run leaves behind: samples on one time axis, in seconds.
+//! The data of a run: samples on one time axis, in seconds.
 
 use ddabi::PAGE_SIZE;
 use ddload::Interval;
@@ -11,9 +11,9 @@ use crate::latency::Latencies;
 /// A run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Recording {
-    /// Stretches with their names, in order and without gaps.
+    /// Phases, in order and without gaps.
     pub(crate) phases: Vec<Phase>,
-    /// Moments at which something was changed.
+    /// Times of changes.
     pub(crate) changes: Vec<Change>,
     pub(crate) vms: Vec<VmTrack>,
     pub(crate) containers: Vec<ContainerTrack>,
@@ -21,17 +21,17 @@ pub(crate) struct Recording {
     pub(crate) now: f64,
 }
 
-/// A stretch of a run.
+/// A phase of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Phase {
     pub(crate) name: String,
-    /// Whether weights divide the cache in it.
+    /// Whether weights divide the cache in this phase.
     pub(crate) weighted: bool,
     pub(crate) from: f64,
     pub(crate) to: f64,
 }
 
-/// A moment.
+/// A change.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Change {
     pub(crate) at: f64,
@@ -50,12 +50,12 @@ pub(crate) struct VmTrack {
 pub(crate) struct ContainerTrack {
     pub(crate) vm: String,
     pub(crate) name: String,
-    /// What it does, in words.
+    /// Description of its load.
     pub(crate) about: String,
     pub(crate) shares: Vec<Share>,
-    /// What the host counted, at the times of `shares`.
+    /// The host's counters, at the times of `shares`.
     pub(crate) counts: Vec<Counts>,
-    /// What the load did.
+    /// The progress of the load.
     pub(crate) work: Vec<Work>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Share {
     pub(crate) weight: u32,
 }
 
-/// Counters since the pool came.
+/// Counters since the creation of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) at: f64,
@@ -79,7 +79,7 @@ pub(crate) struct Counts {
     pub(crate) calls: u64,
 }
 
-/// What a load did until a moment.
+/// Progress of a load up to a moment.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Work {
     pub(crate) at: f64,
@@ -87,15 +87,15 @@ pub(crate) struct Work {
     pub(crate) interval: Interval,
 }
 
-/// What a container did in a stretch of time.
+/// Figures of a container in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations_per_s: f64,
-    /// 99 % of the requests were faster; see [`Latencies`].
+    /// Latency that 99 % of the requests did not exceed; see [`Latencies`].
     pub(crate) p99_ms: Option<f64>,
-    /// Of the pages its page cache missed, the part the host gave.
+    /// Fraction of the pages that its page cache missed and the host had.
     pub(crate) hit_ratio: Option<f64>,
-    /// Exits for each page put or asked for.
+    /// Exits for each page put or requested.
     pub(crate) exits_per_page: Option<f64>,
 }
 
@@ -110,7 +110,7 @@ impl Share {
 }
 
 impl Recording {
-    /// The stretch of a name.
+    /// Returns the phase of a name.
     pub(crate) fn phase(&self, name: &str) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.name == name)
     }
@@ -125,14 +125,14 @@ impl Recording {
 }
 
 impl Phase {
-    /// Its end: the last `seconds`, when things have settled.
+    /// Returns its last `seconds`, when the system has settled.
     pub(crate) fn settled(&self, seconds: f64) -> (f64, f64) {
         ((self.to - seconds).max(self.from), self.to)
     }
 }
 
 impl ContainerTrack {
-    /// What it did from one time to another.
+    /// Returns its figures from one time to another.
     pub(crate) fn over(&self, (from, to): (f64, f64)) -> Figures {
         let work = self.work.iter();
         let work: Vec<&Interval> = work
@@ -153,7 +153,7 @@ impl ContainerTrack {
         }
     }
 
-    /// Pages given, pages put or asked for, and calls.
+    /// Returns the pages given, the pages put or requested, and the calls.
     fn counted(&self, from: f64, to: f64) -> (f64, f64, f64) {
         let zero = Counts::default();
         let first = self.counts.iter().rfind(|counts| counts.at <= from);
@@ -168,7 +168,7 @@ impl ContainerTrack {
     }
 }
 
-/// Pages as MiB.
+/// Returns pages as MiB.
 pub(crate) fn mib(pages: u64) -> f64 {
     (pages * PAGE_SIZE as u64) as f64 / f64::from(1 << 20)
 }
@@ -177,7 +177,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// A recording as the demo makes it, for tests of what reads it.
+/// Returns a recording like the demo's, for tests of its readers.
 #[cfg(test)]
 pub(crate) fn sample() -> Recording {
     use crate::demo::{AGAIN, DEFAULT, FIFO, HOST, POLICY, WEIGHTS, WITHOUT};
@@ -206,7 +206,7 @@ pub(crate) fn sample() -> Recording {
         name: name.to_owned(),
         about: format!("{name}: 100 files"),
         shares: sample_shares(pages),
-        // All of them want more.
+        // All of them need more.
         counts: (16_i32..110)
             .map(|second| Counts {
                 at: second.into(),
@@ -323,7 +323,7 @@ mod tests {
         };
         let figures = track.over((1.0, 3.0));
         assert_eq!(figures.operations_per_s, 150.0);
-        // The two slow ones are fewer than one request in a hundred.
+        // The two slow ones are less than one request in a hundred.
         assert_eq!(figures.p99_ms, Some(0.001));
         assert_eq!(figures.hit_ratio, Some(0.7));
         assert_eq!(figures.exits_per_page, Some(0.1));

@@ -21,7 +21,7 @@ use crate::{
 /// Time between two samples.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the thread holds.
+/// The state of the thread.
 pub(crate) struct Sampler {
     pub(crate) host: Machine,
     pub(crate) loads: Vec<ActiveLoad>,
@@ -31,7 +31,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples until told to stop.
+    /// Samples until it must end.
     pub(crate) fn run(mut self) -> Result<()> {
         let mut next = Instant::now();
         loop {
@@ -43,7 +43,7 @@ impl Sampler {
         }
     }
 
-    /// Waits until `next`, or less when it is over.
+    /// Waits until `next`, or less if the recording ends.
     fn stopped(&self, next: Instant) -> bool {
         let state = self.shared.lock();
         let wait = next.saturating_duration_since(Instant::now());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! VMs brought up by a plan, and the loads in their containers.
+//! VMs that are booted by a plan, and the loads in their containers.
 
 use std::{thread, time::Instant};
 
@@ -13,12 +13,12 @@ use crate::{
     plan::{ContainerPlan, VmPlan},
 };
 
-/// Keeps what the paper keeps.
+/// The paper's policy.
 pub(crate) const PAPER: &str = "fifo";
-/// Keeps what is kept unless somebody chooses.
+/// The default policy.
 pub(crate) const DEFAULT: &str = "adaptive";
 
-/// A running VM, its disk mounted and its cgroups made.
+/// A running VM whose disk is mounted and whose cgroups exist.
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) plan: VmPlan,
@@ -32,13 +32,13 @@ pub(crate) struct ActiveLoad {
     pub(crate) vm: &'static str,
     pub(crate) container: &'static str,
     pub(crate) about: String,
-    /// When the first request was made.
+    /// Time of the first request.
     pub(crate) start: Instant,
     program: Running,
     read: u64,
 }
 
-/// Brings VMs up, all at a time.
+/// Boots all VMs in parallel.
 pub(crate) fn boot(lab: &Lab, plans: &[VmPlan]) -> Result<Vec<Vm>> {
     let disks: Vec<_> = plans
         .iter()
@@ -73,7 +73,7 @@ impl Vm {
         Ok(vm)
     }
 
-    /// Limits the memory of its containers to what is planned, and `more_kib` for each.
+    /// Sets the memory limits of its containers to those of the plan plus `more_kib` each.
     pub(crate) fn limit(&self, more_kib: u64) -> Result<()> {
         for container in &self.plan.containers {
             let limit = format!("{}K", (container.memory_mib << 10) + more_kib);
@@ -83,8 +83,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Starts the loads of some of its containers, of all when none is named,
-    /// and waits until they make requests.
+    /// Starts the loads of some of its containers, or of all if none is named, and waits until they
+    /// make requests.
     pub(crate) fn start_loads(&self, names: &[&str]) -> Result<Vec<ActiveLoad>> {
         let wanted = |name| names.is_empty() || names.contains(&name);
         let containers = self.plan.containers.iter();
@@ -98,7 +98,7 @@ impl Vm {
         Ok(loads)
     }
 
-    /// Loads the guest module and waits until it has found the host's.
+    /// Loads the guest module and waits until it has found the host module.
     pub(crate) fn attach(&self) -> Result<()> {
         self.guest.load_module(GUEST_MODULE, &[])?;
         let what = format!("the module in {} has found its host", self.plan.name);
@@ -108,7 +108,7 @@ impl Vm {
         })
     }
 
-    /// Enrols containers by hand; pages of everything else are not cached.
+    /// Enrols containers by hand. Pages outside of containers are not cached.
     pub(crate) fn enrol(&self, policy: &str, weights: &[(&str, u32)]) -> Result<()> {
         ddctl::run(&self.guest, &["set-weight", "default", "0"])?;
         for (name, weight) in weights {
@@ -119,7 +119,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Has all its containers follow a policy, once they are enrolled.
+    /// Sets the policy of all its containers after they were enrolled.
     pub(crate) fn set_policy(&self, policy: &str) -> Result<()> {
         for container in &self.plan.containers {
             let name = container.name;
@@ -162,10 +162,10 @@ impl ActiveLoad {
         Ok(())
     }
 
-    /// What it said since it was last asked.
+    /// Returns its output since the last call.
     pub(crate) fn lines(&mut self) -> Result<Vec<Line>> {
         let fresh = self.program.output_from(self.read)?;
-        // A line may still be under way.
+        // The last line may be incomplete.
         let whole = fresh.iter().rposition(|&byte| byte == b'\n');
         let whole = whole.map_or(0, |end| end + 1);
         self.read += whole as u64;
@@ -183,7 +183,7 @@ impl ActiveLoad {
         Ok(parsed)
     }
 
-    /// Fails when it has ended.
+    /// Fails if it has ended.
     fn check(&mut self) -> Result<()> {
         match self.program.poll()? {
             None => Ok(()),

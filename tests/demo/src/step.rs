@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Telling the person who waits what is going on.
+//! Progress messages for the person who waits.
 
 use std::time::Instant;
 
 use anyhow::Result;
 
-/// Runs a step that takes a while, saying so before and after.
+/// Runs a step that takes some time, with a message before and after.
 pub(crate) fn step<T>(what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("{what} ...");
     let start = Instant::now();

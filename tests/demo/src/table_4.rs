@@ -3,10 +3,10 @@
 //! The paper's table 4, scaled: Redis, MariaDB, nginx and SQLite in one guest, each with a target
 //! for its throughput (section 5.2.1).
 //!
-//! A partition that the host alone decides ("Morai++" in the paper) can give file pages to this
-//! or that container, however well it is searched for; what Redis and MariaDB lack is memory of
-//! the guest. policyd moves both, and so do limits set by hand. All are measured alike, by
-//! clients that ask as soon as they are answered.
+//! A partition that the host alone decides ("Morai++" in the paper) can only move file pages
+//! between containers, however well it is chosen; Redis and MariaDB lack memory of the guest.
+//! policyd moves both, and so do limits set by hand. All are measured in the same way, by clients
+//! that send the next request as soon as they are answered.
 
 mod outcome;
 mod service;
@@ -28,7 +28,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// Parts of the tier for nginx and SQLite, in percent.
 const PARTITIONS: [(u32, u32); 3] = [(25, 75), (50, 50), (75, 25)];
-/// What is divided before that, by whom.
+/// The divisions without policyd.
 const DIVISIONS: [(Who, Limits, &str); 3] = [
     (Who::Host, Limits::None, "host alone, no limits"),
     (Who::Host, Limits::Equal, "host alone, equal limits"),

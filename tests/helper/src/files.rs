@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Steps on files, as system calls.
+//! Execution of steps on files by system calls.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,15 +17,15 @@ use rustix::fs::{
     renameat_with,
 };
 
-/// Bytes read or written at a time.
+/// Number of bytes read or written at a time.
 const BLOCK: usize = 128 << 10;
 
-/// The files of a churn: numbers in a directory.
+/// The files of a churn, with numbers as names, in a directory.
 #[derive(Debug)]
 pub(crate) struct Tree(pub(crate) PathBuf);
 
 impl Tree {
-    /// Path of a file.
+    /// Returns the path of a file.
     pub(crate) fn path(&self, file: u32) -> PathBuf {
         self.0.join(file.to_string())
     }
@@ -104,7 +104,7 @@ impl Tree {
         forget(&File::open(self.path(file))?)
     }
 
-    /// Content of a file; none when it is not there.
+    /// Returns the content of a file, or `None` if it does not exist.
     pub(crate) fn read(&self, file: u32, by: By, seek: Seek) -> Result<Option<Vec<u8>>> {
         match open(&self.path(file), by) {
             Ok(file) => content(&file, by, seek).map(Some),
@@ -113,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// Content of a file that lost its name before it was written out.
+    /// Returns the content of a file that lost its name before it was written out.
     pub(crate) fn orphan(&self, len: u64, seed: u64) -> Result<Vec<u8>> {
         let path = self.0.join("orphan");
         let file = OpenOptions::new()
@@ -142,7 +142,7 @@ fn open(path: &Path, by: By) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes to disk what is dirty, so that the pages can be dropped.
+/// Syncs dirty pages, so that they can be dropped.
 fn forget(file: &File) -> Result<()> {
     file.sync_data()?;
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
@@ -189,7 +189,7 @@ fn content(file: &File, by: By, seek: Seek) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A block as direct I/O wants it.
+/// A block with the alignment that direct I/O needs.
 pub(crate) struct Aligned(Vec<u8>);
 
 impl Aligned {

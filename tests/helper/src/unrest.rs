@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What happens beside a churn: reclaim and other readers.
+//! Disturbances of a churn: reclaim and other readers.
 
 use std::{
     fs::{self, File},
@@ -21,16 +21,16 @@ use crate::files::Tree;
 
 /// Reclaim and reading beside the steps.
 ///
-/// Neither changes the outcome of any step; both see to it that pages leave
-/// and come back while the steps change them.
+/// They do not change the result of any step, and make pages leave and come back while the steps
+/// change them.
 #[derive(Debug)]
 pub(crate) struct Unrest {
-    /// Read-locked while a file is open or reclaimed from: the filesystem
-    /// cannot be unmounted.
+    /// Locked shared while a file is open or reclaimed from, because the filesystem cannot be
+    /// unmounted then.
     pub(crate) gate: RwLock<()>,
-    /// The steps are done.
+    /// Set when the steps are done.
     pub(crate) done: AtomicBool,
-    /// File that takes bytes to reclaim.
+    /// The control file for reclaim.
     pub(crate) reclaim: PathBuf,
 }
 
@@ -40,21 +40,21 @@ impl Unrest {
         let mut dice = Dice::new(seed);
         while !self.done.load(Ordering::Relaxed) {
             let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
-            // Less than wanted is reclaimed (EAGAIN) when there is no more.
+            // Less memory is reclaimed (EAGAIN) if there is no more.
             let _ = fs::write(&self.reclaim, format!("{}K", dice.within(64, 1024)));
             drop(open);
             thread::sleep(Duration::from_millis(dice.within(5, 50)));
         }
     }
 
-    /// Reads here and there until the steps are done. What it sees may be
-    /// older or newer than a step under way, so it is not looked at.
+    /// Reads random files until the steps are done. The content may be from before or after a step
+    /// under way, and is not checked.
     pub(crate) fn read(&self, tree: &Tree, plan: &Plan) {
         let mut dice = Dice::new(plan.seed ^ 1);
         let mut buffer = vec![0; 128 << 10];
         while !self.done.load(Ordering::Relaxed) {
             let open = self.gate.read().unwrap_or_else(|e| e.into_inner());
-            // Below the number of files, which is 32 bits.
+            // The number of files has 32 bits.
             let path = tree.path(dice.below(plan.files.into()) as u32);
             if let Ok(file) = File::open(path) {
                 if dice.chance(30) {
@@ -70,8 +70,7 @@ impl Unrest {
     }
 }
 
-/// Maps all pages of a file without touching them from here: it may be cut
-/// short at any time.
+/// Maps all pages of a file without touching them, because it may be truncated at any time.
 pub(crate) fn populate(file: &File) {
     // SAFETY: no byte of the mapping is looked at.
     if let Ok(map) = unsafe { Mmap::map(file) } {

@@ -4,10 +4,10 @@
 
 use std::arch::{asm, x86_64::__cpuid};
 
-/// Makes a hypercall with all arguments zero; what it returned.
+/// Makes a hypercall with all arguments zero. Returns its result.
 pub(crate) fn vmcall(number: u64) -> i64 {
     let vendor = __cpuid(0);
-    // The instruction of the other vendor would be an invalid one.
+    // The instruction of the other vendor would be invalid.
     let amd =
         vendor.ebx == u32::from_le_bytes(*b"Auth") || vendor.ebx == u32::from_le_bytes(*b"Hygo");
     let mut result = number;
@@ -28,6 +28,6 @@ pub(crate) fn vmcall(number: u64) -> i64 {
             );
         }
     }
-    // A negative error number, or nonsense.
+    // A negative error number, or any value.
     result as i64
 }

@@ -39,13 +39,15 @@ DD_RESULT(unknown, DD_UNKNOWN);
 /* Pages. */
 DD_RESULT(stored, DD_STORED);
 DD_RESULT(given, DD_GIVEN);
-/* Pages given that are not what was put. */
+/* Pages given back with other content than was put. */
 DD_RESULT(foreign, DD_FOREIGN);
-/* Requests that were done though no session or number of theirs can be right. */
+/*
+ * Requests that were executed although their session or number cannot be valid.
+ */
 DD_RESULT(let_in, DD_LET_IN);
-/* Pages from memory that comes and goes, and to it. */
+/* Pages from and to memory that is plugged in and unplugged. */
 DD_RESULT(moved, DD_MOVED);
-/* Threads that are not done yet. */
+/* Number of threads that are not done yet. */
 module_param_named(running, dd_running, ulong, 0444);
 
 static DEFINE_PER_CPU(struct task_struct *, dd_worker);
@@ -71,7 +73,7 @@ static int dd_crew_run(void *number)
 	return 0;
 }
 
-/* One worker for each processor there is now. */
+/* Starts one worker for each online processor. */
 int dd_crew_start(void)
 {
 	unsigned int cpu;
@@ -109,7 +111,7 @@ void dd_crew_stop(void)
 	}
 }
 
-/* A worker asks between its bursts, which is also when others may run. */
+/* Called by a worker between its bursts, to let other tasks run. */
 bool dd_crew_leaves(void)
 {
 	cond_resched();

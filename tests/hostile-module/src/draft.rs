@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A request page while it is composed, in memory of the worker's own.
+//! A request page under composition, in memory of the worker.
 
 use crate::plan::{self, Frames};
 use core::mem::offset_of;
@@ -11,17 +11,17 @@ use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Where frame numbers are in a run.
+/// Offset of the frame number in a run.
 const GFN: Range<usize> = {
     let at = offset_of!(Run, gfn);
     at..at + 8
 };
 
-/// Where the number of elements is in a header.
+/// Offset of the number of elements in a header.
 const COUNT: usize = offset_of!(RequestHeader, count);
 
-/// Frame numbers from here on are of no memory that guests of these tests have, nor is there any
-/// of theirs within reach of a request.
+/// From this frame number on, no guest of these tests has memory, and a request with such frames
+/// cannot reach any.
 const BEYOND_MEMORY: u64 = 1 << 30;
 
 /// A request page.
@@ -63,7 +63,7 @@ impl Draft {
         }
     }
 
-    /// Makes it claim to have this many elements.
+    /// Sets the number of elements that the header names.
     pub(crate) fn set_count(&mut self, count: u32) {
         if let Some(place) = self.bytes.get_mut(COUNT..COUNT + 4) {
             place.copy_from_slice(&count.to_le_bytes());
@@ -80,7 +80,7 @@ impl Draft {
         true
     }
 
-    /// Fills header and body with what `word` gives.
+    /// Fills header and body with the results of `word`.
     pub(crate) fn fill(&mut self, end: usize, mut word: impl FnMut() -> u64) {
         self.end = end.min(PAGE_SIZE);
         if let Some(place) = self.bytes.get_mut(..self.end) {
@@ -93,12 +93,12 @@ impl Draft {
         }
     }
 
-    /// Makes a header what precedes so many bytes of what was there before.
+    /// Makes the header name so many elements that the request includes bytes of an earlier one.
     pub(crate) fn stretch(&mut self, end: usize) {
         self.end = self.end.max(end.min(PAGE_SIZE));
     }
 
-    /// Changes a byte anywhere, except the frame number of a run.
+    /// Changes a byte at any offset, except in the frame number of a run.
     pub(crate) fn change(&mut self, at: usize, change: impl FnOnce(u8) -> u8) {
         let inside = at.wrapping_sub(BODY) % RUN;
         if at >= BODY && GFN.contains(&inside) {
@@ -109,19 +109,19 @@ impl Draft {
         }
     }
 
-    /// Its number.
+    /// Returns its sequence number.
     pub(crate) fn sequence(&self) -> u64 {
         let header = RequestHeader::read_from_prefix(&self.bytes);
         header.map_or(0, |(header, _)| header.sequence)
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to send.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.end).unwrap_or(&[])
     }
 
-    /// Whether the host could write nothing with it but what we allow: a get whose frames are
-    /// anything else would be this guest's own end.
+    /// Returns whether the host can write only to allowed frames. A get with other frames would
+    /// overwrite this guest's own memory.
     pub(crate) fn is_safe(&self) -> bool {
         let Ok((header, body)) = RequestHeader::read_from_prefix(&self.bytes) else {
             return false;
@@ -129,7 +129,8 @@ impl Draft {
         if header.operation != Operation::Get as u16 {
             return true;
         }
-        // Whatever the count: the host may read what we did not write.
+        // All elements are checked whatever the count, because the host may read elements that were
+        // not written.
         let written = self.end.saturating_sub(BODY);
         let named = (header.count as usize).min(MAX_RUNS);
         if named * RUN > written {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Everything C: the shim's functions, and memory that host and guest both write.
+//! The shim's functions, and memory that host and guest both write.
 
 use core::ffi::c_void;
 use ddabi::hypercall::{Outcome, NUMBER};
@@ -18,11 +18,11 @@ extern "C" {
     fn dd_tally_add(which: c_uint, amount: c_ulong);
 }
 
-/// Where the arena is mapped; null while it is not.
+/// Address of the mapped arena, or null.
 static ARENA: Atomic<*const c_void> = Atomic::new(core::ptr::null());
 
-/// Memory that the guest's kernel leaves alone: requests, answers, and all frames that the host is
-/// asked to fill. Whatever the host writes, it hits nothing else.
+/// Memory that the guest's kernel does not use: requests, answers, and all frames that the host is
+/// asked to fill. Writes of the host reach no other memory.
 pub(crate) struct Arena(*mut c_void);
 
 // SAFETY: A mapping belongs to no thread.
@@ -51,7 +51,7 @@ impl Drop for Arena {
     }
 }
 
-/// Copies into a page of the arena. `at + bytes.len()` lies in it by the caller's arithmetic.
+/// Copies bytes into a page of the arena. Callers ensure that `at + bytes.len()` is inside of it.
 pub(crate) fn write(page: u64, at: usize, bytes: &[u8]) {
     if let Some(to) = place(page, at, bytes.len()) {
         // SAFETY: `place` is inside of the mapping. Host and other processors may write there at
@@ -60,7 +60,7 @@ pub(crate) fn write(page: u64, at: usize, bytes: &[u8]) {
     }
 }
 
-/// Copies out of a page of the arena.
+/// Copies bytes out of a page of the arena.
 pub(crate) fn read(page: u64, at: usize, bytes: &mut [u8]) {
     if let Some(from) = place(page, at, bytes.len()) {
         // SAFETY: As in `write`.
@@ -78,8 +78,8 @@ fn place(page: u64, at: usize, len: usize) -> Option<*mut u8> {
     Some(unsafe { arena.cast::<u8>().cast_mut().add(offset) })
 }
 
-/// Makes a hypercall whose host-written memory is the arena's; `None` is an answer that no host of
-/// ours gives.
+/// Makes a hypercall that can write only to the arena. Returns `None` for an answer that no
+/// DoubleDecker host gives.
 pub(crate) fn hypercall(gpa: u64, more: [u64; 3]) -> Option<Outcome> {
     let arguments = [gpa, more[0], more[1], more[2]].map(|word| word as c_ulong);
     // SAFETY: Whatever the request says, frames to be filled are in the arena or are no memory
@@ -88,23 +88,23 @@ pub(crate) fn hypercall(gpa: u64, more: [u64; 3]) -> Option<Outcome> {
     Outcome::from_raw(raw as u64)
 }
 
-/// Counts.
+/// Adds to a counter.
 pub(crate) fn tally(which: u32, amount: u64) {
     // SAFETY: Adds to a number of the module's, if there is one.
     unsafe { dd_tally_add(which, amount as c_ulong) };
 }
 
-/// Whether a worker is to end; others may go on.
+/// Returns whether a worker must end, after letting other tasks run.
 pub(crate) fn leaves() -> bool {
     // SAFETY: Called by workers without locks.
     unsafe { dd_crew_leaves() }
 }
 
-/// The workers, one for each processor, until it is dropped.
+/// The workers, one for each processor. They end when the value is dropped.
 pub(crate) struct Crew(());
 
 impl Crew {
-    /// Starts them.
+    /// Starts the workers.
     pub(crate) fn start() -> Result<Self> {
         // SAFETY: Called once, from module init.
         kernel::error::to_result(unsafe { dd_crew_start() })?;

@@ -62,8 +62,6 @@ pub fn prepare(load: &Load) -> Result<Ready> {
 /// # Errors
 ///
 /// Returns the errors of the filesystem and of `tell`.
-///
-/// Those of the filesystem and of `tell`.
 pub fn run(
     load: &Load,
     end: End,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! policyd's engine at the knobs of a simulated machine.
+//! policyd's engine as the controller of a simulated machine.
 //!
-//! The engine is the daemon's own; its guest module is `ddnl`'s fake, which takes the same calls.
-//! Figures and statistics come from the machine, weights and limits go back to it. The daemon reads
-//! a file that an administrator could have written, with its defaults.
+//! The engine is the daemon's own, and its guest module is `ddnl`'s fake, which takes the same
+//! calls. Figures and statistics come from the machine, and weights and limits are applied to it.
+//! The daemon reads a file that an administrator could have written, with its defaults.
 
 use ddabi::PAGE_SIZE;
 use ddabi::pool::PoolStats;
@@ -18,12 +18,12 @@ use policyd::engine::{
     self, Action, Cgroups, Engine, Event, Failure, Job, Limits, Outcome, Reading, Sample, Time,
 };
 
-/// A container with what it is promised.
+/// A container and its target.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Its name; its cgroup is called the same.
+    /// Its name, which is also that of its cgroup.
     pub name: &'static str,
-    /// What is promised: operations a second at least, or milliseconds at most.
+    /// The target: minimum operations a second, or maximum milliseconds.
     pub promise: (Figure, f64),
     /// When it starts, in seconds.
     pub start_s: u64,
@@ -37,7 +37,7 @@ pub struct Control {
     engine: Engine,
     guest: FakeGuest,
     subjects: Vec<Subject>,
-    /// Memory of the VM, if the daemon manages that too.
+    /// Memory of the VM, if the daemon manages it as well.
     memory_mib: Option<u64>,
     store_mib: u64,
     default: PoolId,
@@ -47,12 +47,12 @@ pub struct Control {
     now: Time,
 }
 
-/// Seconds between two looks: the daemon's default.
+/// Seconds between two looks, by the daemon's default.
 pub const INTERVAL_S: u64 = 5;
 
 impl Control {
-    /// A daemon for all containers of a machine, in their order. `default` is the pool of what
-    /// belongs to none of them.
+    /// Creates a daemon for all containers of a machine, in their order. `default` is the pool of
+    /// pages outside of them.
     ///
     /// # Panics
     ///
@@ -83,17 +83,17 @@ impl Control {
         }
     }
 
-    /// How many containers it looks after.
+    /// Returns the number of managed containers.
     pub fn containers(&self) -> usize {
         self.subjects.len()
     }
 
-    /// What the daemon would explain.
+    /// Returns the daemon's report.
     pub fn report(&self) -> engine::Report {
         self.engine.report()
     }
 
-    /// Takes a look at this second and does what follows from it.
+    /// Takes a look at this second and applies its results.
     pub fn look(&mut self, machine: &mut Machine, second: u64) {
         self.now = Time::from_secs(second);
         self.appear(second);
@@ -157,7 +157,7 @@ impl Control {
         }
         if let Some(mib) = self.memory_mib {
             let total = mib << 20;
-            // `MemAvailable` without its small change: what is free, and what caches files.
+            // This approximates `MemAvailable`: free memory and file cache.
             let available = total.saturating_sub(used) + files;
             sample.machine = engine::Machine {
                 total,
@@ -168,7 +168,7 @@ impl Control {
         sample
     }
 
-    /// What the module would tell of its pools.
+    /// Passes the statistics of pools to the fake module.
     fn tell_statistics(&mut self, machine: &Machine) {
         let weights = self.weights();
         let sum: u32 = weights.iter().map(|(_, weight)| weight).sum();
@@ -184,7 +184,7 @@ impl Control {
                 };
                 if let Some(number) = number(subjects, pool.cgroup.as_deref()) {
                     let counts = machine.counts(number);
-                    // Pages of processes are never asked for.
+                    // Pages of processes are never requested.
                     let usage = machine.usage(number);
                     let asked = match usage.anonymous {
                         0 => machine.work(number).missed_units,
@@ -246,7 +246,7 @@ impl Control {
         Ok(())
     }
 
-    /// The weights in force; the default pool has no number.
+    /// Returns the current weights; the default pool has no number.
     fn weights(&self) -> Vec<(Option<usize>, u32)> {
         self.guest.with(|state| {
             let pools = state.pools.iter();
@@ -268,7 +268,7 @@ fn number(subjects: &[Subject], cgroup: Option<&str>) -> Option<usize> {
     subjects.iter().position(|subject| subject.name == name)
 }
 
-/// The daemon's file.
+/// Returns the daemon's file.
 fn file(subjects: &[Subject], memory: bool) -> String {
     let mut file = String::from("default_pool_weight = 1\n");
     for Subject { name, promise, .. } in subjects {
@@ -300,7 +300,7 @@ mod tests {
 
     const STORE_MIB: u64 = 96;
 
-    /// Two containers, and a daemon that promises them so many operations a second.
+    /// Returns two containers, and a daemon that has these operations a second as their targets.
     fn site(
         loads: [Box<dyn Workload>; 2],
         limit_mib: u64,
@@ -365,7 +365,7 @@ mod tests {
         assert!(a > 1.5 * b, "{a} {b}");
     }
 
-    /// What lives from its own memory gets that, and is not swapped any more.
+    /// A container that uses its own memory gets it, and is not swapped any more.
     #[test]
     fn memory_goes_to_who_has_nothing_else() {
         let swapped = |managed: bool| {

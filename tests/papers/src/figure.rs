@@ -2,8 +2,8 @@
 
 //! The papers' figures and tables, replayed at their sizes.
 //!
-//! One file for each group of experiments; [`plot`] draws, [`report`] writes the page and the
-//! result. What needs the SSD tier keeps its place, marked as missing.
+//! Each group of experiments has a file; [`plot`] draws, and [`report`] writes the page and the
+//! result. Experiments that need the SSD tier are listed as missing.
 
 pub mod cooperative;
 pub mod dynamic;
@@ -21,17 +21,17 @@ use crate::verdict::{Band, Order};
 /// A figure or a table of a paper.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Which, such as `DoubleDecker, figure 9`.
+    /// Identification, such as `DoubleDecker, figure 9`.
     pub name: &'static str,
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
     /// Its plots and gaps.
     pub parts: Vec<Part>,
     /// Our numbers beside the paper's.
     pub compared: Vec<Compared>,
-    /// What has an order in the paper.
+    /// Sequences that have an order in the paper.
     pub orders: Vec<Order>,
-    /// How it was run, and what the paper does not say.
+    /// Notes on the run, and on details that the paper does not give.
     pub note: String,
 }
 
@@ -42,20 +42,20 @@ pub enum Part {
     Lines {
         /// Title.
         title: String,
-        /// Of the horizontal axis.
+        /// Label of the horizontal axis.
         x: &'static str,
-        /// Of the vertical axis.
+        /// Label of the vertical axis.
         y: &'static str,
-        /// Each line.
+        /// The lines.
         lines: Vec<Line>,
     },
-    /// A value for each of some things.
+    /// A value for each of several items.
     Bars {
         /// Title.
         title: String,
-        /// Of the vertical axis.
+        /// Label of the vertical axis.
         y: &'static str,
-        /// Each bar.
+        /// The bars.
         bars: Vec<Bar>,
     },
     /// Not built yet.
@@ -68,26 +68,26 @@ pub type Points = Vec<(f64, f64)>;
 /// Points with their name.
 pub type Line = (String, Points);
 
-/// Label, ours, the paper's.
+/// Label, our value, the paper's value.
 pub type Bar = (String, f64, Option<f64>);
 
-/// A number of ours beside the paper's.
+/// One of our numbers beside the paper's.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What it is.
+    /// The quantity.
     pub what: String,
     /// Its unit.
     pub unit: &'static str,
-    /// The paper's, if it says.
+    /// The paper's value, if it gives one.
     pub paper: Option<f64>,
-    /// Ours.
+    /// Our value.
     pub ours: f64,
-    /// What ours has to be.
+    /// The criterion for our value.
     pub band: Band,
 }
 
 impl Compared {
-    /// A number.
+    /// Returns a number that is not judged.
     pub fn new(
         what: impl Into<String>,
         unit: &'static str,
@@ -103,14 +103,14 @@ impl Compared {
         }
     }
 
-    /// The same, judged by this band.
+    /// Returns the same, judged by this criterion.
     #[must_use]
     pub const fn within(mut self, band: Band) -> Self {
         self.band = band;
         self
     }
 
-    /// Whether ours is what it has to be; `None` if it is not judged.
+    /// Returns whether our value meets the criterion, or `None` if it is not judged.
     pub fn holds(&self) -> Option<bool> {
         if self.band == Band::Shown {
             return None;
@@ -126,7 +126,7 @@ impl Compared {
         Some(holds)
     }
 
-    /// Ours by the paper's.
+    /// Returns our value divided by the paper's.
     pub fn ratio(&self) -> Option<f64> {
         self.paper
             .filter(|paper| *paper != 0.0)
@@ -137,7 +137,7 @@ impl Compared {
 /// A group of experiments.
 type Group = fn() -> Vec<Figure>;
 
-/// The longest first, so that no thread is left alone with one.
+/// The longest comes first, so that no thread is left alone with one at the end.
 const GROUPS: [(&str, Group); 7] = [
     ("cooperative", cooperative::figures),
     ("splits", motivation::splits),
@@ -148,12 +148,12 @@ const GROUPS: [(&str, Group); 7] = [
     ("unicache", unicache::figures),
 ];
 
-/// The names of the groups.
+/// Returns the names of the groups.
 pub fn groups() -> [&'static str; 7] {
     GROUPS.map(|(name, _)| name)
 }
 
-/// Runs one group; nothing if there is none of this name.
+/// Runs one group. Returns no figures for an unknown name.
 pub fn group(name: &str) -> Vec<Figure> {
     let group = GROUPS.iter().find(|(one, _)| *one == name);
     group.map_or(Vec::new(), |(_, run)| run())
@@ -167,7 +167,7 @@ pub fn all() -> Vec<Figure> {
     all
 }
 
-/// What the page has after the figures of the memory tier.
+/// Figures after those of the memory tier.
 const BESIDE: [&str; 3] = [
     "UniCache, figure 6",
     "UniCache, figure 7",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the figures promise.
+//! The promises about the figures.
 
 use crate::figure::Figure;
 use crate::verdict::{Band, Verdict, judge};
 use ddsim::goal::Goal;
 
 /// The papers' figures and tables of the memory tier in the order of the page, without those that
-/// only describe a setup, with how many numbers and orders of each are judged.
+/// only describe a setup, with the number of judged numbers and orders of each.
 pub const MEMORY_TIER: [(&str, usize); 13] = [
     ("DoubleDecker, figure 3", 2),
     ("DoubleDecker, figure 4", 4),
@@ -24,18 +24,18 @@ pub const MEMORY_TIER: [(&str, usize); 13] = [
     ("DoubleDecker, figure 14", 6),
 ];
 
-/// Part of these that shall be reproduced.
+/// Fraction of these that must be reproduced.
 const REPRODUCED: f64 = 0.9;
 
-/// Part of the store by which a share may be off its weight's.
+/// Maximum deviation of a share from that of its weight, as a fraction of the store.
 pub const OFF: Band = Band::Within(PART);
 const PART: f64 = 0.01;
 
-/// The figures of shares: what is given a share by a weight has it.
+/// The figures about shares, which must follow the weights.
 const SHARES: [&str; 2] = ["DoubleDecker, figure 13", "DoubleDecker, figure 14"];
 
-/// What the figures promise. A figure that is absent is not reproduced and has no share, and neither
-/// does one of which less is judged than there was.
+/// Returns the promises. A figure that is absent, or of which less is judged than expected, is not
+/// reproduced and has no share.
 pub fn of_figures(figures: &[Figure]) -> Vec<Goal> {
     let find = |wanted: &str| {
         let (_, judged) = MEMORY_TIER.iter().find(|(name, _)| *name == wanted)?;
@@ -67,7 +67,7 @@ mod tests {
     use crate::figure::Compared;
     use crate::verdict::Order;
 
-    /// A figure of which as much is judged as there shall be, and all of it is `ours`.
+    /// Returns a figure with the expected number of judged values, all of which are `ours`.
     fn share((name, judged): (&'static str, usize), ours: f64) -> Figure {
         Figure {
             name,
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// All figures as they shall be.
+    /// Returns all figures with the expected values.
     fn all() -> Vec<Figure> {
         MEMORY_TIER.map(|figure| share(figure, 0.605)).into()
     }
@@ -92,12 +92,12 @@ mod tests {
     fn absent_figures_are_missed() {
         assert_eq!(met(&[]), [false; 3]);
         assert_eq!(met(&all()), [true; 3]);
-        // Twelve of thirteen are enough, eleven are not.
+        // Twelve of thirteen suffice, and eleven do not.
         assert!(met(&all()[1..])[0]);
         assert!(!met(&all()[2..])[0]);
     }
 
-    /// Breaks two figures, for one may be missed.
+    /// Breaks two figures, because one may be missed.
     fn broken(how: impl Fn(&mut Figure)) -> bool {
         let mut figures = all();
         figures[..2].iter_mut().for_each(how);
@@ -126,7 +126,7 @@ mod tests {
         let [thirteen, fourteen] = [11, 12].map(|at| MEMORY_TIER[at]);
         let goals = met(&[share(thirteen, 0.611), share(fourteen, 0.595)]);
         assert_eq!(goals, [false, false, true]);
-        // A row that is missing is not a share that is right.
+        // A missing row is not a correct share.
         let mut figures = all();
         figures[11].compared.pop();
         assert_eq!(met(&figures), [true, false, true]);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the experiments' inputs come from.
+//! The sources of the experiments' inputs.
 
-/// Where an input comes from.
+/// The source of an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Source {
-    /// A paper says it.
+    /// A paper gives it.
     Paper,
-    /// Filebench or YCSB have it.
+    /// Filebench or YCSB define it.
     Load,
     /// It follows from numbers of a paper.
     Derived,
-    /// It was chosen so that a number of a paper comes out.
+    /// It was chosen so that a number of a paper is reproduced.
     Fitted,
-    /// It differs from the paper's on purpose.
+    /// It differs from the paper's intentionally.
     Scaled,
 }
 
 impl Source {
-    /// For people.
+    /// Returns its name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Paper => "paper",
@@ -33,13 +33,13 @@ impl Source {
 /// An input of the experiments.
 #[derive(Clone, Copy, Debug)]
 pub struct Input {
-    /// What it is.
+    /// The quantity.
     pub what: &'static str,
     /// Its value.
     pub value: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// How.
+    /// Its derivation.
     pub how: &'static str,
 }
 
@@ -57,7 +57,7 @@ const fn input(
     }
 }
 
-/// All that is not a matter of course.
+/// All inputs that are not obvious.
 pub const INPUTS: [Input; 18] = [
     input(
         "capacities, weights, limits, start times",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The papers' experiments, replayed at their sizes: `ddsim` is the machine, `policyd`'s engine
-//! the one who sets its knobs where targets are given.
+//! The papers' experiments, replayed at their sizes: `ddsim` is the machine, and `policyd`'s engine
+//! controls it where targets are given.
 //!
-//! A crate of its own, for `ddctl` uses the simulator too and shall not carry the daemon with it.
+//! This is a separate crate, because `ddctl` uses the simulator too and must not depend on the
+//! daemon.
 
 #![forbid(unsafe_code)]
 

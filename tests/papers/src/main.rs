@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `ddpapers figures`, `ddpapers group`, `ddpapers policies`: what `cargo xtask figures` runs.
+//! The program that `cargo xtask figures` runs: `ddpapers figures`, `ddpapers group`, `ddpapers
+//! policies`.
 
 #![forbid(unsafe_code)]
 
@@ -27,22 +28,22 @@ struct Cli {
 enum Verb {
     /// Write the papers' figures and a summary
     Figures {
-        /// Where to
+        /// Folder for the output
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
-        /// A block trace as CSV, packed or not
+        /// A block trace as CSV, compressed or not
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
     /// Print the numbers of one group of experiments
     Group {
-        /// Which
+        /// Name of the group
         #[arg(value_parser = figure::groups())]
         name: String,
     },
     /// Print the policy table
     Policies {
-        /// A block trace as CSV, packed or not
+        /// A block trace as CSV, compressed or not
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What came out of the papers' figures, as a table for the report and for `docs/papers.md`.
+//! Results of the papers' figures, as a table for the report and for `docs/papers.md`.
 
 use crate::figure::Figure;
 use crate::inputs::INPUTS;
@@ -9,15 +9,15 @@ use crate::verdict::{Band, Verdict, judge, told};
 /// A line of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which figure.
+    /// Name of the figure.
     pub name: &'static str,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What is not as in the paper, or within its band and far from it.
+    /// Deviations from the paper, or numbers within their band and far from the paper's.
     pub off: String,
 }
 
-/// A line for each figure.
+/// Returns a line for each figure.
 pub fn rows(figures: &[Figure]) -> Vec<Row> {
     let row = |figure: &Figure| {
         let judgement = judge(figure);
@@ -33,10 +33,10 @@ pub fn rows(figures: &[Figure]) -> Vec<Row> {
     figures.iter().map(row).collect()
 }
 
-/// Factor from which on a number is told although it is within that.
+/// Factor from which on a number within its band is mentioned.
 const FAR: f64 = 1.5;
 
-/// What is within its factor, but not near the paper's.
+/// Returns the numbers that are within their factor and not close to the paper's.
 fn far(figure: &Figure) -> String {
     let far = figure.compared.iter().filter(|row| {
         let by = row.paper.map_or(1.0, |paper| row.ours / paper);
@@ -49,10 +49,10 @@ fn far(figure: &Figure) -> String {
     }
 }
 
-/// What stands before the tables of `docs/papers.md`.
+/// The text before the tables of `docs/papers.md`.
 const HEAD: &str = include_str!("papers.md");
 
-/// The text of `docs/papers.md`.
+/// Returns the text of `docs/papers.md`.
 pub fn document(figures: &[Figure]) -> String {
     let mut text = String::from(HEAD);
     text += "\n## What went in\n\n| input | value | from | how |\n|---|---|---|---|\n";

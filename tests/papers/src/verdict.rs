@@ -1,65 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a figure came out as in its paper.
+//! The verdict whether a figure agrees with its paper.
 
 use crate::figure::{Compared, Figure};
 use serde::Serialize;
 
-/// What a number of ours has to be beside the paper's.
+/// The criterion for one of our numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Band {
     /// It is shown and not judged.
     #[default]
     Shown,
-    /// It is the paper's within this factor.
+    /// It must be the paper's within this factor.
     Times(f64),
-    /// It differs from the paper's by at most this.
+    /// It must differ from the paper's by at most this.
     Within(f64),
-    /// It is at most the paper's.
+    /// It must be at most the paper's.
     AtMost,
-    /// It is at least the paper's.
+    /// It must be at least the paper's.
     AtLeast,
 }
 
-/// The factor within which throughputs, latencies and gains shall be the paper's.
+/// The factor within which throughputs, latencies and gains must agree with the paper's.
 pub const TWICE: Band = Band::Times(2.0);
 
-/// The order that things have in the paper, the largest first.
+/// An order of items in the paper, the largest first.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What is compared.
+    /// The compared quantity.
     pub what: &'static str,
     /// Names in the paper's order, with our numbers.
     pub ours: Vec<(String, f64)>,
 }
 
-/// Part by which a number may be below the next one that the paper has below it.
+/// Fraction by which a number may be below the next one that is lower in the paper.
 const TIE: f64 = 0.03;
 
 impl Order {
-    /// Whether ours have the paper's order.
+    /// Returns whether our numbers have the paper's order.
     pub fn holds(&self) -> bool {
         let mut pairs = self.ours.windows(2);
         pairs.all(|pair| pair[0].1 >= pair[1].1 * (1.0 - TIE))
     }
 }
 
-/// What came of a figure.
+/// Verdict on a figure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// All that is judged is as in the paper.
+    /// All judged values agree with the paper.
     Reproduced,
-    /// At least half of it is.
+    /// At least half of them do.
     Partly,
-    /// Less is.
+    /// Less than half of them do.
     Not,
-    /// Nothing of it is judged.
+    /// Nothing is judged.
     Shown,
 }
 
 impl Verdict {
-    /// For people.
+    /// Returns its name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -70,14 +70,14 @@ impl Verdict {
     }
 }
 
-/// A verdict, with what is not as in the paper.
+/// A verdict with its reasons.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// Numbers that were judged, and orders.
+    /// Number of judged values and orders.
     pub judged: usize,
-    /// What is off.
+    /// The deviations.
     pub off: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub fn judge(figure: &Figure) -> Judgement {
     }
 }
 
-/// A row beside the paper's, for people.
+/// Returns a row with the paper's value, for people.
 pub(crate) fn told(row: &Compared) -> String {
     let number = crate::figure::report::number;
     let paper = row.paper.map_or("–".into(), number);
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(holds(400.0, 401.0, Band::AtLeast), Some(true));
         assert_eq!(holds(400.0, 399.0, Band::AtLeast), Some(false));
         assert_eq!(holds(400.0, 1.0, Band::Shown), None);
-        // Nothing to compare with is not met.
+        // A value without a counterpart in the paper does not meet the criterion.
         let none = Compared::new("x", "MiB", None, 1.0).within(TWICE);
         assert_eq!(none.holds(), Some(false));
         assert_eq!(holds(1.0, f64::NAN, TWICE), Some(false));

@@ -13,7 +13,7 @@ use crate::{cache::Cache, mix::Run};
 pub(crate) struct Foyer(FoyerCache<PageKey, u64, FixedState, CacheProperties>);
 
 impl Foyer {
-    /// A cache of so many pages.
+    /// Creates a cache for a number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         let builder = CacheBuilder::new(pages as usize)
             .with_shards(16)

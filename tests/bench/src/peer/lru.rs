@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `lru`: a hash table with a list, behind one lock that is taken once a batch.
+//! `lru`: a hash table with a list, behind one lock that is taken once for each batch.
 
 use std::{num::NonZeroUsize, sync::Mutex};
 
@@ -15,7 +15,7 @@ use crate::{cache::Cache, mix::Run};
 pub(crate) struct Lru(Mutex<LruCache<PageKey, u64, FixedState>>);
 
 impl Lru {
-    /// A cache of so many pages.
+    /// Creates a cache for a number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         let pages = NonZeroUsize::new(pages as usize).unwrap_or(NonZeroUsize::MIN);
         Self(Mutex::new(LruCache::with_hasher(pages, hasher())))

@@ -12,7 +12,7 @@ use crate::{cache::Cache, mix::Run};
 pub(crate) struct Moka(moka::sync::Cache<PageKey, u64, FixedState>);
 
 impl Moka {
-    /// A cache of so many pages.
+    /// Creates a cache for a number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         let builder = moka::sync::Cache::builder().max_capacity(pages);
         Self(builder.build_with_hasher(hasher()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The structure the paper describes: a hash of objects, a tree of pages in each, and one FIFO
-//! list, behind one lock that is taken once a batch.
+//! The structure of the paper: a hash of objects, a tree of pages in each, and one FIFO list,
+//! behind one lock that is taken once for each batch.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,7 +38,7 @@ struct Node {
 }
 
 impl Objects {
-    /// A cache of so many pages.
+    /// Creates a cache for a number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         Self(Mutex::new(State {
             objects: HashMap::with_hasher(hasher()),

@@ -13,7 +13,7 @@ use crate::{cache::Cache, mix::Run};
 pub(crate) struct Quick(QuickCache<PageKey, u64, UnitWeighter, FixedState>);
 
 impl Quick {
-    /// A cache of so many pages.
+    /// Creates a cache for a number of pages.
     pub(crate) fn new(pages: u64) -> Self {
         Self(QuickCache::with(
             pages as usize,

@@ -12,16 +12,16 @@ use super::{
     lock,
 };
 
-/// Calls of each kind in a round.
+/// Number of calls of each kind in a round.
 const CALLS: u64 = 4096;
 
-/// Consecutive calls of a VM: vCPUs run for a while, and read ahead.
+/// Number of consecutive calls of a VM, because vCPUs run for some time and read ahead.
 const BURST: u64 = 16;
 
-/// Pages that a VM without pages puts in a round, at most.
+/// Maximum number of pages that a VM without pages puts in a round.
 const GROWTH: u64 = 1 << 15;
 
-/// How many VMs and pools there are, and how large their tier is.
+/// Numbers of VMs and pools, and the size of their tier.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Size {
     /// VMs.
@@ -51,7 +51,7 @@ pub(super) struct Sample {
     pub(super) weight_ns: f64,
     /// A page freed with its VM.
     pub(super) death_ns: f64,
-    /// The longest time for which a lock was held, in a round of its own.
+    /// The longest time for which a lock was held, in a separate round.
     pub(super) longest_hold: lock::Hold,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn run(size: Size, rounds: usize) -> Sample {
     sample
 }
 
-/// One round. Returns the time of each operation, in the order of [`Sample`].
+/// Runs one round. Returns the time of each operation, in the order of [`Sample`].
 fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
     let mut chosen = Vec::new();
     for _ in 0..CALLS / BURST {
@@ -128,8 +128,8 @@ fn play(crowd: &mut Crowd, size: Size, random: &mut Pcg64Mcg) -> [f64; 6] {
         crowd.put(*vm, *pool);
     }
 
-    // Some VMs lose their pages, and their peers fill the room. Then they grow again at their peers'
-    // expense.
+    // Some VMs lose their pages, and their peers fill the room. Then the VMs grow again at the
+    // expense of their peers.
     let some = (size.vms / 8).clamp(1, 64);
     let start = ThreadTime::now();
     let freed: u64 = (0..some).map(|vm| crowd.drain(vm)).sum();

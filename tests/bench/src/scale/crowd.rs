@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A tier that many VMs with many pools share, on the engine that the host module runs. Pages have
-//! no data, and there is no guest: what is timed is what the engine decides and counts.
+//! A tier that many VMs with many pools share, on the engine of the host module. Pages have no
+//! data, and there are no guests: only the engine's decisions and counts are timed.
 
 use std::{num::NonZeroU64, sync::Arc};
 
@@ -25,16 +25,16 @@ use ddcore::{
 use super::{course::Size, lock::Watched};
 use crate::engine::Frame;
 
-/// Pages of a call.
+/// Number of pages of a call.
 pub(super) const CALL: u16 = 32;
 
 /// Weight of VMs and pools.
 pub(super) const WEIGHT: u32 = 100;
 
-/// Notices kept for a VM.
+/// Maximum number of queued notices of a VM.
 const NOTICES: usize = 2048;
 
-/// What the host has of its own.
+/// The owner of the engine.
 pub(super) struct Scale;
 
 impl Owner for Scale {
@@ -73,15 +73,15 @@ impl Owner for Scale {
     }
 }
 
-/// The VMs and their tier, and the memory of a call.
+/// The VMs, their tier, and the memory of a call.
 pub(super) struct Crowd {
     host: heap::Host<Scale>,
     vms: Vec<Arc<Vm<Scale>>>,
     batch: Batch,
-    /// The next page of each pool's file, and the end of its pages that were not got since the last
-    /// put, by VM and pool.
+    /// By VM and pool, the next page of each pool's file, and the end of its pages that were not
+    /// got since the last put.
     next: Vec<Vec<[u64; 2]>>,
-    /// Calls so far, which make the time of the gauges.
+    /// Number of calls so far, which is the time of the gauges.
     calls: u64,
 }
 
@@ -110,7 +110,7 @@ impl Crowd {
         crowd
     }
 
-    /// Registers a VM with so many pools.
+    /// Registers a VM with a number of pools.
     pub(super) fn register(&mut self, pools: u64) {
         let number = self.vms.len() as u64;
         let hasher = Hasher::new(0x5eed_5eed_5eed_5eed ^ number);

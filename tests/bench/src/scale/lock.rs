@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Locks that know how long they were held.
+//! Locks that measure how long they are held.
 
 use std::{
     cell::Cell,
@@ -29,10 +29,10 @@ static LONGEST: Mutex<Hold> = Mutex::new(Hold {
     lock: "none",
 });
 
-/// For how long a lock was held.
+/// How long a lock was held.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Hold {
-    /// Nanoseconds of processor time: what other programs of the machine do does not count.
+    /// Nanoseconds of processor time, so that other programs of the machine do not count.
     pub(super) ns: u64,
     /// What the lock protects.
     pub(super) lock: &'static str,
@@ -87,8 +87,8 @@ struct Holder<'a, T> {
 impl<'a, T> Holder<'a, T> {
     #[inline]
     fn new(guard: MutexGuard<'a, T>) -> Self {
-        // To time a lock takes longer than to hold it. One that is taken under another is therefore
-        // not timed, or the outer one would seem to be held for longer than it is.
+        // Timing a lock takes longer than holding it. A lock that is taken under another is
+        // therefore not timed; otherwise the outer one would seem to be held longer than it is.
         let is_timed = WATCHING.load(Relaxed) && !NESTED.replace(true);
         let since = is_timed.then(ThreadTime::now);
         Self { guard, since }

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::course::Sample;
 
-/// How much more an operation may cost with all VMs than with one.
+/// Maximum factor by which an operation may cost more with all VMs than with one.
 const GROWTH: f64 = 1.2;
 
-/// The longest time for which a lock may be held, in nanoseconds.
+/// Maximum time for which a lock may be held, in nanoseconds.
 const LOCK_NS: f64 = 100_000.0;
 
 /// An operation, and its cost in a sample.
@@ -26,7 +26,7 @@ const OPERATIONS: [Operation; 6] = [
     ("death", |sample| sample.death_ns),
 ];
 
-/// All that was measured.
+/// All results.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
     /// Pages of the tier.
@@ -46,7 +46,7 @@ impl Outcome {
         }
     }
 
-    /// Both as tables for people.
+    /// Returns both as tables for people.
     pub(super) fn summary(&self) -> String {
         let mut grid = Table::new();
         grid.load_style(presets::NOTHING);
@@ -73,7 +73,8 @@ impl Outcome {
     }
 }
 
-/// Each operation with most VMs beside the same with one, for each number of pools.
+/// Returns targets that compare each operation with the most VMs to the same with one, for each
+/// number of pools.
 fn targets(samples: &[Sample]) -> Vec<Target> {
     let mut targets = Vec::new();
     let numbers = samples.iter().map(|sample| sample.size.vms);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The disk at which one way is as good as another.
+//! The speed of the disk at which two ways are equally good.
 
 use serde::Serialize;
 
 use super::{measured::Measured, way::Way};
 
-/// How the default fares against another way on disks of all speeds.
+/// The default compared with another way on disks of all speeds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct BreakEven {
     pub(crate) against: Way,
-    /// Speeds in requests a second, slowest first, and the factor there.
+    /// Speeds in requests a second, slowest first, with the factor at each.
     pub(crate) factors: Vec<(u64, f64)>,
-    /// Where it stops being ahead, coming from slow disks.
+    /// The speed at which the default stops being ahead, beginning with slow disks.
     pub(crate) crossing: Crossing,
 }
 
@@ -22,14 +22,14 @@ pub(crate) struct BreakEven {
 pub(crate) enum Crossing {
     /// Ahead on disks that are slower than this, behind on faster ones.
     At { iops: f64 },
-    /// Ahead even on the fastest that was tried.
+    /// Ahead on all disks that were tried, up to this speed.
     AlwaysAhead { iops: f64 },
-    /// Behind on the slowest that was tried.
+    /// Behind on all disks that were tried, down to this speed.
     AlwaysBehind { iops: f64 },
 }
 
 impl BreakEven {
-    /// Of all measurements, those of the sweep; none when there was none.
+    /// Computes the result from the measurements of the sweep, or returns `None` if there was none.
     pub(crate) fn new(measured: &[Measured], stage: &str, against: Way) -> Option<Self> {
         let of = |way| {
             let own = measured.iter();
@@ -49,13 +49,13 @@ impl BreakEven {
         })
     }
 
-    /// The least factor.
+    /// Returns the smallest factor.
     pub(crate) fn least(&self) -> f64 {
         let factors = self.factors.iter().map(|point| point.1);
         factors.fold(f64::INFINITY, f64::min)
     }
 
-    /// In words.
+    /// Returns the result in words.
     pub(crate) fn describe(&self) -> String {
         let other = self.against.name();
         match self.crossing {
@@ -74,14 +74,14 @@ impl BreakEven {
     }
 }
 
-/// The first crossing from above one to below, on logarithmic axes.
+/// Returns the first crossing from above one to below, on logarithmic axes.
 fn crossing(factors: &[(u64, f64)]) -> Crossing {
     let iops = |point: &(u64, f64)| point.0 as f64;
     let (Some(first), Some(last)) = (factors.first(), factors.last()) else {
         return Crossing::AlwaysBehind { iops: 0.0 };
     };
     if first.1 < 1.0 {
-        // Getting ahead later is no break-even of the kind meant here.
+        // A lead on faster disks only is not a break-even of this kind.
         return Crossing::AlwaysBehind { iops: iops(first) };
     }
     for pair in factors.windows(2) {

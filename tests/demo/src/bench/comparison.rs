@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What came of it: `result.json`, `report.html`, and a summary.
+//! The results: `result.json`, `report.html`, and a summary.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -50,7 +50,7 @@ impl Comparison {
         }
     }
 
-    /// The goals and what came of them.
+    /// Returns the goals and their results.
     #[must_use]
     pub fn targets(&self) -> &[Target] {
         &self.targets
@@ -66,7 +66,7 @@ impl Comparison {
         pages::write(dir, &comparison_page(self))
     }
 
-    /// The end of it, for a terminal.
+    /// Returns a summary for a terminal.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -84,7 +84,7 @@ impl Comparison {
         text
     }
 
-    /// Names of what was measured, in order.
+    /// Returns the names of the stages, in order.
     pub(crate) fn stages(&self) -> Vec<&'static str> {
         let mut stages = Vec::new();
         for one in &self.measured {
@@ -95,12 +95,12 @@ impl Comparison {
         stages
     }
 
-    /// What was measured in a stage on the usual disk.
+    /// Returns the measurements of a stage on the usual disk.
     pub(crate) fn usual<'a>(&'a self, stage: &'a str) -> impl Iterator<Item = &'a Measured> {
         usual(&self.measured, stage)
     }
 
-    /// Requests of a way for each of another's.
+    /// Returns the requests of a way for each of another one.
     pub(crate) fn factor(&self, stage: &str, way: Way, other: Way) -> Option<f64> {
         factor(&self.measured, stage, way, other)
     }
@@ -121,7 +121,7 @@ pub(crate) const HEAD: [&str; 11] = [
     "starved %",
 ];
 
-/// A way's figures, for [`HEAD`].
+/// Returns the figures of a way for [`HEAD`].
 pub(crate) fn row(one: &Measured) -> [String; 11] {
     let each = |value: fn(&super::measured::Rate) -> String| {
         let values: Vec<String> = one.containers.iter().map(value).collect();
@@ -157,15 +157,15 @@ fn usual<'a>(measured: &'a [Measured], stage: &'a str) -> impl Iterator<Item = &
     all.filter(move |one| one.usual && one.stage == stage)
 }
 
-/// Geometric mean over all pairs of the two ways' measurements, without variants.
+/// Returns the geometric mean over all pairs of the two ways' measurements, without variants.
 fn factor(measured: &[Measured], stage: &str, way: Way, other: Way) -> Option<f64> {
     let compared = || usual(measured, stage).filter(|one| one.variant.is_empty());
     let all = |way| compared().filter(move |one| one.way == way);
     geometric_mean(all(way).flat_map(|own| all(other).map(|other| own.over(other))))
 }
 
-/// Ahead of the page cache and of one FIFO everywhere, of memory in the guests
-/// when peaks differ.
+/// Returns the goals: ahead of the page cache and of one FIFO everywhere, and of memory in the
+/// guests when peaks differ.
 fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
     let mut targets = Vec::new();
     let mut stages: Vec<(&str, Workload)> = Vec::new();
@@ -179,7 +179,7 @@ fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
             if other == Way::Guests && workload != Workload::Peaks {
                 continue;
             }
-            // Alone, a container has no neighbour to be protected from.
+            // A single container has no neighbour from which it must be protected.
             let least = match (workload, other) {
                 (Workload::One, Way::Fifo) => 0.95,
                 _ => 1.0,
@@ -205,7 +205,7 @@ fn targets(measured: &[Measured], break_even: &[BreakEven]) -> Vec<Target> {
     targets
 }
 
-/// Whether the host had the processor it needs while it was measured.
+/// Returns the target for the host's own wait for a processor during measurements.
 fn quiet(measured: &[Measured]) -> Option<Target> {
     let starved = measured.iter().map(|one| one.cost.starved_percent);
     let worst = starved.fold(None, |worst: Option<f64>, part| {
@@ -219,7 +219,7 @@ fn quiet(measured: &[Measured]) -> Option<Target> {
     ))
 }
 
-/// A comparison as it might be, for tests of what shows it.
+/// Returns a possible comparison, for tests of its presentation.
 #[cfg(test)]
 pub(super) fn sample() -> Comparison {
     use super::measured::sample;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Figures of one way in one stage, on one disk.
+//! Figures of a way in a stage on a disk.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use serde::Serialize;
 use super::{meter::Spent, way::Way, workload::Workload};
 use crate::recording::{ContainerTrack, Recording};
 
-/// Percent of a measurement in which the host may be without a processor before
-/// it says more about the machine.
+/// Percentage of a measurement for which the host may be without a processor. Beyond that the
+/// figures depend on the machine.
 pub(crate) const MOST_STARVED_PERCENT: f64 = 15.0;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What was measured.
+/// A measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measured {
     pub(crate) workload: Workload,
     pub(crate) stage: &'static str,
-    /// What is other than in what is compared; empty if it is compared with other ways.
+    /// Difference from the stage that is compared; empty if it is compared with other ways.
     pub(crate) variant: &'static str,
     pub(crate) way: Way,
     /// The disk of each VM.
     pub(crate) disk_iops: u64,
-    /// Whether the disk is the usual one, not one of the sweep.
+    /// Whether the disk is the usual one, and not one of the sweep.
     pub(crate) usual: bool,
     pub(crate) containers: Vec<Rate>,
     #[serde(flatten)]
     pub(crate) cost: Cost,
 }
 
-/// What a container got done.
+/// Throughput of a container.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Rate {
     pub(crate) name: String,
@@ -42,46 +42,46 @@ pub(crate) struct Rate {
     pub(crate) p99_ms: Option<f64>,
 }
 
-/// What that took, of the whole host.
+/// Costs for the whole host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Cost {
-    /// What requests read, from wherever.
+    /// Data read by requests from any source.
     pub(crate) read_mib_per_s: f64,
-    /// What came from the disks.
+    /// Data read from the disks.
     pub(crate) disk_mib_per_s: f64,
     pub(crate) disk_reads_per_s: f64,
-    /// The rest: what caches of whatever kind gave.
+    /// The difference, which came from caches of any kind.
     pub(crate) avoided_mib_per_s: f64,
     /// Exits for each page that requests read.
     pub(crate) exits_per_page: Option<f64>,
     /// Processor time for each of these pages, in microseconds.
     pub(crate) cpu_us_per_page: Option<f64>,
-    /// Part of the time in which the host itself had no processor, in percent:
-    /// figures of a starved host mean little.
+    /// Percentage of the time for which the host itself had no processor. Figures of a starved host
+    /// mean little.
     pub(crate) starved_percent: f64,
-    /// What the host held in that time of what is divided; none where guests have it.
+    /// Memory of the divided kind that the host used; `None` where guests have it.
     pub(crate) held_mib: Option<f64>,
-    /// What modules took beside, in the host and in the guests; the tier was as much smaller.
+    /// Memory of the modules in the host and in the guests, by which the tier was smaller.
     pub(crate) beside_mib: f64,
 }
 
-/// A window of a recording and what the host spent in it.
+/// A window of a recording, with the host's costs in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) disk: Throttle,
     pub(crate) usual: bool,
-    /// In the recording's time.
+    /// Start and end in the recording's time.
     pub(crate) span: (f64, f64),
     pub(crate) spent: Spent,
-    /// Time the host had no processor in.
+    /// Time for which the host had no processor.
     pub(crate) starved: Duration,
     pub(crate) held_bytes: Option<u64>,
-    /// What modules took beside.
+    /// Memory of the modules.
     pub(crate) beside_bytes: u64,
 }
 
 impl Window {
-    /// What the containers did in it.
+    /// Returns the throughput of the containers.
     pub(crate) fn rates(&self, recording: &Recording) -> Vec<Rate> {
         let rate = |track: &ContainerTrack| {
             let figures = track.over(self.span);
@@ -94,13 +94,13 @@ impl Window {
         recording.containers.iter().map(rate).collect()
     }
 
-    /// Part of the time in which the host had no processor; threads add up.
+    /// Returns the percentage of the time for which the host had no processor. Threads add up.
     pub(crate) fn starved_percent(&self) -> f64 {
         let seconds = self.spent.seconds.max(f64::MIN_POSITIVE);
         100.0 * self.starved.as_secs_f64() / seconds
     }
 
-    /// What it took.
+    /// Returns the costs.
     pub(crate) fn cost(&self, recording: &Recording) -> Cost {
         let read: f64 = recording
             .containers
@@ -127,7 +127,7 @@ impl Window {
 }
 
 impl Measured {
-    /// In a line, for those who wait.
+    /// Returns a line for the person who waits.
     pub(crate) fn describe(&self) -> String {
         let rates = self.containers.iter();
         let rates: Vec<_> = rates
@@ -147,7 +147,7 @@ impl Measured {
         )
     }
 
-    /// Requests for each of another way's, the containers' geometric mean.
+    /// Returns the requests for each one of another way, as the geometric mean over containers.
     pub(crate) fn over(&self, other: &Self) -> Option<f64> {
         geometric_mean(self.containers.iter().map(|own| {
             let same = |rate: &&Rate| rate.name == own.name;
@@ -157,7 +157,7 @@ impl Measured {
     }
 }
 
-/// Of factors; none of none, or when one of them is not a factor.
+/// Returns the geometric mean of factors, or `None` if there are none or one is missing.
 pub(super) fn geometric_mean(factors: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let is_factor = |by: &f64| *by > 0.0 && by.is_finite();
     let logarithms = factors.map(|by| by.filter(is_factor).map(f64::ln));
@@ -166,7 +166,7 @@ pub(super) fn geometric_mean(factors: impl Iterator<Item = Option<f64>>) -> Opti
     (count > 0.0).then(|| (logarithms.iter().sum::<f64>() / count).exp())
 }
 
-/// Bytes a second that requests of a container read.
+/// Returns the bytes a second that requests of a container read.
 fn read_per_s(track: &ContainerTrack, (from, to): (f64, f64)) -> f64 {
     let within = track
         .work

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The host's memory in which VMMs run, and what of it is page cache.
+//! The host's memory in which VMMs run, and its page cache.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
@@ -10,21 +10,21 @@ pub(crate) const CGROUP: &str = "vmm";
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The cgroup of the VMMs. Their guests' memory is taken from the start, so
-/// that what changes is page cache.
+/// The cgroup of the VMMs. Their guests' memory is allocated at the start, so that only page cache
+/// changes.
 #[derive(Clone, Debug)]
 pub(crate) struct HostMemory {
     host: Machine,
 }
 
 impl HostMemory {
-    /// Makes it, without a limit.
+    /// Creates the cgroup without a limit.
     pub(crate) fn create(host: &Machine) -> Result<Self> {
         host.cgroup(CGROUP, &[("memory.max", "max")])?;
         Ok(Self { host: host.clone() })
     }
 
-    /// Leaves so much to page cache: to what is read and written by VMMs.
+    /// Limits the page cache of the VMMs' reads and writes to this size.
     pub(crate) fn bound(&self, cache_bytes: u64) -> Result<()> {
         let current = self.number("memory.current")?;
         let others = current.saturating_sub(self.page_cache()?);
@@ -32,7 +32,7 @@ impl HostMemory {
         self.host.cgroup(CGROUP, &[("memory.max", &limit)])
     }
 
-    /// Bytes of page cache.
+    /// Returns the bytes of page cache.
     pub(crate) fn page_cache(&self) -> Result<u64> {
         let stat = self.read("memory.stat")?;
         file_bytes(&stat).context("the cgroup does not count page cache")
@@ -47,13 +47,13 @@ impl HostMemory {
     }
 }
 
-/// Bytes charged to a container of a guest.
+/// Returns the bytes charged to a container of a guest.
 pub(crate) fn of_container(guest: &Machine, name: &str) -> Result<u64> {
     let text = guest.read_text(&format!("{MOUNT}/{name}/memory.current"))?;
     Ok(text.parse()?)
 }
 
-/// Page cache in `memory.stat`.
+/// Returns the page cache in `memory.stat`.
 fn file_bytes(stat: &str) -> Option<u64> {
     let mut lines = stat.lines();
     lines.find_map(|line| line.strip_prefix("file ")?.trim().parse().ok())

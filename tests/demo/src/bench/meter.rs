@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the host spends, counted alike for all ways.
+//! Costs of the host, counted in the same way for all ways.
 
 use std::{ops::Sub, time::Instant};
 
 use anyhow::{Context as _, Result};
 use ddlab::{Disk, Machine};
 
-/// Sectors of the kernel's disk statistics.
+/// Size of a sector in the kernel's disk statistics.
 const SECTOR: u64 = 512;
 /// Clock ticks a second, a constant of the kernel's interface.
 const TICKS_PER_S: f64 = 100.0;
@@ -20,14 +20,14 @@ pub(crate) struct Meter {
     disks: Vec<String>,
 }
 
-/// Counters at a moment.
+/// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     at: Instant,
     counters: Counters,
 }
 
-/// What was counted between two moments.
+/// Differences of the counters between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Spent {
     pub(crate) seconds: f64,
@@ -36,7 +36,7 @@ pub(crate) struct Spent {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counters {
-    /// Bytes read from the guests' disks, below whatever the host caches.
+    /// Bytes read from the guests' disks, below all caches of the host.
     pub(crate) disk_bytes: u64,
     /// Requests that read them.
     pub(crate) disk_requests: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Counters {
 }
 
 impl Meter {
-    /// A meter of the disks.
+    /// Creates a meter of the disks.
     pub(crate) fn new<'a>(
         host: &Machine,
         disks: impl IntoIterator<Item = &'a Disk>,
@@ -63,7 +63,7 @@ impl Meter {
         })
     }
 
-    /// Reads them now.
+    /// Reads the counters.
     pub(crate) fn read(&self) -> Result<Reading> {
         let mut counters = Counters::default();
         for path in &self.disks {
@@ -84,7 +84,7 @@ impl Meter {
 }
 
 impl Reading {
-    /// Bytes read from disk so far.
+    /// Returns the bytes read from disk so far.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.counters.disk_bytes
     }
@@ -107,7 +107,7 @@ impl Sub for Reading {
     }
 }
 
-/// Read requests and sectors of a disk.
+/// Returns the read requests and sectors of a disk.
 fn disk(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.split_whitespace();
     let requests = fields.next()?.parse().ok()?;
@@ -115,7 +115,7 @@ fn disk(stat: &str) -> Option<(u64, u64)> {
     Some((requests, sectors))
 }
 
-/// Time in which no processor was idle; guests' time is in the first number.
+/// Returns the time for which processors were not idle. The first number includes guests' time.
 fn cpu_s(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = line

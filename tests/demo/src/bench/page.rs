@@ -14,7 +14,7 @@ use crate::{
     report::{page, promises},
 };
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
     let body = html! {
         h1 { "The same memory, spent in four ways" }
@@ -55,7 +55,7 @@ pub(super) fn comparison_page(comparison: &Comparison) -> Markup {
     page("DoubleDecker beside other ways", &body)
 }
 
-/// All ways beside the first, in all stages.
+/// Returns all ways compared with the first, in all stages.
 fn factors(comparison: &Comparison) -> Markup {
     let rows = comparison.stages().into_iter().map(|stage| Rung {
         name: stage.to_owned(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A workload run in a way: VMs, warm-up, measuring.
+//! A run of a workload in a way: VMs, warm-up, measurement.
 
 use anyhow::Result;
 use ddabi::PAGE_SIZE;
@@ -23,21 +23,21 @@ use crate::{
     step::step,
 };
 
-/// Speeds tried in a sweep, in requests a second.
+/// Speeds of a sweep, in requests a second.
 const SWEEP: [u64; 4] = [15, 120, 300, 1000];
-/// Bytes a second for each request a second, as the usual disk has them.
+/// Bytes a second for each request a second, as on the usual disk.
 const BYTES_PER_REQUEST: u64 = 500_000;
-/// Pages freed by one eviction: as much smaller as everything else is.
+/// Pages of an eviction batch, smaller by the same factor as all other sizes.
 const BATCH: &str = "128K";
-/// Seconds at the usual speed before it is measured, and of measuring.
+/// Seconds at the usual speed before a measurement, and of the measurement.
 const SETTLE_S: f64 = 3.0;
 const MEASURE_S: f64 = 20.0;
 /// The same for a speed of the sweep.
 const SWEEP_SETTLE_S: f64 = 1.0;
 const SWEEP_MEASURE_S: f64 = 6.0;
-/// How often a window is measured at most.
+/// Maximum number of measurements of a window.
 const TRIES: usize = 3;
-/// Longest warm-up, in seconds.
+/// Maximum warm-up time in seconds.
 const MOST_WARM_S: f64 = 30.0;
 
 /// A workload in a way.
@@ -141,7 +141,7 @@ impl Trial<'_> {
         if self.way.cache().is_some() {
             recorder.host_is_loaded();
         }
-        // What is warm does not depend on how long that took.
+        // The warm-up does not depend on the speed of the disk.
         self.throttle(Throttle::NONE)?;
         self.bound()?;
         for vm in self.busy(stage) {
@@ -160,7 +160,7 @@ impl Trial<'_> {
         Ok((windows, recorder.finish()?))
     }
 
-    /// Waits until caches are full, and misses as frequent as they stay.
+    /// Waits until the caches are full and the rate of misses is stable.
     fn warm(&self, stage: &Stage, recorder: &mut Recorder) -> Result<()> {
         let start = recorder.now();
         let mut warmth = Warmth::new(self.room(stage));
@@ -175,8 +175,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Measures on a disk; again, a few times at most, when the host was
-    /// starved: the least starved window counts.
+    /// Measures on a disk. If the host was starved the measurement is repeated a few times at most,
+    /// and the least starved window counts.
     fn measure(&self, stage: &Stage, recorder: &mut Recorder, disk: Throttle) -> Result<Window> {
         let (settle, measure) = match disk == DISK {
             true => (SETTLE_S, MEASURE_S),
@@ -229,8 +229,8 @@ impl Trial<'_> {
         vms.try_for_each(|vm| self.lab.throttle(&vm.disk, disk))
     }
 
-    /// Bounds what is divided, where it is not bounded by itself: the host's page cache, and the
-    /// tier by what the modules leave it.
+    /// Limits the divided memory where it has no limit itself: the host's page cache, and the tier
+    /// to what the modules leave of it.
     fn bound(&self) -> Result<()> {
         match self.way {
             Way::Guests => Ok(()),
@@ -242,8 +242,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Bytes that the modules take beside pages: the host's index, the guests' maps and what their
-    /// containers remember.
+    /// Returns the bytes that the modules take in addition to pages: the host's index, and the
+    /// guests' maps and histories.
     fn beside(&self) -> Result<u64> {
         if self.way.cache().is_none() {
             return Ok(0);
@@ -252,7 +252,7 @@ impl Trial<'_> {
         Ok(ddctl::index_bytes(self.host())? + guests.sum::<Result<u64>>()?)
     }
 
-    /// Bytes in what is divided, as far as it can be seen.
+    /// Returns the bytes of the divided memory in use, as far as they can be counted.
     fn held(&self, stage: &Stage) -> Result<u64> {
         match self.way {
             Way::Guests => self
@@ -269,7 +269,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Bytes it can hold.
+    /// Returns its capacity in bytes.
     fn room(&self, stage: &Stage) -> u64 {
         let mib = match self.way {
             Way::Guests => self

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a cache is warm.
+//! Detection of a warm cache.
 
-/// Samples over which misses are averaged, and the cache must not grow.
+/// Number of samples over which misses are averaged, and over which the cache must not grow.
 const SPAN: usize = 4;
-/// Part of its room that makes a cache full.
+/// Fraction of its capacity with which a cache is full.
 const FULL: f64 = 0.95;
-/// Growth in a span, in parts of the room, that is none.
+/// Growth in a span, as a fraction of the capacity, that is negligible.
 const STILL: f64 = 0.02;
-/// Furthest two spans' misses may be apart: relative, and of all bytes.
+/// Maximum difference of the misses of two spans: relative, and of all bytes.
 const RELATIVE: f64 = 0.1;
 const ABSOLUTE: f64 = 0.01;
 
-/// Watches a cache fill, with a sample a second or so.
+/// Watches a cache fill, with about one sample a second.
 #[derive(Debug)]
 pub(super) struct Warmth {
     room: u64,
@@ -27,7 +27,7 @@ struct Sample {
 }
 
 impl Warmth {
-    /// Of a cache with room for so many bytes.
+    /// Starts with a cache of this capacity in bytes.
     pub(super) fn new(room: u64) -> Self {
         Self {
             room,
@@ -35,9 +35,9 @@ impl Warmth {
         }
     }
 
-    /// Adds a sample: bytes held; read from disk, and requested, since some
-    /// time in the past. Whether the cache is warm: full or no longer growing,
-    /// with a part of bytes coming from disk that stays the same.
+    /// Adds a sample: bytes held, and bytes read from disk and requested since some time in the
+    /// past. Returns whether the cache is warm: full or no longer growing, with a stable fraction
+    /// of bytes from disk.
     pub(super) fn note(&mut self, held: u64, disk: u64, requested: u64) -> bool {
         self.samples.push(Sample {
             held,
@@ -63,8 +63,7 @@ impl Warmth {
         (now - before).abs() <= (RELATIVE * before).max(ABSOLUTE)
     }
 
-    /// Part of bytes that came from disk in a span that ended so many samples
-    /// ago.
+    /// Returns the fraction of bytes from disk in a span that ended `ago` samples ago.
     fn misses(&self, ago: usize) -> Option<f64> {
         let (now, then) = (self.back(ago)?, self.back(ago + SPAN)?);
         let requested = now.requested.saturating_sub(then.requested);
@@ -82,7 +81,7 @@ impl Warmth {
 mod tests {
     use super::*;
 
-    /// When a cache is warm that holds `held(t)` and misses `misses(t)` percent.
+    /// Returns when a cache is warm that holds `held(t)` and misses `misses(t)` percent.
     fn warm_at(held: impl Fn(u64) -> u64, misses: impl Fn(u64) -> u64) -> Option<u64> {
         let mut warmth = Warmth::new(1000);
         let (mut disk, mut requested) = (0, 0);
@@ -96,9 +95,9 @@ mod tests {
     #[test]
     fn a_cache_is_warm_when_full_and_steady() {
         assert_eq!(warm_at(|_| 1000, |_| 50), Some(8));
-        // Fills in 20 s, misses always.
+        // It fills in 20 s, with a constant rate of misses.
         assert_eq!(warm_at(|second| second * 50, |_| 100), Some(19));
-        // Full from the start, with what is no longer wanted.
+        // It is full from the start with pages that are no longer needed.
         let falling = |second: u64| 100 - 4 * second.min(20);
         assert_eq!(warm_at(|_| 1000, falling), Some(26));
     }

@@ -11,7 +11,7 @@ use crate::site;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Way {
-    /// The guests get it, and their containers.
+    /// The memory of the guests and their containers.
     Guests,
     /// The host's page cache: QEMU's `cache=writeback`.
     PageCache,
@@ -28,15 +28,15 @@ impl Way {
         Self::Fifo,
         Self::DoubleDecker,
     ];
-    /// Those that can follow each other on the same VMs. What differs by little is measured
-    /// before and after the other, for machines get faster and slower by themselves.
+    /// Ways that can follow each other on the same VMs. One whose difference is small is measured
+    /// before and after the other, because machines become faster and slower by themselves.
     pub(crate) const BY_BOOT: [&[Self]; 3] = [
         &[Self::Guests],
         &[Self::PageCache],
         &[Self::Fifo, Self::DoubleDecker, Self::Fifo],
     ];
 
-    /// Its name for people.
+    /// Returns its name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Guests => "memory of guests",
@@ -46,7 +46,8 @@ impl Way {
         }
     }
 
-    /// Mode of the host module and policy of all containers; none without it.
+    /// Returns the mode of the host module and the policy of all containers, or `None` without the
+    /// modules.
     pub(crate) fn cache(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Guests | Self::PageCache => None,
@@ -55,7 +56,7 @@ impl Way {
         }
     }
 
-    /// What the host's page cache does.
+    /// Returns the use of the host's page cache.
     pub(crate) fn host_cache(self) -> HostCache {
         match self {
             Self::PageCache => HostCache::Writeback,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the ways are measured with.
+//! The workloads.
 
 use std::{fmt, str::FromStr};
 
@@ -14,15 +14,15 @@ use crate::{
     plan::{ContainerPlan, Hosting, VmPlan},
 };
 
-/// Memory of the host that is spent one way or another.
+/// Memory of the host that is spent in one of the ways.
 pub(crate) const MEMORY_MIB: u64 = 32;
 
 type Weights = &'static [(&'static str, u32)];
 
-/// Weights that an administrator who does nothing leaves.
+/// The default weights.
 const EQUAL: Weights = &[("east", 100), ("west", 100)];
 
-/// What else an administrator may do at west's peak than give up all of east's files.
+/// Alternatives at west's peak to giving up all of east's files.
 const KEPT: [(&str, Weights); 2] = [
     ("weights left", EQUAL),
     ("a tenth kept for east", &[("east", 10), ("west", 90)]),
@@ -40,11 +40,11 @@ pub enum Workload {
     Peaks,
 }
 
-/// A stretch of a workload that is measured on its own.
+/// A part of a workload that is measured separately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
-    /// What is other than in the stage of that name which is compared; empty if it is that one.
+    /// Difference from the stage of that name that is compared; empty for that stage itself.
     pub(crate) variant: &'static str,
     /// VMs whose loads run.
     pub(crate) busy: &'static [&'static str],
@@ -55,10 +55,10 @@ pub(crate) struct Stage {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 3] = [Self::One, Self::Mix, Self::Peaks];
 
-    /// What it is, in a line.
+    /// Returns a line of description.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::One => "a database in one container, on disks of all speeds",
@@ -67,7 +67,7 @@ impl Workload {
         }
     }
 
-    /// The VMs when memory is spent in a way.
+    /// Returns the VMs for a way.
     pub(crate) fn plans(self, way: Way) -> Vec<VmPlan> {
         let mut plans = self.base();
         let vms = plans.len() as u64;
@@ -78,7 +78,7 @@ impl Workload {
                 populated: true,
             };
             if way == Way::Guests {
-                // Divided as weights divide it: equally.
+                // The memory is divided equally, as by equal weights.
                 let more = MEMORY_MIB / vms;
                 plan.memory_mib += more;
                 let containers = plan.containers.len() as u64;
@@ -102,7 +102,7 @@ impl Workload {
             Self::One => vec![Stage {
                 name: "one container",
                 busy: &["db"],
-                // With one container, one FIFO is what weights make too.
+                // With one container, weights lead to one FIFO as well.
                 sweep: way != Way::Fifo,
                 ..stage
             }],
@@ -121,14 +121,14 @@ impl Workload {
                     Stage {
                         name: "west's peak",
                         busy: &["west"],
-                        // East's files are given up for it, as one FIFO gives them up unasked.
+                        // East's files are given up for it, which one FIFO does by itself.
                         weights: &[("east", 1), ("west", 99)],
                         ..stage
                     },
                 ];
                 if way == Way::DoubleDecker {
-                    // What it costs to keep some of them. East has its peak before each, so that
-                    // west finds what it finds in the stage that is compared.
+                    // These stages keep some of them. East has its peak before each, so that west
+                    // starts as in the stage that is compared.
                     let [again, peak] = [stages[0], stages[1]];
                     for (variant, weights) in KEPT {
                         stages.push(Stage {
@@ -148,7 +148,7 @@ impl Workload {
         }
     }
 
-    /// The VMs without what is divided.
+    /// Returns the VMs without the divided memory.
     fn base(self) -> Vec<VmPlan> {
         let vm = |name, containers| VmPlan {
             name,
@@ -243,7 +243,7 @@ mod tests {
                 assert!(stage.busy.iter().all(|name| known(name)));
                 assert!(stage.weights.iter().all(|(name, _)| known(name)));
             }
-            // Nothing is measured for DoubleDecker alone before what is compared.
+            // DoubleDecker has no measurement of its own before the one that is compared.
             let both = workload.stages(Way::Fifo).into_iter();
             for (fifo, own) in both.zip(workload.stages(Way::DoubleDecker)) {
                 assert_eq!((own.name, own.variant), (fifo.name, ""));

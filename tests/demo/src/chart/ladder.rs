@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How many times faster: one row for each thing, one dot for each situation.
+//! A chart of factors, with a row for each subject and a dot for each situation.
 
 use maud::{Markup, html};
 
@@ -19,9 +19,9 @@ const FOOT: f64 = 44.0;
 /// Rows of dots on a logarithmic axis of factors.
 #[derive(Clone, Debug)]
 pub(crate) struct Ladder {
-    /// What it shows, for those who cannot see it.
+    /// Description for readers who cannot see it.
     pub(crate) about: String,
-    /// The axis, in words.
+    /// Label of the axis.
     pub(crate) axis: String,
     /// The situations: their names and colours.
     pub(crate) situations: Vec<(String, &'static str)>,
@@ -32,7 +32,7 @@ pub(crate) struct Ladder {
 #[derive(Clone, Debug)]
 pub(crate) struct Rung {
     pub(crate) name: String,
-    /// A factor for each situation; none where it was not measured.
+    /// A factor for each situation; `None` if it was not measured.
     pub(crate) factors: Vec<Option<f64>>,
 }
 
@@ -111,7 +111,7 @@ impl Ladder {
         }
     }
 
-    /// From the smallest to the largest factor, with some room.
+    /// Returns the range from the smallest to the largest factor, with some margin.
     fn range(&self) -> (f64, f64) {
         let factors = self.rows.iter().flat_map(|row| &row.factors);
         let factors = factors.flatten().filter(|factor| **factor > 0.0);
@@ -122,7 +122,7 @@ impl Ladder {
     }
 }
 
-/// Factors people know.
+/// Returns common factors as ticks.
 fn ticks(least: f64, most: f64) -> Vec<f64> {
     let decades = [0.01, 0.1, 1.0, 10.0, 100.0];
     let all = decades

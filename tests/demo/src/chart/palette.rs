@@ -11,7 +11,7 @@ const COLOURS: [&str; 6] = [
     "#e69f00", // orange
 ];
 
-/// What is not worth a colour.
+/// Colour of minor elements.
 pub(crate) const GREY: &str = "#767676";
 
 /// Lines of grids and axes.
@@ -19,7 +19,7 @@ pub(super) const GRID: &str = "#e3e3e3";
 /// Text.
 pub(super) const INK: &str = "#222222";
 
-/// The colour of the series of a number.
+/// Returns the colour of the series of a number.
 pub(crate) fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }

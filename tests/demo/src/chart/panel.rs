@@ -12,17 +12,17 @@ use super::{
 /// Curves with one vertical axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
-    /// What is shown, with its unit.
+    /// Title with the unit.
     pub(crate) title: String,
     pub(crate) height: f64,
-    /// Top of the axis; the largest value when none is given.
+    /// Top of the axis; the largest value if `None`.
     pub(crate) most: Option<f64>,
     pub(crate) series: Vec<Series>,
     /// Whether the curves are labelled at their ends.
     pub(crate) labels: bool,
 }
 
-/// A curve. Its parts are not connected.
+/// A curve, whose parts are not connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) label: String,
@@ -37,11 +37,11 @@ pub(crate) enum Style {
     /// A line above a tinted area.
     Area,
     Line,
-    /// Dashed steps: what ought to be.
+    /// Dashed steps, for target values.
     Steps,
 }
 
-/// Where a panel is.
+/// The position of a panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -88,7 +88,7 @@ impl Panel {
         }
     }
 
-    /// The labels' places: beside the ends of their curves, and apart.
+    /// Returns the positions of the labels, at the ends of their curves and without overlap.
     fn labelled(&self, values: &Scale, top: f64, bottom: f64) -> Vec<(f64, &Series)> {
         const APART: f64 = 16.0;
         let mut labels: Vec<(f64, &Series)> = self
@@ -150,7 +150,7 @@ fn line(places: &[(f64, f64)]) -> String {
     path
 }
 
-/// A value holds until the next one.
+/// Returns steps, in which a value holds until the next one.
 fn steps(places: &[(f64, f64)]) -> String {
     let mut path = format!("M{},{}", places[0].0, places[0].1);
     for pair in places.windows(2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From values to places.
+//! Scales from values to positions.
 
 /// A linear scale.
 #[derive(Clone, Copy, Debug)]
@@ -10,12 +10,12 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Maps the values `from` to the places `to`.
+    /// Maps the values `from` to the positions `to`.
     pub(super) fn new(from: (f64, f64), to: (f64, f64)) -> Self {
         Self { from, to }
     }
 
-    /// The place of a value, rounded to what can be seen.
+    /// Returns the position of a value, rounded to a visible precision.
     pub(super) fn at(&self, value: f64) -> f64 {
         let span = self.from.1 - self.from.0;
         let part = match span == 0.0 {
@@ -27,7 +27,7 @@ impl Scale {
     }
 }
 
-/// Round values from 0 to at most `most`, `count` or a few more.
+/// Returns about `count` round values from 0 to at most `most`.
 pub(super) fn ticks(most: f64, count: u32) -> Vec<f64> {
     if most <= 0.0 {
         return vec![0.0];
@@ -43,7 +43,7 @@ pub(super) fn ticks(most: f64, count: u32) -> Vec<f64> {
     (0..=steps).map(|n| f64::from(n) * step).collect()
 }
 
-/// The next round value at or above `value`.
+/// Returns the next round value that is at least `value`.
 pub(super) fn ceiling(value: f64) -> f64 {
     let decade = 10f64.powf(value.max(f64::MIN_POSITIVE).log10().floor());
     [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
@@ -53,7 +53,7 @@ pub(super) fn ceiling(value: f64) -> f64 {
         .unwrap_or(value)
 }
 
-/// A number as short as it can be said.
+/// Returns a short text for a number.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
         x if x >= 10.0 || x == x.trunc() => 0,
@@ -61,7 +61,7 @@ pub(super) fn number(value: f64) -> String {
         _ => 2,
     };
     let text = format!("{value:.digits$}");
-    // Groups of three, set apart by a thin space.
+    // Groups of three digits are separated by a thin space.
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
     if whole.len() < 5 {
         return text;

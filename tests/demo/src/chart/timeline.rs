@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Panels above each other, over one time axis.
+//! A stack of panels with a common time axis.
 
 use maud::{Markup, html};
 
@@ -12,17 +12,17 @@ use super::{
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 56.0;
-/// Above the first panel: names of phases and numbers of changes.
+/// Height above the first panel, for names of phases and numbers of changes.
 const HEAD: f64 = 58.0;
-/// Between panels: a title.
+/// Height between panels, for a title.
 const GAP: f64 = 34.0;
-/// Below the last panel: the time axis.
+/// Height below the last panel, for the time axis.
 const FOOT: f64 = 44.0;
 
 /// Panels over time, in seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
-    /// What it shows, for those who cannot see it.
+    /// Description for readers who cannot see it.
     pub(crate) about: String,
     pub(crate) seconds: f64,
     pub(crate) bands: Vec<Band>,
@@ -30,7 +30,7 @@ pub(crate) struct Timeline {
     pub(crate) panels: Vec<Panel>,
 }
 
-/// A stretch of time with a name.
+/// A named period.
 #[derive(Clone, Debug)]
 pub(crate) struct Band {
     pub(crate) name: String,
@@ -38,7 +38,7 @@ pub(crate) struct Band {
     pub(crate) to: f64,
 }
 
-/// A numbered moment; the text says elsewhere what happened.
+/// A numbered moment, which is explained outside of the chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) number: usize,

@@ -17,9 +17,9 @@ use crate::{
     site::{self, PAPER, Vm},
 };
 
-/// 1 GB in the paper.
+/// Capacity, which is 1 GB in the paper.
 const CAPACITY_MIB: u64 = 24;
-/// Shares matter here, not speed: a disk that fills the cache in seconds.
+/// Only shares matter here, so that the disk fills the cache in seconds.
 const FAST: Throttle = Throttle {
     iops: Some(3000),
     bytes_per_s: Some(200_000_000),
@@ -77,7 +77,7 @@ fn perform(lab: &Lab, vm: &Vm, audience: Box<dyn Audience>) -> Result<Recording>
     recorder.finish()
 }
 
-/// All three want more than they get.
+/// Returns a VM whose three containers all need more than they get.
 fn plan() -> VmPlan {
     let container = |name, load| ContainerPlan {
         name,

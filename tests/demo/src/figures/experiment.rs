@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an experiment leaves behind.
+//! Results of an experiment.
 
 use std::path::Path;
 
@@ -16,23 +16,23 @@ use crate::{
 
 /// Seconds at the end of a phase over which shares are judged.
 const SETTLED_S: f64 = 5.0;
-/// Furthest a settled share may be from its entitlement, in percent.
+/// Maximum deviation of a settled share from its entitlement, in percent.
 const FURTHEST: f64 = 3.0;
 
 /// An experiment's curves and figures.
 #[derive(Debug)]
 pub(crate) struct Experiment {
     pub(crate) title: &'static str,
-    /// What is to be seen.
+    /// Introduction for the reader.
     pub(crate) lead: String,
     pub(crate) recording: Recording,
     pub(crate) targets: Vec<Target>,
-    /// What to draw.
+    /// Returns the panels.
     pub(crate) panels: fn(&Recording) -> Vec<Panel>,
 }
 
 impl Experiment {
-    /// Its part of a report.
+    /// Returns its section of a report.
     pub(crate) fn section(&self) -> Markup {
         let panels = (self.panels)(&self.recording);
         html! {
@@ -44,15 +44,14 @@ impl Experiment {
         }
     }
 
-    /// Writes a report of its own, and the samples.
+    /// Writes a separate report, and the samples.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("recording.json"), &self.recording)?;
         pages::write(dir, &page(self.title, &self.section()))
     }
 }
 
-/// How far parts of the cache are from what they should be at the end of a
-/// phase.
+/// Returns targets for the deviation of shares from their entitlements at the end of a phase.
 pub(super) fn settled<'a>(
     recording: &Recording,
     phase: &str,
@@ -74,7 +73,7 @@ pub(super) fn settled<'a>(
     tracks.into_iter().filter_map(judge).collect()
 }
 
-/// Used and entitled MiB in a window; none where nothing was due.
+/// Returns the used and entitled MiB in a window, or `None` if nothing was entitled.
 fn mean(shares: &[Share], (from, to): (f64, f64)) -> Option<(f64, f64)> {
     let within = shares
         .iter()

@@ -17,7 +17,7 @@ use crate::{
     site::{self, PAPER, Vm},
 };
 
-/// 2 GB and 4 GB in the paper.
+/// Capacities, which are 2 GB and 4 GB in the paper.
 const CAPACITY_MIB: u64 = 24;
 const MORE_CAPACITY_MIB: u64 = 48;
 const DISK: Throttle = Throttle {

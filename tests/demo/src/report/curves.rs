@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From recordings to timelines.
+//! Timelines of recordings.
 
 use crate::{
     chart::{Band, GREY, Mark, Panel, Series, Style, Timeline, colour},
     recording::{ContainerTrack, Recording, Share},
 };
 
-/// Panels over a recording's time, with its phases and changes.
+/// Returns panels over a recording's time, with its phases and changes.
 pub(crate) fn timeline(recording: &Recording, about: &str, panels: Vec<Panel>) -> Timeline {
     let bands = recording.phases.iter().map(|phase| Band {
         name: phase.name.clone(),
@@ -27,7 +27,7 @@ pub(crate) fn timeline(recording: &Recording, about: &str, panels: Vec<Panel>) -
     }
 }
 
-/// Several parts of the cache in one panel, each with its entitlement.
+/// Returns a panel with several parts of the cache, each with its entitlement.
 pub(crate) fn shares<'a>(
     recording: &Recording,
     title: &str,
@@ -60,7 +60,7 @@ pub(crate) fn shares<'a>(
     }
 }
 
-/// A container's part of the cache as a panel of its own.
+/// Returns a panel with a container's part of the cache.
 pub(crate) fn own_share(recording: &Recording, track: &ContainerTrack, number: usize) -> Panel {
     Panel {
         title: format!("{} / {}", track.vm, track.name),
@@ -84,7 +84,7 @@ pub(crate) fn own_share(recording: &Recording, track: &ContainerTrack, number: u
     }
 }
 
-/// A container's requests as a panel of its own.
+/// Returns a panel with a container's requests.
 pub(crate) fn own_work(track: &ContainerTrack, number: usize) -> Panel {
     let points = track
         .work
@@ -111,7 +111,7 @@ fn points(shares: &[Share], value: fn(&Share) -> f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Entitlements, where weights count at all.
+/// Returns entitlements for the phases in which weights count.
 fn entitled(recording: &Recording, shares: &[Share]) -> Vec<Vec<(f64, f64)>> {
     let mut parts: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut connected = false;

@@ -14,7 +14,7 @@ use crate::{
     outcome::{COMPARED, ContainerResult, Outcome, SETTLED_S},
 };
 
-/// The whole document.
+/// Returns the whole document.
 pub(crate) fn demo_page(outcome: &Outcome) -> Markup {
     let body = html! {
         h1 { "DoubleDecker: one cache, two administrators" }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The frame of a report, and the parts every report has.
+//! The frame of a report, and common parts.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use crate::recording::Recording;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A whole document.
+/// Returns a whole document.
 pub(crate) fn page(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -36,7 +36,7 @@ pub(crate) fn write(dir: &Path, page: &Markup) -> Result<()> {
     fs::write(&path, &page.0).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Promises and what came of them.
+/// Returns the promises and their results.
 pub(crate) fn promises(targets: &[Target]) -> Markup {
     html! {
         table {
@@ -59,7 +59,7 @@ pub(crate) fn promises(targets: &[Target]) -> Markup {
     }
 }
 
-/// What the numbers in a timeline mean.
+/// Returns the explanations of the numbers in a timeline.
 pub(crate) fn changes(recording: &Recording) -> Markup {
     html! {
         ol.changes {

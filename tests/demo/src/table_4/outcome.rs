@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What came of it: a table, `result.json` and `report.html`.
+//! The results: a table, `result.json` and `report.html`.
 
 use std::path::Path;
 
@@ -16,16 +16,16 @@ use crate::{
     table,
 };
 
-/// The part of what its clients ask for that a service shall answer on slow disks.
+/// The fraction of its clients' requests that a service must answer on slow disks.
 pub(super) const PART: f64 = 0.75;
 
-/// A service in a configuration.
+/// Figures of a service in a configuration.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figure {
     pub(super) service: &'static str,
-    /// The median of the windows.
+    /// Median of the windows.
     pub(super) answers_per_s: f64,
-    /// In the worst window.
+    /// Value of the worst window.
     pub(super) worst_per_s: f64,
     /// MiB of the guest's memory.
     pub(super) memory_mib: f64,
@@ -34,7 +34,7 @@ pub(super) struct Figure {
     pub(super) weight: u32,
 }
 
-/// What divides guest memory and tier.
+/// The authority that divides guest memory and tier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Who {
@@ -45,7 +45,7 @@ pub(super) enum Who {
     Policyd,
 }
 
-/// A configuration and its services' figures.
+/// A configuration with the figures of its services.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {
     who: Who,
@@ -58,7 +58,7 @@ impl Configuration {
         Self { who, name, figures }
     }
 
-    /// What each service reaches of its target.
+    /// Returns each service's fraction of its target.
     fn parts(&self, targets: &[f64]) -> Vec<f64> {
         let rates = self.figures.iter().map(|figure| figure.answers_per_s);
         rates
@@ -74,8 +74,8 @@ impl Configuration {
             .count()
     }
 
-    /// What makes one configuration better than another: targets met, then all answers together
-    /// (the paper's measure), each service's beside its target.
+    /// Returns the rank of a configuration: the number of targets met, then all answers together
+    /// (the paper's measure), each service's relative to its target.
     fn worth(&self, targets: &[f64]) -> (usize, f64) {
         (self.met(targets), self.parts(targets).iter().sum())
     }
@@ -84,23 +84,23 @@ impl Configuration {
 /// All figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
-    /// MiB that each container has where limits are equal.
+    /// MiB of each container where limits are equal.
     pub(super) limit_mib: u64,
     pub(super) services: Vec<&'static str>,
     /// Figures on fast disks, without limits.
     pub(super) most: Vec<Figure>,
-    /// Answers a second that are promised.
+    /// Promised answers a second.
     pub(super) targets: Vec<f64>,
-    /// All on slow disks.
+    /// All configurations on slow disks.
     pub(super) configurations: Vec<Configuration>,
     /// Whether policyd itself found all targets met.
     pub(super) found_met: bool,
-    /// What it says about them.
+    /// policyd's report about them.
     pub(super) explained: String,
 }
 
 impl Outcome {
-    /// The best of those that one decides.
+    /// Returns the best of the configurations of an authority.
     fn best(&self, who: Who) -> Option<&Configuration> {
         let all = self.configurations.iter();
         all.filter(|one| one.who == who).max_by(|one, other| {
@@ -109,7 +109,7 @@ impl Outcome {
         })
     }
 
-    /// The goals and what came of them.
+    /// Returns the goals and their results.
     pub(super) fn promises(&self) -> Vec<Target> {
         let all = self.targets.len();
         let met = |who| self.best(who).map(|one| one.met(&self.targets));
@@ -147,12 +147,12 @@ impl Outcome {
         promises
     }
 
-    /// The paper's table, for a terminal.
+    /// Returns the paper's table for a terminal.
     pub(super) fn table(&self) -> String {
         table::lines(HEAD, self.rows(), 2).join("\n")
     }
 
-    /// Each service's target, then its figures in all configurations.
+    /// Returns each service's target, then its figures in all configurations.
     fn rows(&self) -> Vec<[String; 7]> {
         let row = |at: usize, name: &str, figures: &[Figure]| {
             let (target, figure) = (self.targets.get(at)?, figures.get(at)?);
@@ -214,7 +214,8 @@ impl Outcome {
         }
     }
 
-    /// Each service's part of its target: the host's best, the best by hand, and policyd's.
+    /// Returns each service's fraction of its target: the host's best, the best by hand, and
+    /// policyd's.
     fn ladder(&self) -> Ladder {
         let best: Vec<_> = [
             (self.best(Who::Host), GREY),

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The four services, as Debian packages them, and what they are asked.
+//! The four services as packaged by Debian, and their questions.
 
 use anyhow::Result;
 use ddlab::{Command, Guest, Running, wait};
 
-/// A service in a container of its own.
+/// A service in a separate container.
 pub(super) struct Service {
     /// Its container.
     pub(super) name: &'static str,
-    /// What it is and holds.
+    /// Description.
     pub(super) about: &'static str,
-    /// Questions a second that clients ask while policyd finds its way: together a part of what an
+    /// Questions a second that clients ask while policyd adjusts: together a fraction of what an
     /// emulated machine can answer.
     pub(super) rate: u32,
-    /// Numbers to ask for.
+    /// Number of different questions.
     of: u64,
     question: &'static str,
     answer: &'static str,
-    /// Who asks: words of `ddhelper ask`.
+    /// The client: arguments of `ddhelper ask`.
     client: &'static str,
-    /// Line of shell that touches all it holds.
+    /// Line of shell that touches all its data.
     pub(super) touch: &'static str,
-    /// Makes what it holds and starts it.
+    /// Makes its data and starts it.
     start: fn(&Guest) -> Result<Option<Running>>,
 }
 
-/// While this file exists, clients ask as soon as they are answered.
+/// While this file exists, clients send the next request as soon as they are answered.
 pub(super) const UNPACED: &str = "/run/unpaced";
 /// Files of the web server: names and bytes.
 pub(super) const PAGES: u64 = 1024;
@@ -38,7 +38,7 @@ const ROWS: u64 = 9_500;
 /// Rows of SQLite, one to a page of 32 KiB.
 const RECORDS: u64 = 3_500;
 
-/// Two that live from memory, two that read files.
+/// Two services use memory, and two read files.
 pub(super) const SERVICES: [Service; 4] = [
     Service {
         name: "redis",
@@ -80,7 +80,7 @@ pub(super) const SERVICES: [Service; 4] = [
         of: RECORDS,
         question: "SELECT length(v) FROM t WHERE id = {} + 1;",
         answer: "32000",
-        // The library is the service: its program is in its container.
+        // The library is the service, so that its program runs in the container.
         client: "-- sh -c 'echo $$ > /sys/fs/cgroup/store/cgroup.procs; \
                  exec sqlite3 -cmd \"PRAGMA cache_size = 8\" /srv/store/db'",
         touch: "cat /srv/store/db",
@@ -89,12 +89,12 @@ pub(super) const SERVICES: [Service; 4] = [
 ];
 
 impl Service {
-    /// Makes what it holds and starts it; none if its client is what runs it.
+    /// Makes its data and starts it. Returns `None` if its client runs it.
     pub(super) fn start(&self, guest: &Guest) -> Result<Option<Running>> {
         (self.start)(guest)
     }
 
-    /// Starts who asks it.
+    /// Starts its client.
     pub(super) fn ask(&self, guest: &Guest) -> Result<Running> {
         let Self {
             rate,
@@ -112,7 +112,7 @@ impl Service {
         guest.spawn(&Command::shell(line).cgroup("clients"))
     }
 
-    /// Where the number of its answers is published.
+    /// Returns the path at which the number of its answers is published.
     pub(super) fn metrics(&self) -> String {
         format!("/run/{}.prom", self.name)
     }
@@ -131,7 +131,7 @@ fn redis(guest: &Guest) -> Result<Option<Running>> {
 fn mariadb(guest: &Guest) -> Result<Option<Running>> {
     guest.shell("cp -r /var/lib/mysql /srv/db/data")?;
     guest.drop_caches(true)?;
-    // Nothing else than what it is asked for shall move its pages.
+    // Only requests may move its pages.
     let line = "exec mariadbd --no-defaults --user=root --datadir=/srv/db/data \
                 --socket=/run/db.sock --skip-networking --skip-grant-tables --skip-log-bin \
                 --performance-schema=OFF --innodb-buffer-pool-size=96M \

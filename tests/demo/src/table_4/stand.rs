@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest with the four services, and what can be done to it.
+//! A guest with the four services, and its controls.
 
 use std::{thread, time::Duration};
 
@@ -17,29 +17,29 @@ use super::{
 };
 use crate::{ddctl, site};
 
-/// Memory of the guest in MiB, its kernel's included: not enough for all.
+/// Memory of the guest in MiB, including its kernel's. It is too small for all services.
 const MEMORY_MIB: u64 = 400;
 /// Capacity of the tier.
 pub(super) const CAPACITY_MIB: u64 = 64;
-/// What is kept of the guest's memory for clients and the kernel when limits divide it.
+/// Memory of the guest that is reserved for clients and the kernel when limits divide it.
 const RESERVE_MIB: u64 = 24;
-/// An emulated machine is slow, and so are its disks: each of the readers', and swap.
+/// Throttle of the readers' disks and of swap. An emulated machine is slow, and so are its disks.
 const DISK: Throttle = Throttle {
     iops: Some(4),
     bytes_per_s: None,
 };
-/// How long figures get to become those of a configuration, and how often and how long they are
-/// measured: the same for all.
+/// Time in which figures adapt to a configuration, and number and duration of the measurements: the
+/// same for all.
 const SETTLE: Duration = Duration::from_secs(10);
 const WINDOWS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(20);
-/// What one that reads files is left at least when limits are set by hand.
+/// Minimum memory of a service that reads files, when limits are set by hand.
 const LEAST_MIB: u64 = 16;
 
 const FILE: &str = "/run/policyd.toml";
 /// Seconds between two decisions.
 const INTERVAL_S: u64 = 3;
-/// Looks in a row that find all targets met, looks in a round, and rounds.
+/// Number of consecutive looks that find all targets met, looks in a round, and rounds.
 const LOOKS: u32 = 3;
 const LOOKS_IN_ROUND: u32 = 20;
 const ROUNDS: u32 = 5;
@@ -48,31 +48,31 @@ const ROUNDS: u32 = 5;
 pub(super) struct Stand<'a> {
     lab: &'a Lab,
     guest: Guest,
-    /// Disks and what they are slowed down to when it counts.
+    /// Disks, with the throttle of each for measurements.
     disks: Vec<(Disk, Throttle)>,
     services: Vec<Running>,
-    /// MiB that a container gets if all get the same.
+    /// MiB of a container if all get the same.
     limit_mib: u64,
-    /// MiB that each service held, in memory and in swap, when nothing was limited.
+    /// MiB that each service had, in memory and in swap, without limits.
     holds_mib: Vec<u64>,
 }
 
 /// Limits of guest memory.
 #[derive(Clone, Copy)]
 pub(super) enum Limits {
-    /// The same for all.
+    /// Equal limits for all.
     Equal,
-    /// None: the guest's kernel divides its memory.
+    /// No limits: the guest's kernel divides its memory.
     None,
-    /// Redis and MariaDB, which live from memory, have what they hold; the others share the rest.
+    /// Redis and MariaDB, which use memory, have the size of their data; the others share the rest.
     ByHand,
 }
 
 impl<'a> Stand<'a> {
-    /// Brings all up. Nothing is limited, disks are fast.
+    /// Starts all services, without limits and with fast disks.
     pub(super) fn start(lab: &'a Lab) -> Result<Self> {
         site::load_host(lab.host(), CAPACITY_MIB)?;
-        // A batch of the default size is a large part of a tier this small.
+        // A batch of the default size is a large part of such a small tier.
         ddctl::run(lab.host(), &["set-capacity", "--batch", "128K"])?;
         let page = |number: u64| FileSpec::new(number.to_string(), PAGE_LEN, number);
         let make = |name: &str, size_mib, format, files| {
@@ -153,7 +153,7 @@ impl<'a> Stand<'a> {
         .or_else(|error| self.alive().and(Err(error)))
     }
 
-    /// Fails when a service or a client has ended.
+    /// Fails if a service or a client has ended.
     fn alive(&mut self) -> Result<()> {
         for one in &mut self.services {
             if let Some(exit) = one.poll()? {
@@ -167,8 +167,8 @@ impl<'a> Stand<'a> {
         self.limit_mib
     }
 
-    /// Answers a second with disks that cost next to nothing: the most that this machine gives
-    /// to all at once.
+    /// Returns the answers a second with disks that cost almost nothing: the most that this machine
+    /// gives to all at the same time.
     pub(super) fn most(&mut self) -> Result<Vec<Figure>> {
         let figures = self.figures(false)?;
         self.holds_mib = SERVICES
@@ -178,7 +178,7 @@ impl<'a> Stand<'a> {
         Ok(figures)
     }
 
-    /// What a container holds, in memory and in swap.
+    /// Returns the memory of a container, including swap.
     fn holds_mib(&self, name: &str) -> Result<u64> {
         let of = |file: &str| -> Result<u64> {
             let path = format!("/sys/fs/cgroup/{name}/{file}.current");
@@ -187,8 +187,7 @@ impl<'a> Stand<'a> {
         Ok((of("memory")? + of("memory.swap")?) >> 20)
     }
 
-    /// Figures of a partition of the tier that stays as it is: the parts of the services that read
-    /// files.
+    /// Returns the figures of a fixed partition of the tier between the services that read files.
     pub(super) fn partition(
         &mut self,
         (web, store): (u32, u32),
@@ -207,7 +206,7 @@ impl<'a> Stand<'a> {
         self.figures(true)
     }
 
-    /// Figures of what policyd makes of these targets, and whether it found all met.
+    /// Returns policyd's figures for these targets, and whether it found all met.
     pub(super) fn promised(&mut self, targets: &[f64]) -> Result<(bool, String, Vec<Figure>)> {
         self.throttle(false)?;
         self.limit(&[None; SERVICES.len()])?;
@@ -224,9 +223,8 @@ impl<'a> Stand<'a> {
         Ok((met, explained, figures))
     }
 
-    /// Lets policyd decide on slow disks until all targets are met, in several rounds: what was
-    /// swapped out comes back between them, which takes a disk this slow longer than anything
-    /// waits.
+    /// Lets policyd decide on slow disks until all targets are met, in several rounds. Between them
+    /// swapped-out memory is read back, which on such a slow disk takes longer than any wait.
     fn becomes_met(&self) -> Result<bool> {
         for _ in 0..ROUNDS {
             self.throttle(false)?;
@@ -239,7 +237,7 @@ impl<'a> Stand<'a> {
         Ok(false)
     }
 
-    /// Gives each container a limit in MiB, or none: one that slows down and never kills.
+    /// Sets the limit of each container in MiB, or none. The limit slows down and never kills.
     fn limit(&self, limits: &[Option<u64>]) -> Result<()> {
         for (service, limit) in SERVICES.iter().zip(limits) {
             let limit = limit.map_or("max".to_owned(), |mib| format!("{mib}M"));
@@ -249,7 +247,7 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// Whether clients ask at their pace, or as soon as they are answered.
+    /// Sets whether clients ask at their steady rate, or as soon as they are answered.
     fn pace(&self, paced: bool) -> Result<()> {
         match paced {
             true => self.guest.exec_ok(["rm", "-f", UNPACED]).map(drop),
@@ -257,7 +255,7 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Slows the disks down, or lets them go.
+    /// Slows the disks down, or removes their limits.
     fn throttle(&self, slow: bool) -> Result<()> {
         for (disk, limit) in &self.disks {
             let limit = if slow { *limit } else { Throttle::NONE };
@@ -266,8 +264,8 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// Has every service touch all it holds: memory and caches have as much of that as they may,
-    /// whatever they had before.
+    /// Makes every service touch all its data, so that memory and caches are as full as their
+    /// limits allow, whatever they contained before.
     fn warm(&self) -> Result<()> {
         for service in &SERVICES {
             let touch = Command::shell(format!("{} > /dev/null", service.touch));
@@ -276,8 +274,8 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// What comes of a configuration, on slow disks or fast ones. Every one is measured like this:
-    /// all that is held is touched on fast disks; then clients ask as fast as they are answered,
+    /// Returns the figures of a configuration, on slow disks or fast ones. All are measured in the
+    /// same way: all data is touched on fast disks; then clients ask as soon as they are answered,
     /// and a fixed time later the windows begin.
     fn figures(&mut self, slow: bool) -> Result<Vec<Figure>> {
         self.throttle(false)?;
@@ -308,7 +306,7 @@ impl<'a> Stand<'a> {
         SERVICES.iter().enumerate().map(figure).collect()
     }
 
-    /// Answers a second of all services, over a window.
+    /// Returns the answers a second of all services over a window.
     fn rates(&mut self) -> Result<Vec<f64>> {
         let before = self.counts()?;
         thread::sleep(WINDOW);
@@ -327,7 +325,7 @@ impl<'a> Stand<'a> {
         SERVICES.iter().map(of).collect()
     }
 
-    /// Whether policyd finds all targets met within a round, look after look.
+    /// Returns whether policyd finds all targets met within a round.
     fn met(&self) -> Result<bool> {
         #[derive(Deserialize)]
         struct Report {
@@ -339,7 +337,7 @@ impl<'a> Stand<'a> {
         }
         let mut looks = 0;
         for _ in 0..LOOKS_IN_ROUND {
-            // A look costs the emulated guest much of a second.
+            // A look takes much of a second of the emulated guest.
             thread::sleep(Duration::from_secs(INTERVAL_S));
             let report: Report =
                 serde_json::from_str(&ddctl::run(&self.guest, &["--json", "policy"])?)?;
@@ -353,7 +351,7 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// What a client published.
+/// The publication of a client.
 struct Count {
     seconds: f64,
     answers: u64,
@@ -372,7 +370,7 @@ impl Count {
     }
 }
 
-/// The equal parts of four in what a guest without services has left.
+/// Returns a quarter of the memory that a guest without services has left.
 fn limit_mib(guest: &Guest) -> Result<u64> {
     let text = guest.read_text("/proc/meminfo")?;
     let line = text
@@ -383,8 +381,8 @@ fn limit_mib(guest: &Guest) -> Result<u64> {
     Ok((kib >> 10).saturating_sub(RESERVE_MIB) / SERVICES.len() as u64)
 }
 
-/// What each service is promised: a part of what its clients ask for while policyd finds its way,
-/// or of what it answers on fast disks if that is less.
+/// Returns the target of each service: a fraction of the steady rate of its clients' questions, or
+/// of its answers on fast disks if that is less.
 pub(super) fn targets(most: &[Figure]) -> Vec<f64> {
     let rates = SERVICES.iter().map(|service| f64::from(service.rate));
     let most = most.iter().map(|figure| figure.answers_per_s);
@@ -394,8 +392,8 @@ pub(super) fn targets(most: &[Figure]) -> Vec<f64> {
         .collect()
 }
 
-/// Limits in MiB that give Redis and MariaDB what they hold, and a tenth more, and the others equal
-/// parts of the rest.
+/// Returns limits in MiB that give Redis and MariaDB the size of their data plus a tenth, and the
+/// others equal parts of the rest.
 fn by_hand(holds_mib: &[u64], all_mib: u64) -> [Option<u64>; SERVICES.len()] {
     let lives_from_memory = |at: usize| at < 2;
     let wanted = |at: usize| holds_mib.get(at).map_or(0, |mib| mib * 11 / 10);
@@ -416,7 +414,7 @@ fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// policyd's file.
+/// Returns policyd's file.
 fn policy(targets: &[f64]) -> String {
     let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
     for (service, target) in SERVICES.iter().zip(targets) {

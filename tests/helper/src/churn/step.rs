@@ -40,7 +40,7 @@ pub enum Shift {
 /// One step. Files are identified by numbers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Step {
-    /// A new file in place of what was there.
+    /// Make a new file in place of the existing one.
     Create {
         /// The file.
         file: u32,
@@ -49,7 +49,7 @@ pub enum Step {
         /// Seed of its content.
         seed: u64,
     },
-    /// Write a range, maybe beyond the end.
+    /// Write a range, possibly beyond the end.
     Write {
         /// The file.
         file: u32,
@@ -59,9 +59,9 @@ pub enum Step {
         len: u64,
         /// Seed of the content.
         seed: u64,
-        /// How. Direct writes are multiples of 512; mapped ones end inside.
+        /// Way of writing. Direct writes are multiples of 512; mapped ones end inside.
         by: By,
-        /// Whether it is forced to disk.
+        /// Whether the data is synced.
         sync: bool,
     },
     /// Change the length.
@@ -79,7 +79,7 @@ pub enum Step {
         offset: u64,
         /// Number of bytes.
         len: u64,
-        /// What becomes of it.
+        /// The change.
         shift: Shift,
     },
     /// Copy a range to the same place of another file; filesystems that can
@@ -94,11 +94,11 @@ pub enum Step {
         /// Number of bytes.
         len: u64,
     },
-    /// Take another file's name.
+    /// Rename a file over another one.
     Rename {
         /// The file.
         from: u32,
-        /// The name; what had it is gone.
+        /// The new name, whose former file is deleted.
         to: u32,
     },
     /// Swap names.
@@ -108,49 +108,49 @@ pub enum Step {
         /// The other.
         other: u32,
     },
-    /// Delete; the inode is free for the next file.
+    /// Delete; the next file can get the inode.
     Unlink {
         /// The file.
         file: u32,
     },
-    /// Write and read a file that has no name any more.
+    /// Write and read a file that has no name.
     Orphan {
         /// Its length.
         len: u64,
         /// Seed of its content.
         seed: u64,
     },
-    /// Read the whole file and report what was seen.
+    /// Read the whole file and report the result.
     Read {
         /// The file.
         file: u32,
-        /// How.
+        /// Way of reading.
         by: By,
-        /// In which order.
+        /// Order of reading.
         seek: Seek,
     },
-    /// Let the page cache forget the file.
+    /// Drop the file from the page cache.
     Forget {
         /// The file.
         file: u32,
     },
     /// Write 1, 2 or 3 to `drop_caches`.
     DropCaches {
-        /// What to drop: pages, inodes, both.
+        /// What to drop: pages, inodes, or both.
         what: u8,
     },
-    /// Write out everything.
+    /// Sync all files.
     Sync,
     /// Unmount and mount again; a block may be overwritten in between.
     Remount {
-        /// The file, the block in it, and the byte it is filled with. The
-        /// block has been written before.
+        /// The file, the block in it, and the byte with which it is filled. The block has been
+        /// written before.
         touched: Option<(u32, u64, u8)>,
     },
 }
 
 impl Step {
-    /// The files whose content may be another one afterwards.
+    /// Returns the files whose content may differ afterwards.
     #[must_use]
     pub fn changed(&self) -> [Option<u32>; 2] {
         match *self {

@@ -11,7 +11,7 @@ const PLAN: Plan = Plan {
     offline: true,
 };
 
-/// What a guest without any faults would report.
+/// Returns the report of a guest without faults.
 fn report(plan: Plan) -> Vec<Seen> {
     let mut model = Model::new(&plan);
     let mut report = Vec::new();
@@ -80,7 +80,7 @@ fn an_outdated_page_is_found_and_dated() {
     let mut model = Model::new(&PLAN);
     let mut outdated = None;
     let mut report = report(PLAN);
-    // A page that a direct write replaced, as the next read should not see it.
+    // Simulates a page that a direct write replaced and that the next read sees unchanged.
     for (at, step) in (0..).zip(Script::new(PLAN)) {
         let before = model.clone();
         model.apply(&step);

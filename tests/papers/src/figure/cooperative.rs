@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! DoubleDecker, section 5.2.1 (table 4), and the thesis' section 5.6.2 (figure 5.7): partitions
-//! from the host alone, against both levels provisioned by hand and by policyd.
+//! DoubleDecker, section 5.2.1 (table 4), and the thesis' section 5.6.2 (figure 5.7): partitions by
+//! the host alone, compared with both levels divided by hand and by policyd.
 
 use super::motivation::redis;
 use super::record::{Record, named};
@@ -43,39 +43,38 @@ const PAPER_GB: [[[f64; 2]; 2]; 4] = [
     [[2.2, 0.5], [1.0, 1.6]],
 ];
 
-/// Memory that the authors of table 4 configured, in MiB, and the division of the store that they
-/// found with it (section 5.2.1).
+/// Memory that the authors of table 4 configured, in MiB, and their division of the store (section
+/// 5.2.1).
 const BY_HAND_MIB: [u64; 4] = [1_024, 2_048, 2_048, 1_024];
 const BY_HAND: [u32; 4] = [20, 0, 0, 80];
 
-/// Memory that each had in table 4 with the best division of the store alone, in MiB, and that
-/// division.
+/// Memory of each in table 4 with the best division of the store alone, in MiB, and that division.
 const SHOWN_MIB: [u64; 4] = [512, 1_638, 1_843, 2_253];
 const SHOWN: [u32; 4] = [60, 0, 0, 40];
 
 /// Files of the web server for which both levels are divided by hand, in MiB.
 const FILES: [u64; 3] = [2_700, 3_000, 3_500];
 
-/// Divisions of the store that are tried, for MongoDB; the web server gets the rest of a hundred.
-/// The others have no use for it. One of them is the paper's best, 60.
+/// Percentages of the store for MongoDB that are tried; the web server gets the rest. The others do
+/// not use the store. One of them is the paper's best, 60.
 const TRIED: [u32; 6] = [0, 20, 40, 60, 80, 100];
 
 const STORE_MIB: u64 = 2_048;
 const FROM: u64 = 600;
 const UNTIL: u64 = 900;
 
-/// Who divides what.
+/// A way to divide memory and store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// The store by hand, this part of a hundred for MongoDB; the VM's memory by Linux.
+    /// The store by hand, with this percentage for MongoDB; the VM's memory by Linux.
     Store(u32),
     /// The same, with a quarter of the memory for each.
     Uniform(u32),
     /// Both by hand, as in the paper.
     Hand,
-    /// The store by hand at the paper's best, the memory as table 4 shows that Linux divided it.
+    /// The store by hand with the paper's best, and the memory as divided by Linux in table 4.
     Shown,
-    /// Both by hand, with a web server of so many MiB of files.
+    /// Both by hand, with this size of the web server's files in MiB.
     Files(u64),
     /// Both by policyd, for these targets.
     Policyd([f64; 4]),
@@ -100,19 +99,19 @@ impl Run {
         [0, 1, 2, 3].map(|at| operations[at] >= targets[at])
     }
 
-    /// GiB of the VM's memory and of the store.
+    /// Returns the GiB of the VM's memory and of the store.
     fn uses(&self, at: usize) -> [f64; 2] {
         let memory = self.record.mean_memory(at, FROM, UNTIL) + fixed_mib(at) as f64;
         [memory, self.record.mean(at, FROM, UNTIL)].map(|mib| mib / 1024.0)
     }
 }
 
-/// What the papers count for an operation of the machine.
+/// Returns how many of the papers' operations one of the machine's stands for.
 const fn flows(at: usize) -> f64 {
     if at == WEB { FLOWS } else { 1.0 }
 }
 
-/// Memory of processes that the machine does not simulate.
+/// Returns the memory of processes that the machine does not simulate.
 const fn fixed_mib(at: usize) -> u64 {
     if at == WEB { WEB_ANONYMOUS_MIB } else { 0 }
 }
@@ -187,7 +186,7 @@ fn run(way: Way) -> Run {
     Run { way, record }
 }
 
-/// The best of some: it meets most targets, and does most in all (section 5.2.1).
+/// Returns the best run: it meets most targets, and has the highest total (section 5.2.1).
 fn best<'a>(runs: &'a [Run], targets: &[f64; 4], which: fn(&Way) -> bool) -> Option<&'a Run> {
     let worth = |run: &&Run| (run.met(targets), run.operations().iter().sum::<f64>());
     let ours = runs.iter().filter(|run| which(&run.way));
@@ -209,7 +208,7 @@ pub(super) fn figures() -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// The labels of the ways, with the best run of each.
+/// Returns the labels of the ways, with the best run of each.
 fn columns<'a>(runs: &'a [Run], targets: &[f64; 4], uniform: bool) -> Vec<(&'static str, &'a Run)> {
     let store = best(runs, targets, |way| matches!(way, Way::Store(_)));
     let even = best(runs, targets, |way| matches!(way, Way::Uniform(_)));
@@ -227,17 +226,17 @@ fn columns<'a>(runs: &'a [Run], targets: &[f64; 4], uniform: bool) -> Vec<(&'sta
         .collect()
 }
 
-/// The label of what the host alone can do.
+/// Label of the best division by the host alone.
 const STORE: &str = "store only";
-/// The label of the paper's own division.
+/// Label of the paper's division.
 const HAND: &str = "both by hand";
-/// The label of what policyd found.
+/// Label of policyd's division.
 const POLICYD: &str = "policyd";
 
-/// Bars are cut at so many times the target.
+/// Bars are cut at this multiple of the target.
 const CUT: f64 = 3.0;
 
-/// A plot for each application.
+/// Returns a plot for each application.
 fn by_target(columns: &[(&str, &Run)], targets: &[f64; 4], table: bool) -> Vec<Part> {
     let plot = |at: usize| {
         let bar = |(name, run): &(&str, &Run)| {

@@ -25,7 +25,7 @@ box-sizing:border-box;padding:1rem}table{border-collapse:collapse;margin:.5rem 0
 .8rem .1rem 0;text-align:left}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 .note{max-width:60rem}";
 
-/// Everything that was found out.
+/// All results.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What is promised.
@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// Writes `report.html`, the same as `index.html` for web servers, and `result.json`.
+/// Writes `report.html`, a copy as `index.html` for web servers, and `result.json`.
 pub fn write(folder: &Path, report: &Report) -> Result<()> {
     let told = || format!("cannot write to {}", folder.display());
     fs::create_dir_all(folder).with_context(told)?;
@@ -115,7 +115,7 @@ fn goals(goals: &[Goal]) -> Markup {
     }
 }
 
-/// What came out of each figure.
+/// Returns the verdict on each figure.
 fn verdicts(figures: &[Figure]) -> Markup {
     html! {
         section {

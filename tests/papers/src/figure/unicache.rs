@@ -30,7 +30,7 @@ fn loads() -> [(Box<dyn Workload>, usize, u64); 3] {
     ]
 }
 
-/// How long each takes to make anew what it does not find; nothing where the disk is read.
+/// Time to recompute missing data; `None` if the disk is read instead.
 const RECOVERY: [Option<u64>; 3] = [Some(WIKIPEDIA_RECOVERY), Some(CLOUDSTONE_RECOVERY), None];
 
 /// Size of the store in MiB.
@@ -50,7 +50,7 @@ struct Run {
 }
 
 impl Run {
-    /// Part of the store's reads that it did not answer, over time.
+    /// Returns the fraction of the store's reads that missed, over time.
     fn misses(&self) -> Vec<Line> {
         let line = |at| {
             let ratio = |second| self.record.rate(at, second - 20, second).miss_ratio;
@@ -86,7 +86,7 @@ fn container(at: usize, vm: usize, policy: Policy) -> Container {
     }
 }
 
-/// One of them alone, from the start.
+/// Runs one of them alone, from the start.
 fn alone(policy: Policy, at: usize) -> Record {
     let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
     let vm = machine.host().add_vm(100);
@@ -106,7 +106,7 @@ fn add(machine: &mut Machine, at: usize, vm: usize) {
     }
 }
 
-/// The three in VMs of their own.
+/// Runs the three in separate VMs.
 fn apart(name: &'static str, mode: Mode) -> Run {
     let mut machine = Machine::new(STORE_MIB, mode);
     for at in 0..NAMES.len() {
@@ -118,13 +118,14 @@ fn apart(name: &'static str, mode: Mode) -> Run {
     Run { name, record }
 }
 
-/// What a container is promised, in milliseconds.
+/// Returns the target of a container, in milliseconds.
 fn promised(at: usize, weights: &Run) -> f64 {
     weights.late_ms(at) * PAPER[at][2] / PAPER[at][1]
 }
 
-/// The three as containers of a VM whose policyd is promised response times: the same part of those
-/// by weights as performance-aware has in the paper, for the machines and the loads differ.
+/// Runs the three as containers of a VM whose policyd has response times as targets: the same
+/// fraction of those by weights as performance-aware has in the paper, because machines and loads
+/// differ.
 fn aware(weights: &Run) -> Run {
     let mut machine = Machine::new(STORE_MIB, Mode::Weighted);
     let vm = machine.host().add_vm(100);
@@ -236,7 +237,7 @@ fn seven(runs: &[Run; 3]) -> Figure {
     }
 }
 
-/// Bars are cut at so many times best effort's speed.
+/// Bars are cut at this multiple of best effort's speed.
 const CUT: f64 = 20.0;
 
 fn table(runs: &[Run; 3]) -> Figure {
