@@ -25,8 +25,9 @@ const MARGIN: u64 = 256;
 /// Places of a segment: the paper's eviction batch of 2 MiB.
 const SEGMENT: u64 = 512;
 
-/// The most places of a segment: 64 MiB.
-const MOST_SEGMENT: u64 = 1 << 14;
+/// The most places of a segment: 8 MiB. What is kept of them in memory is allocated at once, and
+/// freed under locks.
+const MOST_SEGMENT: u64 = 1 << 11;
 
 /// Segments of a device that is large enough to have larger ones.
 const SEGMENTS: u64 = 1 << 15;
@@ -223,6 +224,13 @@ impl Device {
     pub(crate) fn close(self: &Arc<Self>, ssd: &Ssd, segment: u32) {
         self.segment(segment).with(|inner| inner.life.close());
         self.write_soon(segment);
+        self.vacate(ssd, segment);
+    }
+
+    /// Ends filling a segment whose pool has no pages any more. Nothing is written, because the work
+    /// queue may be gone.
+    pub(crate) fn abandon(&self, ssd: &Ssd, segment: u32) {
+        self.segment(segment).with(|inner| inner.life.close());
         self.vacate(ssd, segment);
     }
 

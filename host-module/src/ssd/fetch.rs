@@ -109,6 +109,11 @@ impl Ssd {
             Ok(()) => device
                 .health
                 .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+            // The device's queue is full, or the host has no memory.
+            Err(EAGAIN | ENOMEM) => {
+                device.counts.refused_reads.add(count as u64);
+                return;
+            }
             Err(error) => {
                 let counter = match error {
                     ETIMEDOUT => &device.counts.timeouts,

@@ -144,6 +144,9 @@ impl Log {
 #[pinned_drop]
 impl PinnedDrop for Log {
     fn drop(self: Pin<&mut Self>) {
-        self.close(None);
+        let seat = self.seat.lock().take();
+        if let Some(Seat { device, segment }) = seat {
+            device.abandon(&self.ssd, segment);
+        }
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct Segment {
 pub(crate) struct Inner {
     pub(crate) life: segment::Segment,
     /// The pages that wait to be written, by their place.
-    pages: KVVec<Option<Page>>,
+    pages: KVec<Option<Page>>,
     /// Checksums of the pages, by their place.
-    sums: KVVec<u32>,
+    sums: KVec<u32>,
     /// Whether the segment is in the queue of the writers.
     pub(crate) queued: bool,
     holding: Option<Arc<Holding>>,
@@ -31,27 +31,28 @@ pub(crate) struct Inner {
 
 /// Memory for the pages of a segment, allocated without its lock.
 pub(crate) struct Room {
-    pages: KVVec<Option<Page>>,
-    sums: KVVec<u32>,
+    pages: KVec<Option<Page>>,
+    sums: KVec<u32>,
 }
 
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
-        let mut pages = KVVec::with_capacity(size as usize, quietly())?;
+        let mut pages = KVec::with_capacity(size as usize, quietly())?;
         for _ in 0..size {
             pages.push(None, quietly())?;
         }
         Ok(Self {
             pages,
-            sums: KVVec::from_elem(0, size as usize, quietly())?,
+            sums: KVec::from_elem(0, size as usize, quietly())?,
         })
     }
 }
 
-/// What is to be freed without the lock.
+/// What is to be freed without the lock of the segment. Another spinlock may be held, so that this
+/// is memory of `kmalloc`.
 pub(crate) struct Waste {
-    _pages: KVVec<Option<Page>>,
-    _sums: KVVec<u32>,
+    _pages: KVec<Option<Page>>,
+    _sums: KVec<u32>,
     holding: Option<Arc<Holding>>,
     /// Pages that waited to be written.
     pub(crate) staged: usize,
@@ -71,8 +72,8 @@ impl Segment {
     pub(crate) fn new(size: u32) -> impl PinInit<Self, Error> {
         let inner = Inner {
             life: segment::Segment::new(size),
-            pages: KVVec::new(),
-            sums: KVVec::new(),
+            pages: KVec::new(),
+            sums: KVec::new(),
             queued: false,
             holding: None,
         };
