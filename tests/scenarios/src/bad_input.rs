@@ -35,8 +35,8 @@ type Case = (&'static str, i32, &'static str);
 const WITHOUT_MODULE: [Case; 4] = [
     ("ddctl status", code::NO_MODULE, "doctor"),
     ("ddctl stats", code::NO_MODULE, "doctor"),
-    ("ddctl set-capacity 64M", code::NO_MODULE, "insmod"),
-    ("ddctl container add /", code::NO_MODULE, "insmod"),
+    ("ddctl set-capacity 64M", code::NO_MODULE, "modprobe"),
+    ("ddctl container add /", code::NO_MODULE, "modprobe"),
 ];
 
 const AT_HOST: [Case; 13] = [
