@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which weights, sizes and policies would have been best for recorded traces.
+//! Computes the best weights, sizes and policies for recorded traces.
 //!
-//! Weights come from the sampled curves: the cache is given away in steps to whoever gains most by
-//! the next ones (UCP's lookahead, Qureshi and Patt, MICRO '06), so that a trace that needs much
-//! before it gains anything is not passed over. Then every policy is replayed at the share that
-//! its trace got.
+//! Weights follow from the sampled curves: the cache is assigned in steps, each to the trace that
+//! gains most by its next steps (UCP's lookahead, Qureshi and Patt, MICRO '06), so that a trace
+//! that needs much cache before its first hit is considered as well. Then every policy is replayed
+//! at the share of its trace.
 
 use crate::parallel;
 use crate::replay::{Outcome, Sizes, curve, replay};
@@ -13,43 +13,44 @@ use crate::stream::{Access, distinct};
 use ddcore::curve::{Curve, Slot};
 use ddcore::policy::Policy;
 
-/// Parts in which the cache is given away; weights are percent.
+/// Number of steps in which the cache is assigned. Weights are percentages.
 const STEPS: usize = 100;
 
-/// Shares of the whole cache of which a curve is told, in percent.
+/// Shares of the whole cache for which a curve is reported, in percent.
 const TOLD: [u64; 6] = [10, 25, 50, 75, 100, 200];
 
-/// Of two policies whose hits differ by less than this part the one with fewer puts is better.
+/// If the hits of two policies differ by less than this fraction, the one with fewer puts is
+/// better.
 const LITTLE: f64 = 0.02;
 
-/// A recorded trace, as a container would have it.
+/// A recorded trace, taken for the accesses of a container.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What it accesses.
+    /// The accesses.
     pub stream: Vec<Access>,
-    /// Pages that its guest's page cache has.
+    /// Size of its guest's page cache in pages.
     pub guest: usize,
 }
 
 impl Recorded {
-    /// Different pages of the trace.
+    /// Returns the number of distinct pages of the trace.
     pub fn pages(&self) -> usize {
         distinct(&self.stream)
     }
 }
 
-/// What a trace should have had.
+/// The advice for one trace.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Its weight, in percent of the sum.
+    /// Its weight, in percent of the sum of all weights.
     pub weight: u32,
-    /// The pages which that is.
+    /// Its share of the cache in pages.
     pub share: usize,
     /// The best policy at that share.
     pub policy: Policy,
-    /// What each policy would have done at that share, in the order of [`Policy::ALL`].
+    /// The outcome of each policy at that share, in the order of [`Policy::ALL`].
     pub outcomes: Vec<(Policy, Outcome)>,
-    /// Pages, and the hits that the paper's policy would have had with them.
+    /// Sizes in pages, each with the hits that the paper's policy would have had with it.
     pub sizes: Vec<(u64, u64)>,
 }
 
@@ -86,7 +87,7 @@ pub fn advise(traces: &[Recorded], cache: usize) -> Vec<Advice> {
     })
 }
 
-/// The policy with the most hits, or one with hardly fewer and the least puts.
+/// Returns the policy with the most hits, or one with nearly as many and the fewest puts.
 fn best(outcomes: &[(Policy, Outcome)]) -> Policy {
     let most = outcomes.iter().map(|(_, outcome)| outcome.hits).max();
     let enough = most.unwrap_or(0) as f64 * (1.0 - LITTLE);
@@ -97,13 +98,14 @@ fn best(outcomes: &[(Policy, Outcome)]) -> Policy {
         .map_or(Policy::default(), |(policy, _)| *policy)
 }
 
-/// Percent for each curve; 100 in all, divided evenly where nobody gains.
+/// Returns the percentage for each curve. The sum is 100; steps without a gain are divided evenly.
 fn divide(curves: &[Curve<Vec<Slot>>], cache: u64) -> Vec<u32> {
     let hits = |at: usize, steps: usize| curves[at].hits(cache * steps as u64 / STEPS as u64);
     let mut given = vec![0usize; curves.len()];
     let mut left = STEPS;
     while left > 0 {
-        // The most hits for a step, over any number of steps from where each is now.
+        // The most hits for each step, over any number of steps from the current size of each
+        // trace.
         let mut found: Option<(f64, usize, usize)> = None;
         for (at, have) in given.iter().enumerate() {
             let base = hits(at, *have);
@@ -162,7 +164,7 @@ mod tests {
         let weights: Vec<u32> = advice.iter().map(|advice| advice.weight).collect();
         assert_eq!(weights.iter().sum::<u32>(), 100);
         assert!(weights[0] <= 10, "{weights:?}");
-        // A loop gains nothing before all of it fits.
+        // A loop has no hits before all of it fits.
         assert!((42..=60).contains(&weights[1]), "{weights:?}");
         assert!(advice[1].outcomes.iter().any(|(_, o)| o.hits > 50_000));
     }

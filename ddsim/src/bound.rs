@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is possible, and what others do.
+//! Bounds for comparison: the optimum, and an inclusive cache.
 
 use crate::page::{Page, PageMap};
 use crate::pagecache::PageCache;
@@ -8,12 +8,12 @@ use crate::replay::{Outcome, Sizes};
 use crate::stream::{Access, Kind};
 use std::collections::BTreeSet;
 
-/// Belady's optimum for an exclusive second cache behind this guest.
+/// Replays Belady's optimum for an exclusive second cache behind this guest.
 ///
 /// The guest's misses and reclaims do not depend on the second cache, so that its stream of offers
-/// and reads is fixed. A page is of use from its offer to its next read, and leaves then: which
-/// offers to keep is the choice of intervals of which at most `host` overlap, and keeping those
-/// that end first is optimal for that. Only pages that are read again are put.
+/// and reads is fixed. A page is useful from its offer to its next read, which takes it out. The
+/// choice of offers to keep is therefore a choice of intervals of which at most `host` overlap, for
+/// which keeping those that end first is optimal. Only pages that are read again are put.
 pub fn belady(stream: &[Access], sizes: Sizes) -> Outcome {
     let (events, mut outcome) = behind(stream, sizes.guest);
     let mut next = PageMap::<usize>::default();
@@ -38,12 +38,12 @@ pub fn belady(stream: &[Access], sizes: Sizes) -> Outcome {
             Event::Left | Event::Gone => {}
         }
     }
-    // It would not have put what it gave up.
+    // The optimum does not put pages that it drops later.
     outcome.puts = outcome.hits;
     outcome
 }
 
-/// What a second cache sees of a stream behind a guest of this size.
+/// Returns the events that a second cache sees behind a guest of this size.
 fn behind(stream: &[Access], guest: usize) -> (Vec<(Page, Event)>, Outcome) {
     let mut outcome = Outcome::default();
     let mut events = Vec::new();
@@ -76,8 +76,8 @@ enum Event {
     Left,
 }
 
-/// The host's page cache below the guest, as with a disk opened `cache=writeback`: LRU, filled by
-/// every read and write of the guest. A fill from disk counts as a put.
+/// Replays the host's page cache below the guest, as with a disk opened with `cache=writeback`:
+/// LRU, filled by every read and write of the guest. A fill from disk counts as a put.
 pub fn inclusive_lru(stream: &[Access], sizes: Sizes) -> Outcome {
     let mut outcome = Outcome::default();
     let mut guest = PageCache::new(sizes.guest);
@@ -135,7 +135,7 @@ mod tests {
         pages.iter().map(access).collect()
     }
 
-    /// The best hits by trying all choices: keep or drop each page that leaves.
+    /// Returns the most hits of all choices, keeping or dropping each page that leaves.
     fn best(events: &[(Page, Event)], held: &mut Vec<Page>, room: usize) -> u64 {
         let Some(((page, event), rest)) = events.split_first() else {
             return 0;
@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn a_page_that_is_gone_is_not_read() {
-        // Pages 1 and 2 leave, 1 is deleted and comes anew from disk; 2 comes from the host.
+        // Pages 1 and 2 leave. Page 1 is deleted, and its new content comes from disk; page 2 comes
+        // from the host.
         let stream = stream(&[1, 2, 3, 4, 0xe1, 1, 2]);
         let sizes = Sizes {
             guest: 2,

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the default policy promises, and what came of it.
+//! The promises for the default policy, and their results.
 
 use crate::table::{Judged, Row};
 use ddcore::policy::Policy;
 use serde::Serialize;
 
-/// Part of the paper's hits that the default has at least, whatever the load.
+/// Fraction of FIFO's hits that the default policy reaches on any load.
 const LEAST: f64 = 0.99;
-/// Hits on a trace by the paper's.
+/// Factor by which its hits on a trace exceed FIFO's.
 const MORE_HITS: f64 = 1.5;
-/// Puts for a hit on a trace by the paper's.
+/// Fraction of FIFO's puts for each hit on a trace.
 const FEWER_PUTS: f64 = 0.5;
-/// Part of Belady's hits on a loop that does not fit.
+/// Fraction of Belady's hits on a loop that does not fit.
 const OF_LOOP: f64 = 0.7;
 
 /// A promised figure, in the form of every result of this project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Goal {
-    /// What is measured.
+    /// The measured quantity.
     pub name: String,
     /// The promise.
     pub target: String,
     /// The figure.
     pub measured: String,
-    /// Whether the promise was kept.
+    /// Whether the promise is kept.
     pub met: bool,
 }
 
 impl Goal {
-    /// A figure that shall be at least `least`.
+    /// Returns the goal of a figure that must be at least `least`.
     pub fn at_least(name: impl Into<String>, least: f64, measured: f64) -> Self {
         Self {
             name: name.into(),
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// A figure that shall be at most `most`.
+    /// Returns the goal of a figure that must be at most `most`.
     pub fn at_most(name: impl Into<String>, most: f64, measured: f64) -> Self {
         Self {
             name: name.into(),
@@ -50,7 +50,7 @@ impl Goal {
     }
 }
 
-/// What the table says of the default policy.
+/// Returns the goals of the default policy, as measured by the table.
 pub fn of_policies(rows: &[Row]) -> Vec<Goal> {
     let mut goals = Vec::new();
     let relative = |row: &Row| {

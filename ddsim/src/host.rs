@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The host: the engine that runs in the host module, `ddcore::host`, behind what the simulator
-//! needs.
+//! The host: `ddcore::host`, the engine of the host module, with a simple owner.
 //!
-//! Two things differ from the kernel. An index has one shard, for a simulated cache may have some
-//! hundred pages, of which shards would be no samples. And the clocks that tell the ages of pages
-//! go faster, for the same reason: by the capacity of the tier, not by 2 MiB.
+//! It differs from the kernel in two points. An index has one shard, because a simulated cache may
+//! have only some hundred pages, and shards of it would not be representative samples. For the same
+//! reason the clocks that determine the ages of pages are faster: their tick depends on the
+//! capacity of the tier, and is not 2 MiB of puts.
 
 use crate::page::Page;
 use ddabi::answer::Eviction;
@@ -28,46 +28,46 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How the tier is divided.
+/// The division of the tier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
     /// By weights at both levels, with Algorithm 1.
     Weighted,
-    /// Not at all: the oldest page of all leaves (the paper's *Global*).
+    /// None: the oldest page of all VMs is evicted (the paper's *Global*).
     Global,
 }
 
-/// Names a pool: VM and pool of that VM.
+/// Identifies a pool.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct PoolId {
     /// Number of the VM.
     pub vm: usize,
-    /// Number of its pool.
+    /// Number of the pool in its VM.
     pub pool: usize,
 }
 
-/// What a pool counted, in pages.
+/// Counters of a pool, in pages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Held now.
+    /// Pages held.
     pub used: u64,
-    /// Stored.
+    /// Pages stored.
     pub puts: u64,
-    /// Read back.
+    /// Pages read back.
     pub hits: u64,
-    /// Freed because their content was gone, their pool or their VM.
+    /// Pages freed because their content, their pool or their VM is gone.
     pub flushes: u64,
-    /// Freed for room.
+    /// Pages evicted.
     pub evictions: u64,
 }
 
-/// Of all indices: nothing here chooses keys that collide.
+/// The hasher of all indices. It needs no secret, because no workload chooses colliding keys.
 const HASHER: Hasher = Hasher::new(0);
 
-/// Ticks of a clock in which as many pages are put as the tier holds.
+/// Number of ticks in which as many pages are put as the tier holds.
 const TICKS: u64 = 1 << 12;
 
-/// A page of the host. There is nothing of it but its place in the index.
+/// A page of the host. It has no data, and exists only as an entry of the index.
 #[derive(Debug)]
 struct Frame;
 
@@ -79,11 +79,11 @@ impl carried::Page for Frame {
     fn keep(self) {}
 }
 
-/// A clock that goes by puts.
+/// A clock that is advanced by puts.
 #[derive(Debug)]
 struct Clock {
     puts: Cell<u64>,
-    /// Puts between two ticks.
+    /// Pages put between two ticks.
     tick: u64,
 }
 
@@ -100,9 +100,9 @@ impl Clock {
     }
 }
 
-/// What a host has of its own.
+/// The state of a host, as the owner of the engine.
 struct Engine {
-    /// The clock of all VMs, if the tier is not divided.
+    /// The clock of all VMs while the tier is not divided.
     clock: Rc<Clock>,
 }
 
@@ -159,7 +159,7 @@ impl Owner for Engine {
 
 type Vm = heap::Vm<Engine>;
 
-/// The memory tier of a host.
+/// A host with its memory tier.
 pub struct Host {
     engine: heap::Host<Engine>,
     batch: Batch,
@@ -174,7 +174,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A tier of `capacity` pages that evicts `batch` pages at a time.
+    /// Creates a host with a tier of `capacity` pages that evicts `batch` pages at a time.
     pub fn new(capacity: u64, batch: u64, mode: Mode) -> Self {
         let tier = Tier::new(capacity);
         tier.set_batch(u32::try_from(batch).unwrap_or(u32::MAX));
@@ -191,7 +191,7 @@ impl Host {
         }
     }
 
-    /// Adds a VM.
+    /// Adds a VM and returns its number.
     pub fn add_vm(&mut self, weight: u32) -> usize {
         let common = &self.engine.own.clock;
         let clock = match self.engine.tier.mode() {
@@ -209,7 +209,7 @@ impl Host {
         number
     }
 
-    /// Adds a pool to a VM.
+    /// Adds a pool to a VM and returns its id.
     pub fn add_pool(&mut self, vm: usize, weight: u32, order: Order) -> PoolId {
         let session = &mut self.vm_mut(vm).session;
         let number = session.add_pool();
@@ -235,24 +235,24 @@ impl Host {
         Arc::get_mut(vm).expect("no operation is under way")
     }
 
-    /// Changes the capacity; pages above it leave at once.
+    /// Sets the capacity, and evicts pages beyond it.
     pub fn set_capacity(&mut self, pages: u64) {
         self.engine.tier.set_capacity(pages);
         refill(&self.engine);
     }
 
-    /// Changes the weight of a VM.
+    /// Sets the weight of a VM.
     pub fn set_vm_weight(&mut self, vm: usize, weight: u32) {
         self.vm_mut(vm).share = weight;
         settle(&self.engine.tier, &*self.vm(vm));
     }
 
-    /// Changes the weight of a pool.
+    /// Sets the weight of a pool.
     pub fn set_weight(&mut self, id: PoolId, weight: u32) {
         self.vm(id.vm).session.set_share(id.pool as u32, weight);
     }
 
-    /// Ends a pool: its pages are freed and it stores no more.
+    /// Ends a pool: frees its pages and stores no more.
     pub fn remove_pool(&mut self, id: PoolId) {
         self.set_weight(id, 0);
         empty(&self.vm(id.vm).session, id.pool as u32);
@@ -267,7 +267,7 @@ impl Host {
         }
     }
 
-    /// Takes a page out. Returns whether it was there.
+    /// Takes a page out. Returns whether the host had it.
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
         let vm = self.vm(vm);
         let run = std::iter::once((run(page), 0));
@@ -278,13 +278,14 @@ impl Host {
         found.total() > 0
     }
 
-    /// Frees a page whose content is gone.
+    /// Frees a page because its content is gone.
     pub fn flush(&mut self, vm: usize, page: Page) {
         let vm = self.vm(vm);
         discard(&vm.session, &mut self.batch, &run(page));
     }
 
-    /// Stores a page, making room for it if there is none. Pools without weight store nothing.
+    /// Stores a page, after making room for it if necessary. Pools without weight store nothing.
+    /// Returns whether the page was stored.
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
         let vm = self.vm(id.vm);
         let session = &vm.session;
@@ -302,8 +303,8 @@ impl Host {
         insert(session, &mut self.batch, run, (&[0], stamp), |_| {}) > 0
     }
 
-    /// What the guest is told about a pool. The kernel's gauges are up to a quarter of a batch old;
-    /// these are read each time.
+    /// Returns the state of a pool, as reported to the guest. In the kernel it is up to a quarter
+    /// of a batch old; here it is current.
     pub fn pressure(&self, id: PoolId) -> Pressure {
         let vm = self.vm(id.vm);
         let run = Run {
@@ -318,7 +319,7 @@ impl Host {
         }
     }
 
-    /// What a pool counted.
+    /// Returns the counters of a pool.
     pub fn counts(&self, id: PoolId) -> Counts {
         let sum = counted(&self.vm(id.vm).session, id.pool as u32, TierKind::Memory);
         Counts {
@@ -330,13 +331,13 @@ impl Host {
         }
     }
 
-    /// Pages held in all.
+    /// Returns the number of pages held.
     pub fn used(&self) -> u64 {
         self.engine.tier.used()
     }
 }
 
-/// A run of one page.
+/// Returns a run of one page.
 fn run(page: Page) -> Run {
     let key = page.key();
     Run {

@@ -2,14 +2,14 @@
 
 //! A deterministic simulator: guest page caches with container limits, the host's store, a disk.
 //!
-//! The store, its shares, its policies and its curves are `ddcore`'s, the very source that runs
-//! in the modules; what surrounds them is modelled here. Nothing reads a clock or draws a random
-//! number that is not seeded: the same arguments give the same result.
+//! Store, shares, policies and curves are those of `ddcore`, the same source that runs in the
+//! modules; their environment is modelled here. The simulator reads no clock, and all its random
+//! numbers have a seed: the same arguments give the same result.
 //!
 //! - [`replay`] runs one stream of page accesses through one container, for hit ratios;
-//! - [`bound`] is what no policy can beat, and what an inclusive cache would do;
-//! - [`table`] sets all policies side by side, [`goal`] judges the default;
-//! - [`advice`] says what would have been best for recorded traces;
+//! - [`bound`] has the optimum that no policy exceeds, and an inclusive cache;
+//! - [`table`] compares all policies, and [`goal`] judges the default;
+//! - [`advice`] computes the best settings for recorded traces;
 //! - [`machine`] runs threads of workloads on shared devices, for throughput over time.
 
 #![forbid(unsafe_code)]

@@ -2,9 +2,9 @@
 
 //! VMs with containers on one host with one disk, in simulated time.
 //!
-//! Threads run one operation after the other and wait for each of its steps. Processors of a
-//! container and the disk serve one request after the other, in the order they were asked. What
-//! each costs is in [`crate::parameters`].
+//! Threads run one operation after the other and wait for each of its steps. The processors of a
+//! container and the disk serve requests in the order in which they arrive. Costs are in
+//! [`crate::parameters`].
 
 mod disk;
 mod memory;
@@ -26,7 +26,7 @@ use memory::Shared;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What a container is made of.
+/// Parameters of a container.
 pub struct Container {
     /// Number of its VM.
     pub vm: usize,
@@ -36,24 +36,24 @@ pub struct Container {
     pub weight: u32,
     /// Policy of its pool.
     pub policy: Policy,
-    /// Processors it may use.
+    /// Number of processors that it may use.
     pub processors: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// When it starts, in seconds.
+    /// Start time in seconds.
     pub start_s: u64,
-    /// What it does.
+    /// Operations of its threads.
     pub workload: Box<dyn Workload>,
 }
 
-/// What a container did.
+/// Work done by a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
     /// Bytes read and written by the application.
     pub bytes: u64,
-    /// Nanoseconds that operations took, summed up, without what they waited on purpose.
+    /// Sum of the latencies of all operations in nanoseconds, without intended waits.
     pub latency: u64,
     /// Units read from disk.
     pub disk_units: u64,
@@ -70,11 +70,11 @@ struct Running {
     work: Work,
     threads: Vec<Thread>,
     curve: Option<Curve<Vec<Slot>>>,
-    /// What a unit costs that nobody has, if not a read from disk.
+    /// Nanoseconds to make a unit that neither cache has, if it is not read from disk.
     recovery: Option<u64>,
-    /// Units that reclaim for others leave (`memory.low`).
+    /// Units protected from reclaim for other containers (`memory.low`).
     protected: usize,
-    /// Units of processes' memory that were swapped out.
+    /// Units of processes' memory that are swapped out.
     swapped: PageMap<()>,
 }
 
@@ -84,7 +84,7 @@ struct Thread {
     began: u64,
 }
 
-/// All of it.
+/// A simulated host with its VMs.
 pub struct Machine {
     host: Host,
     containers: Vec<Running>,
@@ -95,14 +95,14 @@ pub struct Machine {
     shared: Option<Shared>,
 }
 
-/// Cells of the default's small caches: pools of some hundred thousand units.
+/// Cells of the default policy's small caches, for pools of some hundred thousand units.
 const CELLS: usize = 3 * 2048;
 
-/// Slots of a curve: what the guest's module has.
+/// Slots of a curve, as in the guest module.
 const SLOTS: usize = 2048;
 
 impl Machine {
-    /// A host whose tier has `capacity_mib` MiB.
+    /// Creates a host with a tier of `capacity_mib` MiB.
     pub fn new(capacity_mib: u64, mode: Mode) -> Self {
         Self {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
@@ -115,12 +115,12 @@ impl Machine {
         }
     }
 
-    /// The host, to change weights and sizes.
+    /// Returns the host, for changes of weights and sizes.
     pub const fn host(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// Adds a container; its number is how many there were.
+    /// Adds a container and returns its number.
     pub fn add(&mut self, container: Container) -> usize {
         let number = self.containers.len();
         let order = Order::of(container.policy);
@@ -153,7 +153,7 @@ impl Machine {
         number
     }
 
-    /// Runs until this second.
+    /// Runs until second `until_s`.
     pub fn run(&mut self, until_s: u64) {
         while let Some(&Reverse((now, container, thread))) = self.queue.peek() {
             if now >= until_s * SECOND {
@@ -166,47 +166,47 @@ impl Machine {
         }
     }
 
-    /// MiB that a container holds in the store.
+    /// Returns the MiB of a container in the store.
     pub fn held_mib(&self, container: usize) -> f64 {
         let used = self.host.counts(self.containers[container].pool).used;
         used as f64 / UNITS_PER_MIB as f64
     }
 
-    /// What a container did so far.
+    /// Returns the work that a container has done so far.
     pub fn work(&self, container: usize) -> Work {
         self.containers[container].work
     }
 
-    /// The pool of a container.
+    /// Returns the pool of a container.
     pub fn pool(&self, container: usize) -> PoolId {
         self.containers[container].pool
     }
 
-    /// Units of a container's processes that are in the swap and not in memory.
+    /// Returns the units of a container's processes that are swapped out.
     pub fn swapped(&self, container: usize) -> usize {
         self.containers[container].swapped.len()
     }
 
-    /// What the host counted for a container's pool, in units.
+    /// Returns the counters of a container's pool, in units.
     pub fn counts(&self, container: usize) -> crate::host::Counts {
         self.host.counts(self.containers[container].pool)
     }
 
-    /// Begins to sample the curves of all containers, as the guest's module does.
+    /// Starts sampling the curves of all containers, as the guest module does.
     pub fn sample_curves(&mut self) {
         for running in &mut self.containers {
             running.curve = Some(Curve::new(vec![Slot::default(); SLOTS]));
         }
     }
 
-    /// What a container reads and nobody has is made anew, which takes so many nanoseconds and no
-    /// disk: the results of queries.
+    /// Makes a container recompute units that neither cache has, which takes `nanoseconds` for each
+    /// and no disk access, like results of queries.
     pub fn recovers_in(&mut self, container: usize, nanoseconds: u64) {
         self.containers[container].recovery = Some(nanoseconds);
     }
 
-    /// What the guest's module would sample of a container, in pages; nothing before
-    /// [`Self::sample_curves`].
+    /// Returns the samples that the guest module would have of a container, in pages, or `None`
+    /// before [`Self::sample_curves`].
     pub fn sampled(&self, container: usize) -> Option<(AdmissionCounters, Vec<CurvePoint>)> {
         let curve = self.containers[container].curve.as_ref()?;
         let admission = AdmissionCounters {
@@ -221,7 +221,7 @@ impl Machine {
         Some((admission, points.collect()))
     }
 
-    /// Does one step of a thread and says when it is done.
+    /// Executes one step of a thread and returns the time at which it is done.
     fn step(&mut self, now: u64, container: usize, thread: usize) -> u64 {
         let running = &mut self.containers[container];
         let Some(step) = running.threads[thread].steps.pop_front() else {
@@ -241,7 +241,7 @@ impl Machine {
         match step {
             Step::Work(time) => running.compute(now, time),
             Step::Wait(time) => {
-                // Nobody waits for that: it is no part of the operation's latency.
+                // An intended wait is not part of the operation's latency.
                 running.threads[thread].began += time;
                 now + time
             }
@@ -298,7 +298,7 @@ impl Machine {
             if hit {
                 time += GET;
             } else if anonymous && running.swapped.remove(&page).is_none() {
-                // Never touched before: zeros, from nowhere.
+                // A page that was never touched before is zeroed, and read from nowhere.
             } else {
                 running.work.disk_units += 1;
                 done = match running.recovery {
@@ -311,7 +311,7 @@ impl Machine {
         let running = &mut self.containers[container];
         running.work.bytes += u64::from(units) * UNIT;
         if running.recovery.is_some() && done > now {
-            // Others use the processor in so long a time.
+            // A long computation is split, because other threads use the processor in between.
             running.threads[thread].steps.push_front(Step::Work(time));
             return done;
         }
@@ -320,7 +320,8 @@ impl Machine {
 
     fn write(&mut self, now: u64, container: usize, (file, first, units): (u32, u32, u32)) -> u64 {
         if file & ANONYMOUS != 0 {
-            // The same as a read: it may have to come from the swap, and is written there when it
+            // A write to anonymous memory is like a read: the page may have to be swapped in, and
+            // is written to the swap when it is reclaimed.
             // leaves.
             return self.read(now, (container, 0), (file, first, units));
         }
@@ -337,8 +338,8 @@ impl Machine {
                 time += self.admit(now, container, page, false);
             }
         }
-        // Pages are clean as soon as they are written: they get the disk's time at once, and the
-        // writer waits if too much is queued.
+        // Pages are clean as soon as they are written: their disk time is charged immediately, and
+        // the writer waits if too much is queued.
         let running = &self.containers[container];
         let page = page_of(running.pool, file, first);
         let wait = self
@@ -349,7 +350,7 @@ impl Machine {
         running.compute(wait, time)
     }
 
-    /// Adds a page to a page cache and puts what has to leave for it.
+    /// Adds a page to a page cache and evicts the pages that must make room.
     fn admit(&mut self, now: u64, container: usize, page: Page, dirty: bool) -> u64 {
         let mut time = 0;
         self.containers[container].cache.insert(page, dirty);
@@ -362,7 +363,7 @@ impl Machine {
         time
     }
 
-    /// Writes or puts what was reclaimed.
+    /// Writes or puts a reclaimed page.
     fn evict(&mut self, now: u64, container: usize, reclaimed: Reclaimed) -> u64 {
         let running = &mut self.containers[container];
         if reclaimed.dirty {
@@ -379,7 +380,7 @@ impl Machine {
             curve.left(name.page);
         }
         let pressure = match running.admission.policy() {
-            // Not asked for by what admits everything, and dear to compute.
+            // A policy that admits all pages does not need the pressure, which is slow to compute.
             Policy::Fifo => Pressure::default(),
             _ => self.host.pressure(running.pool),
         };
@@ -397,7 +398,7 @@ impl Machine {
 }
 
 impl Running {
-    /// Uses a processor, the one that is free first.
+    /// Uses the processor that is free first.
     fn compute(&mut self, now: u64, time: u64) -> u64 {
         let Some(free) = self.processors.iter_mut().min() else {
             return now + time;
@@ -407,7 +408,7 @@ impl Running {
     }
 }
 
-/// Containers of a VM have files of their own.
+/// Returns the page of a container's file. Containers of a VM have separate files.
 fn page_of(pool: PoolId, file: u32, index: u32) -> Page {
     Page::new(
         file & ANONYMOUS | (pool.pool as u32 + 1) << 24 | file & 0x00ff_ffff,
@@ -420,7 +421,7 @@ mod tests {
     use super::*;
     use crate::workload::filebench::{Proxy, Webserver};
 
-    /// What two containers did and held after each of 20 seconds.
+    /// Returns the work and the counters of two containers after each of 20 seconds.
     fn run(policy: Policy) -> Vec<(Work, crate::host::Counts)> {
         let mut machine = Machine::new(16, Mode::Weighted);
         let vm = machine.host().add_vm(100);
@@ -450,7 +451,7 @@ mod tests {
     fn the_same_experiment_gives_the_same_figures() {
         let first = run(Policy::Adaptive);
         assert_eq!(first, run(Policy::Adaptive));
-        // Not for want of anything that could differ.
+        // The comparison can fail: another policy gives other results.
         assert_ne!(first, run(Policy::Tinylfu));
         for (work, counts) in &first[first.len() - 2..] {
             assert!(work.operations > 0 && counts.hits > 0 && counts.evictions > 0);
@@ -478,7 +479,8 @@ mod tests {
         machine.run(120);
         let did = [0, 1].map(|at| (machine.work(at).operations - before[at]) as f64);
         let (speed, share) = (did[1] / did[0], machine.held_mib(1) / machine.held_mib(0));
-        // More, but less than figure 4 (a) has it (1.8 and 2.0): one queue for both evens them out.
+        // The ratio exceeds 1, but is less than in figure 4 (a) (1.8 and 2.0), because one queue
+        // for both evens them out.
         assert!((1.1..2.0).contains(&speed), "{speed}");
         assert!((1.0..2.0).contains(&share), "{share}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How pages are named in the simulator, and fast maps of them.
+//! Identifiers of pages in the simulator, and fast maps of them.
 
 use crate::workload::ANONYMOUS;
 use ddabi::key::{FileKey, PageKey, mix};
@@ -12,29 +12,29 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub struct Page(u64);
 
 impl Page {
-    /// The page with this index in this file.
+    /// Returns the page with this index in this file.
     pub const fn new(file: u32, index: u32) -> Self {
         Self((file as u64) << 32 | index as u64)
     }
 
-    /// The page after this one.
+    /// Returns the page after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The page so many after this one.
+    /// Returns the page that is `pages` pages after this one.
     #[must_use]
     pub const fn after(self, pages: u64) -> Self {
         Self(self.0 + pages)
     }
 
-    /// Whether it is a process' memory.
+    /// Returns whether it belongs to a process' memory.
     pub const fn is_anonymous(self) -> bool {
         (self.0 >> 32) as u32 & ANONYMOUS != 0
     }
 
-    /// The key under which the store knows it.
+    /// Returns its key in the store.
     pub const fn key(self) -> PageKey {
         PageKey {
             file: FileKey {
@@ -50,7 +50,7 @@ impl Page {
 /// A map by page.
 pub type PageMap<V> = HashMap<Page, V, BuildHasherDefault<PageHasher>>;
 
-/// Mixes the one word a page is.
+/// Hashes the single word of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageHasher(u64);
 

@@ -2,15 +2,15 @@
 
 //! The page cache of one container as Linux reclaims it: two lists and shadow entries.
 //!
-//! Modelled on `mm/swap.c`, `mm/vmscan.c` and `mm/workingset.c` of Linux 7.2, without its
-//! multi-generational LRU: a page begins inactive, its second access activates it, reclaim takes
-//! from the inactive end and refills that from the active one while it is the shorter. A page that
-//! is read again before as many pages went by as are active, is activated at once and counts to
-//! the working set, and so does a page that was ever active.
+//! The model follows `mm/swap.c`, `mm/vmscan.c` and `mm/workingset.c` of Linux 7.2, without its
+//! multi-generational LRU. A page begins inactive, and its second access activates it. Reclaim
+//! takes pages from the inactive end, and refills that from the active list while the inactive one
+//! is shorter. A page that is read again before as many pages were reclaimed as are active is
+//! activated immediately and counts to the working set, and so does a page that was ever active.
 
 use crate::page::{Page, PageMap};
 
-/// No entry.
+/// The link to no entry.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,7 +40,7 @@ struct Ends {
 /// A page that left by reclaim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reclaimed {
-    /// Which.
+    /// The page.
     pub page: Page,
     /// Whether the kernel counted it to the working set (`PG_workingset`).
     pub workingset: bool,
@@ -56,24 +56,24 @@ pub struct PageCache {
     entries: Vec<Entry>,
     free: Vec<u32>,
     lists: [Ends; 2],
-    /// When pages were reclaimed, in reclaims and activations.
+    /// The times at which pages were reclaimed, in reclaims and activations.
     shadows: PageMap<u64>,
     clock: u64,
     anonymous: usize,
     refaults: Refaults,
 }
 
-/// Pages that were added again while the kernel still knew that they had been reclaimed.
+/// Pages that were read again while the kernel still remembered that they had been reclaimed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Refaults {
-    /// Of files.
+    /// Pages of files.
     pub files: u64,
-    /// Of processes' memory.
+    /// Pages of processes' memory.
     pub anonymous: u64,
 }
 
 impl PageCache {
-    /// An empty cache of up to `limit` pages.
+    /// Creates an empty cache of up to `limit` pages.
     pub fn new(limit: usize) -> Self {
         let ends = Ends {
             newest: NONE,
@@ -93,27 +93,27 @@ impl PageCache {
         }
     }
 
-    /// Pages held.
+    /// Returns the number of pages.
     pub fn used(&self) -> usize {
         self.at.len()
     }
 
-    /// Pages of these that are processes' memory.
+    /// Returns the number of pages that belong to processes' memory.
     pub const fn anonymous(&self) -> usize {
         self.anonymous
     }
 
-    /// What came back so far.
+    /// Returns the refaults so far.
     pub const fn refaults(&self) -> Refaults {
         self.refaults
     }
 
-    /// Changes the limit; what is too much is there until it is reclaimed.
+    /// Sets the limit. Pages beyond it stay until they are reclaimed.
     pub const fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Looks for a page and notes the access.
+    /// Looks a page up and records the access. Returns whether it was found.
     pub fn access(&mut self, page: Page, write: bool) -> bool {
         let Some(at) = self.at.get(&page).copied() else {
             return false;
@@ -174,14 +174,14 @@ impl PageCache {
         );
     }
 
-    /// Reclaims a page, if there are more than the limit.
+    /// Reclaims a page, if there are more than the limit allows.
     pub fn reclaim(&mut self) -> Option<Reclaimed> {
         (self.at.len() > self.limit)
             .then(|| self.shrink())
             .flatten()
     }
 
-    /// Reclaims a page, whatever the limit, if there is any.
+    /// Reclaims a page, if there is one, whatever the limit.
     pub fn shrink(&mut self) -> Option<Reclaimed> {
         if self.at.is_empty() {
             return None;
@@ -209,7 +209,7 @@ impl PageCache {
         })
     }
 
-    /// Forgets a page whose content is gone.
+    /// Removes a page because its content is gone.
     pub fn forget(&mut self, page: Page) {
         self.shadows.remove(&page);
         if let Some(at) = self.at.get(&page).copied() {
@@ -217,7 +217,7 @@ impl PageCache {
         }
     }
 
-    /// Shadows older than any that could still matter cost memory in vain.
+    /// Removes shadows that are too old to have an effect, to save memory.
     fn prune(&mut self) {
         if self.shadows.len() > 1024 + 4 * self.limit {
             let oldest = self.clock.saturating_sub(self.limit as u64);

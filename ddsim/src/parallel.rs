@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Independent runs side by side.
+//! Independent runs in parallel.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Applies a function to all items on as many threads as there are processors; the results are in
-/// the order of the items, whoever was first.
+/// Applies a function to all items, on as many threads as there are processors. Returns the results
+/// in the order of the items.
 ///
 /// # Panics
 ///

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Every number the machine model has, with where it comes from.
+//! The parameters of the machine model, with their sources.
 //!
-//! Times are nanoseconds. *Calibrated* numbers were chosen so that one figure of a paper is met, where
-//! no store is involved but for what each says; results for the store follow from them and are not
+//! Times are in nanoseconds. *Calibrated* parameters were chosen so that one figure of a paper is
+//! met, where no store is involved unless noted; results for the store follow from them and are not
 //! fitted.
 
 /// Pages of 4 KiB that the machine moves as one: 16 KiB, the mean file of Filebench's servers.
-/// A large folio of that size, too.
+/// This is also the size of a large folio.
 pub const UNIT_PAGES: u64 = 4;
 
 /// Bytes of a unit.
@@ -28,74 +28,80 @@ pub const MS: u64 = 1_000_000;
 /// A second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A unit read from the guest's page cache: system call and copy of four pages. One page takes
-/// about a microsecond on machines of the paper's time.
+/// Time to read a unit from the guest's page cache: a system call and copies of four pages. One
+/// page takes about a microsecond on machines of the paper's time.
 pub const COPY: u64 = 4 * US;
 
-/// A unit taken from the host: four gets at 7.4 to 16.1 thousand cycles ("Cooperative hypervisor
-/// caching by content similarity", table of tmem operations) of 3.4 GHz, exits included.
+/// Time to get a unit from the host: four gets at 7.4 to 16.1 thousand cycles ("Cooperative
+/// hypervisor caching by content similarity", table of tmem operations) of 3.4 GHz, exits included.
 pub const GET: u64 = 4 * 3_500;
 
-/// A unit put: four puts at 20.9 to 23.7 thousand cycles, from the same table.
+/// Time to put a unit: four puts at 20.9 to 23.7 thousand cycles, from the same table.
 pub const PUT: u64 = 4 * 6_600;
 
-/// A random access of the disks, which the paper does not describe. Without a store and with 2 GiB in
-/// the VM its web server does a thousand flows a second (figure 5), 320 reads of files; with the
-/// files that it has in table 4 a quarter to a third of these miss, about a hundred a second. A disk
-/// of 7200 revolutions a minute does as many.
+/// Time of a random access to the disk, which the paper does not describe. Without a store and with
+/// 2 GiB in the VM its web server does a thousand flows a second (figure 5), which are 320 reads of
+/// files; with the files that it has in table 4 a quarter to a third of these miss, about a hundred
+/// a second. This is the rate of a disk of 7200 revolutions a minute.
 pub const SEEK: u64 = 9 * MS;
 
-/// A unit transferred by that disk at 120 MB/s.
+/// Time to transfer a unit from that disk at 120 MB/s.
 pub const TRANSFER: u64 = UNIT * SECOND / 120_000_000;
 
-/// Asynchronous writes are sorted and merged; one of this many seeks. Calibrated: making their files
-/// the containers of figure 9 fill 1 GiB each in 500 s, before they need the store.
+/// Asynchronous writes are sorted and merged, so that one of this many seeks. Calibrated: while
+/// making their files, the containers of figure 9 fill 1 GiB each in 500 s, before they need the
+/// store.
 pub const WRITE_MERGE: u64 = 4;
 
-/// How far the disk's queue of writes may run ahead before writers wait (Linux' dirty limits).
+/// Time by which the disk's queue of writes may run ahead before writers wait (Linux' dirty
+/// limits).
 pub const QUEUE_LIMIT: u64 = SECOND;
 
-/// Processor time of one file served by the web server: open, read, close, a tenth of a log entry.
-/// Calibrated where the store answers nearly all reads, for the paper shows no run without it: two
-/// processors that wait for nothing else serve about the 93.7 MB/s of table 2 with DDMem.
+/// Processor time of one file served by the web server: open, read, close, and a tenth of a log
+/// entry. Calibrated where the store answers nearly all reads, because the paper shows no run
+/// without it: two processors that wait for nothing else serve about the 93.7 MB/s of table 2 with
+/// DDMem.
 pub const SERVE: u64 = 320 * US;
 
-/// The same of a video's read of 1 MiB beyond its copies. Eight times what would give the 1.2 GB/s of
-/// table 2: what is in the page cache needs neither store nor disk, and simulating it costs most.
+/// The same for a video's read of 1 MiB, in addition to its copies. It is eight times the value
+/// that would give the 1.2 GB/s of table 2: reads from the page cache need neither store nor disk,
+/// and simulating them costs most.
 pub const STREAM: u64 = 10_400 * US;
 
 /// Processor time of one operation of a key-value store (Redis: 10 400 a second, figure 5).
 pub const KEY_VALUE: u64 = 95 * US;
 
-/// The same of a database over files (MongoDB: 300 a second, figure 5).
+/// The same for a database over files (MongoDB: 300 a second, figure 5).
 pub const DOCUMENT: u64 = 3_300 * US;
 
-/// The same of a relational database (MySQL: its best in table 4 is 133 a second).
+/// The same for a relational database (MySQL: its best in table 4 is 133 a second).
 pub const RELATIONAL: u64 = 7_500 * US;
 
-/// Records in a unit: YCSB's are of ten fields of a hundred bytes and a key.
+/// Records in a unit. A record of YCSB has ten fields of a hundred bytes, and a key.
 pub const RECORDS: u32 = 15;
 
-/// Threads of a YCSB client: its default. With one, the numbers of operations above are those of
-/// the paper, whatever processors a container has.
+/// Threads of a YCSB client, by its default. With one, the numbers of operations above are those of
+/// the paper for any number of processors.
 pub const YCSB_THREADS: usize = 1;
 
-/// What Table 1 of DoubleDecker says the web server's processes hold: 88.9 MiB of its limit.
+/// Memory of the web server's processes according to table 1 of DoubleDecker: 88.9 MiB of its
+/// limit.
 pub const WEB_ANONYMOUS_MIB: u64 = 89;
 
-/// Filebench counts opening, reading and closing a file and the tenth part of a log entry, where
-/// the machine counts one operation of its web server.
+/// Filebench operations for one operation of the machine's web server. Filebench counts opening,
+/// reading and closing a file, and the tenth part of a log entry.
 pub const FLOWS: f64 = 3.1;
 
-/// Data sets in MiB. The paper does not publish its own; these make each workload use about as
-/// much memory in all as figure 9 and table 2 show.
+/// Data sets in MiB. The paper does not publish its own. With these sizes each workload uses about
+/// as much memory in total as figure 9 and table 2 show.
 pub const WEB_SET_MIB: u64 = 1_800;
 /// Files of the proxy.
 pub const PROXY_SET_MIB: u64 = 1_500;
 /// Mailboxes.
 pub const MAIL_SET_MIB: u64 = 1_700;
-/// One video. A new one every ten seconds makes as many evictions as table 2 has of the video server
-/// with DDMem, in the time in which those of the web server and of the mail server are made.
+/// Size of one video. With a new one every ten seconds there are as many evictions as table 2 has
+/// for the video server with DDMem, in the time in which those of the web server and the mail
+/// server occur.
 pub const VIDEO_MIB: u64 = 43;
 
 /// Videos that are read.
@@ -105,10 +111,10 @@ pub const PASSIVE_VIDEOS: u32 = 194;
 /// Time between two new videos (Filebench's `replaceinterval`).
 pub const REPLACE: u64 = 10 * SECOND;
 
-/// Threads of the web server. The paper names none; these follow from table 2 by Little's law,
-/// throughput by latency. Filebench's latency is the mean over all operations of a flow, opening and
-/// closing of files included (`stats_snap` in its `stats.c`): 31 for 168 KiB here (14.2 MB/s,
-/// 29.2 ms; 5.5 MB/s, 73 ms).
+/// Threads of the web server. The paper does not name any; these follow from table 2 by Little's
+/// law, throughput times latency. Filebench's latency is the mean over all operations of a flow,
+/// including opening and closing of files (`stats_snap` in its `stats.c`): 31 for 168 KiB here
+/// (14.2 MB/s, 29.2 ms; 5.5 MB/s, 73 ms).
 pub const WEB_THREADS: usize = 77;
 /// Threads of the proxy: 19 operations for 88 KiB (5.4 MB/s, 89.1 ms; Filebench has 100 by default).
 pub const PROXY_THREADS: usize = 105;
@@ -118,16 +124,17 @@ pub const MAIL_THREADS: usize = 215;
 /// 7.8 ms).
 pub const VIDEO_THREADS: usize = 16;
 
-/// The web servers of figures 3 and 4: each alone fills the store of 1 GiB beside its own memory.
+/// Files of the web servers of figures 3 and 4: each server fills the store of 1 GiB in addition to
+/// its own memory.
 pub const LONE_WEB_SET_MIB: u64 = 2_200;
 /// Memory of each of the two containers of figures 3 and 4: a VM of 2 GiB less its kernel.
 pub const LONE_LIMIT_MIB: u64 = 900;
 
-/// Data of the stores of figure 5 and table 4: Redis and MySQL by table 1 (memory and swap),
-/// MongoDB more than memory and store together.
+/// Data of the stores of figure 5 and table 4. Redis and MySQL have the sizes of table 1 (memory
+/// and swap), and MongoDB has more than memory and store together.
 pub const REDIS_SET_MIB: u64 = 1_990;
 /// Places of Redis' memory that a read touches: the table of keys, the record's own table, and its
-/// fields' names and values are allocated by their sizes, and so apart from each other.
+/// fields' names and values are allocated by size, and are therefore apart from each other.
 pub const REDIS_PLACES: u32 = 4;
 /// MySQL's buffer pool and heap.
 pub const MYSQL_SET_MIB: u64 = 1_890;
@@ -138,24 +145,26 @@ pub const MONGO_SET_MIB: u64 = 2_200;
 pub const LARGE_VIDEO_MIB: u64 = 192;
 /// Streams of a VM of figure 14, and its writer.
 pub const PACED_THREADS: usize = 8;
-/// Time between two reads of 1 MiB of a stream of figure 14: 70 MB/s in all, what four VMs can get
-/// from one disk.
+/// Time between two reads of 1 MiB of a stream of figure 14: 70 MB/s in total, which four VMs can
+/// get from one disk.
 pub const PACE: u64 = 400 * MS;
 
-/// Files of table 4's web server, more than those of figure 9: what it has there of memory and
-/// store together, 2.7 GB and 2.6 GB, less its processes.
+/// Files of table 4's web server. It has more than in figure 9: its memory and store there
+/// together, 2.7 GB and 2.6 GB, less its processes.
 pub const COOPERATIVE_WEB_SET_MIB: u64 = 2_570;
 
 /// Memory of the VM of table 4, and of figure 5.7 of the thesis (section 5.6.2).
 pub const COOPERATIVE_VM_MIB: u64 = 6 * 1024;
 
-/// How hard Linux scans the memory of processes when a VM runs short of memory: `vm.swappiness` as
-/// it is set by default, of 200 (`get_scan_count` in `mm/vmscan.c`, without its own observations).
+/// Weight with which Linux scans the memory of processes when a VM runs short of memory: the
+/// default of `vm.swappiness`, out of 200 (`get_scan_count` in `mm/vmscan.c`, without its adaptive
+/// part).
 pub const SWAPPINESS: u64 = 60;
-/// What files get of this is the rest.
+/// Sum of the weights of processes' memory and of files.
 pub const SWAPPINESS_SUM: u64 = 200;
 
-/// UniCache's guests keep little themselves: its store is below a FUSE file system and memcached.
+/// Page cache of UniCache's guests, which is small: its store is below a FUSE file system and
+/// memcached.
 pub const UNICACHE_LIMIT_MIB: u64 = 8;
 /// Wikipedia's pages and query results.
 pub const WIKIPEDIA_SET_MIB: u64 = 120;
@@ -164,10 +173,10 @@ pub const CLOUDSTONE_SET_MIB: u64 = 200;
 /// Time between two requests of UniCache's clients.
 pub const THINK: u64 = 20 * MS;
 
-/// Time to make a page of Wikipedia or a query's result anew. Its response time in table I where
+/// Time to recompute a page of Wikipedia or a query's result: the response time in table I where
 /// the video server leaves it nearly nothing (best effort), as if no read were answered then.
 pub const WIKIPEDIA_RECOVERY: u64 = 84 * MS;
-/// The same of CloudStone. The paper shows it in a plot only. Taken for it is the
-/// response time of table I by weights, which is no longer than that, for some of what is read is
-/// in the cache; best effort's 12 s are anomalies, the paper says.
+/// The same for CloudStone, which the paper shows only in a plot. It is the response time of table
+/// I by weights, which is a lower bound, because some of the reads hit the cache; the 12 s of best
+/// effort are anomalies according to the paper.
 pub const CLOUDSTONE_RECOVERY: u64 = 400 * MS;

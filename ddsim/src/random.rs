@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Random numbers that are the same everywhere and for ever.
+//! Reproducible random numbers.
 
 use ddabi::key::mix;
 
-/// A generator (SplitMix's step with the project's mixer).
+/// A generator: SplitMix's step, with the mixing function of `ddabi`.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator with a seed.
+    /// Creates a generator with a seed.
     pub const fn new(seed: u64) -> Self {
         Self(mix(seed.wrapping_add(1)))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub const fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.word() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Returns a number from 0 to 1, without 1.
     pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Gamma distributed with shape 1.5, Filebench's default, and this mean: half of a squared
-    /// normal number for the shape of one half, and an exponential one for the rest.
+    /// Returns a gamma distributed number with this mean and shape 1.5, Filebench's default: half
+    /// of a squared normal number for a shape of one half, plus an exponential one for the rest.
     pub fn gamma(&mut self, mean: f64) -> f64 {
         let exponential = -(1.0 - self.unit()).ln();
         let radius = -2.0 * (1.0 - self.unit()).ln();
@@ -40,20 +40,22 @@ impl Random {
     }
 }
 
-/// Numbers below a bound by Zipf's law, the popular ones spread over the range.
+/// Numbers below a bound by Zipf's law. Popular numbers are spread over the range.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     sums: Vec<f64>,
     order: Vec<u32>,
-    /// Where to look for each part of [`GUIDES`].
+    /// Start of the search for each part of [`GUIDES`].
     guide: Vec<u32>,
 }
 
-/// A power of two, so that parts of the sum are rounded like what is looked for.
+/// A power of two, so that parts of the sum are rounded in the same way as the numbers that are
+/// searched for.
 const GUIDES: u32 = 1 << 12;
 
 impl Zipf {
-    /// `count` numbers; the n-th most popular is `n.powf(exponent)` times rarer than the first.
+    /// Creates the distribution of `count` numbers. The n-th most popular is `n.powf(exponent)`
+    /// times rarer than the first.
     pub fn new(count: u32, exponent: f64, seed: u64) -> Self {
         let sums = (1..=count).scan(0.0, |sum, rank| {
             *sum += f64::from(rank).powf(-exponent);
@@ -67,8 +69,8 @@ impl Zipf {
         Self::with(sums.collect(), order)
     }
 
-    /// Numbers of places, each with `each` things, whose popularity obeys the law: the popular ones
-    /// are where chance puts them, so places differ less than things do.
+    /// Creates a distribution of places with `each` items whose popularity obeys the law. Items are
+    /// placed at random, so that the popularity of places differs less than that of items.
     pub fn of_places(places: u32, each: u32, exponent: f64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut sums = vec![0.0; places as usize];
@@ -97,7 +99,7 @@ impl Zipf {
         }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&self, random: &mut Random) -> u32 {
         let total = self.sums.last().copied().unwrap_or_default();
         let unit = random.unit();
@@ -125,13 +127,13 @@ mod tests {
         let (zipf, mut random) = (Zipf::new(1000, 1.0, 1), Random::new(2));
         let top = zipf.order[0];
         let hits = (0..10_000).filter(|_| zipf.next(&mut random) == top);
-        // One of the 1000th harmonic number, 7.49.
+        // The expected part is the inverse of the 1000th harmonic number, 7.49.
         assert!((1200..1500).contains(&hits.count()));
     }
 
     #[test]
     fn places_of_many_things_differ_less() {
-        // Part of 20 000 that the less popular half of 1000 numbers gets.
+        // Returns how many of 20 000 accesses hit the less popular half of 1000 numbers.
         let cold = |zipf: Zipf| {
             let mut random = Random::new(3);
             let mut counts = vec![0; 1000];

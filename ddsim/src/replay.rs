@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One container, one stream of accesses: what a policy makes of it.
+//! Replays one stream of accesses through one container with a policy.
 
 use crate::host::{Host, Mode};
 use crate::pagecache::PageCache;
@@ -10,7 +10,7 @@ use ddcore::policy::shadow::Cell;
 use ddcore::policy::{Admission, Name, Order, Policy, Verdict, sketch};
 use serde::Serialize;
 
-/// Cells of the default's small caches for a pool of the sizes that are replayed: 192 KiB.
+/// Cells of the default policy's small caches, for pools of the sizes that are replayed: 192 KiB.
 pub const CELLS: usize = 3 * 4096;
 
 /// Slots of a curve: 64 KiB.
@@ -19,16 +19,16 @@ pub const SLOTS: usize = 4096;
 /// Sizes of a replay, in pages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct Sizes {
-    /// The guest's page cache.
+    /// Size of the guest's page cache.
     pub guest: usize,
-    /// The host's store.
+    /// Size of the host's store.
     pub host: usize,
-    /// Evicted at once: 2 MiB unless the store is small.
+    /// Pages evicted at a time: 2 MiB unless the store is small.
     pub batch: u64,
 }
 
 impl Sizes {
-    /// Sizes with the usual batch, or a hundredth of a small store.
+    /// Returns sizes with the usual batch, or with a hundredth of a small store.
     pub fn new(guest: usize, host: usize) -> Self {
         Self {
             guest,
@@ -38,26 +38,26 @@ impl Sizes {
     }
 }
 
-/// What came of it, in pages.
+/// The result of a replay, in pages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Outcome {
     /// Accesses.
     pub accesses: u64,
-    /// Found in the guest.
+    /// Accesses that hit in the guest.
     pub guest_hits: u64,
-    /// Found at the host.
+    /// Accesses that hit at the host.
     pub hits: u64,
-    /// Copied to the host.
+    /// Pages copied to the host.
     pub puts: u64,
 }
 
 impl Outcome {
-    /// Hits of the host for each access.
+    /// Returns the hits of the host for each access.
     pub fn hit_ratio(&self) -> f64 {
         self.hits as f64 / (self.accesses as f64).max(1.0)
     }
 
-    /// Puts for each hit; none without a hit.
+    /// Returns the puts for each hit, or `None` without a hit.
     pub fn puts_per_hit(&self) -> Option<f64> {
         (self.hits > 0).then(|| self.puts as f64 / self.hits as f64)
     }
@@ -90,7 +90,7 @@ pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
         let name = Name::of(&access.page.key());
         if write {
             host.flush(vm, access.page);
-            // Written or read, the page was wanted.
+            // Reads and writes both count as a demand for the page.
             admission.missed(&name, false);
         } else {
             let hit = host.take(vm, access.page);
@@ -112,7 +112,7 @@ pub fn replay(stream: &[Access], sizes: Sizes, policy: Policy) -> Outcome {
     outcome
 }
 
-/// The curve of a stream behind a guest of this size.
+/// Returns the curve of a stream behind a guest of this size.
 pub fn curve(stream: &[Access], guest: usize) -> Curve<Vec<Slot>> {
     let mut curve = Curve::new(vec![Slot::default(); SLOTS]);
     let mut cache = PageCache::new(guest);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A stream of accesses to pages, as replays take it.
+//! Streams of page accesses, the input of replays.
 
 use crate::page::Page;
 
-/// What is done to a page.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// It is read.
+    /// The page is read.
     Read,
-    /// All of it is written: no older content is of use.
+    /// The whole page is written, so that older content is useless.
     Write,
-    /// It is deleted with its file, which is no access.
+    /// The page is deleted with its file, which does not count as an access.
     Gone,
 }
 
 /// One access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Access {
-    /// Which page.
+    /// The page.
     pub page: Page,
-    /// What is done.
+    /// The kind.
     pub kind: Kind,
 }
 
 impl Access {
-    /// A read.
+    /// Returns a read of a page.
     pub const fn read(page: Page) -> Self {
         Self {
             page,
@@ -33,13 +33,13 @@ impl Access {
         }
     }
 
-    /// Its accesses of this kind: one, or none if it only ends a page.
+    /// Returns 1, or 0 for a deletion, which does not count as an access.
     pub const fn count(&self) -> u64 {
         !matches!(self.kind, Kind::Gone) as u64
     }
 }
 
-/// Different pages of a stream.
+/// Returns the number of distinct pages of a stream.
 pub fn distinct(stream: &[Access]) -> usize {
     let mut pages: Vec<Page> = stream.iter().map(|access| access.page).collect();
     pages.sort_unstable();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The policy table: every policy on every load, beside what is possible.
+//! The policy table: every policy on every load, beside bounds.
 
 use crate::bound::{belady, inclusive_lru};
 use crate::parallel;
@@ -10,26 +10,27 @@ use crate::workload::{generated, synthetic};
 use ddcore::policy::Policy;
 use serde::{Serialize, Serializer};
 
-/// What a load is judged by, see [`crate::goal`].
+/// The criterion by which a load is judged, see [`crate::goal`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Judged {
-    /// The default shall not be worse than the paper's FIFO, as on all loads.
+    /// The default policy must not be worse than FIFO, as on all loads.
     Bound,
-    /// It shall be far better: what a machine did, with its writes.
+    /// The default policy must be far better, on the accesses of a real machine with its writes.
     Trace,
-    /// It shall come near the optimum, where FIFO has nothing: a loop that does not fit.
+    /// The default policy must come near the optimum where FIFO has no hits: a loop that does not
+    /// fit.
     Loop,
 }
 
 /// A load of the table.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// What it is judged by.
+    /// Criterion by which it is judged.
     pub judged: Judged,
-    /// What it accesses.
+    /// Its accesses.
     pub stream: Vec<Access>,
     /// Sizes.
     pub sizes: Sizes,
@@ -40,21 +41,21 @@ pub struct Load {
 pub struct Row {
     /// The load.
     pub name: String,
-    /// What the load is judged by.
+    /// Criterion by which the load is judged.
     pub judged: Judged,
     /// Sizes.
     pub sizes: Sizes,
-    /// An inclusive LRU cache of the same size.
+    /// Outcome of an inclusive LRU cache of the same size.
     pub inclusive: Outcome,
-    /// Each policy, in the order of [`Policy::ALL`].
+    /// Outcome of each policy, in the order of [`Policy::ALL`].
     #[serde(serialize_with = "by_name")]
     pub policies: Vec<(Policy, Outcome)>,
-    /// Belady's optimum.
+    /// Outcome of Belady's optimum.
     pub belady: Outcome,
 }
 
 impl Row {
-    /// What a policy made of it.
+    /// Returns the outcome of a policy.
     pub fn of(&self, policy: Policy) -> Outcome {
         let found = self.policies.iter().find(|(other, _)| *other == policy);
         found.map(|(_, outcome)| *outcome).unwrap_or_default()
@@ -72,7 +73,7 @@ fn by_name<S: Serializer>(
     )
 }
 
-/// The whole table; `trace` is a recorded one.
+/// Returns all rows of the table; `trace` is a recorded one.
 pub fn rows(trace: Option<&[Access]>) -> Vec<Row> {
     parallel::map(&loads(trace), row)
 }
@@ -90,8 +91,8 @@ pub fn row(load: &Load) -> Row {
     }
 }
 
-/// The loads of a recorded trace: guests and hosts of some percent of its pages. `reads` takes
-/// its writes for reads, so that every access counts.
+/// Returns the loads of a recorded trace, with guests and hosts of some percent of its pages.
+/// `reads` converts writes to reads, so that every access counts.
 fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool) -> Vec<Load> {
     let mut stream = stream.to_vec();
     if reads {
@@ -113,14 +114,14 @@ fn of_trace(name: &str, stream: &[Access], sizes: &[(usize, usize)], reads: bool
     sizes.iter().map(load).collect()
 }
 
-/// Guests and hosts in percent of a trace's pages.
+/// Sizes of guest and host in percent of a trace's pages.
 const SIZES: [(usize, usize); 3] = [(5, 5), (5, 20), (5, 40)];
 
-/// Of the generated trace.
+/// Seed of the generated trace.
 const SEED: u64 = 2017;
 
-/// The loads of the table: those of a trace, if there is one, the generated one, and the synthetic
-/// ones.
+/// Returns the loads of the table: those of a trace, if there is one, the generated one, and the
+/// synthetic ones.
 fn loads(trace: Option<&[Access]>) -> Vec<Load> {
     let mut loads = Vec::new();
     if let Some(trace) = trace {
@@ -133,7 +134,7 @@ fn loads(trace: Option<&[Access]>) -> Vec<Load> {
     loads
 }
 
-/// The synthetic loads.
+/// Returns the synthetic loads.
 fn synthetic() -> Vec<Load> {
     synthetic::all()
         .into_iter()
@@ -149,7 +150,7 @@ fn synthetic() -> Vec<Load> {
         .collect()
 }
 
-/// The table for a document: hits in percent of all accesses, and puts for each.
+/// Formats the table for a document: hits in percent of all accesses, and puts for each hit.
 pub fn markdown(rows: &[Row]) -> String {
     let cell = |outcome: Outcome| {
         let puts = outcome.puts_per_hit();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Block traces in the common CSV form: `version,time,op,size,lbn`, as libCacheSim distributes
-//! them. Sizes are bytes, blocks have 512, operations are SCSI's in hexadecimal.
+//! Block traces in the common CSV format, `version,time,op,size,lbn`, as libCacheSim distributes
+//! them. Sizes are in bytes, blocks have 512 bytes, and operations are SCSI opcodes in hexadecimal.
 
 use crate::page::Page;
 use crate::stream::{Access, Kind};
@@ -15,13 +15,13 @@ use std::path::Path;
 /// Bytes of a block.
 const BLOCK: u64 = 512;
 
-/// Pages of one "file" of a trace: disks have no files, so that their extents stand for those.
+/// Pages of one "file" of a trace. Disks have no files, and extents stand for them.
 const EXTENT: u64 = 1 << 20;
 
-/// Most bytes of one request; a trace with larger ones is damaged.
+/// Maximum size of a request in bytes. A trace with larger ones is damaged.
 const LARGEST: u64 = 1 << 30;
 
-/// Reads a trace, packed by gzip or not.
+/// Reads a trace, which may be compressed with gzip.
 pub fn read(path: &Path) -> Result<Vec<Access>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut file = BufReader::new(file);
@@ -30,17 +30,17 @@ pub fn read(path: &Path) -> Result<Vec<Access>> {
         true => Box::new(GzDecoder::new(file)),
         false => Box::new(file),
     };
-    parse(BufReader::new(text)).with_context(|| format!("{} is no trace", path.display()))
+    parse(BufReader::new(text)).with_context(|| format!("{} is not a trace", path.display()))
 }
 
-/// Parses a trace. The columns are found by their names.
+/// Parses a trace. Columns are found by their names.
 pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
     let mut lines = text.lines();
-    let head = lines.next().context("it is empty")??;
+    let head = lines.next().context("the file is empty")??;
     let column = |names: &[&str]| {
         head.split(',')
             .position(|name| names.contains(&name.trim().to_ascii_lowercase().as_str()))
-            .with_context(|| format!("no column {}", names[0]))
+            .with_context(|| format!("there is no column {}", names[0]))
     };
     let (op, size, block) = (
         column(&["op"])?,
@@ -58,14 +58,14 @@ pub fn parse(text: impl BufRead) -> Result<Vec<Access>> {
         let count = |at: usize| {
             let text = field(at);
             text.parse::<u64>()
-                .with_context(|| format!("line {number}: `{text}` is no number"))
+                .with_context(|| format!("line {number}: `{text}` is not a number"))
         };
         let (size, block) = (count(size)?, count(block)?);
         let Some(begin) = block.checked_mul(BLOCK) else {
-            bail!("line {number}: no disk has a block {block}");
+            bail!("line {number}: block {block} is beyond any disk");
         };
         if size > LARGEST {
-            bail!("line {number}: a request of {size} bytes");
+            bail!("line {number}: a request of {size} bytes is too large");
         }
         let kind = kind(field(op))
             .with_context(|| format!("line {number}: `{}` is neither read nor write", field(op)))?;
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn damage_is_told() {
         let told = |text: &str| format!("{:#}", parse(text.as_bytes()).unwrap_err());
-        assert_eq!(told(""), "it is empty");
-        assert_eq!(told("a,b\n"), "no column op");
-        assert!(told("op,size,lbn\nr,x,1\n").starts_with("line 2: `x` is no number"));
-        assert!(told("op,size,lbn\nr,1\n").starts_with("line 2: `` is no number"));
+        assert_eq!(told(""), "the file is empty");
+        assert_eq!(told("a,b\n"), "there is no column op");
+        assert!(told("op,size,lbn\nr,x,1\n").starts_with("line 2: `x` is not a number"));
+        assert!(told("op,size,lbn\nr,1\n").starts_with("line 2: `` is not a number"));
         assert!(told("op,size,lbn\nzz,1,1\n").contains("neither"));
         assert!(told("op,size,lbn\nr,99999999999,1\n").contains("99999999999"));
-        assert!(told(&format!("op,size,lbn\nr,1,{}\n", u64::MAX)).contains("no disk"));
+        assert!(told(&format!("op,size,lbn\nr,1,{}\n", u64::MAX)).contains("beyond any disk"));
     }
 }

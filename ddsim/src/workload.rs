@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What runs in the containers: streams of pages for replays, threads of steps for the machine.
+//! The workloads of containers: streams of pages for replays, threads of steps for the machine.
 
 pub mod filebench;
 pub mod generated;
@@ -9,10 +9,10 @@ pub mod synthetic;
 
 use crate::random::Random;
 
-/// Marks a "file" that is a process' memory: swapped, never cached by the host.
+/// Marks a "file" that is a process' memory, which is swapped and never cached by the host.
 pub const ANONYMOUS: u32 = 1 << 31;
 
-/// A part of an operation. Places and lengths are in units.
+/// A part of an operation. Positions and lengths are in units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// Reads a run.
@@ -21,7 +21,7 @@ pub enum Step {
         file: u32,
         /// First unit.
         first: u32,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
     /// Writes a run, which reaches the disk later.
@@ -30,14 +30,14 @@ pub enum Step {
         file: u32,
         /// First unit.
         first: u32,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
     /// Deletes a file.
     Delete {
         /// The file.
         file: u32,
-        /// How many units it has.
+        /// Size of the file in units.
         units: u32,
     },
     /// Waits until the journal is on disk.
@@ -49,18 +49,18 @@ pub enum Step {
 }
 
 impl Step {
-    /// A read.
+    /// Returns a read.
     pub const fn read(file: u32, first: u32, units: u32) -> Self {
         Self::Read { file, first, units }
     }
 
-    /// A write.
+    /// Returns a write.
     pub const fn write(file: u32, first: u32, units: u32) -> Self {
         Self::Write { file, first, units }
     }
 }
 
-/// Makes operations, one after the other, for threads that wait for each.
+/// Generates operations, one after the other, for threads that wait for each.
 pub trait Workload {
     /// Appends the steps of the next operation of a thread.
     fn next(&mut self, thread: usize, random: &mut Random, steps: &mut Vec<Step>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sequences of operations on index, shares, victims and orders of leaving, beside the plain model
-//! of the property tests.
+//! Sequences of operations on index, shares, victims and orders of eviction, compared with the
+//! plain model of the property tests.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use model::Model;
 
 const VMS: usize = 3;
 const POOLS: usize = 3;
-/// The model searches its lists from end to end.
+/// The model searches its lists linearly, so that long sequences are slow.
 const MOST_STEPS: usize = 500;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ struct Input {
     steps: Vec<Step>,
 }
 
-/// Four files of 64 pages.
+/// Returns a page of one of four files of 64 pages.
 fn page(number: u8) -> Page {
     Page::new(u32::from(number >> 6), u32::from(number & 63))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest's half of a policy, on any memory and under any pressure, and the curve beside it.
+//! The guest's half of a policy with any amount of memory and any reported pressure, together with
+//! the curve.
 
 #![no_main]
 

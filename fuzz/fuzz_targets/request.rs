@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A page of a hostile guest, as the host reads it: whatever is accepted is within its bounds.
+//! A request page of a hostile guest, as the host reads it. Accepted values must be within their
+//! bounds.
 
 #![no_main]
 

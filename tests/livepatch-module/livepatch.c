@@ -20,19 +20,19 @@ static char *object;
 module_param(object, charp, 0444);
 MODULE_PARM_DESC(object, "The module it is in (default: none)");
 
-/* Pages that do not leave are the caller's business, as always. */
+/* Pages that are not invalidated remain the responsibility of the caller. */
 static int patched_invalidate(struct address_space *mapping, pgoff_t start, pgoff_t end)
 {
 	invalidate_mapping_pages(mapping, start, end);
 	return mapping_empty(mapping) ? 0 : -EBUSY;
 }
 
-/* Reading ahead is never owed: each folio is read by itself then. */
+/* Readahead is optional: each folio is then read separately. */
 static void patched_readahead(struct readahead_control *rac)
 {
 }
 
-/* As if KVM knew no hypercall. */
+/* Behaves as if KVM knew no hypercall. */
 static int patched_hypercall(struct kvm_vcpu *vcpu, int cpl,
 			     int (*complete)(struct kvm_vcpu *vcpu))
 {
@@ -49,7 +49,7 @@ static const struct {
 	{ "____kvm_emulate_hypercall", patched_hypercall },
 };
 
-/* The entry behind the last one is empty. */
+/* An empty entry ends the list. */
 static struct klp_func funcs[2];
 static struct klp_object objects[] = { { .funcs = funcs }, {} };
 static struct klp_patch patch = { .mod = THIS_MODULE, .objs = objects };

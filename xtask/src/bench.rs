@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `bench`: what things cost, beside what they are compared with.
+//! `bench`: measures costs, and compares them with alternatives.
 
 mod engine;
 mod host;
@@ -11,7 +11,7 @@ mod scale;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Measure what things cost
+/// Measure costs and compare them with alternatives
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -13,7 +13,8 @@ use crate::{modules, package, suite::KernelArgs, tools, tree::Kernel};
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Build modules with patches of tests/mutations, too: their names, or all that scenarios load
+    /// Also build modules with patches of tests/mutations: their names, or "all" for those that
+    /// scenarios load
     #[arg(long, value_name = "NAME,NAME|all", value_delimiter = ',')]
     mutated: Vec<String>,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Things that are expensive to make: kept outside the source tree, named by
-//! what they are made from, complete or not there at all.
+//! A cache of expensive results outside of the source tree. Entries are named by their inputs, and
+//! are complete or absent.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 
-/// The cache's directory.
+/// Returns the directory of the cache.
 pub(crate) fn dir() -> Result<PathBuf> {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -23,8 +23,8 @@ pub(crate) fn dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The entry `kind/name`, made by `make` in a temporary directory beside it if
-/// it is not there. What an interrupted run left is removed.
+/// Returns the entry `kind/name`. If it is absent, `make` makes it in a temporary directory beside
+/// it. Leftovers of interrupted runs are removed.
 pub(crate) fn entry(
     kind: &str,
     name: &str,
@@ -48,7 +48,7 @@ pub(crate) fn entry(
     Ok(path)
 }
 
-/// A short name for whatever `parts` say.
+/// Returns a short name that depends on `parts`.
 pub(crate) fn key(parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -58,12 +58,12 @@ pub(crate) fn key(parts: &[&str]) -> String {
     hasher.finalize().to_hex()[..12].to_owned()
 }
 
-/// Waits for, and holds, a lock that all runs on this machine share.
+/// Waits for a lock that all runs on this machine share, and takes it.
 pub(crate) fn lock(name: &str) -> Result<fs::File> {
     take(&dir()?.join(name))
 }
 
-/// Waits for, and holds, the directory `dir`.
+/// Waits for the lock of the directory `dir`, and takes it.
 pub(crate) fn lock_in(dir: &Path) -> Result<fs::File> {
     take(&dir.join(".lock"))
 }
@@ -78,7 +78,7 @@ fn take(path: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// Removes a directory with all it holds, if it is there.
+/// Removes a directory with its content, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

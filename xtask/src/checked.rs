@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Kernels that check themselves: a stock kernel's source and configuration, changed
-//! by the fragments in `tests/kernel`, built here.
+//! Kernels with checks: the source and configuration of a stock kernel, changed by the fragments in
+//! `tests/kernel` and built here.
 
 use std::{fs, path::Path};
 
@@ -16,14 +16,14 @@ use crate::{
     tree, workspace,
 };
 
-/// What all of them have.
+/// The fragment that all of them use.
 const MACHINE: &str = include_str!("../../tests/kernel/machine.config");
 const DEBUG: &str = include_str!("../../tests/kernel/debug.config");
 const CSAN: &str = include_str!("../../tests/kernel/csan.config");
 
-/// The stock configuration without modules, then the fragments: the last word counts. KCSAN
-/// is kept out of what gives a processor its `%gs` back, for it looks there, and a machine
-/// that wakes up would end.
+/// The stock configuration without modules, then the fragments: the last setting of an option
+/// counts. KCSAN does not instrument the code that restores a processor's `%gs`, because it uses
+/// `%gs` itself, and a machine that wakes up would crash.
 const CONFIGURE: &str = r#"
 cd /k/tree
 for package in clang-$llvm lld-$llvm llvm-$llvm lz4; do
@@ -36,7 +36,7 @@ echo 'KCSAN_SANITIZE_cpu.o := n' >> arch/x86/power/Makefile
 make $arguments olddefconfig
 "#;
 
-/// Modules are not built from its objects, which take more room than all the rest.
+/// The build without the objects of modules, which would take more space than all the rest.
 const BUILD: &str = r#"
 cd /k/tree
 make -j$(nproc) $arguments bzImage modules
@@ -47,18 +47,18 @@ rm vmlinux vmlinux.unstripped
 find . -name '*.o' ! -path './scripts/*' ! -path './tools/*' ! -path './rust/*' -delete
 "#;
 
-/// How to make a kernel with checks.
+/// The inputs of a kernel with checks.
 #[derive(Debug)]
 pub(crate) struct Recipe {
-    /// What will be made: named by what it is made from, so that nothing that was built for
-    /// another one is taken for it.
+    /// The resulting release. Its name depends on the inputs, so that builds for different kernels
+    /// are never confused.
     pub(crate) release: Release,
-    /// How its configuration differs from the stock one.
+    /// The changes of the stock configuration.
     fragment: String,
 }
 
 impl Recipe {
-    /// That for the checks `args` ask for; none if these are the stock kernel's.
+    /// Returns the recipe for the checks in `args`, or `None` for the stock kernel's.
     pub(crate) fn new(stock: &Release, args: &KernelArgs) -> Option<Self> {
         let (label, fragment) = match args.checks {
             Checks::Stock => return None,
@@ -75,7 +75,7 @@ impl Recipe {
         Some(Self { release, fragment })
     }
 
-    /// Makes it of `stock`'s source, in the empty directory `dir`.
+    /// Builds the kernel from `stock`'s source, in the empty directory `dir`.
     pub(crate) fn make(&self, build_root: &Path, stock: &Release, dir: &Path) -> Result<()> {
         tree::fetch(build_root, stock, &[], dir)?;
         let tree = dir.join("tree");

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// A root directory with further directories mounted in.
+/// A root directory with additional mounts.
 #[derive(Clone, Debug)]
 pub(crate) struct Chroot {
     root: PathBuf,
@@ -15,7 +15,7 @@ pub(crate) struct Chroot {
 }
 
 impl Chroot {
-    /// The root alone.
+    /// Returns a root directory without further mounts.
     pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -23,14 +23,14 @@ impl Chroot {
         }
     }
 
-    /// Shows `from` at `to` (absolute, in the root).
+    /// Mounts `from` at `to` (absolute, in the root).
     pub(crate) fn bind(mut self, from: impl AsRef<Path>, to: &str) -> Self {
         self.binds.push((from.as_ref().to_owned(), to.to_owned()));
         self
     }
 
-    /// A program in it. Mounts and children are in namespaces of their own and
-    /// end with it, however this process ends.
+    /// Returns a command for a program in the root directory. Its mounts and child processes are in
+    /// separate namespaces, which end with it, however this process ends.
     pub(crate) fn command(&self, program: &str) -> Command {
         let script = r#"
             root=$1; shift
@@ -60,7 +60,7 @@ impl Chroot {
             .env("DEBIAN_FRONTEND", "noninteractive")
             .env("LC_ALL", "C.UTF-8")
             .env("HOME", "/root")
-            // Cargo's own settings are not for what is built in there.
+            // Cargo's own settings do not apply to builds inside.
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("RUSTFLAGS")
             .env_remove("RUSTUP_TOOLCHAIN")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which state of the tree a result is of.
+//! The state of the tree to which a result belongs.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::workspace;
 
-/// The commit that is checked out; `-dirty` is added if files differ from it.
+/// Returns the commit that is checked out, with `-dirty` if files differ from it.
 pub(crate) fn name() -> Result<String> {
     let commit = printed("git", &["rev-parse", "--short", "HEAD"])?;
     let changes = printed("git", &["status", "--porcelain", "--untracked-files=no"])?;
@@ -18,7 +18,7 @@ pub(crate) fn name() -> Result<String> {
     })
 }
 
-/// How many commits lead here, a merge with all it brings being one.
+/// Returns the number of commits up to this one, counting a merge with its branch as one.
 pub(crate) fn count() -> Result<usize> {
     let count = printed("git", &["rev-list", "--count", "--first-parent", "HEAD"])?;
     Ok(count.parse()?)
@@ -35,12 +35,12 @@ pub(crate) fn tags() -> Result<Vec<String>> {
     Ok(tags.lines().map(str::to_owned).collect())
 }
 
-/// Today, UTC, `YYYY-MM-DD`.
+/// Returns today's date, UTC, as `YYYY-MM-DD`.
 pub(crate) fn today() -> Result<String> {
     printed("date", &["-u", "+%F"])
 }
 
-/// What a command prints, without the line's end.
+/// Returns the output of a command without the line's end.
 fn printed(program: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     let output = command

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 pub(crate) struct Config(String);
 
 impl Config {
-    /// That of a source tree.
+    /// Reads the configuration of a source tree.
     pub(crate) fn of(tree: &Path) -> Result<Self> {
         let path = tree.join(".config");
         let text = fs::read_to_string(&path);
@@ -19,7 +19,7 @@ impl Config {
             .with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// What an option is set to, without quotes.
+    /// Returns the value of an option, without quotes.
     pub(crate) fn get(&self, option: &str) -> Option<&str> {
         let mut values = self.0.lines().filter_map(|line| {
             line.strip_prefix("CONFIG_")?
@@ -29,7 +29,7 @@ impl Config {
         values.next_back().map(|value| value.trim_matches('"'))
     }
 
-    /// Lines of a fragment that do not hold here.
+    /// Returns the lines of a fragment that the configuration does not satisfy.
     pub(crate) fn unmet<'f>(&self, fragment: &'f str) -> Vec<&'f str> {
         let unmet =
             |line: &&str| wish(line).is_some_and(|(option, value)| self.get(option) != value);
@@ -37,7 +37,7 @@ impl Config {
     }
 }
 
-/// The option a line is about, and what it shall be set to, if at all.
+/// Returns the option of a line, and its wanted value, if it has one.
 fn wish(line: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = line.strip_prefix("# CONFIG_") {
         return Some((rest.strip_suffix(" is not set")?, None));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `demo`: the cache at work, live.
+//! `demo`: shows the cache at work, live.
 
 use anyhow::Result;
 use ddlab::report;
@@ -15,8 +15,8 @@ use crate::{
 
 /// Show containers and VMs share a cache, live
 ///
-/// Boots a KVM host with two VMs, loads the modules under five running servers, changes weights
-/// on both levels, and leaves target/demo/report.html and target/demo/result.json.
+/// Boots a KVM host with two VMs, loads the modules under five running servers, changes weights on
+/// both levels, and writes target/demo/report.html and target/demo/result.json.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -24,7 +24,8 @@ pub(crate) struct Args {
     /// Accelerator of the host machine: kvm, tcg or auto
     #[arg(long, default_value = "auto")]
     accel: ddlab::Accel,
-    /// Go on with the paper's experiments (figures 13 and 14, global FIFO); takes some minutes more
+    /// Continue with the paper's experiments (figures 13 and 14, global FIFO); takes some minutes
+    /// more
     #[arg(long)]
     figures: bool,
     /// Print the result as JSON

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The emulator that carries L1 where this machine's KVM cannot: the stable
-//! suite's source with `patches/qemu.patch`.
+//! The emulator for L1 where this machine's KVM cannot carry it: the source of the stable suite
+//! with `patches/qemu.patch`.
 
 use std::{
     fs,
@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result};
 
 use crate::{cache, chroot::Chroot, progress, root, workspace};
 
-/// What is changed, and why.
+/// The corrections, each with its reason.
 const PATCH: &str = include_str!("../patches/qemu.patch");
-/// Only what a machine of the lab is made of: the less, the sooner it is built.
+/// The emulator is built for the lab's machines only, which shortens the build.
 const CONFIGURE: &str = "--target-list=x86_64-softmmu --without-default-features --enable-tcg \
                          --without-default-devices --with-devices-x86_64=lab \
                          --disable-debug-info --disable-docs --disable-tools \
@@ -25,7 +25,7 @@ const DEVICES: &str = "CONFIG_Q35=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\n\
 /// Name of the program.
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// The emulator's program, built if it is not in the cache.
+/// Returns the emulator's program, after building it if it is not in the cache.
 pub(crate) fn build() -> Result<PathBuf> {
     let root = root::emulator()?;
     let root_name = root.file_name().unwrap_or_default().to_string_lossy();

@@ -15,21 +15,21 @@ use serde_json::Value;
 
 use crate::{progress, workspace};
 
-/// Where the recorded trace of the policy table is looked for, seen from the top of the tree. It
-/// is not ours to distribute.
+/// Default place of the recorded trace of the policy table, relative to the top of the tree. The
+/// project cannot distribute it.
 const TRACE: &str = "../shared/data/cloudphysics-io.csv.gz";
-/// What documents the papers' figures, seen from the top of the tree.
+/// Document of the papers' figures, relative to the top of the tree.
 const DOCUMENT: &str = "docs/papers.md";
 
 /// Replay the papers' experiments and judge the policies
 ///
 /// Runs the cache's own decisions in a simulator at the papers' sizes, which needs neither root
-/// nor VMs, and leaves target/figures/report.html and target/figures/result.json. The same source
+/// nor VMs, and writes target/figures/report.html and target/figures/result.json. The same source
 /// gives the same figures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A recorded block trace (CSV, packed or not) for the policy table [default: the one beside
-    /// the tree, if it is there]
+    /// A recorded block trace (CSV, compressed or not) for the policy table [default: the one
+    /// beside the tree, if it exists]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print the numbers of one group of experiments only: cooperative, splits, motivation,
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(targets.iter().all(|target| target.met))
 }
 
-/// Whether the document says what the run says.
+/// Returns whether the document is the same as the run's output.
 fn documented(dir: &Path) -> Result<Target> {
     let read = |path: &Path| {
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
@@ -99,7 +99,7 @@ fn simulate(dir: &Path, trace: Option<&Path>) -> Result<()> {
     cargo("run", &arguments)
 }
 
-/// Runs cargo on the simulator. It is a program of its own, for it has to be optimised.
+/// Runs cargo on the simulator, which is a separate program because it has to be optimised.
 fn cargo(verb: &str, arguments: &[OsString]) -> Result<()> {
     let mut command = workspace::cargo();
     command

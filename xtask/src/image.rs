@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Images the test machines boot from.
+//! Images that the test machines boot from.
 
 use std::{
     collections::BTreeSet,
@@ -24,9 +24,9 @@ use crate::{
     workspace,
 };
 
-/// Modules without which a machine does not find its root.
+/// Modules that a machine needs to find its root.
 const BOOT_MODULES: [&str; 3] = ["virtio_blk", "erofs", "overlay"];
-/// Left out of the root image: documentation is not read there.
+/// Documentation, which is left out of the root image.
 const SUPERFLUOUS: [&str; 7] = [
     "usr/share/doc",
     "usr/share/locale",
@@ -37,21 +37,21 @@ const SUPERFLUOUS: [&str; 7] = [
     "var/lib/apt",
 ];
 
-/// What a lab gets of ours.
+/// The project's files in a lab.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
     /// Modules and tools.
     All(Extras),
-    /// The agent alone, for work on the lab itself.
+    /// The agent only, for work on the lab itself.
     Agent,
     /// The agent and the benchmark of the engine.
     Bench,
 }
 
-/// What few scenarios want.
+/// Files that only a few scenarios need.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Extras {
-    /// Modules with patches of `tests/mutations`, a build for each of these.
+    /// Modules with patches of `tests/mutations`, one build for each set of patches.
     pub(crate) mutated: BTreeSet<Patches>,
     /// The kernel's own selftests.
     pub(crate) selftests: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Extras {
 }
 
 impl Content {
-    /// Modules and tools, no extras.
+    /// Modules and tools without extras.
     pub(crate) const ALL: Self = Self::All(Extras {
         mutated: BTreeSet::new(),
         selftests: false,
@@ -68,9 +68,9 @@ impl Content {
     });
 }
 
-/// Builds everything a lab boots.
+/// Builds all files that a lab boots from.
 pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Result<Artifacts> {
-    // Neither needs the other, and each has steps that keep but one processor busy.
+    // The two parts are independent, and some of their steps use only one processor.
     let (ground, ours) = thread::scope(|scope| {
         let ground = scope.spawn(|| Ground::lay(accel));
         let ours = Ours::build(args, content);
@@ -108,7 +108,7 @@ pub(crate) fn artifacts(args: &KernelArgs, accel: Accel, content: Content) -> Re
     })
 }
 
-/// What machines stand on, whatever they run of ours.
+/// The files of machines that do not depend on this project.
 struct Ground {
     root: PathBuf,
     qemu: Qemu,
@@ -126,11 +126,11 @@ impl Ground {
     }
 }
 
-/// The kernel, and what is built of ours.
+/// The kernel, and files of this project.
 struct Ours {
     kernel: Kernel,
     agent: PathBuf,
-    /// Files and their places in the image.
+    /// Files and their paths in the image.
     files: Vec<(PathBuf, String)>,
 }
 
@@ -168,8 +168,8 @@ impl Ours {
     }
 }
 
-/// The emulator as we build it; as it is packaged where that cannot be done,
-/// which loses a machine now and then.
+/// Returns the emulator with corrections. Falls back to the packaged one if it cannot be built;
+/// that one occasionally loses a machine.
 fn corrected(packaged: Qemu) -> Qemu {
     match emulator::build() {
         Ok(program) => packaged.with_program(program),
@@ -180,7 +180,7 @@ fn corrected(packaged: Qemu) -> Qemu {
     }
 }
 
-/// The read-only root with the stock modules, and the boot modules beside it.
+/// Returns the read-only root with the stock modules, and the boot modules beside it.
 fn base(kernel: &Kernel, run_root: &Path) -> Result<PathBuf> {
     let name = &kernel.release.name;
     let root_name = run_root.file_name().unwrap_or_default().to_string_lossy();
@@ -194,7 +194,7 @@ fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
     let name = &kernel.release.name;
     let staging = dir.join("staging");
     let log = workspace::target().join("log/root-image.log");
-    // Hard links: nothing below edits a file in place.
+    // Hard links suffice, because no later step edits a file in place.
     let mut copy = std::process::Command::new("cp");
     copy.arg("-al").arg(run_root).arg(&staging);
     progress::quiet(&mut copy, &log)?;
@@ -230,10 +230,10 @@ fn make_base(kernel: &Kernel, run_root: &Path, dir: &Path) -> Result<()> {
     progress::quiet(outside.args(["-euc", &pack]), &log)
 }
 
-/// Starts the agent where PID 1 is systemd.
+/// The unit that starts the agent where PID 1 is systemd.
 const AGENT_UNIT: &str = include_str!("../../tests/agent/ddagent.service");
-/// In a whole Debian nothing is enabled but the agent; an emulated machine is
-/// slow, and its first boot is like any other.
+/// In a whole Debian only the agent is enabled, because an emulated machine is slow. The first boot
+/// does the same as any other.
 const PREPARE_DEBIAN: &str = "
 cd /
 rm -rf etc/systemd/system/*.wants
@@ -244,7 +244,7 @@ printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultTimeoutStopSec=15min\n' 
 echo 646f75626c656465636b657264656269 > etc/machine-id
 ";
 
-/// The image of a whole Debian, for those tests that need one.
+/// Returns the image of a whole Debian, for tests that need one.
 fn debian() -> Result<PathBuf> {
     let packages = root::DEBIAN.join(",");
     let left_out = SUPERFLUOUS.join(",");
@@ -285,8 +285,8 @@ fn boot_modules(base: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Our own files, apart from the root: a rebuild costs seconds. `files` are
-/// pairs of a file here and its path in the image.
+/// Makes the image of the project's files, which is separate from the root because it is rebuilt
+/// often. `files` are pairs of a file and its path in the image.
 fn make_opt(kernel: &Kernel, dir: &Path, files: &[(PathBuf, String)]) -> Result<PathBuf> {
     let staging = tempfile::tempdir_in(dir)?;
     fs::create_dir(staging.path().join(ddlab::MODULES))?;
@@ -307,7 +307,7 @@ fn make_opt(kernel: &Kernel, dir: &Path, files: &[(PathBuf, String)]) -> Result<
     Ok(out)
 }
 
-/// The files of `dir`, with their paths below `to`.
+/// Returns the files of `dir`, with their paths below `to`.
 fn all_in(dir: &Path, to: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {

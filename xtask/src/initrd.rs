@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The initial filesystem: the agent and the modules it needs to find the root.
+//! The initial filesystem: the agent, and the modules that it needs to find the root.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
-/// Writes it to `out`: `agent` as `/init`, and `modules` in the given order.
+/// Writes the filesystem to `out`, with `agent` as `/init` and `modules` in the given order.
 pub(crate) fn write(out: &Path, agent: &Path, modules: &[PathBuf]) -> Result<()> {
     let agent = fs::read(agent).with_context(|| format!("cannot read {}", agent.display()))?;
     let modules: Vec<Vec<u8>> = modules

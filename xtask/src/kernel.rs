@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `kernel`: the kernels we build for.
+//! `kernel`: lists and prepares kernels to build for.
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `lint`: style and structure. Every check runs, whatever the others found.
+//! `lint`: checks style and structure. A failed check does not prevent the others.
 
 mod crates;
 mod shell;
@@ -16,12 +16,12 @@ use crate::{modules, package, progress, suite::KernelArgs, tidy, tree::Kernel, w
 pub(crate) struct Args {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Leave the build of the modules out (no root needed)
+    /// Do not build the modules (no root needed)
     #[arg(long)]
     no_modules: bool,
 }
 
-/// A check by its name.
+/// Name and function of a check.
 type Check<'a> = (&'static str, &'a dyn Fn() -> Result<()>);
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
@@ -63,7 +63,7 @@ fn is_installed(program: &str, install: &str) -> bool {
 
 fn clippy() -> Result<()> {
     let what = ["clippy", "--quiet", "--workspace", "--all-targets"];
-    // One crate's complaints shall not hide another's.
+    // Errors in one crate must not hide those in another.
     let how = ["--keep-going", "--", "-D", "warnings"];
     cargo(&[what, how].concat())
 }

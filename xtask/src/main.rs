@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Build, test, demo: the only entry. `cargo xtask --help` lists the verbs.
+//! The commands of developers. `cargo xtask --help` lists the verbs.
 //!
-//! One file per verb (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
-//! `mutants`, `test`, `vm`), whose `run` returns whether all is well; the others are what verbs
-//! work on.
+//! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
+//! `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other files are shared
+//! by verbs.
 // Verbs.
 mod bench;
 mod build;
@@ -45,7 +45,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Builds, tests and shows DoubleDecker
+/// Builds, tests and demonstrates DoubleDecker
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {

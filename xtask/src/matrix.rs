@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `matrix`: the scenarios on every kernel that is named as supported.
+//! `matrix`: runs the scenarios on every supported kernel.
 
 mod page;
 
@@ -20,14 +20,14 @@ use crate::{
     workspace,
 };
 
-/// What the records are called, below the workspace.
+/// The file of records, relative to the top of the tree.
 const RECORDS: &str = "docs/kernels.json";
-/// The page made of them.
+/// The page that is generated from them.
 const PAGE: &str = "docs/kernels.md";
 
 /// Run the scenarios on every supported kernel and write docs/kernels.md
 ///
-/// A kernel takes as long as `cargo xtask test vm`; what was found for the others stays.
+/// Each kernel takes as long as `cargo xtask test vm`; the records of other kernels stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this kernel (may be given more than once); all when not given
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     accel: Accel,
 }
 
-/// The kernels we promise to work on.
+/// The supported kernels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Supported {
     /// Debian 13 with backports, for virtual machines
@@ -68,20 +68,20 @@ impl Supported {
         }
     }
 
-    /// What the user calls it.
+    /// Returns the kernel's name on the command line.
     fn name(self) -> String {
         value_name(self)
     }
 }
 
-/// How a value is written on the command line.
+/// Returns the spelling of a value on the command line.
 fn value_name(value: impl ValueEnum) -> String {
     value
         .to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// What came of one kernel.
+/// The results on one kernel.
 #[derive(Debug, Deserialize, Serialize)]
 struct Record {
     /// Name on the command line.
@@ -103,12 +103,12 @@ struct Scenario {
     /// Commit of the tree, if the scenario ran alone after the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
-    /// Commit with which it failed since the last whole run, if it did and passes now.
+    /// Commit at which it failed since the last whole run, if it passes now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
 }
 
-/// What is read of `test --json`.
+/// The part of `test --json` that is used here.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     release: Option<String>,
@@ -116,7 +116,7 @@ struct Outcome {
 }
 
 impl Record {
-    /// Takes over what a run found. Scenarios that a run of `some` left out stay as they were
+    /// Updates a record with a new run. Scenarios that a partial run left out keep their results
     /// while the release is the same.
     fn update(&mut self, newer: Self, some: bool) {
         if !some || self.release != newer.release {
@@ -131,7 +131,7 @@ impl Record {
                 .find(|old| old.name == scenario.name)
             {
                 Some(old) => {
-                    // A later pass does not undo that it failed.
+                    // A later pass does not remove the note of a failure.
                     let before = old.commit.as_ref().unwrap_or(&self.commit);
                     scenario.failed = match old.passed {
                         true => old.failed.take(),
@@ -165,7 +165,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             Some(old) => old.update(record, !args.scenarios.is_empty()),
             None => records.push(record),
         }
-        // After each kernel: the next one takes long, and may be interrupted.
+        // The records are written after each kernel, because the next one takes long and may be
+        // interrupted.
         ddlab::report::write_json(&path, &records)?;
         fs::write(workspace::top().join(PAGE), page::markdown(&records))?;
     }
@@ -177,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 fn examine(kernel: Supported, args: &Args) -> Result<Record> {
     let KernelArgs { suite, flavour, .. } = kernel.kernel();
     let commit = commit::name()?;
-    // A process of its own: what one kernel does to this one must not reach the next.
+    // A separate process prevents one kernel's run from affecting the next.
     let output = Command::new(std::env::current_exe()?)
         .args(["test", "vm", "--json", "--accel", &args.accel.to_string()])
         .args(["--suite", &value_name(suite)])

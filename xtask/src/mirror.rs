@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The Debian mirror this machine uses, from its own apt configuration.
+//! The Debian mirror of this machine, from its apt configuration.
 
 use std::{collections::HashMap, env, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 
-/// Suites of Debian itself, as opposed to third parties' repositories.
+/// Suites of Debian, as opposed to those of third parties' repositories.
 const SUITES: [&str; 9] = [
     "bookworm",
     "trixie",
@@ -19,7 +19,7 @@ const SUITES: [&str; 9] = [
     "oldstable",
 ];
 
-/// The mirror's address.
+/// Returns the mirror's address.
 pub(crate) fn find() -> Result<String> {
     if let Ok(mirror) = env::var("DD_DEBIAN_MIRROR") {
         return Ok(mirror);
@@ -39,7 +39,7 @@ pub(crate) fn find() -> Result<String> {
         )
 }
 
-/// Name and content of the source files, in apt's order.
+/// Returns name and content of the source files, in apt's order.
 fn sources() -> Vec<(String, String)> {
     let dir = Path::new("/etc/apt/sources.list.d");
     let mut paths = vec![Path::new("/etc/apt/sources.list").to_owned()];
@@ -58,7 +58,7 @@ fn sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// `deb [options] URI suite component…` lines.
+/// Parses lines of the form `deb [options] URI suite component…`.
 fn from_list(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let rest = line.trim().strip_prefix("deb ")?.trim_start();
@@ -72,7 +72,7 @@ fn from_list(text: &str) -> Option<String> {
     })
 }
 
-/// Paragraphs of `Field: value` lines; lines beginning with a blank go on.
+/// Parses paragraphs of `Field: value` lines, which continue in lines that begin with a blank.
 fn from_deb822(text: &str) -> Option<String> {
     let text: String = text
         .lines()
@@ -116,7 +116,7 @@ fn is_debian(suite: &str) -> bool {
     SUITES.contains(&suite)
 }
 
-/// `mirror+file:` names a list of mirrors.
+/// Resolves `mirror+file:`, which names a list of mirrors.
 fn resolve(uri: &str) -> Option<String> {
     let Some(path) = uri.strip_prefix("mirror+file:") else {
         return Some(uri.trim_end_matches('/').to_owned());

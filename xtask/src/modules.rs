@@ -16,7 +16,7 @@ use crate::{cache, progress, tree::Kernel, workspace};
 
 pub(crate) use mutated::build as build_mutated;
 
-/// Folders Kbuild needs.
+/// Folders that Kbuild needs.
 const SOURCES: [&str; 8] = [
     "ddabi",
     "ddcore",
@@ -27,9 +27,9 @@ const SOURCES: [&str; 8] = [
     "tests/hostile-module",
     "tests/livepatch-module",
 ];
-/// Folders with a module in Rust each.
+/// Folders with one module in Rust each.
 const RUST_MODULES: [&str; 3] = ["host-module", "guest-module", "tests/hostile-module"];
-/// Folders with a module each.
+/// Folders with one module each.
 const MODULES: [&str; 4] = [
     RUST_MODULES[0],
     RUST_MODULES[1],
@@ -37,26 +37,26 @@ const MODULES: [&str; 4] = [
     "tests/livepatch-module",
 ];
 
-/// What the kernel itself formats its Rust code as.
+/// The edition with which the kernel formats its Rust code.
 const EDITION: &str = "2021";
 
-/// What Kbuild would read from the workspace's `Cargo.toml`, which is not copied: it changes with
-/// every dependency of the tools.
+/// The version that Kbuild would read from the workspace's `Cargo.toml`. That file is not copied,
+/// because it changes with every dependency of the tools.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How to build.
+/// Purpose of a build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {
     /// For loading.
     Plain,
-    /// With clippy and the kernel's extra warnings; for their messages only.
+    /// With clippy and the kernel's extra warnings, for their messages only.
     Lint,
     /// From a copy of the tree to which patches of `tests/mutations` were applied.
     Mutated,
 }
 
 impl Mode {
-    /// Ends the names of its directories.
+    /// Returns the suffix of the directories' names.
     fn suffix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -66,7 +66,7 @@ impl Mode {
     }
 }
 
-/// Builds all modules for a kernel; returns the directory they are in.
+/// Builds all modules for a kernel and returns their directory.
 pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
     let name = &kernel.release.name;
     let work = work_dir(kernel, Mode::Plain)?;
@@ -83,7 +83,7 @@ pub(crate) fn build(kernel: &Kernel) -> Result<PathBuf> {
 pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
     let work = work_dir(kernel, Mode::Lint)?;
     let _lock = cache::lock_in(&work)?;
-    // What is not compiled again does not warn again.
+    // A file that is not compiled again would not show its warnings again.
     for dir in SOURCES {
         cache::remove(&work.join(dir))?;
     }
@@ -95,8 +95,7 @@ pub(crate) fn lint(kernel: &Kernel) -> Result<()> {
     }
 }
 
-/// Fails when the modules' Rust sources are not formatted. Cargo does not know
-/// them.
+/// Fails if the modules' Rust sources are not formatted. Cargo does not know these sources.
 pub(crate) fn check_format() -> Result<()> {
     let roots = RUST_MODULES.map(|module| format!("{module}/src/main.rs"));
     let status = Command::new("rustfmt")
@@ -111,7 +110,7 @@ pub(crate) fn check_format() -> Result<()> {
     Ok(())
 }
 
-/// Where modules are compiled.
+/// Returns the directory in which modules are compiled.
 fn work_dir(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
     let name = format!("{}{}", kernel.release.name, mode.suffix());
     let work = workspace::target().join("kbuild").join(name);
@@ -119,7 +118,7 @@ fn work_dir(kernel: &Kernel, mode: Mode) -> Result<PathBuf> {
     Ok(work)
 }
 
-/// Where they are found afterwards.
+/// Returns the directory of the finished modules.
 fn out_dir(kernel: &Kernel, mode: Mode) -> PathBuf {
     let name = format!("{}{}", kernel.release.name, mode.suffix());
     workspace::target().join("modules").join(name)
@@ -132,9 +131,9 @@ fn log(mode: Mode) -> PathBuf {
 
 /// Compiles the modules in some of the folders [`MODULES`], from the tree `from`.
 ///
-/// Kbuild writes beside the sources, so it gets a copy: the source tree stays
-/// clean, and objects of several kernels live side by side. A file that changes gets the time of
-/// the copy, whatever its own is, so that make sees it also when an older text comes back.
+/// Kbuild writes beside the sources and therefore gets a copy: the source tree stays clean, and
+/// objects of several kernels coexist. A changed file gets the time of the copy, whatever its own
+/// is, so that make rebuilds it also when an older text comes back.
 fn compile(
     kernel: &Kernel,
     mode: Mode,
@@ -144,11 +143,11 @@ fn compile(
     let (extra, after) = match mode {
         Mode::Plain => ("", ""),
         Mode::Lint => ("CLIPPY=1 W=1", ""),
-        // There are many of them, each with megabytes of what only debuggers read.
+        // There are many such modules, each with megabytes of debug information.
         Mode::Mutated => ("", "strip --strip-debug /src/$module/*.ko"),
     };
     let sources = SOURCES.iter().filter(|dir| from.join(dir).is_dir());
-    // With the part of the path behind the dot.
+    // The dot makes rsync keep the part of the path behind it.
     let sources: Vec<String> = sources.map(|dir| format!("/repo/./{dir}")).collect();
     let sources = sources.join(" ");
     let modules = modules.join(" ");
@@ -179,7 +178,7 @@ fn compile(
     progress::quiet(&mut command, &log(mode))
 }
 
-/// The warnings of a build, each with the lines that explain it.
+/// Returns the warnings of a build, each with the lines that explain it.
 fn warnings(log: &str) -> String {
     let mut found = Vec::new();
     let mut inside = false;
@@ -192,13 +191,14 @@ fn warnings(log: &str) -> String {
     found.join("\n")
 }
 
-/// `  CC [M]  a.o` or `make: …`: the line belongs to no warning.
+/// Returns whether a line is a step of the build (`  CC [M]  a.o` or `make: …`), which belongs to
+/// no warning.
 fn is_step(line: &str) -> bool {
     let verb = |rest: &str| rest.bytes().take(2).all(|byte| byte.is_ascii_uppercase());
     line.starts_with("make") || line.strip_prefix("  ").is_some_and(verb)
 }
 
-/// Copies the modules that were built in folders to the directory `out`.
+/// Copies the modules from their folders to the directory `out`.
 fn gather(work: &Path, modules: &[&str], out: &Path) -> Result<()> {
     fs::create_dir_all(out)?;
     for module in modules {
@@ -216,7 +216,7 @@ fn gather(work: &Path, modules: &[&str], out: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A build by hand finds the version of the workspace, which that of the tools is.
+    /// A build by hand reads the version of the workspace, which is also that of the tools.
     #[test]
     fn kbuild_reads_the_version_of_the_workspace() {
         let output = Command::new("make")

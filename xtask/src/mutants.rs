@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `mutants`: small faults that cargo-mutants makes, and which of them no test notices.
+//! `mutants`: runs cargo-mutants, and lists the faults that no test notices.
 
 mod record;
 
@@ -14,18 +14,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::{commit, workspace};
 use record::{Outcomes, Records, Run};
 
-/// Where the results are kept, below the workspace.
+/// The file of results, relative to the top of the tree.
 const RESULTS: &str = "docs/results/mutants.json";
 
-/// Exit codes of cargo-mutants: all were caught, some were missed, some took too long.
+/// Exit codes of cargo-mutants: all faults were caught, some were missed, some took too long.
 const ENDED: [i32; 3] = [0, 2, 3];
 
 /// Make small faults, one at a time, and list those that no test notices
 ///
 /// Needs cargo-mutants (`cargo install cargo-mutants --locked`). Each fault is compiled and tested
-/// by itself, which takes many hours for all: name a package, files or a shard. The results of
-/// what was run are merged into docs/results/mutants.json; the exit code is 0 if each fault that
-/// was not noticed is argued there.
+/// separately, which takes many hours for all: name a package, files or a shard. The results are
+/// merged into docs/results/mutants.json; the exit code is 0 if each fault that was not noticed is
+/// argued there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Package whose code is changed (may be given more than once); all four when not given
@@ -34,23 +34,23 @@ pub(crate) struct Args {
     /// Only files that match this pattern (may be given more than once)
     #[arg(long = "file", short)]
     files: Vec<String>,
-    /// Only part K of N, from 0
+    /// Only part K of N, counted from 0
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
-    /// Only those that were not noticed before, and are not argued
+    /// Only faults that were not noticed before and are not argued
     #[arg(long, conflicts_with = "shard")]
     again: bool,
-    /// Take over the results of an earlier run of cargo-mutants in this directory
+    /// Merge the results of an earlier run of cargo-mutants in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["packages", "files"])]
     merge: Option<PathBuf>,
 }
 
-/// A package whose tests are asked for power.
+/// A package whose tests are examined.
 struct Examined {
     name: &'static str,
-    /// Files to change when none are named.
+    /// The files to change if none are given.
     files: &'static str,
-    /// Which tests there are: those of the package itself.
+    /// Selection of its tests: those of the package itself.
     tests: &'static [&'static str],
 }
 
@@ -72,7 +72,7 @@ const EXAMINED: [Examined; 4] = [
     },
     Examined {
         name: "policyd",
-        // The rest of the daemon is what it does to a machine.
+        // The rest of the daemon acts on the machine.
         files: "policyd/src/engine/**",
         tests: &["--lib", "--test=engine"],
     },
@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             true => records.retried(&outcomes, &run),
             false => records.merge(&outcomes, &run),
         });
-        // After each package: the next one takes long, and may be interrupted.
+        // The records are written after each package, because the next one takes long and may be
+        // interrupted.
         ddlab::report::write_json(&path, &records)
     };
     match &args.merge {
@@ -127,8 +128,8 @@ fn examined(names: &[String]) -> Result<Vec<&'static Examined>> {
     }
 }
 
-/// Runs cargo-mutants, for some mutants alone if their patterns are given. Returns the directory
-/// with its results.
+/// Runs cargo-mutants, for certain mutants only if patterns are given. Returns the directory with
+/// its results.
 fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
     let dir = workspace::target().join("mutants").join(package.name);
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -147,10 +148,10 @@ fn make(package: &Examined, args: &Args, only: &[String]) -> Result<PathBuf> {
         command.args(["--re", pattern]);
     }
     if let Some(shard) = &args.shard {
-        // Each part has some of every file.
+        // In round-robin order each part has some faults of every file.
         command.args(["--sharding", "round-robin", "--shard", shard]);
     }
-    // Debug information takes a third of the time to compile, and is of no use here.
+    // Debug information takes a third of the time to compile, and is not needed here.
     let plain = format!("--config=profile.test.package.{}.debug=0", package.name);
     command.arg("--cargo-arg").arg(plain);
     for test in package.tests {

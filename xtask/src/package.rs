@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Debian packages this machine itself needs.
+//! Debian packages that this machine needs.
 
 use std::{path::Path, process::Command};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{progress, workspace};
 
-/// Programs we run here, and the package each is in.
+/// Programs that are run here, with the package of each.
 const NEEDED: [(&str, &str); 7] = [
     ("/usr/bin/mmdebstrap", "mmdebstrap"),
     ("/usr/bin/setpriv", "util-linux"),
@@ -22,7 +22,7 @@ const NEEDED: [(&str, &str); 7] = [
     ),
 ];
 
-/// Installs what is missing.
+/// Installs the missing packages.
 pub(crate) fn install_missing() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("this needs root (chroot, mounts, packages); run it as root");
@@ -33,7 +33,7 @@ pub(crate) fn install_missing() -> Result<()> {
         .map(|(_, package)| *package)
         .collect();
     missing.dedup();
-    // The static C library comes with the compiler's headers only.
+    // The static C library is installed only with the headers of the compiler.
     if !Path::new("/usr/lib/x86_64-linux-gnu/libc.a").exists() {
         missing.push("libc6-dev");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Patches of `tests/mutations`: each has the modules break a rule, or behave like modules of
+//! Patches of `tests/mutations`. Each makes the modules break a rule, or behave like modules of
 //! another version.
 
 use std::{
@@ -14,19 +14,19 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::workspace;
 
-/// Where they are, from the top.
+/// The folder of the patches, relative to the top of the tree.
 pub(crate) const FOLDER: &str = "tests/mutations";
-/// What their names end in.
+/// Suffix of their names.
 const SUFFIX: &str = ".patch";
 
-/// A unified diff against the tree, below a few words on what it breaks.
+/// A unified diff against the tree, preceded by a few words on what it breaks.
 #[derive(Debug)]
 pub(crate) struct Patch {
     path: PathBuf,
     text: String,
 }
 
-/// Returns the names of the patches that there are.
+/// Returns the names of all patches.
 pub(crate) fn names() -> Result<BTreeSet<String>> {
     let folder = workspace::top().join(FOLDER);
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {FOLDER}"))?;
@@ -50,21 +50,21 @@ impl Patch {
         })
     }
 
-    /// Returns what it breaks, in words.
+    /// Returns the words on what it breaks.
     pub(crate) fn words(&self) -> &str {
         self.text.split("--- a/").next().unwrap_or_default().trim()
     }
 
-    /// Iterates over the files that it changes, from the top.
+    /// Returns the files that it changes, relative to the top of the tree.
     pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
         let lines = self.text.lines();
         lines.filter_map(|line| line.strip_prefix("--- a/"))
     }
 
-    /// Applies it to a copy of the tree. Fails if the context of a change is not there.
+    /// Applies it to a copy of the tree. Fails if the context of a change differs.
     pub(crate) fn apply(&self, copy: &Path) -> Result<()> {
         let mut command = Command::new("git");
-        // The copy is no part of a repository that it may be in.
+        // Git must not treat the copy as a part of the repository that contains it.
         command
             .current_dir(copy)
             .env("GIT_CEILING_DIRECTORIES", copy.parent().unwrap_or(copy))
@@ -87,7 +87,7 @@ mod tests {
     const TEXT: &str = "Two and two are five.\n\
         --- a/sum\n+++ b/sum\n@@ -1 +1 @@\n-4\n+5\n";
 
-    /// A patch in a directory of its own, and a copy of a tree with one file.
+    /// Returns a patch in a separate directory, and a copy of a tree with one file.
     fn stage(content: &str) -> (tempfile::TempDir, PathBuf, Patch) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("five.patch");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Telling the person who waits what is going on, and for how long it has.
+//! Progress messages for the person who waits: the running steps and their time.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// Steps that go on at the same time, a line for each.
+/// The running steps, with a line for each.
 static STEPS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Runs a step that may take long, saying so before and after.
+/// Runs a step that may take long, with a message before and after.
 pub(crate) fn step<T>(what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     let terminal = std::io::stderr().is_terminal();
@@ -46,7 +46,7 @@ fn spinner(what: &str) -> ProgressBar {
     bar
 }
 
-/// Runs a command whose output goes to `log`; shows the end of it on failure.
+/// Runs a command whose output goes to `log`. On failure the error contains the end of the output.
 pub(crate) fn quiet(command: &mut Command, log: &Path) -> Result<()> {
     if let Some(dir) = log.parent() {
         fs::create_dir_all(dir)?;

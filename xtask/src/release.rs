@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Choosing a kernel among those the mirror has.
+//! Choice of a kernel among those of the mirror.
 
 use std::{path::Path, process::Command};
 
@@ -11,31 +11,31 @@ use crate::{
     suite::{Flavour, KernelArgs, Suite},
 };
 
-/// The kernel everything was last checked against. When it has left the
-/// mirror, the newest one of its series is taken.
+/// The kernel against which the modules were last checked. When it has left the mirror, the newest
+/// one of its series is used.
 pub(crate) const PINNED: &str = "7.2.12+deb13";
-/// The series of trixie-backports we build for.
+/// The series of trixie-backports that is supported.
 const SERIES: &str = "7.2";
 
-/// A kernel that has all we need: image, headers, source.
+/// A kernel with the needed packages: image, headers, source.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Release {
     /// `uname -r`.
     pub(crate) name: String,
-    /// Debian's package version, the source's too.
+    /// Debian's version of the package, and of the source.
     pub(crate) version: String,
-    /// Package of the source.
+    /// Name of the source package.
     pub(crate) source: String,
 }
 
 impl Release {
-    /// `7.2.12` of `7.2.12+deb13-cloud-amd64`.
+    /// Returns the upstream version, `7.2.12` for `7.2.12+deb13-cloud-amd64`.
     pub(crate) fn upstream(&self) -> &str {
         let end = self.name.find(['+', '-']).unwrap_or(self.name.len());
         &self.name[..end]
     }
 
-    /// What the kernel's own build calls `LOCALVERSION`.
+    /// Returns `LOCALVERSION` of the kernel's own build.
     pub(crate) fn local(&self) -> &str {
         &self.name[self.upstream().len()..]
     }
@@ -45,7 +45,7 @@ impl Release {
     }
 }
 
-/// All usable kernels in a build root's package lists, oldest first.
+/// Returns all usable kernels in a build root's package lists, oldest first.
 pub(crate) fn list(root: &Path, args: &KernelArgs) -> Result<Vec<Release>> {
     let series = match args.suite {
         Suite::TrixieBackports => SERIES,
@@ -65,7 +65,7 @@ pub(crate) fn list(root: &Path, args: &KernelArgs) -> Result<Vec<Release>> {
     Ok(found)
 }
 
-/// The kernel to use, and a remark when it is not the pinned one.
+/// Chooses the kernel. Returns it with a remark if it is not the pinned one.
 pub(crate) fn choose(found: Vec<Release>, args: &KernelArgs) -> Result<(Release, Option<String>)> {
     let pinned = format!("{PINNED}-{}", args.flavour.name());
     if args.suite == Suite::TrixieBackports {
@@ -89,7 +89,7 @@ pub(crate) fn choose(found: Vec<Release>, args: &KernelArgs) -> Result<(Release,
     Ok((newest, remark))
 }
 
-/// The release a package is the image of.
+/// Returns the release whose image a package has.
 fn release_of(package: &str, flavour: Flavour) -> Option<String> {
     let release = package.strip_prefix("linux-image-")?;
     let version = release.strip_suffix(&format!("-{}", flavour.name()))?;
@@ -143,14 +143,14 @@ fn apt_cache(root: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Refreshes a root's package lists.
+/// Returns a command that refreshes a root's package lists.
 pub(crate) fn update(root: &Path) -> Command {
     let mut command = Chroot::new(root).command("apt-get");
     command.args(["update", "-o", "Acquire::Retries=5"]);
     command
 }
 
-/// The numbers in a name, to sort by.
+/// Returns the numbers in a name, for sorting.
 fn numbers(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit())
         .filter_map(|word| word.parse().ok())

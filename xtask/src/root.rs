@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Debian root directories: one to build in, one to run.
+//! Debian root directories, for building and for test machines.
 
 use std::{
     io::Write as _,
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{cache, mirror, progress, suite::Suite, workspace};
 
-/// Compilers and kernel build tools.
+/// Packages with compilers and the kernel's build tools.
 const BUILD: &[&str] = &[
     "bc",
     "bindgen",
@@ -40,7 +40,7 @@ const BUILD: &[&str] = &[
     "xz-utils",
 ];
 
-/// What builds the emulator for machines whose KVM cannot carry L1.
+/// Packages to build the emulator, for machines whose KVM cannot carry L1.
 const EMULATOR: &[&str] = &[
     "binutils",
     "bzip2",
@@ -58,7 +58,7 @@ const EMULATOR: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// What test machines run. Its emulator runs L1 as well.
+/// Packages of test machines. Their emulator runs L1 as well.
 const RUN: &[&str] = &[
     "bpftrace",
     "busybox-static",
@@ -76,7 +76,7 @@ const RUN: &[&str] = &[
     "xfsprogs",
 ];
 
-/// A whole Debian: what a guest of the tests may run beside systemd.
+/// Packages of a whole Debian, for guests with systemd.
 pub(crate) const DEBIAN: &[&str] = &[
     "conmon",
     "crun",
@@ -91,26 +91,28 @@ pub(crate) const DEBIAN: &[&str] = &[
     "systemd-sysv",
 ];
 
-/// What builds and checks Debian packages.
+/// What builds and checks Debian packages. Crates ask for a newer compiler than the stable one.
 const DIST: &[&str] = &[
     "build-essential",
-    "cargo",
+    "cargo/trixie-backports",
+    "rustc/trixie-backports",
+    "libstd-rust-dev/trixie-backports",
     "debhelper",
     "dh-dkms",
     "lintian",
 ];
 
-/// The root to build for `suite` in.
+/// Returns the root to build for `suite` in.
 pub(crate) fn build(suite: Suite) -> Result<PathBuf> {
     make("build", suite, BUILD)
 }
 
-/// The root of the test machines: the stable suite, whatever kernel they run.
+/// Returns the root of the test machines, which is of the stable suite for every kernel.
 pub(crate) fn run() -> Result<PathBuf> {
     make("run", Suite::TrixieBackports, RUN)
 }
 
-/// The root to build the emulator in.
+/// Returns the root to build the emulator in.
 pub(crate) fn emulator() -> Result<PathBuf> {
     make("emulator", Suite::TrixieBackports, EMULATOR)
 }
@@ -136,7 +138,7 @@ fn make(role: &str, suite: Suite, packages: &[&str]) -> Result<PathBuf> {
     let (base, label) = (suite.base(), suite.label());
     let sources = suite.sources(&mirror::find()?);
     let list = packages.join(",");
-    // The mirror is no part of the key: all serve the same.
+    // The mirror is not part of the key, because all mirrors serve the same packages.
     let name = format!("{role}-{label}-{}", cache::key(&[label, &list]));
     cache::entry("root", &name, |dir| {
         progress::step(&format!("make the {label} root to {role} in"), || {
@@ -153,7 +155,7 @@ fn mmdebstrap(base: &str, sources: &str, packages: &str, dir: &Path) -> Result<(
         .args(["--mode=root", "--variant=apt"])
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .arg("--aptopt=Acquire::Retries \"5\"")
-        // Mirrors frozen at a day serve lists whose time is over.
+        // Mirrors frozen at a day serve expired lists.
         .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
         .arg(format!("--include={packages}"))
         .arg(base)

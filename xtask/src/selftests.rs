@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel's own selftests, built from the source of the kernel they test.
+//! The kernel's own selftests, built from the source of the kernel under test.
 
 use std::{
     fs::{self, File},
@@ -12,14 +12,15 @@ use anyhow::{Context as _, Result};
 
 use crate::{cache, progress, tree::Kernel, workspace};
 
-/// Collections of tests that our modules could disturb.
+/// Collections of tests that the modules could disturb.
 const COLLECTIONS: [&str; 4] = ["cachestat", "cgroup", "kvm", "mm"];
-/// Headers that some of them want.
+/// Headers that some of them need.
 const PACKAGES: &str = "libcap-dev libnuma-dev";
-/// What programs begin with; scripts want more than test machines have.
+/// The first bytes of programs. Scripts are left out, because they need more than test machines
+/// have.
 const ELF: &[u8] = b"\x7fELF";
 
-/// The programs, with their places below `to`.
+/// Returns the programs, with their paths below `to`.
 pub(crate) fn programs(kernel: &Kernel, to: &str) -> Result<Vec<(PathBuf, String)>> {
     let built = build(kernel)?;
     let mut files = Vec::new();

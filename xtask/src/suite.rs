@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which kernel is meant.
+//! Selection of a kernel.
 
 use clap::ValueEnum;
 
-/// Where kernels come from.
+/// Source of kernels.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Suite {
     /// Debian 13 with its backports
@@ -12,12 +12,12 @@ pub(crate) enum Suite {
     TrixieBackports,
     /// Debian unstable
     Sid,
-    /// What comes after it: Debian unstable with kernels of experimental
+    /// Debian unstable with the kernels of experimental
     Experimental,
 }
 
 impl Suite {
-    /// The distribution whose compilers build for it.
+    /// Returns the distribution whose compilers build for it.
     pub(crate) fn base(self) -> &'static str {
         match self {
             Self::TrixieBackports => "trixie",
@@ -25,7 +25,7 @@ impl Suite {
         }
     }
 
-    /// What its build root is called.
+    /// Returns the label of its build root.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::TrixieBackports | Self::Sid => self.base(),
@@ -33,7 +33,7 @@ impl Suite {
         }
     }
 
-    /// The sources of its roots.
+    /// Returns the sources of its roots.
     pub(crate) fn sources(self, mirror: &str) -> String {
         let suites: &[&str] = match self {
             Self::TrixieBackports => &["trixie", "trixie-updates", "trixie-backports"],
@@ -60,7 +60,7 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    /// Its name in releases and packages.
+    /// Returns its name in releases and packages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -70,10 +70,10 @@ impl Flavour {
     }
 }
 
-/// What a kernel checks of itself while it runs.
+/// Checks that a kernel makes of itself at run time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Checks {
-    /// What Debian's own does
+    /// Those of Debian's kernel
     #[default]
     Stock,
     /// Memory, leaks, locks, contexts, lists, RCU; built from Debian's source
@@ -83,7 +83,8 @@ pub(crate) enum Checks {
 }
 
 impl Checks {
-    /// How much slower than with Debian's kernel machines are (see `Artifacts::pace`).
+    /// Returns how many times slower machines are than with Debian's kernel (see
+    /// `Artifacts::pace`).
     pub(crate) fn pace(self) -> u32 {
         match self {
             Self::Stock => 1,
@@ -91,7 +92,7 @@ impl Checks {
         }
     }
 
-    /// How much more memory than with Debian's kernel machines need, in MiB.
+    /// Returns how much more memory machines need than with Debian's kernel, in MiB.
     pub(crate) fn memory_mib(self) -> u64 {
         match self {
             Self::Stock => 0,
@@ -99,11 +100,12 @@ impl Checks {
         }
     }
 
-    /// What such a kernel is told on its command line.
+    /// Returns the arguments for the kernel's command line.
     pub(crate) fn kernel_args(self) -> &'static str {
         match self {
-            // An interrupt while it learns what its first processor can finds five levels of
-            // page tables switched off: KASAN takes all memory for wild, and is silent from then on.
+            // An interrupt while the kernel detects the features of its first processor finds
+            // five-level page tables disabled. KASAN then takes all memory for invalid, and reports
+            // nothing from then on.
             Self::Debug => "no5lvl",
             Self::Stock | Self::Csan => "",
         }
@@ -119,7 +121,7 @@ pub(crate) struct KernelArgs {
     /// Flavour of the kernel
     #[arg(long, value_enum, default_value_t)]
     pub(crate) flavour: Flavour,
-    /// Which of its builds: the stock one, or one with checks, which takes half an hour, once
+    /// Build of the kernel: the stock one, or one with checks, which takes half an hour, once
     #[arg(long = "kernel", value_enum, default_value_t)]
     pub(crate) checks: Checks,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `test`: every test there is.
+//! `test`: runs all tests.
 
 mod cargo;
 mod libtest;
@@ -27,28 +27,28 @@ pub(crate) struct Args {
     /// Run the quick subset
     #[arg(long)]
     quick: bool,
-    /// Run the scenarios that run by name only, too (hours); implies --record
+    /// Also run the scenarios that otherwise run by name only (hours); implies --record
     #[arg(long, conflicts_with_all = ["quick", "scenarios"])]
     all: bool,
-    /// Add what came of each scenario to docs/results/scenarios.json, with the commit and the date
+    /// Add the result of each scenario to docs/results/scenarios.json, with the commit and the date
     #[arg(long)]
     record: bool,
-    /// Run so many of them, too, in their short form; others after each commit
+    /// Also run this number of them in their short form; others after each commit
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["all", "quick", "scenarios"])]
     rotate: Option<usize>,
-    /// List what would run
+    /// List the tests that would run
     #[arg(long)]
     list: bool,
     /// Accelerator of the host machine: kvm, tcg or auto
     #[arg(long, default_value = "auto")]
     accel: Accel,
-    /// Labs that run scenarios side by side; as many as the machine carries when not given
+    /// Labs that run scenarios in parallel; as many as the machine can carry when not given
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Build neither modules nor tools (for work on the lab itself)
+    /// Build neither modules nor tools, for work on the lab itself
     #[arg(long)]
     bare: bool,
     #[command(flatten)]
@@ -76,7 +76,7 @@ impl Layer {
     }
 }
 
-/// One test and what came of it.
+/// A test and its result.
 #[derive(Clone, Debug, Serialize)]
 struct Test {
     layer: &'static str,
@@ -88,14 +88,14 @@ struct Test {
     error: Option<String>,
 }
 
-/// A test there is.
+/// A test in the list.
 #[derive(Clone, Debug, Serialize)]
 struct Listed {
     layer: &'static str,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     about: Option<String>,
-    /// Whether `--quick` runs it.
+    /// Whether it is in the quick subset.
     quick: bool,
 }
 
@@ -110,17 +110,17 @@ impl Listed {
     }
 }
 
-/// `result.json`.
+/// The content of `result.json`.
 #[derive(Debug, Default, Serialize)]
 struct Outcome {
-    /// `uname -r` of the scenarios' kernel, when that was made.
+    /// `uname -r` of the scenarios' kernel, if it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     release: Option<String>,
     passed: usize,
     failed: usize,
-    /// Scenarios that there are and that were not run.
+    /// Scenarios that were not run.
     not_run: Vec<&'static str>,
-    /// Boots of L1 that were tried again.
+    /// Number of boots of L1 that were repeated.
     boot_retries: usize,
     seconds: f64,
     targets: Vec<Target>,
@@ -142,21 +142,21 @@ impl Outcome {
         });
     }
 
-    /// A layer cannot run at all.
+    /// Records that a layer cannot run.
     fn give_up(&mut self, layer: Layer, error: &anyhow::Error) {
         let error = format!("{error:#}");
         eprintln!("{error}");
         self.fail(layer, "preparation", &error);
     }
 
-    /// Counts, at the end.
+    /// Computes the totals at the end.
     fn close(&mut self, start: Instant) {
         self.failed = self.tests.iter().filter(|test| !test.passed).count();
         self.passed = self.tests.len() - self.failed;
         self.seconds = start.elapsed().as_secs_f64();
     }
 
-    /// The last line of every run.
+    /// Returns the last line of a run.
     fn verdict(&self) -> String {
         let mut verdict = format!("{} passed, {} failed", self.passed, self.failed);
         match self.not_run.len() {
@@ -167,7 +167,7 @@ impl Outcome {
         verdict
     }
 
-    /// A run without any test shows nothing.
+    /// Returns whether all tests passed and there was at least one.
     fn is_good(&self) -> bool {
         self.failed == 0 && self.passed > 0
     }
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             args.scenarios.join(" ")
         );
     }
-    // A mistyped name shall not cost the run before it is noticed.
+    // A mistyped name is reported before anything runs.
     let scenarios = vm::selected(args)?;
     let wanted = |layer: &Layer| args.layer.is_none_or(|only| only == *layer);
     let cargo: Vec<Layer> = [Layer::Unit, Layer::Cli]
@@ -256,7 +256,7 @@ fn finish(args: &Args, outcome: &Outcome) -> Result<bool> {
     Ok(outcome.is_good())
 }
 
-/// The line of an error that says most: what a panic says, or the first.
+/// Returns the most informative line of an error: the message of a panic, or the first line.
 fn gist(error: &str) -> &str {
     let mut lines = error.lines().filter(|line| !line.trim().is_empty());
     lines

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Rules about the source tree itself, one file each.
+//! Rules of the source tree, one file for each.
 
 mod confinement;
 mod conflict;
@@ -25,12 +25,12 @@ struct Source {
 }
 
 impl Source {
-    /// The last part of its path.
+    /// Returns the last part of its path.
     fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Whether its name ends in one of `ends`.
+    /// Returns whether its name ends in one of `ends`.
     fn is(&self, ends: &[&str]) -> bool {
         ends.iter().any(|end| self.path.ends_with(end))
     }
@@ -44,7 +44,7 @@ impl Source {
     }
 }
 
-/// Fails with every broken rule.
+/// Fails with a list of all broken rules.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let sources = sources(top)?;
     let broken = [
@@ -66,7 +66,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     bail!("{}", broken.join("\n"));
 }
 
-/// What git tracks or would track, as far as it is text and there.
+/// Returns the text files that git tracks or would track.
 fn sources(top: &Path) -> Result<Vec<Source>> {
     let mut sources: Vec<Source> = files(top)?
         .into_iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Our programs, linked statically: they run in any root.
+//! The project's programs, linked statically so that they run in any root.
 
 use std::{
     env,
@@ -12,17 +12,17 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{cache, progress, workspace};
 
-/// The agent; a package with a program of the same name, like the others.
+/// The agent. Each package has a program of the same name.
 pub(crate) const AGENT: &str = "ddagent";
-/// The benchmark of the engine; no test needs it.
+/// The benchmark of the engine, which no test needs.
 pub(crate) const BENCH: &str = "ddbench";
-/// Everything that is built.
+/// All programs for machines.
 pub(crate) const ALL: &[&str] = &[AGENT, "ddctl", "ddhelper", "ddhostd", "ddload", "policyd"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds `tools`; returns the directory they are in.
+/// Builds `tools` and returns their directory.
 pub(crate) fn build(tools: &[&str]) -> Result<PathBuf> {
-    // A directory of its own: other flags would make cargo build all again.
+    // A separate directory is used, because other flags would make cargo rebuild all crates.
     let dir = env::var_os("CARGO_TARGET_DIR")
         .map_or_else(workspace::target, PathBuf::from)
         .join("static");
@@ -40,10 +40,10 @@ pub(crate) fn build(tools: &[&str]) -> Result<PathBuf> {
     Ok(dir.join(TARGET).join("release"))
 }
 
-/// Of the file system exerciser on crates.io.
+/// Version of the file system exerciser on crates.io.
 const FSX_VERSION: &str = "0.3.2";
 
-/// Builds the file system exerciser; returns its program.
+/// Builds the file system exerciser and returns its program.
 pub(crate) fn fsx() -> Result<PathBuf> {
     let entry = cache::entry("tools", &format!("fsx-{FSX_VERSION}"), |dir| {
         progress::step("build fsx (some minutes, once)", || {
@@ -59,7 +59,7 @@ pub(crate) fn fsx() -> Result<PathBuf> {
     Ok(entry.join("bin/fsx"))
 }
 
-/// Cargo, for programs that run anywhere.
+/// Returns a command for cargo that builds programs for any machine.
 fn cargo(verb: &str, target_dir: &Path) -> Command {
     let mut command = workspace::cargo();
     command

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A kernel: its packages, unpacked, and its source, prepared for modules.
+//! A kernel: its unpacked packages, and its source, prepared for modules.
 
 use std::{
     fs,
@@ -21,26 +21,25 @@ use crate::{
     workspace,
 };
 
-/// Where the kernel's directory appears in the build root. The prepared tree
-/// remembers it.
+/// Path of the kernel's directory in the build root. The prepared tree contains this path.
 const INSIDE: &str = "/k";
 
-/// A kernel ready to build modules for and to boot.
+/// A kernel that is ready for booting and for building modules.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    /// Which one.
+    /// Its release.
     pub(crate) release: Release,
-    /// Compilers it is built with.
+    /// Build root with its compilers.
     pub(crate) build_root: PathBuf,
-    /// `packages/` and `tree/`.
+    /// Directory of `packages/` and `tree/`.
     dir: PathBuf,
 }
 
 impl Kernel {
-    /// The source in [`Kernel::chroot`].
+    /// Path of the source in [`Kernel::chroot`].
     pub(crate) const TREE: &str = "/k/tree";
 
-    /// The kernel `args` mean, made if it is not in the cache.
+    /// Returns the kernel that `args` select, after preparing it if it is not in the cache.
     pub(crate) fn prepare(args: &KernelArgs) -> Result<Self> {
         let build_root = root::build(args.suite)?;
         let stock = choose(&build_root, args)?;
@@ -58,19 +57,19 @@ impl Kernel {
         })
     }
 
-    /// The build root with this kernel in it.
+    /// Returns the build root with this kernel in it.
     pub(crate) fn chroot(&self) -> Chroot {
         Chroot::new(&self.build_root).bind(&self.dir, INSIDE)
     }
 
-    /// Directory of the stock modules.
+    /// Returns the directory of the stock modules.
     pub(crate) fn modules(&self) -> PathBuf {
         self.dir
             .join("packages/usr/lib/modules")
             .join(&self.release.name)
     }
 
-    /// The stock image.
+    /// Returns the stock image.
     pub(crate) fn image(&self) -> Result<PathBuf> {
         let name = &self.release.name;
         let places = [
@@ -81,13 +80,13 @@ impl Kernel {
         found.with_context(|| format!("the packages of {name} hold no kernel image"))
     }
 
-    /// Arguments `make` needs to agree with the stock kernel's build.
+    /// Returns arguments of `make` that make builds agree with the stock kernel's.
     pub(crate) fn make_arguments(&self) -> Result<Vec<String>> {
         make_arguments(&self.release, &self.dir)
     }
 }
 
-/// What this machine's kernels would be, for `kernel list`.
+/// Returns the release that would be used on this machine, for `kernel list`.
 pub(crate) fn choose(build_root: &Path, args: &KernelArgs) -> Result<Release> {
     let mut found = release::list(build_root, args)?;
     if found.is_empty() {
@@ -117,8 +116,8 @@ fn make(build_root: &Path, release: &Release, dir: &Path) -> Result<()> {
     })
 }
 
-/// Puts `packages/` and `tree/` into `dir`: headers, those `parts` that the mirror has, and
-/// the source with the stock configuration.
+/// Fills `packages/` and `tree/` in `dir`: headers, those `parts` that the mirror has, and the
+/// source with the stock configuration.
 pub(crate) fn fetch(
     build_root: &Path,
     release: &Release,
@@ -164,7 +163,7 @@ fn download(build_root: &Path, release: &Release, parts: &[&str], dir: &Path) ->
     );
     let log = workspace::target().join("log/kernel-download.log");
     let run = || progress::quiet(&mut shell(build_root, dir, &script), &log);
-    // Lists may be older than the mirror's pool.
+    // The lists may be older than the mirror's pool.
     run().or_else(|_| update(build_root).and_then(|()| run()))
 }
 
@@ -221,7 +220,7 @@ fn make_arguments(release: &Release, dir: &Path) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// Arguments of `make` that give the kernel its name.
+/// Returns arguments of `make` that set the kernel's name.
 pub(crate) fn names(release: &Release) -> Vec<String> {
     vec![
         format!("LOCALVERSION={}", release.local()),
@@ -229,14 +228,14 @@ pub(crate) fn names(release: &Release) -> Vec<String> {
     ]
 }
 
-/// Version of the LLVM that both clang and Rust's compiler shall be of.
+/// Returns the version of LLVM that clang and Rust's compiler must both have.
 pub(crate) fn llvm(config: &Config) -> Result<&str> {
     config
         .get("RUSTC_LLVM_MAJOR_VERSION")
         .context("the kernel's configuration names no LLVM of rustc's")
 }
 
-/// The compiler the stock kernel was built with, by its own configuration.
+/// Returns the compiler of the stock kernel, from its configuration.
 fn compiler(dir: &Path) -> Result<String> {
     let config = Config::of(&dir.join("tree"))?;
     let text = config
@@ -246,14 +245,14 @@ fn compiler(dir: &Path) -> Result<String> {
         .context("the kernel's configuration names no compiler")
 }
 
-/// The same compiler by its package's name.
+/// Returns the same compiler by its package's name.
 fn host_compiler(dir: &Path) -> Result<String> {
     let compiler = compiler(dir)?;
     let at = compiler.find("gcc").unwrap_or(0);
     Ok(compiler[at..].to_owned())
 }
 
-/// A script run in the build root, with the kernel's directory in it.
+/// Returns a command that runs a script in the build root, with the kernel's directory mounted.
 pub(crate) fn shell(build_root: &Path, dir: &Path, script: &str) -> std::process::Command {
     let mut command = Chroot::new(build_root).bind(dir, INSIDE).command("sh");
     command.args(["-euc", script]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `vm`: a host and a guest to play in.
+//! `vm`: boots a host and a guest for interactive use.
 
 use std::{
     env,
@@ -27,7 +27,7 @@ use crate::{
     workspace,
 };
 
-/// Boot a host with a guest and give me a shell
+/// Boot a host with a guest and open a shell
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -37,16 +37,16 @@ pub(crate) struct Args {
     accel: Accel,
 }
 
-/// The guest's name.
+/// Name of the guest.
 const GUEST: &str = "one";
-/// Where the guest's console for people is in L1.
+/// The guest's interactive console in L1.
 const GUEST_TERMINAL: &str = "/run/dd/vm/one/terminal";
-/// Consoles of L1 and L2 without a kernel that talks on them.
+/// Consoles of L1 and L2 without messages of the kernel.
 const HOST_TTY: &str = "/dev/hvc0";
 const GUEST_TTY: &str = "/dev/hvc1";
-/// What the shells begin with.
+/// Initialisation file of the shells.
 const RC: &str = "/run/dd/bashrc";
-/// How often Ctrl-] is pressed to end it all.
+/// How many times Ctrl-] must be pressed to end the session.
 const ESCAPES: usize = 3;
 
 const HINTS: &str = "\
@@ -99,10 +99,10 @@ fn create_disk(lab: &Lab) -> Result<Disk> {
     })
 }
 
-/// Connects the terminal with a shell in L1, and one in the guest behind it.
+/// Connects the terminal with a shell in L1, and from there with one in the guest.
 fn talk(lab: &Lab, guest: &Guest) -> Result<()> {
     let stream = lab.terminal()?;
-    // People think for longer than tests.
+    // People pause for longer than tests.
     let host = lab.host().patient(Duration::MAX);
     eprint!("\n{HINTS}\n");
     let _in_guest = Shell::new("L2", GUEST_TTY).repeated().start(guest)?;
@@ -115,7 +115,7 @@ fn talk(lab: &Lab, guest: &Guest) -> Result<()> {
     eprintln!("\r");
     match end.context("the terminal failed")? {
         End::Left => Ok(()),
-        // The shell ended, or L1 did: then this says why.
+        // The shell or L1 has ended; this returns the reason.
         End::Ended => ended.recv_timeout(Duration::from_secs(5)).unwrap_or(Ok(())),
     }
 }
@@ -132,7 +132,7 @@ impl Shell {
         Self { name, line }
     }
 
-    /// Started again whenever it ends.
+    /// Restarts the shell whenever it ends.
     fn repeated(mut self) -> Self {
         self.line = format!("while :; do {} || :; done", self.line);
         self
@@ -152,7 +152,7 @@ impl Shell {
     }
 }
 
-/// Waits for the end of the shell, and ends the stream then.
+/// Waits for the end of the shell, and then ends the stream.
 fn watch(mut shell: Running, stream: UnixStream) -> Receiver<Result<()>> {
     let (told, ended) = mpsc::channel();
     thread::spawn(move || {
@@ -163,7 +163,7 @@ fn watch(mut shell: Running, stream: UnixStream) -> Receiver<Result<()>> {
     ended
 }
 
-/// Tells terminals their size; the person need not wait for it.
+/// Sets the size of terminals, in the background.
 fn resizer<const N: usize>(terminals: [(Machine, &'static str); N]) -> Sender<Size> {
     let (sender, sizes) = mpsc::channel::<Size>();
     thread::spawn(move || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where things are in the source tree.
+//! Paths in the source tree.
 
 use std::{
     env,
@@ -8,13 +8,13 @@ use std::{
     process::Command,
 };
 
-/// The top of the source tree.
+/// Returns the top of the source tree.
 pub(crate) fn top() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }
 
-/// Where results go, whatever directory cargo itself builds in.
+/// Returns the directory of results, whatever directory cargo itself builds in.
 pub(crate) fn target() -> PathBuf {
     top().join("target")
 }

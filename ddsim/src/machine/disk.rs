@@ -5,25 +5,25 @@
 use crate::page::Page;
 use crate::parameters::{QUEUE_LIMIT, SEEK, TRANSFER, WRITE_MERGE};
 
-/// One disk for all VMs. It serves requests in the order in which they came, for
-/// a VM's requests reach the host's scheduler as those of one process; but reads before writes that
-/// nothing waits for, as Linux' deadline scheduler does it.
+/// One disk for all VMs. It serves requests in the order in which they arrive, because the requests
+/// of a VM reach the host's scheduler as those of one process. Reads precede writes for which no
+/// thread waits, as in Linux' deadline scheduler.
 #[derive(Debug)]
 pub(super) struct Disk {
-    /// When all reads and commits will be done.
+    /// Time at which all reads and commits will be done.
     reads: u64,
-    /// When all writes will be done.
+    /// Time at which all writes will be done.
     writes: u64,
-    /// The unit after the last one read, and its VM.
+    /// The unit after the last one that was read, and its VM.
     head: Option<(usize, Page)>,
     /// The journal of each VM's file system.
     journals: Vec<Journal>,
-    /// Where the last writes ended, and which of these is replaced next.
+    /// Ends of the last writes, and the index of the one that is replaced next.
     tails: [Option<(usize, Page)>; STREAMS],
     next: usize,
 }
 
-/// Writes whose ends are known, for what follows them.
+/// Number of writes whose ends are remembered, for merging writes that continue them.
 const STREAMS: usize = 64;
 
 /// Transactions of a journal are committed one after the other (jbd2).
@@ -33,12 +33,12 @@ struct Journal {
     ends: u64,
 }
 
-/// What became of a request to commit.
+/// Result of a request to commit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Commit {
-    /// It will be done then.
+    /// The commit will be done at this time.
     Done(u64),
-    /// A transaction is being committed until then; the next one cannot begin earlier.
+    /// A transaction is being committed until this time; the next one cannot begin earlier.
     After(u64),
 }
 
@@ -56,7 +56,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Reads a unit; a run of units seeks once.
+    /// Reads a unit and returns when it is done. A run of units seeks once.
     pub(super) fn read(&mut self, now: u64, vm: usize, page: Page) -> u64 {
         let seek = match self.head.replace((vm, page.next())) {
             Some(head) if head == (vm, page) => 0,
@@ -65,8 +65,8 @@ impl Disk {
         self.serve(now, seek + TRANSFER)
     }
 
-    /// Writes units from a page on, some time later; returns when the writer may go on. What
-    /// follows one of the last writes, as in a log, is merged with it.
+    /// Queues a write of units from a page on, and returns when the writer may continue. A write
+    /// that continues one of the last writes, as in a log, is merged with it.
     pub(super) fn write(&mut self, now: u64, vm: usize, page: Page, units: u64) -> u64 {
         self.head = None;
         let tail = self.tails.iter().position(|tail| *tail == Some((vm, page)));
@@ -83,7 +83,7 @@ impl Disk {
         done.saturating_sub(QUEUE_LIMIT).max(now)
     }
 
-    /// Commits what has changed in a VM's file system. Requests that come while a transaction is
+    /// Commits the changes of a VM's file system. Requests that arrive while a transaction is being
     /// committed share the next one.
     pub(super) fn commit(&mut self, now: u64, vm: usize) -> Commit {
         let Journal { began, ends } = self.journal(vm);
@@ -94,15 +94,15 @@ impl Disk {
             return Commit::After(ends);
         }
         self.head = None;
-        // What was written so far comes first (`data=ordered`), then the journal's blocks, and, once
-        // they are on the disk, the record of the commit.
+        // Previous writes come first (`data=ordered`), then the journal's blocks, and, once these
+        // are on the disk, the record of the commit.
         let ends = self.serve(now, 2 * (SEEK + TRANSFER)).max(self.writes);
         self.journals[vm] = Journal { began: now, ends };
         Commit::Done(ends)
     }
 
-    /// Returns when the directories and inodes of a VM's file system may be changed: those that
-    /// are being committed are locked until then.
+    /// Returns when the directories and inodes of a VM's file system may be changed. Those that are
+    /// being committed are locked until then.
     pub(super) fn unlocked(&mut self, now: u64, vm: usize) -> u64 {
         self.journal(vm).ends.max(now)
     }
@@ -114,7 +114,7 @@ impl Disk {
         self.journals[vm]
     }
 
-    /// Queues a read or a commit, and returns when it is done: two turns of three are theirs.
+    /// Queues a read or a commit, which get two of three turns, and returns when it is done.
     fn serve(&mut self, now: u64, time: u64) -> u64 {
         let time = match self.writes > now {
             true => time * 3 / 2,
@@ -124,7 +124,7 @@ impl Disk {
         self.reads
     }
 
-    /// Queues a write, and returns when it is done: one turn of three is theirs.
+    /// Queues a write, which gets one of three turns, and returns when it is done.
     fn serve_later(&mut self, now: u64, time: u64) -> u64 {
         let time = match self.reads > now {
             true => time * 3,
@@ -145,7 +145,7 @@ mod tests {
         let page = Page::new(1, 5);
         assert_eq!(disk.read(0, 0, page), SEEK + TRANSFER);
         assert_eq!(disk.read(0, 0, page.next()), SEEK + 2 * TRANSFER);
-        // The same page of another VM is elsewhere.
+        // The same page of another VM is at another place of the disk.
         assert_eq!(disk.read(0, 1, page.next()), 2 * SEEK + 3 * TRANSFER);
     }
 
@@ -160,7 +160,7 @@ mod tests {
         disk.write(0, 0, log.next(), 1);
         assert_eq!(disk.writes, 2 * queued + TRANSFER);
         assert!(disk.write(0, 0, other, 2 * QUEUE_LIMIT / TRANSFER) >= QUEUE_LIMIT);
-        // Reads do not wait for all that: two turns of three are theirs.
+        // Reads do not wait for the writes: they get two of three turns.
         assert_eq!(disk.read(0, 0, log), (SEEK + TRANSFER) * 3 / 2);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM's memory that its containers share, and what cgroup v2 lets a daemon say about it.
+//! A VM's memory that its containers share, with the controls of cgroup v2.
 
 use super::{Machine, Running};
 use crate::pagecache::{Reclaimed, Refaults};
@@ -14,20 +14,20 @@ pub(super) struct Shared {
     random: Random,
 }
 
-/// What a container has of the VM's memory.
+/// Memory use of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Units.
+    /// Units in use.
     pub used: usize,
-    /// Units of these that are processes' memory.
+    /// Units of these that belong to processes' memory.
     pub anonymous: usize,
-    /// Units that came back after they were reclaimed.
+    /// Units that were read again after they had been reclaimed.
     pub refaults: Refaults,
 }
 
 impl Machine {
-    /// All containers are in one VM and share so many MiB. Whoever is too much, the kernel
-    /// reclaims from each in proportion to its size (`shrink_node_memcgs` of Linux).
+    /// Puts all containers into one VM in which they share `mib` MiB. Beyond that, units are
+    /// reclaimed from the containers in proportion to their sizes (`shrink_node_memcgs` of Linux).
     pub fn share_memory(&mut self, mib: u64) {
         self.shared = Some(Shared {
             units: (mib * UNITS_PER_MIB) as usize,
@@ -35,18 +35,18 @@ impl Machine {
         });
     }
 
-    /// Protects units of a container (`memory.low`), and limits it to others (`memory.high`), from
-    /// this second on.
+    /// From this second on, protects `low` units of a container (`memory.low`) and limits it to
+    /// `high` units (`memory.high`).
     pub fn limit(&mut self, second: u64, container: usize, low: usize, high: usize) {
         self.containers[container].protected = low;
         self.containers[container].cache.set_limit(high);
-        // The daemon's time, not the container's.
+        // The time of this reclaim is the daemon's and not the container's.
         while let Some(reclaimed) = self.containers[container].cache.reclaim() {
             self.evict(second * SECOND, container, reclaimed);
         }
     }
 
-    /// What a container has of the memory.
+    /// Returns the memory use of a container.
     pub fn usage(&self, container: usize) -> Usage {
         let cache = &self.containers[container].cache;
         Usage {
@@ -56,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// Reclaims a unit of somebody if the shared memory is full, and says whose.
+    /// Reclaims a unit if the shared memory is full. Returns it with the number of its container.
     pub(super) fn reclaim_shared(&mut self) -> Option<(usize, Reclaimed)> {
         let shared = self.shared.as_mut()?;
         let caches = self.containers.iter().map(|running| &running.cache);
@@ -85,13 +85,14 @@ impl Running {
         self.scan_above(self.protected)
     }
 
-    /// How much of it the kernel scans, beside others: less of what can only be swapped.
+    /// Returns the scan rate of a container relative to others. Memory that can only be swapped
+    /// counts less.
     fn scan_above(&self, protected: usize) -> u64 {
         let (used, anonymous) = (self.cache.used() as u64, self.cache.anonymous() as u64);
         let open = used.saturating_sub(protected as u64);
         let files = used - anonymous;
         let weighed = SWAPPINESS * anonymous + (SWAPPINESS_SUM - SWAPPINESS) * files;
-        // A container at its limit of protection is not scanned at all.
+        // A container at its limit of protection is not scanned.
         (weighed * open).checked_div(used).unwrap_or(0)
     }
 }
@@ -104,7 +105,8 @@ mod tests {
     use crate::workload::keyvalue::KeyValue;
     use ddcore::policy::Policy;
 
-    /// A store in memory and one in files of 16 MiB each, in a VM of 16 MiB.
+    /// Returns a VM of 16 MiB with two containers, a store in memory and one in files, of 16 MiB
+    /// each.
     fn vm() -> Machine {
         let mut machine = Machine::new(16, Mode::Weighted);
         let vm = machine.host().add_vm(100);
@@ -134,7 +136,8 @@ mod tests {
         let [memory, files] = [0, 1].map(|at| machine.usage(at));
         assert_eq!(memory.used + files.used, 16 * UNITS_PER_MIB as usize);
         assert_eq!((memory.anonymous, files.anonymous), (memory.used, 0));
-        // The kernel would rather drop files than swap: these come back much more often.
+        // The kernel prefers dropping files to swapping, so that files are read again much more
+        // often.
         let (swapped, dropped) = (memory.refaults.anonymous, files.refaults.files);
         assert!(dropped > 2 * swapped, "{memory:?} {files:?}");
         assert!(memory.refaults.anonymous > 0 && memory.refaults.files == 0);
@@ -151,7 +154,7 @@ mod tests {
         assert!(most >= 12 * UNITS_PER_MIB as usize - 1, "{most}");
         machine.limit(120, 1, 0, 2 * UNITS_PER_MIB as usize);
         assert_eq!(machine.usage(1).used, 2 * UNITS_PER_MIB as usize);
-        // It goes to the store, and the room to the other.
+        // Its pages go to the store, and the other container gets the room.
         assert!(machine.held_mib(1) > 1.0);
         machine.run(180);
         assert!(machine.usage(0).used > all - most, "{most}");

@@ -2,10 +2,10 @@
 
 //! Filebench's profiles as the papers use them, in units of 16 KiB.
 //!
-//! `webserver`, `webproxy`, `varmail` and `videoserver` of Filebench 1.5 alpha: files of a gamma
-//! distributed size around 16 KiB, which here are of whole units; flows as published. Each call of
-//! `next` is one of Filebench's reads or writes, with what leads to it. Sizes of the sets are in
-//! [`crate::parameters`].
+//! These are `webserver`, `webproxy`, `varmail` and `videoserver` of Filebench 1.5 alpha. File
+//! sizes are gamma distributed around 16 KiB and rounded up to whole units; flows are as published.
+//! Each call of `next` is one of Filebench's reads or writes with the operations that lead to it.
+//! Sizes of the sets are in [`crate::parameters`].
 
 use super::{Step, Workload};
 use crate::parameters::{
@@ -13,12 +13,12 @@ use crate::parameters::{
 };
 use crate::random::Random;
 
-/// A set of files: how many units each has.
+/// A set of files, with the size of each in units.
 #[derive(Clone, Debug)]
 struct Files {
     first: u32,
     units: Vec<u8>,
-    /// Files that have still to be made.
+    /// Number of files that remain to be made.
     unmade: usize,
 }
 
@@ -27,7 +27,7 @@ impl Files {
         let mut units = Vec::new();
         let mut total = 0;
         while total < mib * UNITS_PER_MIB {
-            // Up to the next unit: most files are one.
+            // Sizes are rounded up to whole units; most files have one.
             let size = random.gamma(0.6).ceil().clamp(1.0, 8.0) as u8;
             total += u64::from(size);
             units.push(size);
@@ -44,13 +44,13 @@ impl Files {
         (self.first + at as u32, u32::from(self.units[at]))
     }
 
-    /// All files shall be made before any is used (Filebench's `prealloc`).
+    /// Makes all files before any is used (Filebench's `prealloc`).
     fn make_first(&mut self) {
         self.unmade = self.units.len();
     }
 
-    /// Makes some of the files that there are not yet, and returns whether there were any. Threads
-    /// but the first wait.
+    /// Makes some of the missing files, and returns whether there were any. All threads but the
+    /// first wait.
     fn make(&mut self, thread: usize, steps: &mut Vec<Step>) -> bool {
         if self.unmade == 0 {
             return false;
@@ -67,10 +67,10 @@ impl Files {
     }
 }
 
-/// Files that are made at a time.
+/// Number of files that are made at a time.
 const MADE: usize = 16;
 
-/// `webserver`: ten files read whole, then a log entry.
+/// `webserver`: reads ten files whole, then writes a log entry.
 #[derive(Debug)]
 pub struct Webserver {
     files: Files,
@@ -79,7 +79,7 @@ pub struct Webserver {
 }
 
 impl Webserver {
-    /// A server of `mib` MiB of files.
+    /// Creates a server of `mib` MiB of files.
     pub fn new(mib: u64, seed: u64) -> Self {
         Self {
             files: Files::new(1, mib, &mut Random::new(seed)),
@@ -88,7 +88,7 @@ impl Webserver {
         }
     }
 
-    /// The same, after all files were made.
+    /// Makes all files first.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -112,7 +112,7 @@ impl Workload for Webserver {
     }
 }
 
-/// `webproxy`: a file replaced, five read.
+/// `webproxy`: replaces a file and reads five.
 #[derive(Debug)]
 pub struct Proxy {
     files: Files,
@@ -120,7 +120,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy of `mib` MiB of files.
+    /// Creates a proxy of `mib` MiB of files.
     pub fn new(mib: u64, seed: u64) -> Self {
         Self {
             files: Files::new(1, mib, &mut Random::new(seed)),
@@ -128,7 +128,7 @@ impl Proxy {
         }
     }
 
-    /// The same, after all files were made.
+    /// Makes all files first.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -154,17 +154,17 @@ impl Workload for Proxy {
     }
 }
 
-/// `varmail`: a mail delivered, one read and then marked, one read; deliveries and marks are
+/// `varmail`: delivers a mail, reads one and marks it, and reads one. Deliveries and marks are
 /// synced.
 #[derive(Debug)]
 pub struct Mail {
     files: Files,
-    /// What each thread did so far, and the mail it had last.
+    /// The next operation of each thread, and the mail it used last.
     threads: Vec<(u32, (u32, u32))>,
 }
 
 impl Mail {
-    /// A server of `mib` MiB of mail.
+    /// Creates a server of `mib` MiB of mail.
     pub fn new(mib: u64, seed: u64) -> Self {
         Self {
             files: Files::new(1, mib, &mut Random::new(seed)),
@@ -172,7 +172,7 @@ impl Mail {
         }
     }
 
-    /// The same, after all files were made.
+    /// Makes all files first.
     #[must_use]
     pub fn made_first(mut self) -> Self {
         self.files.make_first();
@@ -209,7 +209,7 @@ impl Workload for Mail {
     }
 }
 
-/// `videoserver`: streams read active videos from end to end; a writer replaces passive ones.
+/// `videoserver`: streams read active videos from end to end, and a writer replaces passive ones.
 #[derive(Debug)]
 pub struct Video {
     units: u32,
@@ -219,16 +219,16 @@ pub struct Video {
     pace: u64,
     /// Whether each stream reads its own video again and again.
     endless: bool,
-    /// Videos that the writer has still to make.
+    /// Number of videos that the writer has still to make.
     unmade: u32,
-    /// Video and place of each stream.
+    /// Video and position of each stream.
     streams: Vec<(u32, u32)>,
     written: u32,
 }
 
 impl Video {
-    /// A server of Filebench's 32 active videos of `mib` MiB, read as fast as possible, whose
-    /// streams choose another video after each.
+    /// Creates a server of Filebench's 32 active videos of `mib` MiB. Streams read as fast as
+    /// possible, and choose another video after each.
     pub const fn new(mib: u64) -> Self {
         Self {
             units: (mib * UNITS_PER_MIB) as u32,
@@ -241,8 +241,8 @@ impl Video {
         }
     }
 
-    /// The same, read at a steady pace after the writer made all videos, as Filebench does before
-    /// a run.
+    /// Creates a server whose streams read at a steady pace after the writer has made all videos,
+    /// as Filebench does before a run.
     pub const fn paced(mib: u64, pace: u64) -> Self {
         let mut video = Self::new(mib);
         video.pace = pace;
@@ -250,8 +250,8 @@ impl Video {
         video
     }
 
-    /// As Filebench has it: all active videos and half of the passive ones are made first, and
-    /// then a stream opens one video and reads it in parts of 256 KiB, again and again.
+    /// Creates a server as in Filebench: all active videos and half of the passive ones are made
+    /// first; then each stream opens one video and reads it in parts of 256 KiB, again and again.
     pub const fn endless(mib: u64) -> Self {
         let mut video = Self::new(mib);
         video.read /= 4;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The requests of a virtual machine, generated: what can be judged where no recorded trace is.
+//! Generated requests of a virtual machine, for judging policies without a recorded trace.
 //!
-//! Five days of a server with a database, whose hot part moves a little each night, a log, files
-//! that are read whole and mostly once, a report that reads a table from end to end time and
-//! again, and a backup of everything each night. The constants of the policies were chosen before
-//! there was this load, and were not changed since.
+//! They represent five days of a server: a database whose hot part moves a little each night, a
+//! log, files that are read whole and mostly once, a report that reads a table from end to end
+//! again and again, and a backup of all data each night. The constants of the policies were chosen
+//! before this load was written, and were not changed since.
 
 use crate::page::Page;
 use crate::random::{Random, Zipf};
 use crate::stream::{Access, Kind};
 
-/// Days, and requests of each before its backup.
+/// Number of days, and of requests on each day before its backup.
 const DAYS: u64 = 5;
 const REQUESTS: u64 = 60_000;
-/// Pages of the database, of the log, of the report's table, of all files.
+/// Pages of the database, the log, the report's table, and all files.
 const DATABASE: u32 = 30_000;
 const LOG: u64 = 4_000;
 const TABLE: u64 = 12_000;
@@ -22,7 +22,7 @@ const FILES: u64 = 40_000;
 /// Pages of a file.
 const FILE: u64 = 16;
 
-/// The parts of the machine's disk.
+/// The areas of the machine's disk.
 #[derive(Clone, Copy)]
 enum Area {
     Database,
@@ -44,7 +44,7 @@ impl Area {
     }
 }
 
-/// The stream of a seed.
+/// Returns the stream for a seed.
 pub fn machine(seed: u64) -> Vec<Access> {
     let (zipf, mut random) = (Zipf::new(DATABASE, 0.9, seed), Random::new(seed));
     let (mut stream, mut logged, mut reported) = (Vec::new(), 0, 0);

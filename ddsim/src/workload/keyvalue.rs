@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Key-value stores under YCSB: Zipf's popularity, exponent 0.99, over records in files or in the
+//! Key-value stores under YCSB: records with Zipf's popularity, exponent 0.99, in files or in the
 //! memory of a process.
 //!
-//! [`KeyValue::loaded`] is as YCSB does it: a load phase inserts all records, of 1 KB each, in the
-//! order of a hash, so that each place holds popular ones and others; then requests begin.
+//! [`KeyValue::loaded`] follows YCSB: a load phase inserts all records, of 1 KB each, in the order
+//! of a hash, so that each place has popular records and others; then requests begin.
 
 use super::{ANONYMOUS, Step, Workload};
 use crate::parameters::{RECORDS, SECOND, UNITS_PER_MIB};
@@ -13,7 +13,7 @@ use crate::random::{Random, Zipf};
 /// Units of one file of a database.
 const FILE: u32 = 4096;
 
-/// YCSB's constant.
+/// YCSB's exponent.
 const EXPONENT: f64 = 0.99;
 
 /// A store.
@@ -21,18 +21,19 @@ const EXPONENT: f64 = 0.99;
 pub struct KeyValue {
     zipf: Zipf,
     units: u32,
-    /// Units that the load phase has still to write.
+    /// Number of units that the load phase has still to write.
     unloaded: u32,
     work: u64,
     anonymous: bool,
     writes: f64,
     think: u64,
-    /// Places that an operation touches.
+    /// Number of places that an operation touches.
     touched: u32,
 }
 
 impl KeyValue {
-    /// A store over `mib` MiB of files, as MongoDB's; `work` nanoseconds for an operation.
+    /// Creates a store over `mib` MiB of files, like MongoDB. An operation takes `work` nanoseconds
+    /// of processor time.
     pub fn of_files(mib: u64, work: u64, seed: u64) -> Self {
         let units = (mib * UNITS_PER_MIB) as u32;
         Self {
@@ -47,7 +48,8 @@ impl KeyValue {
         }
     }
 
-    /// A store of `mib` MiB in anonymous memory, as Redis'. It is swapped if it does not fit.
+    /// Creates a store of `mib` MiB in anonymous memory, like Redis. It is swapped if it does not
+    /// fit.
     pub fn in_memory(mib: u64, work: u64, seed: u64) -> Self {
         Self {
             anonymous: true,
@@ -56,8 +58,8 @@ impl KeyValue {
         }
     }
 
-    /// A store that is filled first, with records where a hash puts them. Threads but the first
-    /// wait for that.
+    /// Fills the store first, with records placed by a hash. All threads but the first wait for
+    /// that.
     #[must_use]
     pub fn loaded(mut self, seed: u64) -> Self {
         self.zipf = Zipf::of_places(self.units, RECORDS, EXPONENT, seed);
@@ -65,14 +67,15 @@ impl KeyValue {
         self
     }
 
-    /// An operation touches so many places: what a record consists of is not in one.
+    /// Makes an operation touch `places` places, because the parts of a record are not at one
+    /// place.
     #[must_use]
     pub const fn scattered(mut self, places: u32) -> Self {
         self.touched = places;
         self
     }
 
-    /// A store that is only read, by clients that wait `think` nanoseconds between requests.
+    /// Makes the store read-only, with clients that wait `think` nanoseconds between requests.
     #[must_use]
     pub const fn read_slowly(mut self, think: u64) -> Self {
         self.writes = 0.0;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// Name, stream, pages of the guest, pages of the host.
 type Named = (&'static str, Vec<Access>, usize, usize);
 
-/// All of them.
+/// Returns all streams.
 pub fn all() -> Vec<Named> {
     let mut all = vec![
         ("zipf 0.9, small host", zipf(50_000, 0.9, 1), 2_500, 5_000),
@@ -35,24 +35,24 @@ pub fn all() -> Vec<Named> {
     all
 }
 
-/// Accesses of a stream.
+/// Number of accesses of a stream.
 const LENGTH: usize = 600_000;
 
-/// Pages of one file: streams are of pages, and files bound what is near what.
+/// Pages of one file. Streams are of pages, and files determine which pages are neighbours.
 const FILE: u64 = 256;
 
 fn page(number: u64) -> Access {
     Access::read(Page::new((number / FILE) as u32, (number % FILE) as u32))
 }
 
-/// Key-value reads as YCSB draws them: keys of a page, popularity by Zipf's law.
+/// Returns key-value reads like YCSB's: keys of a page, popularity by Zipf's law.
 pub fn zipf(pages: u32, exponent: f64, seed: u64) -> Vec<Access> {
     let (zipf, mut random) = (Zipf::new(pages, exponent, seed), Random::new(seed));
     let next = |_| page(u64::from(zipf.next(&mut random)));
     (0..LENGTH).map(next).collect()
 }
 
-/// The same pages in the same order, again and again.
+/// Returns accesses to the same pages in the same order, again and again.
 pub fn looping(pages: u64) -> Vec<Access> {
     (0..LENGTH as u64).map(|at| page(at % pages)).collect()
 }
@@ -110,7 +110,7 @@ fn window(steps: u64) -> Vec<Access> {
         .collect()
 }
 
-/// Filebench's servers in small: sets of 128 MiB, 32 768 pages.
+/// Returns small versions of Filebench's servers: sets of 128 MiB, 32 768 pages.
 fn filebench() -> Vec<Named> {
     vec![
         (
@@ -125,7 +125,7 @@ fn filebench() -> Vec<Named> {
     ]
 }
 
-/// The accesses of a workload whose threads take turns, a step each.
+/// Returns the accesses of a workload whose threads take turns of one step.
 fn steps(workload: &mut dyn Workload, threads: usize) -> Vec<Access> {
     let mut random = Random::new(7);
     let mut queues = vec![VecDeque::new(); threads];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The engine against a plain model, at both levels and for every order of leaving: random
-//! operations, weights and capacities, pools and VMs that end. After each step both hold the same
-//! pages and have counted the same, the identity of the counters holds, and no page went that the
-//! paper's Algorithm 1 would have left.
+//! The engine against a plain model, at both levels and for every order of eviction: random
+//! operations, weights and capacities, and pools and VMs that end. After each step both have the
+//! same pages and counters, the identity of the counters holds, and no page was evicted that the
+//! paper's Algorithm 1 would have kept.
 
 mod model;
 
@@ -132,7 +132,7 @@ proptest! {
             }
             agree(&host, &model);
         }
-        // The same pages, not only as many.
+        // The model also has the same pages, not only as many.
         for vm in 0..VMS {
             for (file, index) in (0..6).flat_map(|file| (0..32).map(move |index| (file, index))) {
                 let page = Page::new(file, index);

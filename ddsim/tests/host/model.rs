@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The host as the paper describes it, in lists that are searched from end to end.
+//! The host as the paper describes it, with lists that are searched linearly.
 
 use ddcore::index::BLOCK_PAGES;
 use ddcore::policy::{Class, Order};
 use ddsim::host::{Counts, Mode, PoolId};
 use ddsim::page::Page;
 
-/// Pages that leave before the class is chosen again.
+/// Pages that are evicted before the class is chosen again.
 const TURN: u64 = 32;
 
 struct Held {
@@ -15,12 +15,12 @@ struct Held {
     page: Page,
     class: usize,
     /// Number of the last put of a page of its block, among those of its VM or, in global mode, of
-    /// all: neighbours that came alike leave together.
+    /// all VMs. Neighbours with the same number are evicted together.
     came: u64,
 }
 
 impl Held {
-    /// What it has in common with the others of its block.
+    /// Returns the identity of its block.
     fn block(&self) -> (PoolId, usize, u64, u64) {
         let key = self.page.key();
         let index = key.index / BLOCK_PAGES as u64;
@@ -37,11 +37,11 @@ struct Pool {
 struct Vm {
     weight: u32,
     pools: Vec<Pool>,
-    /// What ages its pages.
+    /// Number of puts, by which its pages age.
     puts: u64,
-    /// What it does not use of its entitlement, when it last said so.
+    /// The unused part of its entitlement, as published last.
     lent: u64,
-    /// The weight with which it wants more, when it last said so.
+    /// The weight with which it competes for unused memory, as published last.
     wanting: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Model {
     batch: u64,
     mode: Mode,
     vms: Vec<Vm>,
-    /// In the order their blocks came.
+    /// Pages in the order in which their blocks came.
     held: Vec<Held>,
     puts: u64,
 }
@@ -137,7 +137,7 @@ impl Model {
         };
         let block = new.block();
         self.held.push(new);
-        // Stable: the order of all others, and of the blocks, remains.
+        // The sort is stable, so that the order of all others, and of the blocks, remains.
         self.held.sort_by_key(|held| {
             let its = held.block() == block;
             (its, its.then_some(held.page))
@@ -188,7 +188,7 @@ impl Model {
         Some(self.held.remove(at).id)
     }
 
-    /// What ages the pages of a VM: its own puts or, in global mode, all.
+    /// Returns the time by which the pages of a VM age: its own puts or, in global mode, all puts.
     fn now(&self, vm: usize) -> u64 {
         match self.mode {
             Mode::Global => self.puts,
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// What a VM is entitled to.
+    /// Returns the entitlement of a VM.
     fn entitlement(&self, vm: usize) -> u64 {
         let total: u64 = self.vms.iter().map(|vm| u64::from(vm.weight)).sum();
         let own = self.capacity * u64::from(self.vms[vm].weight);
@@ -207,7 +207,7 @@ impl Model {
         self.held.iter().filter(|held| held.id.vm == vm).count() as u64
     }
 
-    /// A VM says what it lends, and whether it wants more.
+    /// Publishes the memory that a VM lends, and whether it wants more.
     fn refresh(&mut self, vm: usize) {
         let (entitlement, used) = (self.entitlement(vm), self.vm_used(vm));
         let (batch, own) = (self.batch, &mut self.vms[vm]);
@@ -217,7 +217,8 @@ impl Model {
         own.wanting = if wants { own.weight.into() } else { 0 };
     }
 
-    /// Whether a VM has all that it may have: its entitlement, and by weight what its peers lend.
+    /// Returns whether a VM has all the pages that it may have: its entitlement, and its part by
+    /// weight of the memory that its peers lend.
     fn is_replete(&mut self, vm: usize) -> bool {
         self.refresh(vm);
         let peers = || self.vms.iter().enumerate().filter(|(at, _)| *at != vm);
@@ -229,7 +230,7 @@ impl Model {
         used > 0 && used >= self.entitlement(vm) + extra
     }
 
-    /// Evicts a batch for a put of a VM; says whether anything went.
+    /// Evicts a batch for a put of a VM. Returns whether any page was evicted.
     fn evict_for(&mut self, vm: usize) -> bool {
         let mode = self.mode;
         let evicted = match mode {
@@ -243,7 +244,7 @@ impl Model {
         evicted > 0
     }
 
-    /// Evicts what is beyond the capacity, a batch from each victim.
+    /// Evicts the pages beyond the capacity, a batch from each victim.
     fn evict_beyond(&mut self) -> bool {
         let beyond = self.held.len() as u64 - self.capacity;
         let mut evicted = 0;
@@ -261,14 +262,15 @@ impl Model {
         evicted > 0
     }
 
-    /// Evicts the page at a place.
+    /// Evicts the page at an index of the list.
     fn evict_at(&mut self, at: usize) {
         let id = self.held.remove(at).id;
         self.count(id).evictions += 1;
     }
 
-    /// A batch of what is within a batch of the oldest page, from one list after the other; of a
-    /// list as many as make a block before its oldest page is looked at again.
+    /// Evicts a batch of pages that are within a batch of the oldest page, from one list after the
+    /// other. From a list as many pages are taken as make a block before its oldest page is
+    /// compared again.
     fn evict_by_age(&mut self) -> u64 {
         let age = |model: &Self, held: &Held| model.puts - held.came;
         let Some(oldest) = self.held.iter().map(|held| age(self, held)).max() else {
@@ -299,14 +301,14 @@ impl Model {
         self.batch - left
     }
 
-    /// The place of the oldest page of a class.
+    /// Returns the index of the oldest page of a class.
     fn oldest(&self, id: PoolId, class: usize) -> Option<usize> {
         let mut held = self.held.iter();
         held.position(|held| held.id == id && held.class == class)
     }
 
-    /// Evicts up to `pages` of a pool, no more than fit a turn: the class is chosen once, and again
-    /// when it has nothing left. Returns their number.
+    /// Evicts up to `pages` of a pool, at most a turn. The class is chosen once, and again when it
+    /// has no page left. Returns the number of evicted pages.
     fn evict(&mut self, id: PoolId, pages: u64) -> u64 {
         assert!(pages <= TURN);
         let mut class = None;
@@ -323,8 +325,8 @@ impl Model {
         pages
     }
 
-    /// A batch of a VM, from its pools that exceed most, each until the batch is together or it has
-    /// nothing left. What they are entitled to is set for the batch.
+    /// Evicts a batch of a VM, from its pools that exceed their entitlement most, each until the
+    /// batch is complete or the pool is empty. Entitlements are fixed for the batch.
     fn evict_by_weight(&mut self, vm: usize) -> u64 {
         let pages = self.entitlement(vm).max(self.vm_used(vm));
         let used = |pool| self.counts(PoolId { vm, pool }).used;
@@ -340,7 +342,7 @@ impl Model {
         self.batch - left
     }
 
-    /// Which class of a pool gives.
+    /// Returns the class of a pool from which a page is evicted.
     fn gives(&self, id: PoolId) -> Option<usize> {
         let size = |class| {
             let held = self.held.iter();
@@ -348,15 +350,15 @@ impl Model {
                 .count()
         };
         match self.vms[id.vm].pools[id.pool].order {
-            // Class 0 above a tenth of the pool, else the highest there is.
+            // Class 0 while it has more than a tenth of the pool, else the highest that has pages.
             Order::Small => {
                 let all: usize = (0..4).map(size).sum();
                 let small = size(0) * 10 > all;
                 let highest = (0..4).rev().find(|class| size(*class) > 0);
                 if small { Some(0) } else { highest }
             }
-            // A class counts as four times as young as the class below, unless none of it came
-            // while all below was replaced eight times; of equals the lowest.
+            // A class counts as four times as young as the class below, unless it got no page while
+            // all below was replaced eight times; of equals the lowest is chosen.
             Order::Aged => {
                 let now = self.now(id.vm);
                 let age = |at: usize| now - self.held[at].came;
@@ -384,8 +386,8 @@ impl Model {
         }
     }
 
-    /// The VMs that exceed most, for so many batches one after the other. What VMs lend is what they
-    /// lend before the first of them.
+    /// Returns the VMs that exceed most, for this number of batches one after the other. Lent
+    /// memory is that before the first eviction.
     fn choose(&mut self, batches: u64) -> Vec<usize> {
         (0..self.vms.len()).for_each(|vm| self.refresh(vm));
         let weights = self.vms.iter().map(|vm| vm.weight);
@@ -394,7 +396,7 @@ impl Model {
     }
 }
 
-/// Entitlements by weight, rounded down to whole pages.
+/// Returns entitlements by weight, rounded down to whole pages.
 fn entities(
     pages: u64,
     weights: impl Iterator<Item = u32> + Clone,
@@ -412,8 +414,8 @@ fn entities(
     weights.enumerate().map(entity).collect()
 }
 
-/// GETVICTIM, line by line, and what this project decided where the paper leaves cases open; for
-/// some evictions one after the other.
+/// GETVICTIM line by line, with this project's decisions for cases that the paper leaves open, for
+/// `count` evictions one after the other.
 fn victims(entities: &mut [Entity], eviction: i128, count: u64) -> Vec<usize> {
     let is_overused =
         |entity: &Entity| entity.used > 0 && entity.entitlement < entity.used + eviction;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What guests and administrators do, and the bytes of a guest's request.
+//! Operations of guests and administrators, and the bytes of a guest's request.
 
 use arbitrary::Arbitrary;
 use ddabi::hypercall::Operation;
@@ -11,26 +11,26 @@ use ddabi::request::{
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
-/// Something that happens. Numbers of VMs are taken modulo their number.
+/// An operation or event. Numbers of VMs are taken modulo the number of VMs.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Call {
     /// A guest's request.
     Guest(u8, Sent),
     /// The administrator sets the capacity.
     Capacity(u8),
-    /// The administrator sets what is kept however short the host is.
+    /// The administrator sets the floor, which is kept however short of memory the host is.
     Floor(u8),
-    /// The administrator sets whether weights or age alone decide who gives.
+    /// The administrator chooses whether victims follow weights or age alone.
     Mode(bool),
     /// The administrator flushes a VM.
     FlushVm(u8),
-    /// The host has so many frames to spare from now on.
+    /// The host can spare this number of frames from now on.
     Spare(u16),
     /// The host asks for frames.
     Shrink(u16),
-    /// A VM's index gets memory from now on, or none.
+    /// Memory for a VM's index becomes available, or unavailable.
     IndexMemory(u8, bool),
-    /// Milliseconds go by.
+    /// Milliseconds pass.
     Time(u8),
     /// The administrator sets a VM's weight.
     VmWeight(u8, u8),
@@ -38,7 +38,7 @@ pub(crate) enum Call {
     VmEnds(u8),
 }
 
-/// A request. Files, indices and pools are few, so that they meet again.
+/// A request. Files, indices and pools are few, so that requests concern the same ones.
 #[derive(Arbitrary, Debug)]
 pub(crate) enum Sent {
     Hello,
@@ -50,28 +50,28 @@ pub(crate) enum Sent {
     PoolSet(u8, Pool),
     PoolDestroy(u8),
     Migrate(u8, u8),
-    /// A number of its own instead of the next one.
+    /// With this sequence number instead of the next one.
     Numbered(u16),
-    /// Whatever there is, as the body of any operation.
+    /// Any bytes, as the body of any operation.
     Noise(u8, u32, Vec<u8>),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) struct Pages {
     file: u8,
-    /// In files with large indices: from the end of what is kept.
+    /// For files with large indices, counted from the end of the indices that are kept.
     index: u16,
     pages: u8,
     pool: u8,
     class: u8,
-    /// The page whose frame cannot be reached, if there is such a page.
+    /// The page whose frame cannot be reached, if there is one.
     fault: u8,
 }
 
 /// The frame of a guest that cannot be reached.
 const FAULTS: u64 = 1 << 20;
 
-/// Whether a guest's frame can be reached.
+/// Returns whether a guest's frame can be reached.
 pub(crate) fn is_reachable(gfn: u64) -> bool {
     gfn != FAULTS
 }
@@ -91,7 +91,8 @@ pub(crate) struct Pool {
     policy: u8,
 }
 
-/// Files in two filesystems; of each, every fourth has pages around the end of what is kept.
+/// Returns a file in one of two filesystems. Every fourth file has pages around the largest index
+/// that is kept.
 fn file(number: u8) -> FileKey {
     FileKey {
         inode: u64::from(number % 8),
@@ -109,7 +110,7 @@ fn index(of: u8, index: u16) -> u64 {
     }
 }
 
-/// A page of a guest, as the host reads it.
+/// A request page of a guest, as the host reads it.
 #[repr(C, align(8))]
 pub(crate) struct Page([u8; PAGE_SIZE]);
 
@@ -146,7 +147,7 @@ impl Page {
         elements.len() as u32
     }
 
-    /// Writes the body. Returns the operation it is for, and the number of its elements.
+    /// Writes the body. Returns its operation and the number of its elements.
     fn write(&mut self, sent: &Sent) -> (u16, u32) {
         let one = |operation: Operation| operation as u16;
         match sent {
@@ -204,7 +205,7 @@ fn runs(pages: &[Pages], put: bool) -> Vec<Run> {
     let run = |pages: &Pages| Run {
         file: file(pages.file),
         index: index(pages.file, pages.index),
-        // Most runs end before it.
+        // Most runs end before the first frame that cannot be reached.
         gfn: FAULTS - 16 * u64::from(pages.fault),
         pool: u32::from(pages.pool) % 6,
         pages: 1 + u16::from(pages.pages % 80),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A host with some VMs around the engine, and what must be true of them after each call.
+//! A host with some VMs, as the owner of the engine, and the properties that must hold after each
+//! call.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -23,16 +24,16 @@ use crate::session::{Registration, Session};
 use crate::vm::Vm;
 
 const VMS: usize = 3;
-/// Pages of an eviction.
+/// Pages of an eviction batch.
 const BATCH: u32 = 64;
-/// Frames that are kept in stock.
+/// Maximum number of frames in the stock.
 const STOCKED: usize = 100;
 
-/// What the host has of its own.
+/// The state of the host beside the engine.
 pub(crate) struct World {
     pub(crate) memory: Rc<Memory>,
     vms: Vec<Arc<Vm>>,
-    /// In milliseconds.
+    /// Time in milliseconds.
     time: Cell<u64>,
     sessions: Cell<u64>,
 }
@@ -92,7 +93,7 @@ impl World {
     }
 }
 
-/// The engine with its VMs, and what is asked of it beside calls.
+/// The engine with its VMs, and the operations other than calls.
 pub(crate) struct Host {
     pub(crate) engine: heap::Host<World>,
 }
@@ -117,7 +118,7 @@ impl Host {
         &self.engine.own.vms[usize::from(number) % VMS]
     }
 
-    /// A guest registers.
+    /// Registers a guest.
     pub(crate) fn hello(&self, vm: u8) {
         let World {
             memory, sessions, ..
@@ -130,7 +131,7 @@ impl Host {
         self.settle(vm);
     }
 
-    /// Publishes what has changed of a VM.
+    /// Publishes the changes of a VM.
     pub(crate) fn settle(&self, vm: u8) {
         settle(&self.engine.tier, self.vm(vm));
     }
@@ -174,14 +175,14 @@ impl Host {
         }
     }
 
-    /// The host takes back what its memory pressure asks for.
+    /// Gives back pages, as the shrinker does under memory pressure.
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
         let (before, can) = (memory.used(), surplus(engine));
         let given = give_back(engine, pages);
         assert!(given <= pages && given <= can);
         assert_eq!(memory.used() as u64, before as u64 - given);
-        // Evictions by age are to within a batch.
+        // Evictions by age are exact to within a batch.
         if engine.tier.mode() == Mode::Weighted {
             assert_eq!(given, pages.min(can));
         }
@@ -192,7 +193,7 @@ impl Host {
         time.set(time.get() + milliseconds);
     }
 
-    /// No page is lost, none is kept twice, and all books agree.
+    /// Checks that no page is lost or kept twice, and that all accounts agree.
     pub(crate) fn check(&self) {
         let engine = &self.engine;
         for session in engine.own.sessions() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Sequences of requests of several VMs, from the bytes of a guest's page to the index, through the
-//! engine that runs in the host module, beside a plain map of what must be kept.
+//! engine that runs in the host module, compared with a plain map of the expected pages.
 //!
-//! - [`call`]: what guests send, and what else happens; [`operation`]: what is done about it;
-//! - [`memory`], [`session`], [`vm`], [`host`]: what the engine needs, and what must be true of it.
+//! - [`call`]: requests and other events; [`operation`]: their execution;
+//! - [`memory`], [`session`], [`vm`], [`host`]: the owner of the engine, with its checks.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ use libfuzzer_sys::fuzz_target;
 use memory::Frame;
 use operation::Caller;
 
-/// What is looked at one by one grows with each step.
+/// The checks after each step take longer with each step.
 const MOST_CALLS: usize = 200;
 
 #[derive(arbitrary::Arbitrary, Debug)]
@@ -63,7 +63,7 @@ fuzz_target!(|input: Input| {
     }
 });
 
-/// A hypercall, as the host module serves it.
+/// Executes a hypercall, as the host module does.
 fn serve(host: &Host, vm: u8, page: &Page, carried: &mut Carried<Frame>) {
     let Ok(header) = Header::parse(&page.header()) else {
         return;

@@ -6,10 +6,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Frames begin where the bits that a block shares are about to change.
+/// The first frame number, shortly before a change of the bits that the pages of a block share.
 const FIRST: u64 = (1 << 32) - 1000;
 
-/// Frames, by number. No number is given out twice.
+/// Frames, by number. A number is never used twice.
 pub(crate) struct Memory {
     next: Cell<u64>,
     live: RefCell<BTreeSet<u64>>,
@@ -26,12 +26,13 @@ impl Memory {
         })
     }
 
-    /// Frames in use.
+    /// Returns the number of frames in use.
     pub(crate) fn used(&self) -> usize {
         self.live.borrow().len()
     }
 
-    /// Allocates frames, as far as there are some to spare or `anyway`.
+    /// Allocates frames, as many as can be spared, or all of them if `anyway`. Returns their
+    /// number.
     pub(crate) fn allocate(self: &Rc<Self>, places: &mut [Option<Frame>], anyway: bool) -> usize {
         for (at, place) in places.iter_mut().enumerate() {
             match self.spare.get().checked_sub(1) {
@@ -49,7 +50,7 @@ impl Memory {
         places.len()
     }
 
-    /// Takes back a frame that was left to an index.
+    /// Takes back a frame that is owned by an index.
     pub(crate) fn frame(self: &Rc<Self>, number: u64) -> Frame {
         assert!(self.live.borrow().contains(&number), "a frame in use");
         Frame {
@@ -71,7 +72,7 @@ impl ddcore::host::carried::Page for Frame {
     }
 
     fn keep(mut self) {
-        // The number stays in use, but no value owns it any more.
+        // The number remains in use, and the index owns it now.
         self.number = 0;
     }
 }

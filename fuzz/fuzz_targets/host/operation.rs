@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The operations of a call that was let in, as the host module has them carried out.
+//! Execution of accepted calls, as in the host module.
 
 use std::collections::BTreeMap;
 
@@ -26,17 +26,17 @@ use crate::memory::Frame;
 use crate::session::{POOLS, Registration, Session, set};
 use crate::vm::Vm;
 
-/// The most that is done about one flush.
+/// Maximum number of calls for one flush.
 const MOST_CALLS: usize = 10_000;
 
-/// A call that was let in.
+/// An accepted call.
 pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
     pub(crate) vm: &'a Vm,
     pub(crate) session: &'a Registration,
 }
 
-/// A put, and the frames of those of its runs that were copied.
+/// A put, with the frames of those of its runs that were copied.
 struct Put<'a> {
     session: &'a Session,
     copied: BTreeMap<(u64, u64, u32), Vec<Vec<u64>>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A registration of a guest, and the plain map of what the engine must have of it.
+//! A registration of a guest, and the plain map of its expected pages.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -18,46 +18,46 @@ use ddcore::host::list::{list, same_class};
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::walk::counted;
+use ddcore::index::{Hasher, Removed};
 use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
-use ddcore::index::{Hasher, Removed};
 
 use crate::host::World;
 use crate::memory::{Frame, Memory};
 
-/// Places for pools.
+/// Number of places for pools.
 pub(crate) const POOLS: usize = 4;
-/// Notices that are kept.
+/// Maximum number of queued notices.
 const NOTICES: usize = 4;
 
-/// What a page is kept by: its list and its frame. In the middle of a put there may be several, the
+/// The copies of a page: list and frame of each. In the middle of a put there may be several, the
 /// oldest first.
 type Copies = Vec<(u16, u64)>;
 
-/// A registration as the engine has it.
+/// A registration, as the engine sees it.
 pub(crate) type Registration = heap::Session<World>;
 
-/// What is known of a session beside the engine.
+/// The part of a session that the engine does not see.
 pub(crate) struct Session {
     pub(crate) id: u64,
     memory: Rc<Memory>,
     notices: RefCell<Notices<Vec<Eviction>>>,
-    /// Pages announced, and pages told or lost.
+    /// Evicted pages that were announced, and those that were reported or lost.
     announced: Cell<u64>,
     told: Cell<u64>,
-    /// Whether the index gets no more memory.
+    /// Whether there is no memory for the index.
     pub(crate) is_short: Cell<bool>,
-    /// Every page that is kept.
+    /// All pages that are kept.
     pub(crate) model: RefCell<BTreeMap<PageKey, Copies>>,
 }
 
-/// Begins a pool, or changes it.
+/// Creates a pool, or changes its settings.
 pub(crate) fn set(session: &Registration, pool: u32, settings: Settings) {
     session.set_pool(pool, settings.share(), Order::of(settings.policy));
 }
 
 impl Session {
-    /// A registration with an empty default pool.
+    /// Creates a registration with an empty default pool.
     pub(crate) fn begin(id: u64, tier: Arc<Tier>, memory: Rc<Memory>) -> Rc<Registration> {
         let own = Self {
             id,
@@ -76,7 +76,8 @@ impl Session {
         Rc::new(session)
     }
 
-    /// A run's data was copied into frames: it may get into the index, behind what is there.
+    /// Adds a run whose data was copied into frames: its pages may be inserted, behind existing
+    /// copies.
     pub(crate) fn expect(&self, run: &Run, frames: &[Option<Frame>]) {
         let mut model = self.model.borrow_mut();
         for (key, frame) in keys(run).zip(frames) {
@@ -86,7 +87,7 @@ impl Session {
         }
     }
 
-    /// A run was stored or refused. A page that is kept has one copy.
+    /// Records that a run was stored or refused. Each page has at most one copy afterwards.
     pub(crate) fn settle(&self, run: &Run, frames: Option<Vec<u64>>, is_stored: bool) {
         let mut model = self.model.borrow_mut();
         for (at, key) in keys(run).enumerate() {
@@ -94,7 +95,7 @@ impl Session {
                 continue;
             };
             if !is_stored {
-                // Copies of earlier runs are gone; those of later ones may be there.
+                // Copies from earlier runs of the call are gone; those from later ones may exist.
                 let refused = frames.as_ref().map(|frames| frames[at]);
                 copies.retain(|(_, frame)| Some(*frame) != refused);
             }
@@ -104,13 +105,13 @@ impl Session {
         }
     }
 
-    /// Nothing is kept of a run.
+    /// Checks that no page of a run is kept.
     pub(crate) fn assert_gone(&self, run: &Run) {
         let model = self.model.borrow();
         assert!(keys(run).all(|key| !model.contains_key(&key)));
     }
 
-    /// Nothing is kept of a range.
+    /// Checks that no page of a range is kept.
     pub(crate) fn assert_flushed(&self, range: &Range) {
         let flushed = |key: &PageKey| match range {
             Range::Pages { file, first, last } => {
@@ -123,7 +124,7 @@ impl Session {
         assert!(!self.model.borrow().keys().any(flushed));
     }
 
-    /// The pages of a file have been moved to a pool, or stay where memory is missing.
+    /// Checks that the pages of a file were moved to a pool, or stayed where memory was missing.
     pub(crate) fn migrated(
         &self,
         whole: &Registration,
@@ -140,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Everything that the engine counted agrees with the map.
+    /// Checks that the engine's counters agree with the map.
     pub(crate) fn check(&self, whole: &Registration) {
         let model = self.model.borrow();
         let mut kept = [0u64; POOLS];
@@ -167,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Every evicted page is told or counted as lost.
+    /// Checks that every evicted page was reported or counted as lost.
     pub(crate) fn tell(&self) {
         let mut to = [Eviction::default(); NOTICES];
         let (count, lost) = self.notices.borrow_mut().take(&mut to);
@@ -191,7 +192,7 @@ impl Session {
         Some(self.memory.frame(number))
     }
 
-    /// Keeps notices of evictions for the guest.
+    /// Queues eviction notices for the guest.
     pub(crate) fn announce(&self, notices: &[Eviction]) {
         let pages = notices.iter().map(|notice| u64::from(notice.pages));
         self.announced
@@ -200,7 +201,7 @@ impl Session {
     }
 }
 
-/// The list that a page is on.
+/// Returns the list of a page.
 fn owner(session: &Registration, key: &PageKey) -> Option<u16> {
     let shards = 0..Registration::SHARDS;
     let mut owners = shards.filter_map(|shard| session.with(shard, |index| index.list_of(key)));

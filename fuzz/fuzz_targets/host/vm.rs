@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM: which of its calls are let in, and the plain set of the numbers it has used.
+//! A VM: acceptance of its calls, and the plain set of the sequence numbers that it has used.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(crate) struct Vm {
     pub(crate) weight: Cell<u32>,
     pub(crate) standing: Standing<AtomicU64>,
     gate: RefCell<Gate<Rc<Registration>>>,
-    /// Numbers seen in the session.
+    /// Sequence numbers seen in the session.
     seen: RefCell<BTreeSet<u64>>,
 }
 
@@ -44,13 +44,13 @@ impl Vm {
         self.gate.borrow().id().unwrap_or(0)
     }
 
-    /// Begins a session. Returns the one before.
+    /// Begins a session. Returns the previous one.
     pub(crate) fn begin(&self, session: Rc<Registration>) -> Option<Rc<Registration>> {
         *self.seen.borrow_mut() = BTreeSet::from([0]);
         self.gate.borrow_mut().begin(session.own.id, session)
     }
 
-    /// Ends whatever session there is.
+    /// Ends the current session, if there is one.
     pub(crate) fn end(&self) {
         let ended = self.gate.borrow_mut().close();
         if let Some(ended) = ended {
@@ -58,7 +58,7 @@ impl Vm {
         }
     }
 
-    /// The number a request carries.
+    /// Returns the sequence number of a request.
     pub(crate) fn next_number(&self, sent: &Sent) -> u64 {
         let seen = self.seen.borrow();
         let next = seen.last().map_or(1, |highest| highest.saturating_add(1));
@@ -68,7 +68,7 @@ impl Vm {
         }
     }
 
-    /// Lets a call into its session, or not; after a rollback there is no session.
+    /// Returns the session of a call if the call is accepted. After a rollback there is no session.
     pub(crate) fn enter(&self, id: u64, number: u64) -> Option<Rc<Registration>> {
         let is_current = self.gate.borrow().id() == Some(id);
         let mut seen = self.seen.borrow_mut();

@@ -15,7 +15,7 @@ use serde_json::Value;
 ///
 /// # Errors
 ///
-/// When there is no VMM, or it refuses.
+/// Fails if there is no VMM, or it refuses.
 pub fn command(socket: &Path, command: &str) -> Result<Value> {
     let stream = UnixStream::connect(socket)?;
     let mut lines = BufReader::new(stream.try_clone()?).lines();

@@ -44,7 +44,7 @@ pub enum End {
 ///
 /// # Errors
 ///
-/// When standard input is no terminal, or stops working.
+/// Fails if standard input is no terminal, or stops working.
 pub fn attach(
     mut stream: &UnixStream,
     escapes: usize,

@@ -42,7 +42,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// When a machine or a program in one fails; goals not reached are no errors.
+/// Fails if a machine or a program in one fails; goals not reached are no errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Comparison> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {

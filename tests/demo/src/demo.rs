@@ -71,7 +71,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// When a machine or a program in one fails; promises not kept are no errors.
+/// Fails if a machine or a program in one fails; promises not kept are no errors.
 pub fn run(artifacts: &Artifacts, options: &Options) -> Result<Outcome> {
     let lab = step("boot the KVM host", || {
         Lab::boot(LabConfig {

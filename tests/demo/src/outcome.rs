@@ -113,7 +113,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// When a file cannot be written.
+    /// Fails if a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("result.json"), self)?;
         report::write_json(&dir.join("recording.json"), &self.recording)?;

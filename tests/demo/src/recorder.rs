@@ -151,7 +151,7 @@ impl Recorder {
                 return Ok(None);
             }
             let waited = self.shared.fresh.wait_timeout(state, INTERVAL);
-            state = waited.expect("no panic holds this lock").0;
+            state = waited.expect("no thread panics with this lock").0;
         }
     }
 
@@ -201,7 +201,7 @@ impl Drop for Recorder {
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic holds this lock")
+        self.state.lock().expect("no thread panics with this lock")
     }
 
     fn stop(&self) {

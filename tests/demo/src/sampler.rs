@@ -49,7 +49,7 @@ impl Sampler {
         let wait = next.saturating_duration_since(Instant::now());
         let fresh = &self.shared.fresh;
         let waited = fresh.wait_timeout_while(state, wait, |state| !state.stop);
-        waited.expect("no panic holds this lock").0.stop
+        waited.expect("no thread panics with this lock").0.stop
     }
 
     fn sample(&mut self) -> Result<()> {

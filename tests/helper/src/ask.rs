@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A client of a service: asks at a pace, and publishes how many answers came.
+//! A client of a service. It asks at a steady rate, and publishes the number of answers.
 
 mod service;
 
@@ -23,29 +23,29 @@ use ddload::Pace;
 
 use service::Service;
 
-/// How often the count is published.
+/// Interval between two publications of the number.
 const PUBLISH: Duration = Duration::from_millis(250);
 
-/// What is asked, of whom, how often.
+/// The questions, the service, and the rate.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("service").required(true).args(["web", "program"]))]
 pub(crate) struct AskArguments {
     /// Questions a second
     #[arg(long)]
     rate: f64,
-    /// While this file exists there is no pace: the next question follows the last answer
+    /// While this file exists, the next question immediately follows the last answer
     #[arg(long)]
     unpaced_while: Option<PathBuf>,
-    /// The numbers that are asked for, with equal chances, are below this one
+    /// Questions have random numbers below this one
     #[arg(long)]
     of: u64,
     /// Question; `{}` is the number
     #[arg(long)]
     question: String,
-    /// What an answer begins with; `{}` is the number
+    /// Beginning of an answer; `{}` is the number
     #[arg(long, default_value = "")]
     answer: String,
-    /// File in which the number of answers is published, for Prometheus
+    /// File for the number of answers, in Prometheus' format
     #[arg(long)]
     metrics: PathBuf,
     /// Socket of a web server; questions are paths
@@ -56,7 +56,7 @@ pub(crate) struct AskArguments {
     program: Vec<String>,
 }
 
-/// Asks until it is killed, or an answer is wrong.
+/// Asks until it is killed or an answer is wrong.
 pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
     ensure!(arguments.rate > 0.0, "{} is no rate", arguments.rate);
     let mut service = match &arguments.web {
@@ -65,7 +65,7 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
     };
     let answers = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
-    // An answer may take long; that none came is news too.
+    // An answer may take long, so that the number is published independently.
     let (path, count) = (arguments.metrics.clone(), Arc::clone(&answers));
     thread::spawn(move || publish_for_ever(&path, start, &count));
     let every = Duration::from_secs_f64(1.0 / arguments.rate);
@@ -91,7 +91,7 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<Infallible> {
 
 fn publish_for_ever(path: &Path, start: Instant, answers: &AtomicU64) {
     loop {
-        // Its reader misses a new file, and says so.
+        // A missing new file is reported by its reader.
         if let Err(error) = publish(path, start.elapsed(), answers.load(Relaxed)) {
             eprintln!("{error:#}");
         }
@@ -99,7 +99,7 @@ fn publish_for_ever(path: &Path, start: Instant, answers: &AtomicU64) {
     }
 }
 
-/// Writes the file as a whole: its reader never sees half of it.
+/// Writes the file atomically, so that its reader never sees a part of it.
 fn publish(path: &Path, elapsed: Duration, answers: u64) -> Result<()> {
     let new = path.with_extension("new");
     let text = format!(

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A seeded series of file operations, executed in a guest and replayed on
-//! bytes outside.
+//! A seeded series of file operations, which is executed in a guest and replayed on bytes outside
+//! of it.
 //!
-//! A [`Plan`] stands for a [`Script`] of [`Step`]s, the same wherever it is
-//! made. The guest does them on a filesystem and reports what its reads saw
-//! ([`Seen`]); a [`Replay`] does them on a [`Model`] and says which pages were
-//! not what they should have been.
+//! A [`Plan`] determines a [`Script`] of [`Step`]s, which is the same wherever it is made. The
+//! guest executes the steps on a filesystem and reports the results of its reads ([`Seen`]). A
+//! [`Replay`] executes them on a [`Model`] and reports the pages that were wrong.
 
 mod bytes;
 mod lengths;
@@ -25,23 +24,23 @@ pub use script::Script;
 pub use seen::{Seen, digests};
 pub use step::{By, Seek, Shift, Step};
 
-/// Bytes of a page, in which reads are judged.
+/// Size of a page, the unit in which reads are judged.
 pub const PAGE: usize = 4096;
 
-/// Everything a script follows from.
+/// The parameters of a script.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// Equal seeds mean equal steps.
+    /// Seed. Equal seeds give equal steps.
     pub seed: u64,
-    /// Steps before the final reads.
+    /// Number of steps before the final reads.
     pub steps: u32,
-    /// Files there can be; each step is about one or two of them.
+    /// Maximum number of files. Each step uses one or two of them.
     pub files: u32,
-    /// Longest file in bytes.
+    /// Maximum size of a file in bytes.
     pub longest: u64,
     /// Bytes of a block of the filesystem.
     pub block: u64,
-    /// Whether `debugfs` may change the unmounted filesystem (ext4).
+    /// Whether steps may change the unmounted filesystem with `debugfs` (ext4).
     pub offline: bool,
 }
 

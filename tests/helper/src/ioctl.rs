@@ -44,7 +44,7 @@ struct XfsTime {
     nanoseconds: i32,
 }
 
-/// `struct xfs_bstat`, of which the kernel compares the two times that have names here.
+/// `struct xfs_bstat`, of which the kernel compares the two times that are named here.
 #[repr(C)]
 #[derive(Default)]
 struct XfsStat {
@@ -112,23 +112,23 @@ const ENABLE_VERITY: Opcode = opcode::write::<EnableVerity>(b'f', 133);
 const EXCHANGE_RANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
 const SWAP_EXTENTS: Opcode = opcode::read_write::<SwapExtents>(b'X', 109);
 const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
-/// The number counts the structure without what is behind its head.
+/// The size in the number is that of the structure without the elements behind its head.
 const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
 
-/// Exchange to the end of both files, which get each other's length.
+/// Exchanges up to the end of both files, which swap their lengths.
 pub(crate) const TO_END: u64 = 1;
-/// Files have the same bytes there.
+/// The files have equal bytes in the range.
 const SAME: i32 = 0;
 
-/// Swaps the extents of a range (in blocks) with the donor's. Returns the number of blocks that it
-/// swapped, with the error that kept it from the rest.
+/// Swaps the extents of a range (in blocks) with those of the donor. Returns the number of blocks
+/// that were swapped, and the error that prevented the rest.
 pub(crate) fn move_extents(
     file: &File,
     donor: &File,
     (start, donor_start, len): (u64, u64, u64),
 ) -> (u64, io::Result<()>) {
     let mut range = MoveExtent {
-        // Descriptors are no negative numbers.
+        // Descriptors are not negative.
         donor: donor.as_raw_fd() as u32,
         start,
         donor_start,
@@ -137,24 +137,24 @@ pub(crate) fn move_extents(
     };
     // SAFETY: the number is that of the structure, which the kernel reads and writes.
     let done = unsafe { ioctl(file, Updater::<MOVE_EXT, _>::new(&mut range)) };
-    // Written on failure, too.
+    // This field is written on failure, too.
     (range.moved, done.map_err(Into::into))
 }
 
-/// Has the file have another generation.
+/// Sets the generation of a file.
 pub(crate) fn set_generation(file: &File, generation: u32) -> io::Result<()> {
     let argument = i64::from(generation);
     // SAFETY: the kernel reads four bytes of the eight that the number says.
     Ok(unsafe { ioctl(file, Setter::<SET_GENERATION, _>::new(argument)) }?)
 }
 
-/// Swaps content with the inode of the boot loader.
+/// Swaps the content with the boot loader's inode.
 pub(crate) fn swap_boot(file: &File) -> io::Result<()> {
     // SAFETY: it has no argument.
     Ok(unsafe { ioctl(file, NoArg::<SWAP_BOOT>::new()) }?)
 }
 
-/// Makes a file, open for reading only, a verity file.
+/// Makes a file that is open for reading only a verity file.
 pub(crate) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
     let argument = EnableVerity {
         version: 1,
@@ -167,7 +167,7 @@ pub(crate) fn enable_verity(file: &File, block: u32) -> io::Result<()> {
     Ok(unsafe { ioctl(file, Setter::<ENABLE_VERITY, _>::new(argument)) }?)
 }
 
-/// Exchanges ranges of two files: the other one's at `to`, and the file's at `offset`.
+/// Exchanges ranges of two files: that of the other one at `to` with that of the file at `offset`.
 pub(crate) fn exchange(
     (file, offset): (&File, u64),
     (other, to): (&File, u64),
@@ -186,12 +186,12 @@ pub(crate) fn exchange(
     Ok(unsafe { ioctl(other, Setter::<EXCHANGE_RANGE, _>::new(argument)) }?)
 }
 
-/// Swaps all extents of two files of one length.
+/// Swaps all extents of two files of equal length.
 pub(crate) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
     let now: Metadata = target.metadata()?;
     let time = |seconds, nanoseconds: i64| XfsTime {
         seconds,
-        // Below a thousand million.
+        // The value is below 10^9.
         nanoseconds: nanoseconds as i32,
     };
     let mut argument = SwapExtents {
@@ -211,7 +211,7 @@ pub(crate) fn swap_extents(target: &File, other: &File) -> io::Result<()> {
     Ok(unsafe { ioctl(target, Updater::<SWAP_EXTENTS, _>::new(&mut argument)) }?)
 }
 
-/// Has a file share the blocks of a range of another one.
+/// Makes a file share the blocks of a range of another one.
 pub(crate) fn clone_range(
     from: impl AsFd,
     offset: u64,
@@ -228,7 +228,7 @@ pub(crate) fn clone_range(
     Ok(unsafe { ioctl(into, Setter::<CLONE_RANGE, _>::new(argument)) }?)
 }
 
-/// Has two files share a range if its bytes are the same. Returns the number of bytes they share.
+/// Makes two files share a range if its bytes are equal. Returns the number of shared bytes.
 pub(crate) fn dedupe(
     (from, offset): (&File, u64),
     (with, to): (&File, u64),

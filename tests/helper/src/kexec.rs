@@ -13,13 +13,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::system::{RebootCommand, reboot};
 
-/// Starts the kernel that was loaded, past firmware and VMM; does not return.
+/// Starts the loaded kernel without firmware and VMM. Does not return on success.
 pub(crate) fn start() -> Result<()> {
     reboot(RebootCommand::Kexec).context("the kernel is not started")
 }
 
-/// Loads a kernel, to be started with this one's command line; for when this one crashes, if
-/// it is `on_crash`: then the line does not set memory aside once more.
+/// Loads a kernel, to be started with the current command line. With `on_crash` it is loaded for
+/// the case that this one crashes; its command line then reserves no memory again.
 pub(crate) fn load(kernel: &Path, initrd: &Path, on_crash: bool) -> Result<()> {
     let open = |path: &Path| File::open(path).with_context(|| path.display().to_string());
     let (kernel, initrd) = (open(kernel)?, open(initrd)?);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Operations that a torture counts one by one, because some filesystems offer them and others
-//! do not: a scenario names those that must have succeeded.
+//! Operations that a torture counts separately, because only some filesystems offer them. A
+//! scenario names those that must have succeeded.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub enum Kind {
     Atomic,
     /// Writes to a loop device that does direct I/O to the file.
     Loop,
-    /// Data of the file begins or ends to be journalled.
+    /// Journalling of the file's data is switched on or off.
     Journal,
     /// The file gets a generation that a user chose.
     Generation,
@@ -39,12 +39,12 @@ pub enum Kind {
     MoveExtents,
     /// Two files share a range because its bytes are the same.
     Dedupe,
-    /// A file gets the blocks of a range of another one.
+    /// A file shares the blocks of a range of another one.
     CloneRange,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 16] = [
         Self::Ring,
         Self::RingDirect,
@@ -64,7 +64,7 @@ impl Kind {
         Self::CloneRange,
     ];
 
-    /// Whether it needs a second file.
+    /// Returns whether it needs a second file.
     #[must_use]
     pub const fn takes_two(self) -> bool {
         matches!(

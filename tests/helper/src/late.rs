@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long the machine keeps its most urgent task waiting, and what makes it do so.
+//! The longest delay of the machine's most urgent task while a command runs.
 
 use std::{
     fs::File,
@@ -18,11 +18,11 @@ use anyhow::{Context as _, Result, ensure};
 use memmap2::{Advice, Mmap};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Time between two looks at the clock.
+/// Interval between two reads of the clock.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Runs a command on one processor. Returns by how many nanoseconds a task that goes before all
-/// others on that processor was woken too late, at the worst.
+/// Runs a command on one processor. Returns the longest delay, in nanoseconds, of the wake-up of a
+/// task that has the highest priority on that processor.
 pub(crate) fn late(words: &[String]) -> Result<u128> {
     let [program, arguments @ ..] = words else {
         anyhow::bail!("there is no command");
@@ -38,7 +38,7 @@ pub(crate) fn late(words: &[String]) -> Result<u128> {
     let status = Command::new(program).args(arguments).status();
     done.store(true, Ordering::Relaxed);
     let worst = watch.join().expect("it does not panic")?;
-    // A command may fail in its own way, such as reclaim that finds less than it was told to.
+    // The command may fail in its own way, such as a reclaim that finds less memory than requested.
     status.with_context(|| format!("cannot run {program}"))?;
     Ok(worst)
 }
@@ -58,7 +58,7 @@ fn watch(done: &AtomicBool) -> Result<u128> {
     Ok(worst.as_nanos())
 }
 
-/// Has the page cache hold a file in folios as large as there are.
+/// Reads a file into the page cache in the largest possible folios.
 pub(crate) fn huge(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     // SAFETY: no task writes to the file.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The program: one verb for each thing scenarios need done inside a machine.
+//! The program, with a verb for each operation that scenarios need inside a machine.
 
 mod ask;
 mod files;
@@ -30,26 +30,26 @@ use crate::{
     torture::{DisturbArguments, TortureArguments},
 };
 
-/// Does what the scenarios need done inside their machines
+/// Executes operations of the scenarios inside their machines
 #[derive(Debug, Parser)]
 #[command(name = "ddhelper")]
 enum Verb {
-    /// Do the steps of a churn; print what its reads saw, one JSON object a line
+    /// Execute the steps of a churn; print the results of its reads, one JSON object a line
     Churn(ChurnArguments),
-    /// Try one rule of the cache; print how many bytes were wrong after it
+    /// Test one rule of the cache; print how many bytes were wrong
     Rule(RuleArguments),
     /// Change and compare files beside other processes that do the same
     Torture(TortureArguments),
-    /// Make what tells the processes of a torture what its files must hold
+    /// Make the models with the expected content of a torture's files
     TortureModels {
-        /// Directory to make; of tmpfs
+        /// Directory to make, on tmpfs
         dir: PathBuf,
-        /// How many files there can be
+        /// Maximum number of files
         files: u32,
     },
     /// Drop caches, reclaim, freeze and unmount beside a torture, until killed
     TortureDisturb(DisturbArguments),
-    /// Ask a service at a pace and publish how many answers came, until killed
+    /// Ask a service at a steady rate and publish the number of answers, until killed
     Ask(AskArguments),
     /// Give one command (JSON) to a VMM and print its answer
     Qmp {
@@ -58,19 +58,19 @@ enum Verb {
         /// The command
         command: String,
     },
-    /// Copy what comes from a device to standard output, until nobody reads that
+    /// Copy the data from a device to standard output, until its reader is gone
     Receive {
         /// The device
         device: PathBuf,
     },
-    /// Run a command; print how many nanoseconds a task that goes before all others waited for its
-    /// processor meanwhile, at the worst
+    /// Run a command; print the longest delay, in nanoseconds, of a task with the highest priority
+    /// on the processor
     Late {
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Have the page cache hold a file in folios as large as there are
+    /// Read a file into the page cache in the largest possible folios
     Huge {
         /// The file
         path: PathBuf,
@@ -81,15 +81,15 @@ enum Verb {
         kernel: PathBuf,
         /// Its initial filesystem
         initrd: PathBuf,
-        /// For when this one crashes, in the memory set aside for that
+        /// For the case that this one crashes, in the memory reserved for that
         #[arg(long)]
         on_crash: bool,
     },
-    /// Start it, past firmware and VMM
+    /// Start the loaded kernel, without firmware and VMM
     KexecStart,
-    /// Run a program one of whose allocations fails; print what came of it as JSON
+    /// Run a program of which one allocation fails; print the result as JSON
     Starve(StarveArguments),
-    /// Become such a program
+    /// Execute a program of which one allocation fails in place of this one
     #[command(hide = true)]
     Starved(StarveArguments),
     /// Run VMs whose guest does nothing but make hypercalls
@@ -99,13 +99,13 @@ enum Verb {
     Vmcall {
         /// Its number
         number: u64,
-        /// How often; what it returned must be the same each time
+        /// Number of calls, which must all return the same
         #[arg(long, default_value_t = 1)]
         times: u32,
     },
 }
 
-/// A program and which of its allocations fails.
+/// A program and the number of the failing allocation.
 #[derive(Debug, clap::Args)]
 struct StarveArguments {
     /// Counted from 1
@@ -115,7 +115,7 @@ struct StarveArguments {
     argv: Vec<String>,
 }
 
-/// What a churn works on.
+/// The filesystem of a churn.
 #[derive(Debug, clap::Args)]
 struct ChurnArguments {
     /// The plan as JSON
@@ -124,14 +124,13 @@ struct ChurnArguments {
     /// Device of the filesystem
     #[arg(long)]
     device: String,
-    /// Where it is mounted
+    /// Mount point
     #[arg(long)]
     mount: PathBuf,
     /// Its type
     #[arg(long)]
     fstype: String,
-    /// Cgroup (path below the mount) this program runs in: pages of it are
-    /// reclaimed all the time
+    /// Cgroup (path below the mount) of this program, from which pages are reclaimed all the time
     #[arg(long)]
     cgroup: String,
 }

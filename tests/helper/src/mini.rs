@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! VMs whose guest does nothing but make the hypercalls that this program composes, with memory
-//! of kinds that no VMM of the tests gives its guests.
+//! VMs whose guest only makes hypercalls that this program composes, with kinds of memory that the
+//! VMMs of the tests do not give to guests.
 
 mod memory;
 mod part;
@@ -11,36 +11,36 @@ mod vm;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// What mini VMs are to show; each prints what came of it as a line of JSON.
+/// Tests with mini VMs. Each prints its result as a line of JSON.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Part {
-    /// Puts and gets with frames that a userfaultfd withholds, again and again until killed
+    /// Put and get with frames that a userfaultfd withholds, repeatedly until killed
     Absent,
-    /// Puts and gets with frames that are a device's
+    /// Put and get with frames of a device
     Device,
-    /// Puts of frames that are in memory, and of the same frames in swap
+    /// Put frames that are in memory, then the same frames in swap
     Swapped,
-    /// Calls of sessions that are over
+    /// Make calls of ended sessions
     Sessions,
-    /// Registers a VM, leaves it to another process, and ends
+    /// Register a VM, pass it to another process, and end
     Orphan,
-    /// Registers many VMs at a time, each of which puts a page; then waits until killed
+    /// Register many VMs, each of which puts a page, and wait until killed
     Crowd {
-        /// How many
+        /// Number of VMs
         vms: u32,
     },
     /// Registers many VMs that share the tier, in steps that SIGUSR1 begins
     Share {
-        /// How many
+        /// Number of VMs
         vms: u32,
-        /// Pages that each puts at first, and again when all are busy
+        /// Pages that each VM puts at first, and again when all are busy
         pages: u64,
-        /// Pages that one puts alone
+        /// Pages that one VM puts alone
         stream: u64,
     },
 }
 
-/// Does a part.
+/// Runs a test.
 pub(crate) fn mini(part: &Part) -> Result<()> {
     match part {
         Part::Absent => part::absent(),

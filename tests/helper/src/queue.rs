@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Writes that are under way several at a time.
+//! Writes of which several are under way at the same time.
 
 use std::{
     fs::File,
@@ -17,10 +17,10 @@ use io_uring::{IoUring, opcode, types};
 use libc::{SYS_io_destroy, SYS_io_getevents, SYS_io_setup, SYS_io_submit, c_long, syscall};
 use rustix::fs::{Advice, fadvise};
 
-/// Writes of one queue.
+/// Number of writes in a queue.
 const DEPTH: usize = 4;
 
-/// Who takes the writes.
+/// The interface for the writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queue {
     /// io_uring.
@@ -79,7 +79,7 @@ impl Queue {
         }
     }
 
-    /// The same while another thread reads the range and drops what it read.
+    /// Does the same while another thread reads the range and drops the pages.
     pub(crate) fn write_beside_reader(
         self,
         (file, reader): (&File, &File),
@@ -92,7 +92,7 @@ impl Queue {
             scope.spawn(|| {
                 let mut page = [0; 4096];
                 while !done.load(Ordering::Relaxed) {
-                    // What it sees may be older or newer, and is not looked at.
+                    // It may read old or new content, which is not checked.
                     let _ = reader.read_at(&mut page, offset);
                     let _ = fadvise(reader, offset, None, Advice::DontNeed);
                 }
@@ -131,7 +131,7 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
             flags: 0,
             opcode: PWRITE,
             priority: 0,
-            // Descriptors are no negative numbers, and offsets are far below the sign.
+            // Descriptors are not negative, and offsets are far below 2^63.
             file: file as u32,
             buffer: bytes.as_ptr().expose_provenance() as u64,
             len: bytes.len() as u64,
@@ -152,7 +152,7 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
     let wanted = usize::try_from(*submitted.as_ref().unwrap_or(&0)).unwrap_or(0);
     let mut ended = 0;
     let mut collected = Ok(());
-    // A signal ends the call early with the events that there are.
+    // A signal ends the call early with the existing events.
     while ended < wanted && collected.is_ok() {
         let room = &mut events[ended..wanted];
         let got = through(|| {
@@ -181,7 +181,7 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
     all(ended, pieces.len())
 }
 
-/// Calls until no signal interrupts it: freezing and thawing tasks looks like one.
+/// Repeats a call that was interrupted by a signal, or by freezing and thawing of tasks.
 fn through<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -198,12 +198,12 @@ fn returned(value: c_long) -> io::Result<c_long> {
     }
 }
 
-/// Whether a write ended as it was meant to.
+/// Returns an error unless a write has the wanted result.
 fn judge(result: i64, wanted: u64) -> io::Result<()> {
     match u64::try_from(result) {
         Ok(done) if done == wanted => Ok(()),
         Ok(done) => Err(io::Error::other(format!("{done} bytes, not {wanted}"))),
-        // The negative number of an error.
+        // A negative result is the negated number of an error.
         Err(_) => Err(io::Error::from_raw_os_error(-result as i32)),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A stream whose end is not announced.
+//! A stream without a marked end.
 
 use std::{
     fs::File,
@@ -11,11 +11,11 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Bytes moved at once.
+/// Bytes copied at a time.
 const BUFFER: usize = 64 << 10;
 
-/// Copies what comes from a device to standard output, until its reader is gone:
-/// a VMM waits for who brings it a guest, once it has all of it.
+/// Copies data from a device to standard output until the reader is gone. A VMM that has received
+/// its guest waits for the sender to end.
 pub(crate) fn receive(device: &Path) -> Result<()> {
     let mut from = File::open(device).with_context(|| device.display().to_string())?;
     let mut to = io::stdout().lock();

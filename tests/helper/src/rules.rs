@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Steps that chance takes too rarely: each of these is made for one rule of the
-//! cache, and bytes are wrong after it if the rule is broken.
+//! Steps that chance takes too rarely. Each is made for one rule of the cache, and bytes are wrong
+//! after it if the rule is broken.
 //!
-//! They count on nobody else to use the filesystem or to reclaim from the cgroup,
-//! which is that of this program.
+//! The steps require that no other task uses the filesystem, or reclaims from the cgroup, which is
+//! that of this program.
 
 mod attach;
 mod block;
@@ -36,12 +36,12 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 
-/// What a rule is tried on.
+/// The place where a rule is tested.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RuleArguments {
     /// The rule
     rule: Rule,
-    /// Where the filesystem is mounted
+    /// Mount point of the filesystem
     #[arg(long)]
     mount: PathBuf,
     /// Its device
@@ -50,7 +50,7 @@ pub(crate) struct RuleArguments {
     /// Its type
     #[arg(long)]
     fstype: String,
-    /// Cgroup (path below the mount) this program runs in
+    /// Cgroup (path below the mount) of this program
     #[arg(long)]
     cgroup: String,
 }
@@ -58,37 +58,38 @@ pub(crate) struct RuleArguments {
 /// The rules.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Rule {
-    /// What was being done to a file when the module came is over before a page is put
+    /// Changes of a file that were under way when the module was loaded are over before a page is
+    /// put
     Attach,
-    /// A page of which a block is written is not taken from the host any more
+    /// A page of which a block was written is not read from the host any more
     Block,
-    /// A page that changes in any of the usual ways is not taken from the host any more
+    /// A page that changed in any of the usual ways is not read from the host any more
     Change,
-    /// A folio that is written in part forgets what the host has of it
+    /// A folio that was written in part clears its bits
     Cut,
-    /// A file that was DAX for some time is read as it was written then
+    /// A file that was DAX for some time has the content written then
     Dax,
     /// No page is put while a direct write to its file is under way
     Direct,
     /// A file that gave its blocks away is read from its new ones
     Donor,
-    /// Pages put under a generation do not outlast what is done under another one
+    /// Pages put under a generation are not found after changes under another one
     Generation,
-    /// A put on its way does not outlast a change of its page
+    /// A put in flight does not outlast a change of its page
     Overtake,
     /// No page is put while an asynchronous direct write begins
     Queued,
-    /// A file finds nothing of another one that had its inode
+    /// A file finds no page of another one that had its inode
     Reuse,
-    /// A file that was swapped to is read as it is on the disk
+    /// A file that was swapped to has the content on the disk
     Swap,
-    /// What a folio from the host has beyond the end of the file is zero
+    /// A folio from the host is zero beyond the end of the file
     Tail,
-    /// Nothing is known of a filesystem that was unmounted
+    /// No page of an unmounted filesystem is found
     Unmount,
 }
 
-/// Tries a rule; prints how many bytes were wrong.
+/// Tests a rule and prints how many bytes were wrong.
 pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     let dir = &arguments.mount;
     let wrong = match arguments.rule {
@@ -111,7 +112,7 @@ pub(crate) fn rule(arguments: &RuleArguments) -> Result<()> {
     Ok(())
 }
 
-/// An empty file to be read and written.
+/// Creates an empty file for reading and writing.
 fn create(dir: &Path, name: &str) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -121,14 +122,14 @@ fn create(dir: &Path, name: &str) -> io::Result<File> {
         .open(dir.join(name))
 }
 
-/// Bytes of a content.
+/// Returns the bytes of a content.
 fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fill(seed, 0, &mut bytes);
     bytes
 }
 
-/// Leaves the pages of a file to the host: they are clean and not in use.
+/// Puts the pages of a file, which must be clean and unused.
 fn give_away(file: &File) -> Result<()> {
     // A filesystem is cached from its first read on.
     let_go(file)?;
@@ -136,7 +137,7 @@ fn give_away(file: &File) -> Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Has what was written leave the page cache, for the disk.
+/// Removes written pages from the page cache, so that they come from disk.
 fn let_go(file: &File) -> Result<()> {
     file.sync_data()?;
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
@@ -148,7 +149,7 @@ fn read(file: &File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes of a file that are not what they should be.
+/// Returns the number of bytes of a file that differ from the expected ones.
 fn wrong(file: &File, want: &[u8]) -> Result<u64> {
     let found = read(file)?;
     let pairs = found.iter().zip(want);
@@ -162,12 +163,12 @@ fn remount(dir: &Path, device: &str, fstype: &str) -> Result<()> {
     mount(device, dir, fstype, MountFlags::NOATIME, None).context("cannot mount")
 }
 
-/// Offset of a page.
+/// Returns the offset of a page.
 const fn at(page: usize) -> u64 {
     (page * PAGE) as u64
 }
 
-/// Has this thread, and what it starts, run on one processor.
+/// Binds this thread and its children to one processor.
 fn stay() -> Result<()> {
     let mut cpus = CpuSet::new();
     cpus.set(0);

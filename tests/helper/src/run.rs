@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Doing the steps of a churn.
+//! Execution of the steps of a churn.
 
 use std::{
     fs::{self, File},
@@ -23,7 +23,7 @@ use rustix::{
 
 use crate::{ChurnArguments, files::Tree, unrest::Unrest};
 
-/// Does all steps, with unrest beside them; prints what was seen.
+/// Executes all steps beside disturbances, and prints the results.
 pub(crate) fn churn(arguments: &ChurnArguments) -> Result<()> {
     let tree = Tree(arguments.mount.join("churn"));
     fs::create_dir_all(&tree.0)?;
@@ -68,7 +68,7 @@ fn steps(arguments: &ChurnArguments, tree: &Tree, unrest: &Unrest) -> Result<()>
     Ok(out.flush()?)
 }
 
-/// Where steps are done.
+/// The place of the steps.
 struct Site<'a> {
     arguments: &'a ChurnArguments,
     tree: &'a Tree,
@@ -141,18 +141,18 @@ impl Site<'_> {
     }
 }
 
-/// Fills a block of a file (path in it) of an unmounted ext4 filesystem, behind the
-/// back of whoever remembers it.
+/// Fills a block of a file (path in the filesystem) of an unmounted ext4, without the kernel's
+/// knowledge.
 pub(crate) fn overwrite(device: &str, path: &str, block: u64, byte: u8) -> Result<()> {
     let request = format!("zap_block -f {path} -p {byte:#x} {block}");
     let output = Command::new("debugfs")
         .args(["-w", "-R", &request, device])
         .output()
         .context("cannot run debugfs")?;
-    // It tells of failures by words alone, after its own name.
+    // debugfs reports failures only by messages after its own name.
     let words = String::from_utf8_lossy(&output.stderr);
     let complaint = words.lines().find(|line| !line.starts_with("debugfs "));
     ensure!(complaint.is_none(), "debugfs {request}: {words}");
-    // The device's own page cache is not the filesystem's.
+    // The page cache of the device is separate from that of the filesystem.
     Ok(File::open(device)?.sync_all()?)
 }

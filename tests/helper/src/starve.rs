@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Programs one of whose allocations fails, in kernels that can do so
+//! Programs of which one allocation fails, on kernels that support it
 //! (`Documentation/fault-injection`).
 
 use std::{
@@ -14,11 +14,11 @@ use anyhow::{Context as _, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::json;
 
-/// Runs a program whose `nth` allocation fails, counted from 1 by what the kernel's filters
-/// let count. Prints its exit code, what it said, and what is left of the number: nothing if
-/// an allocation failed.
+/// Runs a program whose `nth` allocation fails, counted from 1 among those that the kernel's
+/// filters select. Prints its exit code, its output, and the remainder of the number, which is
+/// absent if an allocation failed.
 pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
-    // The number goes with a thread from one program to the next, not to its children.
+    // The number is kept by a thread across exec, and is not inherited by children.
     let mut child = Command::new(env::current_exe()?)
         .arg("starved")
         .arg(nth.to_string())
@@ -30,7 +30,7 @@ pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
     let mut said = String::new();
     let pipe = child.stderr.take().context("it has one")?;
     { pipe }.read_to_string(&mut said)?;
-    // A process that ended can be asked until its end was waited for.
+    // A process that has ended can be queried until it is reaped.
     let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(&child)), wait)?;
     let left = fs::read_to_string(format!("/proc/{}/fail-nth", child.id()))?;
@@ -40,7 +40,7 @@ pub(crate) fn starve(nth: u32, argv: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Becomes a program whose `nth` allocation fails.
+/// Executes a program whose `nth` allocation fails in place of this one.
 pub(crate) fn starved(nth: u32, argv: &[String]) -> Result<()> {
     let (program, arguments) = argv.split_first().context("no program was named")?;
     fs::write("/proc/thread-self/fail-nth", nth.to_string())

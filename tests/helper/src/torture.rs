@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Several processes change and read the same files, in every way there is, and
-//! compare every byte they read with what all of them wrote.
+//! Several processes change and read the same files in all ways, and compare every byte they read
+//! with the content that all of them wrote.
 //!
-//! What a file must hold is in a [`Model`], which the processes share: whoever
-//! wants to read a file locks its model, whoever wants to change it locks it
-//! alone. Readers that look at nothing go on without any lock.
+//! The expected content of a file is in a [`Model`], which the processes share. A process that
+//! reads a file locks its model shared, and one that changes it locks it exclusively. Readers that
+//! check nothing take no lock.
 
 mod between;
 mod change;
@@ -29,13 +29,13 @@ use model::Model;
 use reader::Way;
 use worker::Worker;
 
-/// Longest file in bytes.
+/// Maximum size of a file in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// Name of the model of the boot loader's inode, with which files swap their content.
 const BOOT: &str = "boot";
 
-/// What a process works on.
+/// The files of a process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TortureArguments {
     /// Directory of the files
@@ -44,56 +44,56 @@ pub(crate) struct TortureArguments {
     /// Directory (of tmpfs) with a model of each file, made by `torture-models`
     #[arg(long)]
     models: PathBuf,
-    /// What its choices follow from
+    /// Seed of its choices
     #[arg(long)]
     seed: u64,
-    /// Reads to compare, unless there is a file `stop` beside the models before
+    /// Number of reads to compare, unless the file `stop` appears beside the models before
     #[arg(long)]
     checks: u64,
     /// Bytes of a block of the filesystem
     #[arg(long)]
     block: u64,
-    /// The files are on an overlay: an open file may be another one after a write
+    /// The files are on an overlay, where an open file may be another one after a write
     #[arg(long)]
     overlay: bool,
     /// The filesystem has checksums of metadata
     #[arg(long)]
     metadata_csum: bool,
-    /// Try operations that only some filesystems offer, too
+    /// Also try operations that only some filesystems offer
     #[arg(long)]
     special: bool,
 }
 
-/// What came of it, as JSON.
+/// The results, printed as JSON.
 #[derive(Debug, Default, Serialize)]
 struct Tally {
-    /// Reads that were compared.
+    /// Number of compared reads.
     checks: u64,
-    /// Bytes that were compared.
+    /// Number of compared bytes.
     bytes: u64,
-    /// Changes that were made.
+    /// Number of changes.
     changes: u64,
-    /// Reads that were compared, and reads that the filesystem refused, by way.
+    /// Numbers of reads that were compared, and that the filesystem refused, by way.
     ways: BTreeMap<Way, Count>,
-    /// Changes the filesystem does not offer.
+    /// Number of changes that the filesystem does not offer.
     refused: u64,
-    /// Operations that not all filesystems offer: how often each succeeded.
+    /// Number of successes of each operation that not all filesystems offer.
     done: BTreeMap<Kind, u64>,
-    /// How often the filesystem did not know one.
+    /// Number of times that the filesystem did not know such an operation.
     not_offered: BTreeMap<Kind, u64>,
-    /// One line for each page that was wrong, at most a few.
+    /// One line for each wrong page, for a few of them.
     wrong: Vec<String>,
 }
 
-/// What came of one way to read.
+/// Results of one way to read.
 #[derive(Debug, Default, Serialize)]
 struct Count {
     compared: u64,
     refused: u64,
 }
 
-/// Makes models of `files` files that are not there; nobody's memory limit
-/// counts them if nobody's process runs this.
+/// Makes the models of `files` files that do not exist. Their memory is charged to the cgroup of
+/// the process that runs this.
 pub(crate) fn models(dir: &std::path::Path, files: u32) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     (0..files).try_for_each(|file| Model::make(&dir.join(file.to_string())))?;
@@ -104,7 +104,7 @@ pub(crate) fn models(dir: &std::path::Path, files: u32) -> Result<()> {
     Ok(())
 }
 
-/// Changes and compares; prints what came of it.
+/// Changes and compares, and prints the results.
 pub(crate) fn torture(arguments: &TortureArguments) -> Result<()> {
     let tally = Worker::new(arguments)?.work()?;
     println!("{}", serde_json::to_string(&tally)?);

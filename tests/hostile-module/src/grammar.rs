@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What requests are made of: mostly what is right, sometimes what is at a limit or beyond it.
+//! The grammar of requests: mostly valid ones, and sometimes values at a limit or beyond it.
 
 use crate::dice::Dice;
 use crate::draft::Draft;
@@ -14,27 +14,27 @@ use ddabi::{NAME_LEN, PAGE_SIZE};
 /// Kinds of requests.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// Bytes without any sense.
+    /// Random bytes.
     Noise,
-    /// What a good guest sends: its pages are checked when they come back.
+    /// Valid requests, whose pages are checked when they come back.
     Orders,
-    /// The same with a few bytes changed.
+    /// Valid requests with a few bytes changed.
     Mutants,
-    /// Sessions and sequences: replayed, jumping, at their ends.
+    /// Sessions and sequence numbers: replayed, jumping, extreme.
     Numbers,
-    /// Registering and leaving.
+    /// Registering and leaving repeatedly.
     Storms,
-    /// Pools, weights, names, migration, and pages in as many pools as there may be.
+    /// Pools, weights, names, migration, and pages in the maximum number of pools.
     Pools,
     /// All processors write one block while each sends it.
     Crowd,
-    /// As many as possible: short ones, and wild addresses and registers.
+    /// As many requests as possible: short ones, and wild addresses and registers.
     Floods,
-    /// Frames in memory that comes and goes, between what a good guest sends.
+    /// Frames in memory that is plugged in and unplugged, between valid requests.
     Moving,
 }
 
-/// Each with its part in the mixture, in percent.
+/// Each kind with its part of the mixture, in percent.
 const KINDS: [(Kind, u64); 9] = [
     (Kind::Noise, 5),
     (Kind::Orders, 30),
@@ -44,12 +44,12 @@ const KINDS: [(Kind, u64); 9] = [
     (Kind::Pools, 10),
     (Kind::Crowd, 10),
     (Kind::Floods, 22),
-    // Only where there is such memory.
+    // This one needs such memory.
     (Kind::Moving, 0),
 ];
 
 impl Kind {
-    /// The kind that the module's parameter names, or any.
+    /// Returns the kind that the module's parameter selects, or a random one.
     pub(crate) fn next(dice: &mut Dice) -> Self {
         if let Some((kind, _)) = KINDS.get((plan::mode() as usize).wrapping_sub(1)) {
             return *kind;
@@ -64,7 +64,7 @@ impl Kind {
         Self::Orders
     }
 
-    /// How many of it follow each other.
+    /// Returns how many requests of the kind follow each other.
     pub(crate) fn burst(self) -> i64 {
         match self {
             Self::Orders => 512,
@@ -74,13 +74,13 @@ impl Kind {
     }
 }
 
-/// Files below this filesystem number hold pages of our own alone.
+/// Files below this filesystem number contain only pages of this guest's frames.
 const OWN_FILESYSTEMS: u64 = 2;
 
-/// Filesystem number of what was put from anywhere in the guest's memory.
+/// Filesystem number of pages that were put from anywhere in the guest's memory.
 const WILD_FILESYSTEM: u32 = 0x1000;
 
-/// Filesystem number of what was put from memory that comes and goes.
+/// Filesystem number of pages that were put from memory that is plugged in and unplugged.
 const MOVING_FILESYSTEM: u32 = 0x2000;
 
 fn file(dice: &mut Dice) -> FileKey {
@@ -91,7 +91,7 @@ fn file(dice: &mut Dice) -> FileKey {
     }
 }
 
-/// A file no filesystem has, or any number of them.
+/// Returns a file that no filesystem has, or that many have.
 fn odd_file(dice: &mut Dice) -> FileKey {
     FileKey {
         inode: match dice.below(3) {
@@ -104,17 +104,17 @@ fn odd_file(dice: &mut Dice) -> FileKey {
     }
 }
 
-/// A run of one's own frames, as a good guest makes it.
+/// A valid run of a worker's own frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Order {
-    /// Page of the arena it begins with.
+    /// Its first page in the arena.
     pub(crate) first: u64,
-    /// What the host knows it by.
+    /// The run as sent to the host.
     pub(crate) run: Run,
 }
 
 impl Order {
-    /// The pages of the arena, each with what is in it.
+    /// Returns the pages of the arena, each with its content.
     pub(crate) fn pages(&self) -> impl Iterator<Item = (u64, [u64; 2])> {
         let Self { first, run } = *self;
         (0..u64::from(run.pages)).map(move |at| {
@@ -135,7 +135,7 @@ pub(crate) fn order(
     pool: u32,
 ) -> Order {
     let file = file(dice);
-    // Keys are few enough to be met again.
+    // Keys are few, so that they are used again.
     let index = dice.below(64) * 16;
     let pages = match dice.below(64) {
         0 => 64,
@@ -156,7 +156,8 @@ pub(crate) fn order(
     Order { first, run }
 }
 
-/// Anything a good guest may send, with limits touched now and then; not to be checked.
+/// Composes a request that a good guest could send, sometimes at the limits. Its result is not
+/// checked.
 pub(crate) fn sentence(draft: &mut Draft, dice: &mut Dice, frames: Frames) {
     match dice.below(8) {
         0..3 => runs(draft, dice, Operation::Put, frames),
@@ -167,7 +168,7 @@ pub(crate) fn sentence(draft: &mut Draft, dice: &mut Dice, frames: Frames) {
     }
 }
 
-/// Runs at and beyond the limits.
+/// Composes runs at the limits and beyond them.
 pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, frames: Frames) {
     let count = match dice.below(8) {
         0 => MAX_RUNS as u64,
@@ -189,7 +190,7 @@ pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, fra
     }
 }
 
-/// A put from anywhere: memory, devices, nothing at all. The host only reads it.
+/// Composes a put from any address: memory, devices, or no memory. The host only reads there.
 pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
     draft.begin(Operation::Put);
     for _ in 0..1 + dice.below(4) {
@@ -206,7 +207,7 @@ pub(crate) fn wild_put(draft: &mut Draft, dice: &mut Dice) {
     }
 }
 
-/// A get into no memory at all, which the host must not even try to write.
+/// Composes a get into addresses without memory, which the host must not try to write.
 pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
     draft.begin(Operation::Get);
     let run = Run {
@@ -220,12 +221,13 @@ pub(crate) fn wild_get(draft: &mut Draft, dice: &mut Dice) {
     draft.push(&run);
 }
 
-/// A put from memory that comes and goes, or a get into it; of what is there, or what never was.
+/// Composes a put from memory that is plugged in and unplugged, or a get into it, of pages that
+/// exist or not.
 pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
     let put = dice.once_in(2);
     draft.begin(if put { Operation::Put } else { Operation::Get });
     for _ in 0..1 + dice.below(4) {
-        // What comes from there is not checked: it has files of its own.
+        // Content from there is not checked, so that it has separate files.
         let file = if put || dice.once_in(2) {
             FileKey {
                 filesystem: MOVING_FILESYSTEM,
@@ -246,7 +248,7 @@ pub(crate) fn moving(draft: &mut Draft, dice: &mut Dice) {
     }
 }
 
-/// Ranges of all scopes, turned round, endless, overlapping.
+/// Composes ranges of all scopes: reversed, endless, overlapping.
 pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
     draft.begin(Operation::Flush);
     let many = dice.once_in(16);
@@ -264,7 +266,7 @@ pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
                 1 => index(dice),
                 _ => first.wrapping_add(dice.below(2048)),
             },
-            // All of the VM is flushed rarely: little would ever be there.
+            // The whole VM is flushed rarely, or there would be few pages.
             scope: if dice.once_in(64) {
                 dice.below(5) as u32
             } else {
@@ -276,10 +278,10 @@ pub(crate) fn flush(draft: &mut Draft, dice: &mut Dice) {
     }
 }
 
-/// Anything about pools.
+/// Composes any operation on pools.
 pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
-    // A fifth of those to be created can be; still more are than go. What migrates is all of a file,
-    // and in one pool then.
+    // A fifth of the operations create pools, more than destroy them. A migration moves a whole
+    // file, which is in one pool afterwards.
     let operation = match dice.below(64) {
         0..36 => Operation::PoolCreate,
         36..44 => Operation::PoolSet,
@@ -312,7 +314,7 @@ pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
     });
 }
 
-/// A registration; once in a while a wrong one.
+/// Composes a registration, which is rarely a wrong one.
 pub(crate) fn hello(draft: &mut Draft, dice: &mut Dice) {
     draft.begin_as(Operation::Hello, 0, dice.next());
     let odd = dice.once_in(8);
@@ -327,9 +329,9 @@ pub(crate) fn hello(draft: &mut Draft, dice: &mut Dice) {
     });
 }
 
-/// A request that comes too late, too early, twice, or from nowhere. Whether it may be done at
-/// all: neither a session that never was (they are random numbers of 64 bits) nor a number before
-/// the first.
+/// Composes a request with a late, early, repeated or unknown session and number. Returns whether
+/// it may be executed at all, which is impossible for a session that never existed (they are random
+/// numbers of 64 bits) and for a number before the first.
 pub(crate) fn numbers(draft: &mut Draft, dice: &mut Dice) -> bool {
     let now = plan::sequence();
     let sequence = match dice.below(6) {
@@ -368,7 +370,7 @@ pub(crate) fn mutate(draft: &mut Draft, dice: &mut Dice) {
     }
 }
 
-/// Bytes without sense; mostly with the right magic, for there is nothing to see without.
+/// Writes random bytes, mostly with the right magic, because others are refused at once.
 pub(crate) fn noise(draft: &mut Draft, dice: &mut Dice) {
     let operation = Operation::from_raw(1 + dice.below(11) as u16).unwrap_or(Operation::Put);
     let end = dice.below(PAGE_SIZE as u64) as usize;
@@ -380,14 +382,14 @@ pub(crate) fn noise(draft: &mut Draft, dice: &mut Dice) {
     }
 }
 
-/// A guest-physical address of anything.
+/// Returns a guest-physical address of any kind.
 pub(crate) fn address(dice: &mut Dice) -> u64 {
     let page = dice.below(plan::pages());
     dice.one_of(&[
         0,
         0xa_0000,
         0xf_f000,
-        // The interrupt controllers, the firmware, the end of what 32 bits reach.
+        // The interrupt controllers, the firmware, and the end of 32-bit addresses.
         0xfec0_0000,
         0xfee0_0000,
         0xffff_f000,
@@ -418,7 +420,7 @@ fn index(dice: &mut Dice) -> u64 {
 }
 
 fn pages(dice: &mut Dice) -> u16 {
-    // Large ones are rare: they take as long as a hundred others.
+    // Large ones are rare, because they take as long as a hundred others.
     match dice.below(128) {
         0 => 0,
         1 => MAX_PAGES as u16,
@@ -430,17 +432,17 @@ fn pages(dice: &mut Dice) -> u16 {
     }
 }
 
-/// Mostly one that there may be.
+/// Returns a class, mostly a valid one.
 fn class(dice: &mut Dice) -> u8 {
     dice.one_of(&[0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 4, 255]) as u8
 }
 
-/// The number of a pool that there may be.
+/// Returns the number of a pool that may exist.
 pub(crate) fn any_pool(dice: &mut Dice) -> u32 {
     dice.below(u64::from(MAX_POOLS)) as u32
 }
 
-/// Mostly one of the first, which short sessions have.
+/// Returns mostly one of the first pools, which short sessions have.
 fn number_of_pool(dice: &mut Dice) -> u32 {
     match dice.below(12) {
         0 => MAX_POOLS - 1,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest's kernel gone mad: it sends the host whatever a guest can send.
+//! The kernel module of a hostile guest: it sends the host whatever a guest can send.
 //!
 //! Each processor has a [`worker`] that composes requests ([`draft`], [`grammar`]) by rolling
-//! [`dice`] and sends them. Nothing is expected of the answers but that each is a documented
-//! status, that pages which come back are what was put, and that the guest itself is not hit: all memory the host is asked to write lies in an arena that this kernel leaves alone
-//! (`memmap=` on its command line).
+//! [`dice`] and sends them. The answers must be documented statuses, pages that come back must be
+//! those that were put, and the guest itself must not be damaged: all memory that the host is asked
+//! to write is in an arena that this kernel does not use (`memmap=` on its command line).
 //!
 //! Results are module parameters (`shim/crew.c`): `running` falls to zero at the end.
 
@@ -60,7 +60,7 @@ module! {
     },
 }
 
-/// The module; the workers end before what they work on.
+/// The module. The workers end before their memory is freed.
 struct Module {
     _crew: ffi::Crew,
     _arena: ffi::Arena,
@@ -91,7 +91,7 @@ impl kernel::Module for Module {
     }
 }
 
-/// The value of a parameter: kernel 7.2 lends it, 7.3 gives a copy.
+/// Returns the value of a parameter, which kernel 7.2 lends and 7.3 copies.
 fn number(value: impl Borrow<u64>) -> u64 {
     *value.borrow()
 }

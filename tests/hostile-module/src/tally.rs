@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is counted, and shown as module parameters.
+//! Counters, which are shown as module parameters.
 
 use crate::ffi;
 use ddabi::hypercall::Outcome;
 
-/// In the order of shim/crew.c. The statuses follow `Ok` as their numbers do.
+/// Counters in the order of shim/crew.c. Those of the statuses follow `Ok` in the order of their
+/// numbers.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum Count {
     /// Requests sent.
     Sent = 0,
-    /// Requests done; refusals follow.
+    /// Requests done; counters of refusals follow.
     Ok = 1,
-    /// Answers that are no documented status.
+    /// Answers with an undocumented status.
     Unknown = 10,
     /// Pages stored.
     Stored = 11,
     /// Pages given back.
     Given = 12,
-    /// Pages given that are not what was put.
+    /// Pages given back with other content than was put.
     Foreign = 13,
-    /// Requests that were done though no session or number of theirs can be right.
+    /// Requests that were executed although their session or number cannot be valid.
     LetIn = 14,
-    /// Pages from memory that comes and goes, and to it.
+    /// Pages from and to memory that is plugged in and unplugged.
     Moved = 15,
 }
 
-/// Counts.
+/// Adds to a counter.
 pub(crate) fn add(count: Count, amount: u64) {
     ffi::tally(count as u32, amount);
 }

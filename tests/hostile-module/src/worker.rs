@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One processor's part: composes, sends, judges.
+//! The work of one processor: composes, sends and judges requests.
 
 use crate::dice::Dice;
 use crate::draft::Draft;
@@ -15,7 +15,7 @@ use ddabi::PAGE_SIZE;
 use kernel::prelude::*;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Composes and sends until nothing is left, or the module goes.
+/// Composes and sends until no request is left, or the module is unloaded.
 pub(crate) fn work(number: u32) {
     let Ok(draft) = KBox::<Draft>::zeroed(GFP_KERNEL) else {
         return;
@@ -73,13 +73,13 @@ impl Worker {
         self.call(self.block);
     }
 
-    /// Sends the draft from a block, and from nowhere else than it is safe.
+    /// Sends the draft from a block, if that is safe.
     fn call(&mut self, block: u64) -> Option<Outcome> {
         if !self.draft.is_safe() {
             self.draft.begin(Operation::Ping);
         }
         ffi::write(block, 0, self.draft.as_bytes());
-        // The host writes no page that is absent.
+        // The host does not write an absent page.
         ffi::write(block + 1, 0, &[0; RESULTS]);
         self.call_at(plan::address(block), [0; 3])
     }
@@ -91,7 +91,7 @@ impl Worker {
         if outcome.is_some_and(|outcome| outcome.status == Status::Stale)
             && plan::session() == session
         {
-            // The worker that comes next registers.
+            // The next worker registers.
             plan::set_session(0);
         }
         outcome
@@ -107,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// A put or a get of own pages. What is given back must be what was put.
+    /// Makes a put or a get of own pages. Pages that are given back must be those that were put.
     fn order(&mut self, pool: u32) {
         let put = self.dice.once_in(2);
         let operation = if put { Operation::Put } else { Operation::Get };
@@ -134,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// The host fills no frame that is absent.
+    /// Makes the frames present, because the host does not fill absent ones.
     fn touch(&self, order: &Order) {
         for (page, _) in order.pages() {
             ffi::write(page, 0, &[0; 8]);
@@ -151,7 +151,7 @@ impl Worker {
         }
     }
 
-    /// Whether the answer page answers this request, and says that its only run was given.
+    /// Returns whether the answer page is for this request and reports that its only run was given.
     fn is_given(&self, sequence: u64) -> bool {
         let mut header = AnswerHeader::new_zeroed();
         ffi::read(self.block + 1, 0, header.as_mut_bytes());
@@ -160,7 +160,7 @@ impl Worker {
         header.sequence == sequence && given == [1]
     }
 
-    /// A request of some session with some number. Only the current session is let in.
+    /// Sends a request with some session and number. Only the current session may be accepted.
     fn number(&mut self) {
         let may_be_done = grammar::numbers(&mut self.draft, &mut self.dice);
         let outcome = self.call(self.block);
@@ -169,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Comes and goes, with or without a word.
+    /// Registers and leaves, with and without Goodbye.
     fn storm(&mut self) {
         if self.dice.once_in(3) {
             self.draft.begin(Operation::Goodbye);
@@ -179,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// The block belongs to all: what is sent may be of several, byte by byte. Only runs are
+    /// All workers use this block, so that a request may mix the bytes of several. Only runs are
     /// written there, with frames that are harmless in any mixture.
     fn crowd(&mut self) {
         let operation = if self.dice.once_in(2) {
@@ -191,7 +191,7 @@ impl Worker {
         self.call(plan::shared_block());
     }
 
-    /// The host reads and writes where there may be nothing any more.
+    /// The host reads and writes addresses where memory may be gone.
     fn moving(&mut self) {
         grammar::moving(&mut self.draft, &mut self.dice);
         if let Some(outcome) = self.call(self.block) {
@@ -202,7 +202,8 @@ impl Worker {
     fn flood(&mut self) {
         let wild = grammar::address(&mut self.dice);
         match self.dice.below(8) {
-            // The request itself somewhere: there is no request of ours anywhere else.
+            // The request itself is at such an address. No other request is sent from outside of
+            // the arena.
             0 => {
                 let gpa = wild | self.dice.one_of(&[0, 0, 1, 8, PAGE_SIZE as u64 - 1]);
                 self.call_at(gpa, [0; 3]);
@@ -221,7 +222,7 @@ impl Worker {
                 grammar::wild_get(&mut self.draft, &mut self.dice);
                 self.call(self.block);
             }
-            // Behind it is no memory for the answer.
+            // There is no memory for the answer behind it.
             4 => {
                 let (draft, dice) = (&mut *self.draft, &mut self.dice);
                 grammar::order(draft, dice, Operation::Get, self.own, DEFAULT_POOL);
@@ -236,7 +237,7 @@ impl Worker {
                 let order = grammar::order(draft, dice, Operation::Put, self.own, DEFAULT_POOL);
                 self.write(&order);
                 self.call(self.block);
-                // Once more, with the same number.
+                // The request is repeated with the same number.
                 self.call(self.block);
             }
             _ => {

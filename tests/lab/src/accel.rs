@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether the machine's own KVM can carry L1.
+//! Whether this machine's KVM can carry L1.
 
 use std::{fmt, fs, io::Write as _, process::Stdio, str::FromStr};
 
 use crate::artifacts::Qemu;
 
-/// How L1 runs. L2 always runs on L1's KVM.
+/// The accelerator of L1. L2 always runs on L1's KVM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Accel {
-    /// KVM when usable, else emulation.
+    /// KVM if it is usable, else emulation.
     #[default]
     Auto,
     /// This machine's KVM.
@@ -19,7 +19,7 @@ pub enum Accel {
 }
 
 impl Accel {
-    /// Decides [`Accel::Auto`].
+    /// Returns the accelerator that [`Accel::Auto`] stands for.
     #[must_use]
     pub fn resolve(self, qemu: &Qemu) -> Self {
         match self {
@@ -30,7 +30,7 @@ impl Accel {
     }
 }
 
-/// Guests of this machine's KVM are offered virtualisation themselves.
+/// Returns whether guests of this machine's KVM are offered virtualisation themselves.
 fn nests() -> bool {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let able = cpu
@@ -47,7 +47,8 @@ fn nests() -> bool {
     able && allowed
 }
 
-/// `/dev/kvm` may exist and still refuse: only trying tells.
+/// Returns whether a VM can be created. `/dev/kvm` may exist and still refuse, so that this has to
+/// be tried.
 fn creates_vm(qemu: &Qemu) -> bool {
     let child = qemu
         .command()

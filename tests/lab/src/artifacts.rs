@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a lab boots: made by `cargo xtask`, only named here.
+//! The files that a lab boots from. `cargo xtask` makes them.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,40 +9,39 @@ use std::{
 
 use anyhow::Result;
 
-/// Everything a lab needs from the build.
+/// All files that a lab needs from the build.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     /// The emulator for L1.
     pub qemu: Qemu,
     /// Kernel release, `uname -r`.
     pub release: String,
-    /// The kernel: Debian's, or one that checks itself.
+    /// The kernel: Debian's, or one with checks.
     pub kernel: PathBuf,
-    /// How much slower than with Debian's kernel machines are: everything may take as much
-    /// longer, and an emulated machine's clock runs as much slower, for otherwise it would do
+    /// How many times slower machines are than with Debian's kernel. Time limits are longer by this
+    /// factor, and an emulated machine's clock is slower by it, because it would otherwise do
     /// little but answer its timers.
     pub pace: u32,
-    /// How much more memory than with Debian's kernel machines need, in MiB.
+    /// How much more memory machines need than with Debian's kernel, in MiB.
     pub more_memory_mib: u64,
-    /// What every machine's kernel is told.
+    /// Arguments of every machine's kernel.
     pub kernel_args: &'static str,
     /// Initial filesystem with the agent as `/init`.
     pub initrd: PathBuf,
     /// Read-only root image of all machines.
     pub root: PathBuf,
-    /// Read-only image with our own files, mounted at `/opt/dd`:
-    /// `bin/` (on the path), `modules/*.ko`, `boot/{vmlinuz,initrd}`, and what few scenarios want
-    /// (see [`crate::mutated_modules`], [`crate::SELFTESTS`]).
+    /// Read-only image with the project's files, mounted at `/opt/dd`: `bin/` (on the path),
+    /// `modules/*.ko`, `boot/{vmlinuz,initrd}`, and files for a few scenarios (see
+    /// [`crate::mutated_modules`], [`crate::SELFTESTS`]).
     pub opt: PathBuf,
-    /// Makes, if it is not there yet, the read-only image of a whole Debian
-    /// with systemd and servers, a layer over `root` (see
-    /// [`crate::GuestConfig::debian`]).
+    /// Makes the read-only image of a whole Debian with systemd and servers, a layer over `root`,
+    /// if it does not exist yet (see [`crate::GuestConfig::debian`]).
     pub debian: fn() -> Result<PathBuf>,
 }
 
-/// An emulator inside a root directory, run without entering that root: by the
-/// root's own dynamic loader, so that neither mounts nor its distribution's
-/// libraries are needed on this machine.
+/// An emulator inside a root directory. It is started by the dynamic loader of that root without
+/// entering the root, so that neither mounts nor the libraries of its distribution are needed on
+/// this machine.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     root: PathBuf,
@@ -50,7 +49,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// The emulator in `root`.
+    /// Returns the emulator in `root`.
     pub fn in_root(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         Self {
@@ -59,7 +58,7 @@ impl Qemu {
         }
     }
 
-    /// Another build of it, with the same root's libraries and data.
+    /// Returns another build of it, with the same root's libraries and data.
     #[must_use]
     pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
         Self {
@@ -68,7 +67,7 @@ impl Qemu {
         }
     }
 
-    /// Program and leading arguments which start the emulator.
+    /// Returns the program and its leading arguments.
     pub(crate) fn argv(&self) -> Vec<String> {
         let inside = |path: &str| self.root.join(path).display().to_string();
         let libraries = ["usr/lib/x86_64-linux-gnu", "usr/lib"]
@@ -86,13 +85,13 @@ impl Qemu {
         argv
     }
 
-    /// Variables it needs.
+    /// Returns its environment variables.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let modules = self.root.join("usr/lib/x86_64-linux-gnu/qemu");
         vec![("QEMU_MODULE_DIR".to_owned(), modules.display().to_string())]
     }
 
-    /// The emulator as a command.
+    /// Returns the emulator as a command.
     #[must_use]
     pub fn command(&self) -> Command {
         let argv = self.argv();
@@ -101,7 +100,7 @@ impl Qemu {
         command
     }
 
-    /// The root directory it lives in.
+    /// Returns its root directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root

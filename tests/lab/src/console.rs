@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Verdicts on kernel logs.
+//! Verdicts about kernel logs.
 
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-/// Lines that mean a kernel is unwell.
+/// Lines that report a problem of a kernel.
 static BAD: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new([
         r"\bWARNING: ",
@@ -45,7 +45,7 @@ static BAD: LazyLock<RegexSet> = LazyLock::new(|| {
     .expect("these are valid")
 });
 
-/// Lines that look bad and are not: said by stock kernels on these machines.
+/// Lines that look like problems and are none: stock kernels print them on these machines.
 static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new([
         // The stock kernel's notes on mitigations.
@@ -55,10 +55,10 @@ static HARMLESS: LazyLock<RegexSet> = LazyLock::new(|| {
     .expect("these are valid")
 });
 
-/// What the names of our modules begin with.
+/// Prefix of the names of the project's modules in stack traces.
 const OURS: &str = "[doubledecker_";
-/// Those of our functions that call what our hooks replace: what is beneath them, the kernel would
-/// have done without us.
+/// Functions of the modules that call the functions which their hooks replace. The kernel would
+/// have made the calls beneath them without the modules.
 const ORIGINALS: [&str; 5] = [
     " dd_invalidate+",
     " dd_ra_original+",
@@ -66,10 +66,10 @@ const ORIGINALS: [&str; 5] = [
     " dd_shutdown+",
     " dd_truncate+",
 ];
-/// Flags of `Tainted:` which out-of-tree, unsigned modules and livepatches set.
+/// Flags of `Tainted:` that out-of-tree modules, unsigned modules and livepatches set.
 const OWN_TAINT: u64 = (1 << 12) | (1 << 13) | (1 << 15);
 
-/// The bad lines of a log, except those `allowed`.
+/// Returns the bad lines of a log, except those `allowed`.
 #[must_use]
 pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
     let lines: Vec<&str> = log.lines().collect();
@@ -82,10 +82,11 @@ pub fn complaints(log: &str, allowed: &[Regex]) -> Vec<String> {
     bad.map(|(_, line)| line.trim_end().to_owned()).collect()
 }
 
-/// Whether these lines begin with a report on a data race of the kernel's own: it has some. Our
-/// modules have a part in it if one of the accesses is theirs, or if all of them are done for them,
-/// by what they call of their own accord: nobody else is at their data. A kernel races with itself
-/// in what one task does for them, too.
+/// Returns whether these lines begin with a report on a data race that is the kernel's own.
+///
+/// A race counts against the modules if 1. an access is in their code, or 2. all accesses are in
+/// functions that their code called and that are not among [`ORIGINALS`]. In all other cases the
+/// kernel races with itself, possibly within the work of one task.
 fn foreign_race(lines: &[&str]) -> bool {
     if !lines[0].contains("BUG: KCSAN: ") {
         return false;
@@ -103,8 +104,9 @@ fn foreign_race(lines: &[&str]) -> bool {
     !our_access && !all_for_us
 }
 
-/// The calls that led to each access of a report on a data race, the innermost first; in an
-/// interrupt those of whom it interrupted are left out. Other messages may come in between.
+/// Returns the calls that led to each access of a report on a data race, the innermost first. For
+/// an access in an interrupt the calls of the interrupted task are left out. Other messages may
+/// come in between.
 fn accesses<'a>(report: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut accesses: Vec<Vec<&str>> = Vec::new();
     let mut in_interrupt = false;
@@ -124,7 +126,7 @@ fn accesses<'a>(report: &[&'a str]) -> Vec<Vec<&'a str>> {
     accesses
 }
 
-/// Whether a kernel's taint mask has more than our modules' own flags.
+/// Returns whether a kernel's taint mask has flags other than those of the modules.
 #[must_use]
 pub fn is_foreign_taint(mask: u64) -> bool {
     mask & !OWN_TAINT != 0
@@ -132,7 +134,7 @@ pub fn is_foreign_taint(mask: u64) -> bool {
 
 fn foreign_taint(line: &str) -> bool {
     line.split_once("Tainted: ").is_some_and(|(_, rest)| {
-        // `Tainted: [E]=UNSIGNED_MODULE, …` explains flags shown elsewhere.
+        // `Tainted: [E]=UNSIGNED_MODULE, …` explains flags of another line.
         !rest.starts_with('[')
             && rest
                 .chars()
@@ -141,8 +143,8 @@ fn foreign_taint(line: &str) -> bool {
     })
 }
 
-/// The lines of a log from the one that byte `at` is in, with a few before it
-/// that say how it came to that.
+/// Returns the lines of a log from the one with byte `at` on, and a few lines before it for
+/// context.
 #[must_use]
 pub fn from(log: &str, at: usize, lines: usize) -> String {
     let before = log.get(..at).unwrap_or(log);
@@ -151,7 +153,7 @@ pub fn from(log: &str, at: usize, lines: usize) -> String {
     text[..text.len().min(lines)].join("\n")
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 #[must_use]
 pub fn tail(log: &str, lines: usize) -> String {
     let all: Vec<&str> = log.lines().collect();
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(count(&in_a_hook), 1);
         assert_eq!(count(&our_data), 1);
         assert_eq!(count(&unknown_other), 1);
-        // Lines of other processors in between change nothing.
+        // Lines of other processors in between have no effect.
         let between = |accesses| {
             let said = report(accesses).replace("write to", "x\n[ 1.0] write to");
             complaints(&said, &[]).len()

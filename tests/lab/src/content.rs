@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Deterministic file content, known outside the machines that read it.
+//! Deterministic file content, which is known outside of the machines that read it.
 
 use std::{
     fs::File,
@@ -17,12 +17,12 @@ pub struct FileSpec {
     pub path: String,
     /// Length in bytes.
     pub len: u64,
-    /// What its content is derived from; equal seeds mean equal bytes.
+    /// Seed of the content. Equal seeds give equal bytes.
     pub seed: u64,
 }
 
 impl FileSpec {
-    /// A file.
+    /// Returns a file.
     pub fn new(path: impl Into<String>, len: u64, seed: u64) -> Self {
         Self {
             path: path.into(),
@@ -31,19 +31,19 @@ impl FileSpec {
         }
     }
 
-    /// Its content.
+    /// Returns a reader of the content.
     #[must_use]
     pub fn reader(&self) -> impl Read + use<> {
         stream(self.seed).take(self.len)
     }
 
-    /// blake3 of its content, in hex.
+    /// Returns the blake3 digest of the content in hex.
     #[must_use]
     pub fn digest(&self) -> String {
         self.digest_range(0, self.len)
     }
 
-    /// blake3 of a part of its content, in hex.
+    /// Returns the blake3 digest of a part of the content in hex.
     #[must_use]
     pub fn digest_range(&self, offset: u64, len: u64) -> String {
         let mut hasher = blake3::Hasher::new();
@@ -58,11 +58,11 @@ impl FileSpec {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Writes it below `root`, with its directories.
+    /// Writes the file below `root`, with its directories.
     ///
     /// # Errors
     ///
-    /// Those of the filesystem.
+    /// Returns the errors of the filesystem.
     pub fn write_below(&self, root: &Path) -> io::Result<()> {
         let path = root.join(&self.path);
         if let Some(dir) = path.parent() {
@@ -74,7 +74,7 @@ impl FileSpec {
     }
 }
 
-/// `count` files `dir/NNN/NNNNNN`, a hundred to a directory.
+/// Returns `count` files `dir/NNN/NNNNNN`, a hundred in each directory.
 #[must_use]
 pub fn small_files(dir: &str, count: u64, len: u64, seed: u64) -> Vec<FileSpec> {
     (0..count)
@@ -82,8 +82,7 @@ pub fn small_files(dir: &str, count: u64, len: u64, seed: u64) -> Vec<FileSpec> 
         .collect()
 }
 
-/// What the agent's tree digest of directory `dir` must be, when `files` is all
-/// it holds.
+/// Returns the agent's tree digest of directory `dir` if it contains `files` and no others.
 #[must_use]
 pub fn tree_digest(files: &[FileSpec], dir: &str) -> String {
     let prefix = format!("{}/", dir.trim_matches('/'));

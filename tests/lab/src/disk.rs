@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Disks of guests: made here, handed through L1.
+//! Disks of guests. They are made here and passed through L1.
 
 use std::{
     fmt,
@@ -15,29 +15,29 @@ use serde_json::{Value, json};
 
 use crate::content::FileSpec;
 
-/// A disk to make.
+/// Parameters of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskConfig {
     /// Its name; the guest finds it at `/dev/dd/<name>`. At most 20 bytes.
     pub name: String,
-    /// Size in MiB; the image is sparse.
+    /// Size in MiB. The image is sparse.
     pub size_mib: u64,
     /// Filesystem.
     pub format: Format,
-    /// Files it holds from the start (not with [`Format::Blank`]).
+    /// Initial files (not with [`Format::Blank`]).
     pub files: Vec<FileSpec>,
 }
 
-/// What a new disk holds.
+/// Initial content of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format {
-    /// Nothing: the guest makes its own filesystem.
+    /// Blank: the guest makes a filesystem.
     Blank,
     /// ext4, made outside with the files in it.
     Ext4,
 }
 
-/// Limits of a disk; none set means none.
+/// Limits of a disk; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Throttle {
     /// Operations per second.
@@ -60,18 +60,18 @@ impl Throttle {
     };
 }
 
-/// What L1's page cache does for a guest's disk.
+/// Use of L1's page cache for a guest's disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum HostCache {
-    /// Nothing: what is measured is the guest's cache and ours.
+    /// None, so that only the guest's cache and DoubleDecker are measured.
     #[default]
     None,
-    /// Keeps what is read and written, until the guest flushes.
+    /// The page cache keeps data that is read and written, until the guest flushes.
     Writeback,
 }
 
 impl fmt::Display for HostCache {
-    /// As the VMM spells it.
+    /// Formats the mode as the VMM spells it.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Self::None => "none",
@@ -80,7 +80,7 @@ impl fmt::Display for HostCache {
     }
 }
 
-/// A disk. Its place in the lab is free again when the last clone is dropped.
+/// A disk. Its slot in the lab is free again when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(crate) name: String,
@@ -89,26 +89,26 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Device in L1.
+    /// Returns its device in L1.
     #[must_use]
     pub fn path_in_host(&self) -> String {
         format!("/dev/dd/slot{}", self.slot.number)
     }
 
-    /// Device in the guest it is given to.
+    /// Returns its device in its guest.
     #[must_use]
     pub fn path_in_guest(&self) -> String {
         format!("/dev/dd/{}", self.name)
     }
 }
 
-/// The emulator's command that gives the disk in a slot of L1 other limits.
+/// Returns the emulator's command that sets the limits of the disk in a slot of L1.
 pub(crate) fn throttle_command(slot: usize, throttle: Throttle) -> Value {
-    // Zero is no limit.
+    // Zero means no limit.
     json!({
         "execute": "block_set_io_throttle",
         "arguments": {
-            // What has the backend is behind the PCI device of this name.
+            // The backend of the disk is found through the PCI device of this name.
             "id": format!("/machine/peripheral/{}/virtio-backend", device(slot)),
             "iops": throttle.iops.unwrap_or(0),
             "iops_rd": 0,
@@ -120,13 +120,12 @@ pub(crate) fn throttle_command(slot: usize, throttle: Throttle) -> Value {
     })
 }
 
-/// The emulator's name for the device of a slot.
+/// Returns the emulator's name for the device of a slot.
 pub(crate) fn device(slot: usize) -> String {
     format!("disk{slot}")
 }
 
-/// Place for a disk: a virtio disk L1 has from its start, because that needs
-/// no hot-plugging.
+/// A slot for a disk: a virtio disk that L1 has from its start, so that no hotplug is needed.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) number: usize,
@@ -134,9 +133,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes the lowest free place.
+    /// Takes the lowest free slot.
     pub(crate) fn take(free: &Arc<Mutex<Vec<usize>>>) -> Option<Self> {
-        let mut numbers = free.lock().expect("no panic holds this lock");
+        let mut numbers = free.lock().expect("no thread panics with this lock");
         let at = (0..numbers.len()).min_by_key(|&at| numbers[at])?;
         Some(Self {
             number: numbers.swap_remove(at),
@@ -153,8 +152,8 @@ impl Drop for Slot {
     }
 }
 
-/// Fills the image at `path` as configured. The whole image keeps its size,
-/// which L1 saw when it booted; the filesystem gets the configured one.
+/// Fills the image at `path` as configured. The size of the image does not change, because L1 read
+/// it when it booted; the filesystem gets the configured size.
 pub(crate) fn fill(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
     if config.name.len() > 20 {
         bail!("disk name {:?} is longer than a virtio serial", config.name);
@@ -191,12 +190,12 @@ fn make_ext4(config: &DiskConfig, path: &Path, scratch: &Path) -> Result<()> {
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
         .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L"])
         .arg(&config.name[..config.name.len().min(16)])
-        // Lazy initialisation would write to the disk behind a test's back.
+        // Lazy initialisation would write to the disk during a test.
         .args([
             "-E",
             "lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0",
         ])
-        // Files the tests add themselves need inodes too.
+        // Files that tests add need inodes too.
         .args(["-i", "8192", "-d"])
         .arg(staging.path())
         .arg(path)

@@ -20,15 +20,14 @@ use crate::{
     machine::{Machine, unexpected},
 };
 
-/// How long the news of a guest's end may take to arrive.
+/// How long the notification of a guest's end may take.
 const NEWS: Duration = Duration::from_secs(30);
 
-/// How long a guest that is ended may look for leaks.
+/// How long the search for leaks may take when a guest ends.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
-/// There is no udev, hence no device a terminal could wait for; every boot is that
-/// of an image, with nothing to update; and each mount that is not needed takes an
-/// emulated machine a second.
+/// There is no udev, and hence no device that a terminal could wait for; every boot is that of an
+/// image, with nothing to update; and each mount takes an emulated machine a second.
 const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-needs-update=no systemd.show_status=no \
      systemd.mask=dev-hugepages.mount systemd.mask=dev-mqueue.mount \
      systemd.mask=kmod-static-nodes.service systemd.mask=proc-sys-fs-binfmt_misc.automount \
@@ -37,46 +36,46 @@ const DEBIAN_ARGS: &str = " dd.debian systemd.getty_auto=no systemd.condition-ne
      systemd.mask=modprobe@fuse.service systemd.mask=modprobe@efi_pstore.service \
      systemd.mask=modprobe@drm.service systemd.mask=getty-static.service";
 
-/// Boots fastest: no firmware menu, no legacy devices.
+/// The hardware that boots fastest, without a firmware menu and legacy devices.
 const SMALLEST: &str = "microvm,rtc=on,pcie=on";
 
-/// A guest to start.
+/// Parameters of a guest.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
-    /// Its name: also its hostname and the VMM's `-name`.
+    /// Its name, which is also its hostname and the VMM's `-name`.
     pub name: String,
     /// Memory in MiB.
     pub memory_mib: u64,
     /// Virtual processors.
     pub vcpus: u32,
-    /// What the VMM emulates around them: its `-M`.
+    /// The emulated hardware, the VMM's `-M`.
     pub hardware: String,
     /// Its disks.
     pub disks: Vec<GuestDisk>,
-    /// Cgroup (path below the mount) of L1 the VMM runs in; it must be there.
+    /// Cgroup of L1 in which the VMM runs (path below the mount). It must exist.
     pub cgroup: Option<String>,
-    /// Whether the VMM takes all of the guest's memory at its start.
+    /// Whether the VMM allocates all of the guest's memory at its start.
     pub populated: bool,
-    /// What it runs beside the agent.
+    /// Its system.
     pub system: System,
-    /// Whether it has a console for a person: `/dev/hvc1` in it, the socket
-    /// `terminal` of its directory in L1.
+    /// Whether it has an interactive console: `/dev/hvc1` in the guest, and the socket `terminal`
+    /// of its directory in L1.
     pub terminal: bool,
-    /// Added to the kernel command line.
+    /// Additional arguments of the kernel.
     pub kernel_args: Vec<String>,
-    /// Added to the VMM's arguments.
+    /// Additional arguments of the VMM.
     pub vmm_args: Vec<String>,
 }
 
-/// What a guest runs beside the agent.
+/// System of a guest.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum System {
-    /// The tools of every test machine; the agent is PID 1.
+    /// The tools of every test machine. The agent is PID 1.
     #[default]
     Small,
-    /// The same with the programs of a whole Debian; the lab must have its image.
+    /// The same with the programs of a whole Debian. The lab must have its image.
     Servers,
-    /// A whole Debian, systemd is PID 1; the lab must have its image.
+    /// A whole Debian, whose PID 1 is systemd. The lab must have its image.
     Debian,
 }
 
@@ -152,14 +151,14 @@ impl GuestConfig {
         self
     }
 
-    /// Sets the cgroup of L1 its VMM runs in.
+    /// Sets the cgroup of L1 in which its VMM runs.
     #[must_use]
     pub fn cgroup(mut self, path: impl Into<String>) -> Self {
         self.cgroup = Some(path.into());
         self
     }
 
-    /// Has all of its memory taken at its start.
+    /// Makes the VMM allocate all of its memory at the start.
     #[must_use]
     pub fn populated(mut self) -> Self {
         self.populated = true;
@@ -174,22 +173,22 @@ impl GuestConfig {
         self
     }
 
-    /// Gives it a whole Debian's programs, and no init but the agent: it is there much
-    /// sooner. See [`crate::Context::debian_lab`].
+    /// Gives it the programs of a whole Debian, with the agent as PID 1, so that it boots much
+    /// faster. See [`crate::Context::debian_lab`].
     #[must_use]
     pub fn servers(mut self) -> Self {
         self.system = System::Servers;
         self
     }
 
-    /// Gives it a console for a person.
+    /// Gives it an interactive console.
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.terminal = true;
         self
     }
 
-    /// Adds to the kernel command line.
+    /// Adds an argument of the kernel.
     #[must_use]
     pub fn kernel_arg(mut self, argument: impl Into<String>) -> Self {
         self.kernel_args.push(argument.into());
@@ -203,7 +202,7 @@ impl GuestConfig {
         self
     }
 
-    /// Its directory in L1.
+    /// Returns its directory in L1.
     fn dir(&self) -> String {
         format!("/run/dd/vm/{}", self.name)
     }
@@ -313,7 +312,7 @@ impl GuestConfig {
 }
 
 impl GuestDisk {
-    /// The VMM's argument.
+    /// Returns the VMM's argument.
     fn drive(&self) -> String {
         let Self { disk, throttle, .. } = self;
         let mut drive = format!(
@@ -333,14 +332,14 @@ impl GuestDisk {
     }
 }
 
-/// A running guest; use it as a [`Machine`]. It is killed when dropped.
+/// A running guest, which can be used as a [`Machine`]. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
     host: Machine,
     name: String,
     ended: bool,
-    /// Keeps their slots from being handed on.
+    /// Keeps the slots of its disks from being reused.
     _disks: Vec<Disk>,
 }
 
@@ -360,17 +359,17 @@ impl Guest {
         Ok(guest)
     }
 
-    /// The guest as a machine, to be cloned into threads.
+    /// Returns the guest as a machine, which can be cloned into threads.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Whether its VMM still runs.
+    /// Returns whether its VMM still runs.
     ///
     /// # Errors
     ///
-    /// When L1 is dead.
+    /// Fails if L1 is dead.
     pub fn is_alive(&self) -> Result<bool> {
         let op = Op::VmAlive {
             name: self.name.clone(),
@@ -381,11 +380,11 @@ impl Guest {
         }
     }
 
-    /// Sends its VMM a signal.
+    /// Sends a signal to its VMM.
     ///
     /// # Errors
     ///
-    /// When L1 is dead.
+    /// Fails if L1 is dead.
     pub fn signal(&self, signal: i32) -> Result<()> {
         self.host
             .call(Op::KillVm {
@@ -399,28 +398,28 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// When L1 is dead.
+    /// Fails if L1 is dead.
     pub fn kill(mut self, signal: i32) -> Result<Exit> {
         self.signal(signal)?;
         self.wait()
     }
 
-    /// Switches it off from inside and waits for the end.
+    /// Shuts it down from inside and waits for the end.
     ///
     /// # Errors
     ///
-    /// When it does not end.
+    /// Fails if it does not end.
     pub fn shutdown(mut self) -> Result<Exit> {
         self.machine.search_leaks()?;
         self.machine.tell(Op::Poweroff)?;
         self.wait()
     }
 
-    /// Waits until its VMM ended by itself.
+    /// Waits until its VMM has ended by itself.
     ///
     /// # Errors
     ///
-    /// When L1 dies, or the VMM does not end.
+    /// Fails if L1 dies, or the VMM does not end.
     pub fn wait(&mut self) -> Result<Exit> {
         let op = Op::WaitVm {
             name: self.name.clone(),
@@ -428,7 +427,7 @@ impl Guest {
         match self.host.patient(Duration::from_secs(300)).call(op)? {
             Answer::State(Some(exit)) => {
                 self.ended = true;
-                // The news travels by itself, after the end of the console.
+                // The notification can arrive after the end of the console.
                 let vitals = &self.machine.link().vitals;
                 let start = Instant::now();
                 while !vitals.has_ended(&self.name) && start.elapsed() < NEWS {
@@ -440,7 +439,7 @@ impl Guest {
         }
     }
 
-    /// Path of the VMM's QMP socket in L1.
+    /// Returns the path of the VMM's QMP socket in L1.
     #[must_use]
     pub fn qmp_path(&self) -> String {
         format!("/run/dd/vm/{}/qmp", self.name)
@@ -458,11 +457,11 @@ impl Deref for Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if !self.ended {
-            // Scenarios that succeed end their guests like this, too.
+            // Scenarios that succeed end their guests in this way too.
             let _ = self.machine.patient(LAST_WORDS).search_leaks();
         }
         if !self.ended && self.signal(9).is_ok() {
-            // Its disks may be handed on only after its end.
+            // Its disks may be reused only after its end.
             let _ = self.wait();
         }
     }

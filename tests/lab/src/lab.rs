@@ -30,12 +30,12 @@ use crate::{
     work::WorkDir,
 };
 
-/// Under emulation on a busy machine a stock kernel now and then stops while it
-/// brings up its second processor, before any code of ours runs: such a boot is
-/// tried again, this often in all. It is counted ([`Lab::retries`]).
+/// Number of attempts to boot. Under emulation on a busy machine a stock kernel occasionally stops
+/// while it starts its second processor, before any code of the project runs. Such a boot is
+/// repeated and counted ([`Lab::retries`]).
 const BOOT_ATTEMPTS: usize = 3;
 
-/// L1 gave no sign of life.
+/// L1 showed no sign of life.
 #[derive(Debug)]
 struct Silent;
 
@@ -45,22 +45,21 @@ impl fmt::Display for Silent {
     }
 }
 
-/// How long L1 may take to its first sign of life; usually 10 s of processor
-/// time.
+/// How long L1 may take until its first sign of life. Usually it takes 10 s of processor time.
 const BOOT_PATIENCE: Patience = Patience {
     still: Duration::from_secs(60),
     spinning: Duration::from_secs(90),
 };
 
-/// How many guests it has room for, if each needs more memory for its kernel's checks.
+/// Number of guests for which there is memory if each needs more for its kernel's checks.
 const GUESTS: u64 = 4;
 
-/// A lab to boot.
+/// Parameters of a lab.
 #[derive(Clone, Debug)]
 pub struct LabConfig {
-    /// What it boots.
+    /// The files that it boots from.
     pub artifacts: Artifacts,
-    /// How L1 runs.
+    /// The accelerator of L1.
     pub accel: Accel,
     /// Directory for the logs.
     pub dir: PathBuf,
@@ -68,25 +67,25 @@ pub struct LabConfig {
     pub memory_mib: u64,
     /// L1's processors.
     pub vcpus: u32,
-    /// How many disks guests can have at a time.
+    /// Maximum number of disks of guests.
     pub slots: usize,
-    /// Largest size of a disk.
+    /// Maximum size of a disk in MiB.
     pub slot_mib: u64,
-    /// Whether it has a console for a person, `/dev/hvc0`.
+    /// Whether L1 has an interactive console, `/dev/hvc0`.
     pub terminal: bool,
-    /// Whether its clock counts instructions, one a nanosecond, under emulation: what is
-    /// measured then does not depend on this machine.
+    /// Whether its clock counts instructions under emulation, one for each nanosecond, so that
+    /// measurements do not depend on this machine.
     pub count_instructions: bool,
-    /// Image of guests that are whole Debians, if there shall be any.
+    /// Image of a whole Debian, for guests that need it.
     pub debian: Option<PathBuf>,
-    /// Added to L1's kernel command line.
+    /// Additional arguments of L1's kernel.
     pub kernel_args: Vec<String>,
     /// Whether another host can be booted beside L1 (see [`Lab::boot_beside`]).
     pub wired: bool,
 }
 
 impl LabConfig {
-    /// A host of 4 GiB with two processors.
+    /// Returns a host of 4 GiB with two processors.
     pub fn new(artifacts: Artifacts, dir: impl Into<PathBuf>) -> Self {
         Self {
             artifacts,
@@ -124,7 +123,7 @@ impl LabConfig {
             "-chardev",
             format!("socket,id=agent,path={work}/agent,server=on,wait=off"),
         );
-        // Registers of a processor that ends in a triple fault.
+        // Logs the registers of a processor that ends in a triple fault.
         pair("-d", "cpu_reset".to_owned());
         pair("-D", format!("{}/l1.reset.log", self.dir.display()));
         pair("-device", "virtio-serial-pci".to_owned());
@@ -154,7 +153,8 @@ impl LabConfig {
             );
         }
         for slot in 0..self.slots {
-            // Nothing of a slot outlives the lab: flushes would only cost.
+            // The content of a slot is not needed after the lab's end, so that flushes are left
+            // out.
             pair(
                 "-drive",
                 format!(
@@ -175,8 +175,8 @@ impl LabConfig {
     }
 
     fn machine(&self) -> Vec<String> {
-        // One thread: with one for each processor, machines corrupt their
-        // memory now and then, as long as they carry guests.
+        // With one thread for each processor, emulated machines occasionally corrupt their memory
+        // while they run guests. A single thread is used therefore.
         let emulated = format!("tcg,thread=single,clock-divisor={}", self.artifacts.pace);
         let accel: [&str; 4] = match self.accel.resolve(&self.artifacts.qemu) {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
@@ -208,7 +208,8 @@ impl LabConfig {
                      rcupdate.rcu_cpu_stall_timeout=120 loglevel=8 dd.hostname=l1";
         let mut line = fixed.to_owned();
         if self.accel.resolve(&self.artifacts.qemu) == Accel::Tcg {
-            // Emulated clocks jump on a busy machine: no measuring against them.
+            // Emulated clocks jump on a busy machine, so that the kernel must not calibrate against
+            // them.
             line.push_str(" lpj=3000000 tsc=reliable");
         }
         let own = self.kernel_args.iter().map(String::as_str);
@@ -228,9 +229,9 @@ pub struct Lab {
     emulator: Arc<Process>,
     free_slots: Arc<Mutex<Vec<usize>>>,
     boot_time: Duration,
-    /// Boots before the one that came up.
+    /// Number of failed boots before this one.
     retries: usize,
-    /// Sockets and disk images; last, so that nothing uses them any more.
+    /// Sockets and disk images. This is the last field, so that they are removed after all users.
     work: WorkDir,
 }
 
@@ -239,14 +240,14 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// When it does not come up; with the end of its console.
+    /// Fails if it does not boot. The error has the end of its console.
     pub fn boot(config: LabConfig) -> Result<Self> {
         Self::boot_with(config, None)
     }
 
-    /// Boots another KVM host like this one, which must be [`LabConfig::wired`]. It has the
-    /// same disks, but not what was cached of them, and writes its logs to `dir`. A guest
-    /// can go from one host to the other through [`Lab::wire`].
+    /// Boots another KVM host like this one, which must be [`LabConfig::wired`]. It has the same
+    /// disks without their cached content, and writes its logs to `dir`. A guest can migrate from
+    /// one host to the other through [`Lab::wire`].
     ///
     /// # Errors
     ///
@@ -281,7 +282,7 @@ impl Lab {
         fs::create_dir_all(&config.dir)
             .with_context(|| format!("cannot create {}", config.dir.display()))?;
         let config = LabConfig {
-            // The emulator gets paths, whatever its working directory.
+            // The emulator gets absolute paths, because its working directory differs.
             dir: config.dir.canonicalize()?,
             accel: config.accel.resolve(&config.artifacts.qemu),
             ..config
@@ -308,7 +309,7 @@ impl Lab {
         vitals.set_patience(BOOT_PATIENCE);
         host.ping().context(Silent)?;
         vitals.set_patience(Patience::default());
-        // Kernels with PREEMPT_RT refuse to run guests on emulated processors.
+        // Kernels with PREEMPT_RT do not run guests on emulated processors.
         host.shell("modprobe kvm-amd 2>/dev/null || modprobe kvm-intel 2>/dev/null || true")?;
         Ok(Self {
             free_slots: match beside {
@@ -324,57 +325,57 @@ impl Lab {
         })
     }
 
-    /// L1.
+    /// Returns L1.
     #[must_use]
     pub fn host(&self) -> &Machine {
         &self.host
     }
 
-    /// Has its machines load modules that were built with these patches of
-    /// `tests/mutations` from now on, or with none.
+    /// Makes its machines load modules that were built with these patches of `tests/mutations` from
+    /// now on, or with none.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = &'static str>) {
         self.host.link().mutate(mutations.into_iter().collect());
     }
 
-    /// Returns the patches with which the modules were built that its machines load.
+    /// Returns the patches of the modules that its machines load.
     #[must_use]
     pub fn mutations(&self) -> Vec<&'static str> {
         self.host.link().mutations()
     }
 
-    /// How it was configured.
+    /// Returns its parameters.
     #[must_use]
     pub fn config(&self) -> &LabConfig {
         &self.config
     }
 
-    /// How long L1 took to come up.
+    /// Returns how long L1 took to boot.
     #[must_use]
     pub fn boot_time(&self) -> Duration {
         self.boot_time
     }
 
-    /// How many boots of L1 ended without a sign of life before this one.
+    /// Returns how many boots of L1 failed without a sign of life before this one.
     #[must_use]
     pub fn retries(&self) -> usize {
         self.retries
     }
 
-    /// The device in L1 that carries bytes to and from the host beside it, in order and
-    /// without loss; one program at a time can open it.
+    /// Returns the device in L1 that carries bytes to and from the host beside it, in order and
+    /// without loss. One program at a time can open it.
     ///
     /// # Errors
     ///
-    /// When it has none (see [`LabConfig::wired`]).
+    /// Fails if it has none (see [`LabConfig::wired`]).
     pub fn wire(&self) -> Result<String> {
         wire::device(&self.host)
     }
 
-    /// The other end of L1's console for a person.
+    /// Connects to L1's interactive console.
     ///
     /// # Errors
     ///
-    /// When it has none (see [`LabConfig::terminal`]), or is dead.
+    /// Fails if it has none (see [`LabConfig::terminal`]), or is dead.
     pub fn terminal(&self) -> Result<UnixStream> {
         let socket = self.work.path().join("terminal");
         UnixStream::connect(socket).context("cannot connect to L1's console")
@@ -384,14 +385,14 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// When no slot is free or the filesystem cannot be made.
+    /// Fails if no slot is free or the filesystem cannot be made.
     pub fn create_disk(&self, config: &DiskConfig) -> Result<Disk> {
         let Some(slot) = Slot::take(&self.free_slots) else {
             bail!("all {} disk slots are taken", self.config.slots);
         };
         let image = self.work.slot(slot.number);
         disk::fill(config, &image, self.work.path())?;
-        // L1 must not remember what the slot held before.
+        // L1 must not have cached the previous content of the slot.
         self.host.exec_ok([
             "blockdev",
             "--flushbufs",
@@ -402,17 +403,17 @@ impl Lab {
             size_mib: config.size_mib,
             slot: Arc::new(slot),
         };
-        // Nor the emulator how slow it was.
+        // The emulator must not keep the previous limits.
         self.throttle(&disk, Throttle::NONE)?;
         Ok(disk)
     }
 
-    /// Gives a disk other limits, from now on and below L1: what L1 caches of it
-    /// is not slowed down. A disk begins without limits.
+    /// Sets the limits of a disk, below L1: reads from L1's page cache are not slowed down. A disk
+    /// begins without limits.
     ///
     /// # Errors
     ///
-    /// When the emulator refuses.
+    /// Fails if the emulator refuses.
     pub fn throttle(&self, disk: &Disk, throttle: Throttle) -> Result<()> {
         let command = disk::throttle_command(disk.slot.number, throttle);
         qmp::command(&self.work.path().join("qmp"), &command.to_string())
@@ -420,8 +421,8 @@ impl Lab {
             .map(drop)
     }
 
-    /// Time L1's emulator was ready to run and had no processor so far: what
-    /// is measured meanwhile says more about this machine than about L1.
+    /// Returns the time for which L1's emulator was ready to run and had no processor so far.
+    /// Measurements during such times depend more on this machine than on L1.
     #[must_use]
     pub fn starved(&self) -> Duration {
         self.emulator.waited()
@@ -431,7 +432,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// When it does not come up; with the end of its console.
+    /// Fails if it does not boot. The error has the end of its console.
     pub fn start_guest(&self, config: &GuestConfig) -> Result<Guest> {
         let artifacts = &self.config.artifacts;
         let mut config = config.clone().kernel_arg(artifacts.kernel_args);
@@ -443,13 +444,12 @@ impl Lab {
             .with_context(|| format!("guest {} did not come up", config.name))
     }
 
-    /// Fails when any console says since the last call that a kernel is unwell
-    /// (see [`crate::console`]), except lines `allowed`; or when L1 is tainted
-    /// by more than our modules.
+    /// Fails if any console has reported a problem of a kernel since the last call (see
+    /// [`crate::console`]), except lines `allowed`, or if L1 is tainted by more than the modules.
     ///
     /// # Errors
     ///
-    /// With the lines.
+    /// The error has the lines.
     pub fn check_consoles(&self, allowed: &[Regex]) -> Result<()> {
         let complaints = self.host.link().vitals.judge(allowed);
         if !complaints.is_empty() {
@@ -458,17 +458,16 @@ impl Lab {
         self.host.check_taint()
     }
 
-    /// How long its machines may be without progress before a request to them
-    /// fails.
+    /// Sets how long its machines may be without progress before a request to them fails.
     pub fn set_patience(&self, patience: Patience) {
         self.host.link().vitals.set_patience(patience);
     }
 
-    /// Switches L1 off and waits for the end.
+    /// Shuts L1 down and waits for the end.
     ///
     /// # Errors
     ///
-    /// When it does not end by itself; it is ended all the same.
+    /// Fails if it does not end by itself. It is killed in this case.
     pub fn shutdown(self) -> Result<()> {
         self.host.tell(Op::Poweroff)?;
         let limit = Duration::from_secs(300) * self.config.artifacts.pace;
@@ -483,7 +482,7 @@ impl Lab {
 }
 
 impl Drop for Lab {
-    /// Clones of its machines may live on; L1 does not.
+    /// Clones of its machines may outlive L1.
     fn drop(&mut self) {
         self.emulator.kill();
     }
@@ -492,7 +491,7 @@ impl Drop for Lab {
 fn start_emulator(config: &LabConfig, work: &Path, beside: Option<&Path>) -> Result<Arc<Process>> {
     remove_old_logs(&config.dir)?;
     let log = fs::File::create(config.dir.join("l1.emulator.log"))?;
-    // The watchdog reads it from the start.
+    // The watchdog reads the file from the start.
     fs::File::create(config.dir.join("l1.console.log"))?;
     let env = config.artifacts.qemu.env();
     Ok(Arc::new(Process::start(
@@ -502,7 +501,7 @@ fn start_emulator(config: &LabConfig, work: &Path, beside: Option<&Path>) -> Res
     )?))
 }
 
-/// Consoles of guests are appended to: those of an earlier run must go.
+/// Consoles of guests are appended to, so that those of an earlier run must be removed.
 fn remove_old_logs(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

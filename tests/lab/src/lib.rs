@@ -2,13 +2,12 @@
 
 //! Boots KVM hosts with guests and talks to their agents.
 //!
-//! A [`Lab`] is one emulated (or, where the machine can nest, virtualised) KVM
-//! host, *L1*, with any number of guests, *L2*, inside. Both run the same kernel,
-//! the same read-only root image and the same agent as PID 1, so a [`Machine`] is
-//! used alike whichever it is. [`Scenario`]s are written against a [`Context`],
-//! which boots the lab when it is first asked for.
+//! A [`Lab`] is one emulated (or, where the machine can nest, virtualised) KVM host, *L1*, with any
+//! number of guests, *L2*, inside. Both run the same kernel, the same read-only root image and the
+//! same agent as PID 1, so that a [`Machine`] is used in the same way for both. [`Scenario`]s use a
+//! [`Context`], which boots the lab when it is first needed.
 //!
-//! Nothing here waits for ever: see [`vitals`] for what counts as life.
+//! No wait is endless: see [`vitals`] for the signs of life.
 
 mod accel;
 mod artifacts;

@@ -21,8 +21,7 @@ use ddagent::protocol::{Answer, Message, Op, Request};
 
 use crate::vitals::Vitals;
 
-/// What comes of a request: an answer, the agent's refusal, or nothing any
-/// more because who was asked has gone.
+/// Result of a request: an answer, the agent's refusal, or the end of the machine.
 #[derive(Debug)]
 enum Reply {
     Answer(Answer),
@@ -30,7 +29,7 @@ enum Reply {
     Gone(String),
 }
 
-/// Requests under way: who they are meant for and where their reply goes.
+/// Requests under way, with their machine and the channel for the reply.
 type Pending = Arc<Mutex<HashMap<u64, (Option<String>, Sender<Reply>)>>>;
 
 /// Connection shared by all machines of a lab.
@@ -40,7 +39,7 @@ pub(crate) struct Link {
     pending: Pending,
     next: AtomicU64,
     pub(crate) vitals: Arc<Vitals>,
-    /// Patches of `tests/mutations` with which our modules are built.
+    /// Patches of `tests/mutations` with which loaded modules are built.
     mutations: Mutex<Vec<&'static str>>,
 }
 
@@ -66,19 +65,22 @@ impl Link {
         })
     }
 
-    /// Has modules that are loaded from now on be built with these patches.
+    /// Sets the patches of modules that are loaded from now on.
     pub(crate) fn mutate(&self, mutations: Vec<&'static str>) {
-        *self.mutations.lock().expect("no panic holds this lock") = mutations;
+        *self
+            .mutations
+            .lock()
+            .expect("no thread panics with this lock") = mutations;
     }
 
-    /// Returns the patches with which modules are built that are loaded now.
+    /// Returns the patches of modules that are loaded now.
     pub(crate) fn mutations(&self) -> Vec<&'static str> {
         let mutations = self.mutations.lock();
-        mutations.expect("no panic holds this lock").clone()
+        mutations.expect("no thread panics with this lock").clone()
     }
 
-    /// Sends a request and waits for its answer, as long as `target` lives and
-    /// no longer than `limit` on Debian's kernel.
+    /// Sends a request and waits for its answer while `target` lives, at most `limit` on Debian's
+    /// kernel.
     pub(crate) fn call(&self, target: Option<&str>, op: Op, limit: Duration) -> Result<Answer> {
         let limit = limit.saturating_mul(self.vitals.pace);
         let replies = self.send(target, op)?;
@@ -97,7 +99,8 @@ impl Link {
         }
     }
 
-    /// Why a machine does not answer any more: its process may still be ending.
+    /// Returns the error for a machine that does not answer any more. Its process may still be
+    /// ending.
     fn gone(&self, target: Option<&str>, text: String) -> Error {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(5) {
@@ -109,7 +112,7 @@ impl Link {
         Error::msg(text)
     }
 
-    /// Sends a request whose answer may never come.
+    /// Sends a request without waiting for an answer.
     pub(crate) fn tell(&self, target: Option<&str>, op: Op) -> Result<()> {
         self.send(target, op).map(drop)
     }
@@ -119,7 +122,7 @@ impl Link {
         let (to, replies) = mpsc::channel();
         self.pending
             .lock()
-            .expect("no panic holds this lock")
+            .expect("no thread panics with this lock")
             .insert(id, (target.map(str::to_owned), to));
         let request = Request {
             id,
@@ -131,14 +134,14 @@ impl Link {
         let sent = self
             .writer
             .lock()
-            .expect("no panic holds this lock")
+            .expect("no thread panics with this lock")
             .write_all(line.as_bytes());
         sent.map_err(|error| self.gone(target, format!("L1's agent is gone: {error}")))?;
         Ok(replies)
     }
 }
 
-/// The emulator needs a moment to make its socket.
+/// Connects to the emulator, which needs a moment to make its socket.
 fn dial(socket: &Path, vitals: &Vitals) -> Result<UnixStream> {
     let start = Instant::now();
     loop {
@@ -163,8 +166,8 @@ impl Reader {
     fn run(self, stream: UnixStream) {
         for line in BufReader::new(stream).split(b'\n') {
             let Ok(line) = line else { break };
-            // A line cut by a dying machine is no message; its caller will
-            // learn of the death.
+            // A line that a dying machine cut off is dropped; its caller gets the error of the
+            // death.
             if let Ok(message) = serde_json::from_slice(&line) {
                 self.take(message);
             }
@@ -178,7 +181,7 @@ impl Reader {
                 let waiting = self
                     .pending
                     .lock()
-                    .expect("no panic holds this lock")
+                    .expect("no thread panics with this lock")
                     .remove(&id);
                 if let Some((_, to)) = waiting {
                     // The caller may have given up.
@@ -204,7 +207,10 @@ impl Reader {
     }
 
     fn fail(&self, which: impl Fn(Option<&str>) -> bool, text: &str) {
-        let mut pending = self.pending.lock().expect("no panic holds this lock");
+        let mut pending = self
+            .pending
+            .lock()
+            .expect("no thread panics with this lock");
         pending.retain(|_, (target, to)| {
             let hit = which(target.as_deref());
             if hit {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A machine of the lab, seen through its agent.
+//! A machine of the lab, used through its agent.
 
 use std::{
     fmt,
@@ -16,31 +16,31 @@ use ddagent::protocol::{Answer, Op, Output, Sum};
 
 use crate::{command::Command, console, link::Link, read::ReadSpec, running::Running};
 
-/// Longest a request may take unless asked otherwise: far more than any needs.
+/// Default limit of a request, far more than any request needs.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// The host's module, as `insmod` and `rmmod` call it.
+/// Name of the host module.
 pub const HOST_MODULE: &str = "doubledecker_host";
-/// The guest's.
+/// Name of the guest module.
 pub const GUEST_MODULE: &str = "doubledecker_guest";
 
-/// Where images have the modules, below `/opt/dd`.
+/// Directory of the modules in images, below `/opt/dd`.
 pub const MODULES: &str = "modules";
 
-/// Returns where images have modules that were built with patches of `tests/mutations`, below
-/// `/opt/dd`. Only those modules are there that the patches change.
+/// Returns the directory of modules that were built with patches of `tests/mutations`, below
+/// `/opt/dd`. It has only the modules that the patches change.
 #[must_use]
 pub fn mutated_modules(patches: &[&str]) -> String {
     format!("mutated-modules/{}", patches.join("+"))
 }
 
-/// Directory of the kernel's selftests below `/opt/dd`, for scenarios that want them.
+/// Directory of the kernel's selftests below `/opt/dd`, for scenarios that need them.
 pub const SELFTESTS: &str = "selftests";
 
-/// Where kernels with `DEBUG_KMEMLEAK` are told to look.
+/// The control file of kernels with `DEBUG_KMEMLEAK`.
 const LEAKS: &str = "/sys/kernel/debug/kmemleak";
 
-/// L1 or a guest. Cheap to clone; requests of several threads run at once.
+/// L1 or a guest. Cloning is cheap, and requests of several threads run concurrently.
 #[derive(Clone)]
 pub struct Machine {
     link: Arc<Link>,
@@ -57,7 +57,7 @@ impl Machine {
         }
     }
 
-    /// The same machine with another limit for each request.
+    /// Returns the same machine with another limit for each request.
     #[must_use]
     pub fn patient(&self, limit: Duration) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// `L1`, or the guest's name.
+    /// Returns `L1`, or the guest's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.vm.as_deref().unwrap_or("L1")
@@ -77,11 +77,11 @@ impl Machine {
         self.call(Op::Ping).map(drop)
     }
 
-    /// Runs a program to its end; its exit status is for the caller to judge.
+    /// Runs a program to its end. The caller judges the exit status.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, or the machine dies under it.
+    /// Fails if it cannot be started, or the machine dies.
     pub fn run(&self, command: &Command) -> Result<Output> {
         match self.call(Op::Exec(command.0.clone()))? {
             Answer::Output(output) => Ok(output),
@@ -90,11 +90,11 @@ impl Machine {
         .with_context(|| format!("{}: {:?}", self.name(), command.0.argv))
     }
 
-    /// Runs a program that must succeed; returns its standard output.
+    /// Runs a program that must succeed, and returns its standard output.
     ///
     /// # Errors
     ///
-    /// When it fails, with what it wrote.
+    /// Fails if the program fails. The error has its output.
     pub fn run_ok(&self, command: &Command) -> Result<String> {
         let output = self.run(command)?;
         if !output.exit.success() {
@@ -110,11 +110,11 @@ impl Machine {
         Ok(output.text())
     }
 
-    /// [`Machine::run`] for a plain argument list.
+    /// Does [`Machine::run`] with a plain argument list.
     ///
     /// # Errors
     ///
-    /// See there.
+    /// See [`Machine::run`].
     pub fn exec<I>(&self, argv: I) -> Result<Output>
     where
         I: IntoIterator,
@@ -123,11 +123,11 @@ impl Machine {
         self.run(&Command::new(argv))
     }
 
-    /// [`Machine::run_ok`] for a plain argument list.
+    /// Does [`Machine::run_ok`] with a plain argument list.
     ///
     /// # Errors
     ///
-    /// See there.
+    /// See [`Machine::run_ok`].
     pub fn exec_ok<I>(&self, argv: I) -> Result<String>
     where
         I: IntoIterator,
@@ -136,21 +136,21 @@ impl Machine {
         self.run_ok(&Command::new(argv))
     }
 
-    /// [`Machine::run_ok`] for a line of shell.
+    /// Does [`Machine::run_ok`] with a line for the shell.
     ///
     /// # Errors
     ///
-    /// See there.
+    /// See [`Machine::run_ok`].
     pub fn shell(&self, line: impl Into<String>) -> Result<String> {
         self.run_ok(&Command::shell(line))
     }
 
-    /// Starts a program in the background; it dies with the machine at the
-    /// latest, or with its handle.
+    /// Starts a program in the background. It ends with its handle, or with the machine at the
+    /// latest.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// Fails if it cannot be started.
     pub fn spawn(&self, command: &Command) -> Result<Running> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -165,11 +165,11 @@ impl Machine {
         }
     }
 
-    /// The content of a file (of `/proc` and `/sys` too).
+    /// Returns the content of a file, also of `/proc` and `/sys`.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn read_file(&self, path: &str) -> Result<Vec<u8>> {
         self.read_file_from(path, 0)
     }
@@ -186,21 +186,21 @@ impl Machine {
         }
     }
 
-    /// The content of a text file, trimmed.
+    /// Returns the content of a text file, trimmed.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn read_text(&self, path: &str) -> Result<String> {
         let data = self.read_file(path)?;
         Ok(String::from_utf8_lossy(&data).trim().to_owned())
     }
 
-    /// Writes a file; its directory must be there.
+    /// Writes a file. Its directory must exist.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn write_file(&self, path: &str, data: impl Into<Vec<u8>>) -> Result<()> {
         self.call(Op::WriteFile {
             path: path.to_owned(),
@@ -210,11 +210,11 @@ impl Machine {
         .map(drop)
     }
 
-    /// Mounts a filesystem; makes the mount point.
+    /// Mounts a filesystem, after making the mount point.
     ///
     /// # Errors
     ///
-    /// Those of mount(2).
+    /// Returns the errors of mount(2).
     pub fn mount(&self, source: &str, target: &str, fstype: &str, options: &str) -> Result<()> {
         self.call(Op::Mount {
             source: source.to_owned(),
@@ -225,11 +225,11 @@ impl Machine {
         .map(drop)
     }
 
-    /// Reads a file by the agent itself.
+    /// Makes the agent itself read a file.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn read(&self, spec: &ReadSpec) -> Result<Sum> {
         match self.call(Op::Read(spec.0.clone()))? {
             Answer::Sum(sum) => Ok(sum),
@@ -237,22 +237,22 @@ impl Machine {
         }
     }
 
-    /// blake3 of a whole file, read through the page cache.
+    /// Returns the blake3 digest of a whole file that is read through the page cache.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn checksum(&self, path: &str) -> Result<String> {
         let sum = self.read(&ReadSpec::new(path))?;
         sum.digest.context("the agent sent no digest")
     }
 
-    /// Reads every regular file below a directory in path order; the digest
-    /// is comparable with [`crate::content::tree_digest`].
+    /// Reads all regular files below a directory in the order of their paths. The digest is
+    /// comparable with [`crate::content::tree_digest`].
     ///
     /// # Errors
     ///
-    /// When one cannot be read.
+    /// Fails if one cannot be read.
     pub fn read_tree(&self, path: &str, digest: bool, cgroup: Option<&str>) -> Result<Sum> {
         let op = Op::ReadTree {
             path: path.to_owned(),
@@ -265,12 +265,12 @@ impl Machine {
         }
     }
 
-    /// Creates a cgroup (path below the mount, controllers enabled on the way)
-    /// and writes its files in order.
+    /// Creates a cgroup (path below the mount, with controllers enabled on the way) and writes its
+    /// files in order.
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// Returns the errors of the kernel.
     pub fn cgroup(&self, path: &str, set: &[(&str, &str)]) -> Result<()> {
         self.call(Op::Cgroup {
             path: path.to_owned(),
@@ -282,21 +282,21 @@ impl Machine {
         .map(drop)
     }
 
-    /// Drops clean pages, and with `objects` dentries and inodes too.
+    /// Drops clean pages and, with `objects`, dentries and inodes too.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn drop_caches(&self, objects: bool) -> Result<()> {
         self.exec_ok(["sync"])?;
         self.write_file("/proc/sys/vm/drop_caches", if objects { "3" } else { "1" })
     }
 
-    /// Loads one of our modules, with parameters (`name=value`).
+    /// Loads one of the project's modules with parameters (`name=value`).
     ///
     /// # Errors
     ///
-    /// When the kernel refuses it, or the image lacks a build that [`crate::Lab::mutate`] asked
+    /// Fails if the kernel refuses it, or the image lacks a build that [`crate::Lab::mutate`] asked
     /// for.
     pub fn load_module(&self, name: &str, parameters: &[&str]) -> Result<()> {
         let file = format!("{name}.ko");
@@ -305,7 +305,7 @@ impl Machine {
             patches => {
                 let mutated = mutated_modules(patches);
                 let built = self.exec_ok(["ls", &format!("/opt/dd/{mutated}")])?;
-                // A module that the patches do not change is as it always is.
+                // A module that the patches do not change is loaded from the usual directory.
                 match built.lines().any(|one| one == file) {
                     true => mutated,
                     false => MODULES.to_owned(),
@@ -321,16 +321,16 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn unload_module(&self, name: &str) -> Result<()> {
         self.exec_ok(["rmmod", name]).map(drop)
     }
 
-    /// Whether a module is loaded.
+    /// Returns whether a module is loaded.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn has_module(&self, name: &str) -> Result<bool> {
         let loaded = self.read_text("/proc/modules")?;
         Ok(loaded
@@ -338,11 +338,11 @@ impl Machine {
             .any(|line| line.split(' ').next() == Some(name)))
     }
 
-    /// Fails when the kernel is tainted by more than our modules.
+    /// Fails if the kernel is tainted by more than the modules.
     ///
     /// # Errors
     ///
-    /// With the mask.
+    /// The error has the mask.
     pub fn check_taint(&self) -> Result<()> {
         let mask: u64 = self.read_text("/proc/sys/kernel/tainted")?.parse()?;
         if console::is_foreign_taint(mask) {
@@ -351,27 +351,27 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether its kernel checks itself: that takes time and memory.
+    /// Returns whether its kernel has checks, which take time and memory.
     pub fn checks_itself(&self) -> bool {
         self.link.vitals.pace > 1
     }
 
-    /// So many seconds, or as many times more as its kernel's checks make it slower.
+    /// Returns `seconds` times the factor by which its kernel's checks make it slower.
     pub fn at_its_pace(&self, seconds: f64) -> f64 {
         seconds * f64::from(self.link.vitals.pace)
     }
 
-    /// Has a kernel that watches for memory without references say on its
-    /// console what it finds.
+    /// Makes a kernel with kmemleak search for memory without references, and report it on the
+    /// console.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub(crate) fn search_leaks(&self) -> Result<()> {
         if !self.checks_itself() {
             return Ok(());
         }
-        // A first look only finds what is suspicious.
+        // The first scan only finds suspects.
         self.shell(format!(
             "test ! -e {LEAKS} || for look in 1 2; do echo scan > {LEAKS}; done"
         ))

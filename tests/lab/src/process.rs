@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::vitals::Emulator;
 
-/// A child that dies with its handle, and with this process however that ends.
+/// A child process that ends with its handle, and with this process however that ends.
 ///
-/// The kernel sends the parent-death signal when the *thread* that started the
-/// child ends, so a thread of its own keeps it.
+/// The kernel sends the parent-death signal when the *thread* that started the child ends, so that
+/// a separate thread owns the child.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
@@ -27,7 +27,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `argv` with its output (both streams) going to `log`.
+    /// Starts `argv` with both output streams going to `log`.
     pub(crate) fn start(argv: &[String], env: &[(String, String)], log: fs::File) -> Result<Self> {
         let mut command = Command::new("setpriv");
         command
@@ -56,9 +56,9 @@ impl Process {
         Ok(Self { pid, exit })
     }
 
-    /// How it ended; none while it runs.
+    /// Returns how it ended, or `None` while it runs.
     pub(crate) fn exit(&self) -> Option<ExitStatus> {
-        *self.exit.lock().expect("no panic holds this lock")
+        *self.exit.lock().expect("no thread panics with this lock")
     }
 
     /// Waits for its end, at most `limit`.
@@ -73,15 +73,15 @@ impl Process {
         }
     }
 
-    /// Time its threads waited for a processor so far.
+    /// Returns the time for which its threads have waited for a processor so far.
     pub(crate) fn waited(&self) -> Duration {
         cpu::waited(self.pid.as_raw_nonzero().get())
     }
 
-    /// Ends it now.
+    /// Kills it.
     pub(crate) fn kill(&self) {
-        // Under the lock, and before it is reaped, the number is its own.
-        let exit = self.exit.lock().expect("no panic holds this lock");
+        // Under the lock, and before it is reaped, its process id cannot be reused.
+        let exit = self.exit.lock().expect("no thread panics with this lock");
         if exit.is_none() {
             let _ = kill_process(self.pid, Signal::KILL);
         }
@@ -108,7 +108,7 @@ impl Drop for Process {
 
 fn keep(mut child: Child, exit: &Mutex<Option<ExitStatus>>) {
     loop {
-        let mut slot = exit.lock().expect("no panic holds this lock");
+        let mut slot = exit.lock().expect("no thread panics with this lock");
         match child.try_wait() {
             Ok(None) => {}
             Ok(status) => {

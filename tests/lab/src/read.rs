@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads of files, done by the agent itself.
+//! Reads of files by the agent.
 
 use ddagent::protocol::{How, Read};
 
-/// One read of a file by the agent itself.
+/// One read of a file by the agent.
 #[derive(Clone, Debug)]
 pub struct ReadSpec(pub(crate) Read);
 
 impl ReadSpec {
-    /// The whole file through the page cache in blocks of 1 MiB, with digest.
+    /// Returns a read of the whole file through the page cache in blocks of 1 MiB, with digest.
     pub fn new(path: impl Into<String>) -> Self {
         Self(Read {
             path: path.into(),
@@ -22,7 +22,7 @@ impl ReadSpec {
         })
     }
 
-    /// Reads only `len` bytes from `offset`.
+    /// Restricts the read to `len` bytes from `offset`.
     #[must_use]
     pub fn range(mut self, offset: u64, len: u64) -> Self {
         self.0.offset = offset;
@@ -30,7 +30,7 @@ impl ReadSpec {
         self
     }
 
-    /// Sets the size of each read; a multiple of 4096 for [`How::Direct`].
+    /// Sets the size of each read, a multiple of 4096 for [`How::Direct`].
     #[must_use]
     pub fn block(mut self, bytes: usize) -> Self {
         self.0.block = bytes;
@@ -44,7 +44,7 @@ impl ReadSpec {
         self
     }
 
-    /// Leaves the digest out, where only time or traffic counts.
+    /// Leaves the digest out, for reads whose time or traffic is measured.
     #[must_use]
     pub fn no_digest(mut self) -> Self {
         self.0.digest = false;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The uniform report: what was to be reached, and what was measured.
+//! The uniform report: targets and measured figures.
 
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-/// A promised figure and what came of it in this run.
+/// A promised figure and its value in this run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Target {
-    /// What is measured.
+    /// The measured quantity.
     pub name: String,
-    /// The promise, with its unit and direction, as a reader wants it.
+    /// The promise for people, with its unit and direction.
     pub target: String,
-    /// The figure, with its unit.
+    /// The figure with its unit.
     pub measured: String,
-    /// Whether the promise was kept.
+    /// Whether the promise is kept.
     pub met: bool,
 }
 
 impl Target {
-    /// A target judged by the caller.
+    /// Returns a target that the caller has judged.
     pub fn new(
         name: impl Into<String>,
         target: impl Into<String>,
@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// A figure that shall be at least `least`; one that is absent is missed.
+    /// Returns the target of a figure that must be at least `least`. An absent figure misses it.
     pub fn at_least(
         name: impl Into<String>,
         least: f64,
@@ -52,7 +52,7 @@ impl Target {
         )
     }
 
-    /// A figure that shall be at most `most`; one that is absent is missed.
+    /// Returns the target of a figure that must be at most `most`. An absent figure misses it.
     pub fn at_most(
         name: impl Into<String>,
         most: f64,
@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-/// Whether all promises were kept, of which there must be some.
+/// Returns whether there are promises and all are kept.
 #[must_use]
 pub fn all_met(targets: &[Target]) -> bool {
     !targets.is_empty() && targets.iter().all(|target| target.met)
@@ -93,7 +93,7 @@ fn figure(sign: &str, value: f64, unit: &str) -> String {
     text
 }
 
-/// The targets as a table for people; empty when there are none.
+/// Returns the targets as a table for people, which is empty without targets.
 #[must_use]
 pub fn table(targets: &[Target]) -> String {
     if targets.is_empty() {
@@ -121,12 +121,12 @@ pub fn table(targets: &[Target]) -> String {
     text
 }
 
-/// Writes a verb's `result.json`: through a temporary name, so that a reader
-/// never sees half of it.
+/// Writes a verb's `result.json` through a temporary name, so that a reader never sees a part of
+/// it.
 ///
 /// # Errors
 ///
-/// When the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;

@@ -28,24 +28,24 @@ impl Running {
         }
     }
 
-    /// Its process, in its machine.
+    /// Returns its process id in its machine.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The same program after its machine went on as another one.
+    /// Returns the same program after its machine was migrated to another one.
     #[must_use]
     pub fn moved(mut self, to: &Machine) -> Self {
         self.machine = to.clone();
         self
     }
 
-    /// How it ended; none while it runs.
+    /// Returns how it ended, or `None` while it runs.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn poll(&mut self) -> Result<Option<Exit>> {
         let exit = state(self.machine.call(Op::Poll {
             handle: self.handle,
@@ -58,7 +58,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// When the machine dies.
+    /// Fails if the machine dies.
     pub fn wait(&mut self) -> Result<Exit> {
         let exit = state(self.machine.call(Op::Wait {
             handle: self.handle,
@@ -67,11 +67,11 @@ impl Running {
         exit.context("the agent stopped waiting")
     }
 
-    /// Signals it and its children.
+    /// Sends a signal to it and its children.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn kill(&self, signal: i32) -> Result<()> {
         self.machine
             .call(Op::Kill {
@@ -81,21 +81,21 @@ impl Running {
             .map(drop)
     }
 
-    /// What it wrote so far, both streams.
+    /// Returns its output so far, of both streams.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn output(&self) -> Result<String> {
         let data = self.output_from(0)?;
         Ok(String::from_utf8_lossy(&data).into_owned())
     }
 
-    /// What it wrote so far, without the first `offset` bytes.
+    /// Returns its output so far without the first `offset` bytes.
     ///
     /// # Errors
     ///
-    /// When the machine is dead.
+    /// Fails if the machine is dead.
     pub fn output_from(&self, offset: u64) -> Result<Vec<u8>> {
         self.machine.read_file_from(&self.output, offset)
     }
@@ -104,7 +104,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            // The answer is not waited for: the machine may be dead.
+            // The answer is not awaited, because the machine may be dead.
             let _ = self.machine.tell(Op::Kill {
                 handle: self.handle,
                 signal: 9,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scenarios and what they run on.
+//! Scenarios and their context.
 
 use std::{
     any::Any,
@@ -22,54 +22,54 @@ use crate::{
     vitals::Patience,
 };
 
-/// A whole Debian starts dozens of programs before its agent runs.
+/// A whole Debian starts dozens of programs before its agent runs, so that it gets more time.
 const DEBIAN_PATIENCE: Patience = Patience {
     still: Duration::from_secs(300),
     spinning: Duration::from_secs(1200),
 };
 
-/// One thing shown on real kernels.
+/// A test on real kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// Its name: lower case, words joined by `-`.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// The tested behaviour, in one line.
     pub about: &'static str,
     /// Whether it belongs to the quick subset.
     pub quick: bool,
-    /// Shows it. Figures it promises are returned as targets; one not met
-    /// fails the scenario like an error does.
+    /// Runs the test. The figures that it promises are returned as targets; a missed one fails the
+    /// scenario as an error does.
     pub run: fn(&mut Context) -> Result<Vec<Target>>,
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Its figures, when it got that far.
+    /// Its figures, if it was completed.
     pub targets: Vec<Target>,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<anyhow::Error>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// Where its logs are, when it failed.
+    /// Directory of its logs, if it failed.
     pub logs: Option<PathBuf>,
-    /// Boots of L1 that were tried again for it.
+    /// Number of boots of L1 that were repeated for it.
     pub retries: usize,
 }
 
-/// What came of a scenario whose modules were to break something.
+/// The result of a scenario with modules that break something.
 #[derive(Clone, Debug)]
 pub enum Provoked {
     /// It passed.
     Passed,
-    /// It failed: why.
+    /// It failed with this error.
     Failed(String),
-    /// Its lab did not boot, which says nothing about our modules: why.
+    /// Its lab did not boot, with this error. This does not depend on the modules.
     NotBooted(String),
 }
 
 impl Provoked {
-    /// Whether it passed.
+    /// Returns whether it passed.
     #[must_use]
     pub fn passed(&self) -> bool {
         matches!(self, Self::Passed)
@@ -84,7 +84,7 @@ impl Provoked {
     }
 }
 
-/// A lab did not boot.
+/// The error of a lab that did not boot.
 #[derive(Debug)]
 struct NotBooted;
 
@@ -94,8 +94,8 @@ impl fmt::Display for NotBooted {
     }
 }
 
-/// What scenarios run on. The lab boots when it is first asked for and is
-/// shared by the scenarios that follow, until one fails or leaves a mess.
+/// The environment of scenarios. The lab boots when it is first needed and is shared by the
+/// scenarios that follow, until one fails or leaves it in another state.
 #[derive(Debug)]
 pub struct Context {
     artifacts: Artifacts,
@@ -106,12 +106,12 @@ pub struct Context {
     lab: Option<Lab>,
     allowed: Vec<Regex>,
     mutation: Option<&'static str>,
-    /// Boots that were tried again since the running scenario began.
+    /// Number of boots that were repeated since the running scenario began.
     retries: usize,
 }
 
 impl Context {
-    /// A context whose logs go below `dir`.
+    /// Returns a context whose logs go below `dir`.
     pub fn new(artifacts: Artifacts, accel: Accel, dir: impl Into<PathBuf>, quick: bool) -> Self {
         Self {
             artifacts,
@@ -126,34 +126,34 @@ impl Context {
         }
     }
 
-    /// Whether a short form is wanted.
+    /// Returns whether the scenario should run in its short form.
     #[must_use]
     pub fn quick(&self) -> bool {
         self.quick
     }
 
-    /// Says whether the next scenario shall have a short form.
+    /// Sets whether the next scenario runs in its short form.
     pub fn set_quick(&mut self, quick: bool) {
         self.quick = quick;
     }
 
-    /// Directory for what the running scenario wants to leave.
+    /// Returns a directory for output of the running scenario.
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// Fails if it cannot be made.
     pub fn output_dir(&self) -> Result<PathBuf> {
         let dir = self.dir.join(self.scenario);
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         Ok(dir)
     }
 
-    /// The shared lab. At the start of a scenario L1 has no guests and none of
-    /// our modules.
+    /// Returns the shared lab. At the start of a scenario L1 has no guests and none of the
+    /// project's modules.
     ///
     /// # Errors
     ///
-    /// When it does not boot.
+    /// Fails if it does not boot.
     pub fn lab(&mut self) -> Result<&Lab> {
         if self.lab.is_none() {
             let config = self.lab_config();
@@ -162,17 +162,16 @@ impl Context {
         self.lab.as_ref().context("the lab was just booted")
     }
 
-    /// L1 of the shared lab.
+    /// Returns L1 of the shared lab.
     ///
     /// # Errors
     ///
-    /// When it does not boot.
+    /// Fails if it does not boot.
     pub fn host(&mut self) -> Result<&Machine> {
         Ok(self.lab()?.host())
     }
 
-    /// The configuration [`Context::lab`] uses, to be varied for
-    /// [`Context::fresh_lab`].
+    /// Returns the parameters of [`Context::lab`], as a base for [`Context::fresh_lab`].
     #[must_use]
     pub fn lab_config(&self) -> LabConfig {
         LabConfig {
@@ -181,12 +180,12 @@ impl Context {
         }
     }
 
-    /// A lab whose guests may be whole Debians (see
-    /// [`crate::GuestConfig::debian`]); the shared one ends.
+    /// Boots a lab whose guests may be whole Debians (see [`crate::GuestConfig::debian`]), in place
+    /// of the shared one.
     ///
     /// # Errors
     ///
-    /// When the image cannot be made, or the lab does not boot.
+    /// Fails if the image cannot be made, or the lab does not boot.
     pub fn debian_lab(&mut self) -> Result<&Lab> {
         let config = LabConfig {
             debian: Some((self.artifacts.debian)()?),
@@ -197,38 +196,38 @@ impl Context {
         Ok(lab)
     }
 
-    /// A lab of the scenario's own making; the shared one ends.
+    /// Boots a lab with parameters of the scenario, in place of the shared one.
     ///
     /// # Errors
     ///
-    /// When it does not boot.
+    /// Fails if it does not boot.
     pub fn fresh_lab(&mut self, config: LabConfig) -> Result<&Lab> {
         self.end_lab();
         self.boot(config)?;
         self.lab.as_ref().context("the lab was just booted")
     }
 
-    /// Ends the lab: the next one asked for is freshly booted.
+    /// Ends the lab. The next one is booted when it is needed.
     pub fn end_lab(&mut self) {
         self.lab = None;
     }
 
-    /// Kernel messages the running scenario provokes on purpose.
+    /// Allows kernel messages that the running scenario provokes.
     ///
     /// # Panics
     ///
-    /// When `pattern` is no regular expression.
+    /// Panics if `pattern` is no regular expression.
     pub fn allow_console(&mut self, pattern: &str) {
         self.allowed
             .push(Regex::new(pattern).expect("the pattern is valid"));
     }
 
-    /// Tells the person who waits.
+    /// Prints a message for the person who waits.
     pub fn say(&self, text: impl AsRef<str>) {
         eprintln!("    {}: {}", self.scenario, text.as_ref());
     }
 
-    /// Runs a scenario, judges the consoles and tidies up.
+    /// Runs a scenario, judges the consoles and restores the initial state.
     pub fn run(&mut self, scenario: &Scenario) -> Verdict {
         let start = Instant::now();
         self.scenario = scenario.name;
@@ -247,7 +246,7 @@ impl Context {
         if error.is_none() {
             error = self.tidy().and_then(|()| all_met(&targets)).err();
         } else if let Err(consoles) = self.judge() {
-            // What a kernel said explains more than what a test missed.
+            // A kernel's message explains more than the error of the test.
             error = error.map(|error| error.context(format!("{consoles:#}")));
         }
         let logs = error.is_some().then(|| self.keep_logs()).flatten();
@@ -263,8 +262,8 @@ impl Context {
         }
     }
 
-    /// Runs another scenario, in its short form and with modules that were built
-    /// with a patch of `tests/mutations`, if one is named.
+    /// Runs another scenario in its short form, with modules that were built with a patch of
+    /// `tests/mutations` if one is named.
     pub fn provoke(&mut self, scenario: &Scenario, mutation: Option<&'static str>) -> Provoked {
         let (outer, quick, retries) = (self.scenario, self.quick, self.retries);
         (self.mutation, self.quick) = (mutation, true);
@@ -294,8 +293,7 @@ impl Context {
         }
     }
 
-    /// Leaves L1 as the next scenario expects it. Failing to unload is a
-    /// failure of this scenario.
+    /// Restores the state that the next scenario expects. If unloading fails, this scenario fails.
     fn tidy(&mut self) -> Result<()> {
         if let Some(lab) = &self.lab {
             if lab.host().has_module(HOST_MODULE)? {
@@ -306,8 +304,7 @@ impl Context {
         self.judge()
     }
 
-    /// Copies the consoles to the failed scenario's directory, unless the lab
-    /// was booted by it and writes there anyway.
+    /// Copies the consoles to the failed scenario's directory, unless the lab writes there itself.
     fn keep_logs(&self) -> Option<PathBuf> {
         let to = self.output_dir().ok()?;
         if let Some(lab) = &self.lab {
@@ -325,7 +322,7 @@ fn copy_logs(from: &Path, to: &Path) {
     for entry in entries.flatten() {
         let path = entry.path();
         if !same && path.extension().is_some_and(|extension| extension == "log") {
-            // Best effort: the originals are still there.
+            // A failed copy is ignored, because the originals still exist.
             let _ = fs::copy(&path, to.join(entry.file_name()));
         }
     }
@@ -397,7 +394,7 @@ mod tests {
         assert_eq!(verdict.targets.len(), 1);
     }
 
-    /// A lab that does not boot shows nothing of modules, whatever is said about it later.
+    /// A lab that does not boot is no failure of the modules, whatever error follows.
     #[test]
     fn a_lab_that_does_not_boot_is_no_failure_of_modules() {
         let error = Err::<(), _>(anyhow!("no sign of life")).context(NotBooted);

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Signs of life: how a harness without wall-clock deadlines still ends.
+//! Signs of life, which end a test without deadlines by the clock.
 //!
-//! The machine under the tests is shared and may be slow, so a test does not
-//! fail for being slow. It fails when a machine makes no progress (how much is
-//! too little is its [`Patience`]):
+//! The machine that runs the tests is shared and may be slow, so that a test does not fail for
+//! being slow. It fails if a machine makes no progress for longer than its [`Patience`]:
 //!
-//! - nothing moves: no console output, no heartbeat of its agent, no processor
-//!   time of its VMM (L1's is measured here, a guest's by L1's agent);
-//! - the VMM burns processor time without a heartbeat: the machine spins where
-//!   its agent cannot run;
+//! - nothing changes: there is no console output, no heartbeat of its agent, and no processor time
+//!   of its VMM (L1's is measured here, a guest's by L1's agent);
+//! - the VMM uses processor time without a heartbeat: the machine spins where its agent cannot run;
 //! - its kernel reports an oops, a lockup or a stall on the console;
 //! - its process ends;
 //! - a single request takes longer than its limit, which is generous.
@@ -35,33 +33,34 @@ pub use self::pulse::Patience;
 use self::{pulse::Pulse, trouble::Trouble, watch::Watch};
 use crate::console;
 
-/// What a kernel says when waiting for it has become pointless.
+/// Messages of a kernel after which waiting for it is pointless.
 static FATAL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         "Kernel panic|Oops: |kernel BUG at|KVM internal error|soft lockup|blocked for more than|detected stalls|self-detected stall",
     )
     .expect("this is valid")
 });
-/// How many lines of a console explain trouble.
+/// Number of lines of a console in an error.
 const EXCERPT: usize = 50;
 
-/// The process L1 runs in.
+/// The process of L1.
 pub(crate) trait Emulator: fmt::Debug + Send + Sync {
-    /// Processor time used so far.
+    /// Returns the processor time used so far.
     fn work(&self) -> Duration;
-    /// How it ended; none while it runs.
+    /// Returns how it ended, or `None` while it runs.
     fn end(&self) -> Option<String>;
 }
 
-/// Signs of all machines of a lab. Machines are named by their VM, L1 by none.
+/// Signs of life of all machines of a lab. Machines are identified by the name of their VM, L1 by
+/// `None`.
 #[derive(Debug)]
 pub(crate) struct Vitals {
-    /// What all patience is multiplied with: how slow the machines' kernel is.
+    /// Factor for all patience: how much slower the machines' kernel is.
     pub(crate) pace: u32,
     /// Directory of the console logs.
     dir: PathBuf,
-    /// Weak: the process ends when the lab drops it, however many still wait
-    /// for its machines.
+    /// The reference is weak, so that the process ends when the lab drops it, however many threads
+    /// still wait for its machines.
     emulator: Weak<dyn Emulator>,
     state: Mutex<State>,
 }
@@ -73,13 +72,13 @@ struct State {
     watch: Watch,
 }
 
-/// One machine.
+/// Signs of one machine.
 #[derive(Clone, Debug)]
 struct Sign {
     pulse: Pulse,
-    /// Length of its console when it was born: what is before is another's.
+    /// Length of its console at its start. The content before belongs to a predecessor.
     born: usize,
-    /// Length of its console that was judged already.
+    /// Length of the part of its console that was judged already.
     judged: usize,
     exit: Option<Exit>,
 }
@@ -104,7 +103,7 @@ impl Vitals {
         self.state().patience = patience;
     }
 
-    /// The console log of a machine.
+    /// Returns the path of a machine's console log.
     pub(crate) fn console_path(&self, vm: Option<&str>) -> PathBuf {
         self.dir.join(match vm {
             None => "l1.console.log".to_owned(),
@@ -112,7 +111,8 @@ impl Vitals {
         })
     }
 
-    /// A machine begins to boot: what its console said so far was another's.
+    /// Records that a machine begins to boot. The existing content of its console belongs to a
+    /// predecessor.
     pub(crate) fn born(&self, vm: Option<&str>) {
         let len = fs::metadata(self.console_path(vm)).map_or(0, |file| file.len());
         let mut state = self.state();
@@ -128,7 +128,7 @@ impl Vitals {
         state.signs.insert(vm, sign);
     }
 
-    /// An agent reported.
+    /// Records a heartbeat of an agent.
     pub(crate) fn heartbeat(&self, vm: Option<&str>) {
         let work = self.work_of(vm);
         self.with(vm, |sign, now| {
@@ -139,47 +139,47 @@ impl Vitals {
         });
     }
 
-    /// What is known here of a machine's work: that of L1.
+    /// Returns the processor time of a machine if it is known here, which is L1's.
     fn work_of(&self, vm: Option<&str>) -> Option<Duration> {
         let emulator = self.emulator.upgrade().filter(|_| vm.is_none())?;
         Some(emulator.work())
     }
 
-    /// A VM's VMM has used this much processor time, L1 says.
+    /// Records the processor time of a VM's VMM, as reported by L1.
     pub(crate) fn work(&self, vm: &str, spent: Duration) {
         self.with(Some(vm), |sign, now| sign.pulse.work(now, spent));
     }
 
-    /// A VM wrote to its console.
+    /// Records console output of a VM.
     pub(crate) fn console(&self, vm: &str, data: &[u8]) {
         let file = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.console_path(Some(vm)));
-        // A full disk must not end the reader thread; the judge will see less.
+        // A full disk must not end the reader thread; the verdict is then based on less output.
         let _ = file.and_then(|mut file| file.write_all(data));
     }
 
-    /// How often a text was on the console of VMs of this name.
+    /// Returns how many times a text was on the console of VMs of this name.
     pub(crate) fn count(&self, vm: &str, text: &str) -> usize {
         read_lossy(&self.console_path(Some(vm)))
             .matches(text)
             .count()
     }
 
-    /// A VM's process ended.
+    /// Records the end of a VM's process.
     pub(crate) fn exited(&self, vm: &str, exit: Exit) {
         self.with(Some(vm), |sign, _| sign.exit = Some(exit));
     }
 
-    /// Whether a VM is known to have ended: its last words are in its log, and
-    /// another one of its name may be born.
+    /// Returns whether a VM is known to have ended. Its last messages are in its log then, and
+    /// another one of its name may start.
     pub(crate) fn has_ended(&self, vm: &str) -> bool {
         let ended = self.with(Some(vm), |sign, _| sign.exit.is_some());
         ended.unwrap_or(true)
     }
 
-    /// Fails when waiting for `vm` is pointless, with the end of its console.
+    /// Fails if waiting for `vm` is pointless, with the end of its console.
     pub(crate) fn check(&self, vm: Option<&str>) -> Result<()> {
         self.check_one(None)?;
         match vm {
@@ -232,7 +232,7 @@ impl Vitals {
         }
     }
 
-    /// What the emulator itself said before its end, if it said something.
+    /// Adds the emulator's last output to the reason of its end, if there is any.
     fn with_last_words(&self, end: String) -> String {
         let log = read_lossy(&self.dir.join("l1.emulator.log"));
         match console::tail(&log, EXCERPT).trim() {
@@ -241,8 +241,7 @@ impl Vitals {
         }
     }
 
-    /// Bad lines in the consoles since the last judgement, each with the log
-    /// it is from.
+    /// Returns the bad lines in the consoles since the last call, each with the name of its log.
     pub(crate) fn judge(&self, allowed: &[Regex]) -> Vec<String> {
         let machines: Vec<Option<String>> = self.state().signs.keys().cloned().collect();
         let mut found = Vec::new();
@@ -274,12 +273,12 @@ impl Vitals {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic holds this lock")
+        self.state.lock().expect("no thread panics with this lock")
     }
 }
 
-/// A log as text. Kernels write ASCII; each stray byte becomes one `?`, so that
-/// offsets stay what they are in the file.
+/// Reads a log as text. Kernels write ASCII; each other byte becomes one `?`, so that offsets
+/// remain those of the file.
 fn read_lossy(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     bytes

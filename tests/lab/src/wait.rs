@@ -9,18 +9,18 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// Longest wait: far more than anything here takes on the slowest machine.
+/// Maximum wait, far more than any condition takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A wait of which the person who waits is told: few take a tenth of it.
+/// A wait after which a message is printed. Few waits take a tenth of it.
 const LONG: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks again and again until there is what is awaited.
+/// Calls `look` until it returns a value.
 ///
 /// # Errors
 ///
-/// When looking fails, or there is nothing after five minutes.
+/// Fails if `look` fails, or has returned nothing for five minutes.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -40,7 +40,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
     }
 }
 
-/// Looks until two looks in a row show the same.
+/// Waits until two looks in a row return the same value.
 ///
 /// # Errors
 ///

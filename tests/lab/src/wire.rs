@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What connects the hosts of two labs: a serial port of each.
+//! The connection between the hosts of two labs: a serial port of each.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result};
 
 use crate::machine::Machine;
 
-/// The port's name in both.
+/// Name of the port in both.
 const NAME: &str = "dd.wire";
 
-/// The emulator's arguments for it. Who boots first waits for the other in its directory
-/// `work`; a machine that boots beside another connects to that one's.
+/// Returns the emulator's arguments. The host that boots first listens in its directory `work`; a
+/// host that boots beside another one connects to that one's.
 pub(crate) fn arguments(work: &Path, beside: Option<&Path>) -> [String; 4] {
     let socket = beside.unwrap_or(work).join("wire");
     let role = match beside {
@@ -27,7 +27,7 @@ pub(crate) fn arguments(work: &Path, beside: Option<&Path>) -> [String; 4] {
     ]
 }
 
-/// Its device in a machine.
+/// Returns the device in a machine.
 pub(crate) fn device(machine: &Machine) -> Result<String> {
     let find = format!("grep -lx {NAME} /sys/class/virtio-ports/*/name");
     let found = machine.shell(find).context("the lab is not wired")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The directory a lab works in.
+//! The working directory of a lab.
 
 use std::{
     env, fs,
@@ -12,12 +12,12 @@ use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-/// Begins the names of all of them.
+/// Prefix of the directories' names.
 const PREFIX: &str = "ddlab.";
 
-/// Sockets and disk images of one lab: removed with it, or, if its process was
-/// killed, by the next lab on this machine. While the process lives, however
-/// it may end, it holds a lock on the directory.
+/// Sockets and disk images of one lab. The directory is removed with the lab or, if its process was
+/// killed, by the next lab on this machine. The process holds a lock on the directory while it
+/// lives.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
     dir: TempDir,
@@ -25,8 +25,8 @@ pub(crate) struct WorkDir {
 }
 
 impl WorkDir {
-    /// A new one, below the system's directory for temporary files. Its path
-    /// is short: socket names have 107 bytes.
+    /// Makes a directory below the system's directory for temporary files. Its path is short,
+    /// because names of sockets have at most 107 bytes.
     pub(crate) fn new() -> Result<Self> {
         Self::new_in(&env::temp_dir())
     }
@@ -49,13 +49,13 @@ impl WorkDir {
         self.dir.path()
     }
 
-    /// The image behind a disk slot.
+    /// Returns the path of the image of a disk slot.
     pub(crate) fn slot(&self, number: usize) -> PathBuf {
         self.path().join(format!("slot{number}"))
     }
 }
 
-/// Takes the lock on a directory, unless its owner lives or it is gone.
+/// Takes the lock of a directory, unless its owner lives or it is gone.
 fn own(dir: &Path) -> Option<fs::File> {
     let file = fs::File::open(dir).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -63,7 +63,7 @@ fn own(dir: &Path) -> Option<fs::File> {
     same.then_some(file)
 }
 
-/// Best effort: what stays does no harm.
+/// Removes orphaned directories. Failures are ignored, because the leftovers do no harm.
 fn remove_orphans(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

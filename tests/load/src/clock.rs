@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Time and storage traffic of a run, cut into intervals.
+//! Time and storage traffic of a run, in intervals.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{report::Interval, run::End, tally::Tally};
 
-/// Intervals of a run.
+/// The intervals of a run.
 pub(crate) struct Clock {
     start: Instant,
     end: Option<Instant>,
@@ -41,23 +41,23 @@ impl Clock {
         })
     }
 
-    /// When the run began.
+    /// Returns the start time of the run.
     pub(crate) fn start_time(&self) -> Instant {
         self.start
     }
 
-    /// How long until the interval, or the run, is over.
+    /// Returns the time until the end of the interval or the run.
     pub(crate) fn until_tick(&self) -> Duration {
         let until = self.end.map_or(self.next, |end| end.min(self.next));
         until.saturating_duration_since(Instant::now())
     }
 
-    /// Whether the run's time is over.
+    /// Returns whether the run's time is over.
     pub(crate) fn over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Ends an interval in which `tally` was counted.
+    /// Ends an interval, whose counts are in `tally`.
     pub(crate) fn interval(&mut self, tally: &Tally) -> Result<Interval> {
         let now = Instant::now();
         let storage = storage_bytes_read()?;
@@ -70,7 +70,7 @@ impl Clock {
         Ok(line)
     }
 
-    /// The whole run until the last interval's end.
+    /// Returns the counts of the whole run until the end of the last interval.
     pub(crate) fn summary(&self, tally: &Tally) -> Result<Interval> {
         let storage = storage_bytes_read()?;
         Ok(self.line(tally, self.last, self.start, storage - self.storage_start))
@@ -89,7 +89,7 @@ impl Clock {
     }
 }
 
-/// Bytes the kernel fetched from storage for this process.
+/// Returns the bytes that the kernel read from storage for this process.
 fn storage_bytes_read() -> Result<u64> {
     let path = "/proc/self/io";
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

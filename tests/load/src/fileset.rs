@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! File sets: known before they exist.
+//! File sets, which are known before they exist.
 
 use std::{
     fs, io,
@@ -15,17 +15,18 @@ use crate::profile::{MIB, Shape};
 
 /// Shape of the gamma distribution of sizes; Filebench's default.
 const GAMMA: f64 = 1.5;
-/// Sizes end at this many times their mean, to keep sets of few files honest.
+/// Sizes are cut off at this many times their mean, so that sets of few files have about the
+/// intended size.
 const LONGEST: f64 = 8.0;
 
 /// One file of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct File {
-    /// Where it is.
+    /// Path.
     pub path: PathBuf,
-    /// Its length at the start.
+    /// Initial length.
     pub len: u64,
-    /// Whether it is there at the start.
+    /// Whether it exists at the start.
     pub present: bool,
 }
 
@@ -52,21 +53,20 @@ impl FileSet {
         }
     }
 
-    /// Its files.
+    /// Returns its files.
     #[must_use]
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// Bytes of the files that are there at the start.
+    /// Returns the bytes of the files that exist at the start.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let present = self.files.iter().filter(|file| file.present);
         present.map(|file| file.len).sum()
     }
 
-    /// Makes the files what they are at the start. Those that are already are
-    /// left alone.
+    /// Puts the files into their initial state. Files that are in this state are left alone.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         for file in &self.files {
             let found = match fs::metadata(&file.path) {
@@ -88,7 +88,7 @@ impl FileSet {
         Ok(())
     }
 
-    /// The share of one of `threads` threads: every file is in one share.
+    /// Returns the share of one of `threads` threads. Every file is in one share.
     pub(crate) fn share(&self, thread: u64, threads: u64) -> Vec<File> {
         let own = (0..).zip(&self.files);
         own.filter(|(number, _): &(u64, _)| number % threads == thread)
@@ -127,7 +127,7 @@ fn spread_len(rng: &mut Pcg64Mcg, mean: u64) -> u64 {
     let mean = mean as f64;
     let len = match Gamma::new(GAMMA, mean / GAMMA) {
         Ok(gamma) => gamma.sample(rng),
-        // Parameters are positive; the mean would do all the same.
+        // The parameters are positive, so that this does not happen; the mean would also do.
         Err(_) => mean,
     };
     len.clamp(1.0, LONGEST * mean) as u64

@@ -14,17 +14,17 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::profile::{KIB, MIB};
 
-/// Size of one read or write call; published as 1 MiB, which would crowd the
-/// small memory limits of the containers.
+/// Size of one read or write call. The published 1 MiB would exceed the small memory limits of the
+/// containers.
 const CALL: u64 = 256 * KIB;
-/// A long file is on disk up to this before more of it is written: a burst of
-/// dirty pages that fills a container of a few MiB ends in the OOM killer, for
-/// reclaim does not wait for writeback there.
+/// Length that is written to a long file before it is synced. A burst of dirty pages that fills a
+/// container of a few MiB ends in the OOM killer, because reclaim does not wait for writeback
+/// there.
 const BURST: u64 = 2 * MIB;
-/// A log starts again from the beginning at this length.
+/// Length at which a log starts again from the beginning.
 const LOG_LEN: u64 = 4 * MIB;
 
-/// A thread's hands: a buffer, its randomness, and what it moved so far.
+/// The state of a thread's I/O: a buffer, its random numbers, and its counts.
 #[derive(Debug)]
 pub(crate) struct Io {
     pub(crate) rng: Pcg64Mcg,
@@ -34,11 +34,11 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// Randomness of thread number `thread` of a run.
+    /// Returns the state of thread number `thread` of a run.
     pub(crate) fn new(seed: u64, thread: u64) -> Self {
         let state = u128::from(seed) << 64 | u128::from(thread);
         let mut rng = Pcg64Mcg::new(state);
-        // Neighbouring states differ late.
+        // The generator is advanced, because streams of neighbouring seeds are similar at first.
         for _ in 0..8 {
             rng.next_u64();
         }
@@ -63,7 +63,7 @@ impl Io {
         }
     }
 
-    /// Reads at most `len` bytes at `offset`; returns how many there were.
+    /// Reads at most `len` bytes at `offset`, and returns how many there were.
     pub(crate) fn read_at(&mut self, file: &File, offset: u64, len: u64) -> io::Result<u64> {
         let len = (len as usize).min(self.buffer.len());
         let bytes = file.read_at(&mut self.buffer[..len], offset)? as u64;
@@ -71,15 +71,14 @@ impl Io {
         Ok(bytes)
     }
 
-    /// Creates a file (which must not be there) of `len` bytes.
+    /// Creates a file of `len` bytes, which must not exist.
     pub(crate) fn create(&mut self, path: &Path, len: u64) -> io::Result<File> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         self.write(&mut file, len)?;
         Ok(file)
     }
 
-    /// Opens a file at its end and adds up to `most` bytes, as many as chance
-    /// says.
+    /// Opens a file at its end and appends a random number of bytes, at most `most`.
     pub(crate) fn append(&mut self, path: &Path, most: u64) -> io::Result<File> {
         let mut file = OpenOptions::new().append(true).open(path)?;
         let len = self.some(most);
@@ -102,7 +101,7 @@ impl Io {
         fs::remove_file(path)
     }
 
-    /// A length from 1 to `most`.
+    /// Returns a random length from 1 to `most`.
     pub(crate) fn some(&mut self, most: u64) -> u64 {
         self.rng.random_range(1..=most)
     }

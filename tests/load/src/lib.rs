@@ -2,13 +2,12 @@
 
 //! A load generator with the shapes of Filebench's file server profiles.
 //!
-//! A [`Load`] says what to run: a [`Profile`] on a directory, with its sizes.
-//! It knows its [`FileSet`]s before they exist, so that a harness can put them
-//! on a disk image instead of writing them through a slow machine. [`run`]
-//! starts the threads and hands out one [`Line`] per interval.
+//! A [`Load`] describes a run: a [`Profile`] on a directory, with its sizes. Its [`FileSet`]s are
+//! known before they exist, so that a harness can put them on a disk image instead of writing them
+//! through a slow machine. [`run`] starts the threads and emits one [`Line`] for each interval.
 //!
-//! What each thread does follows from the seed alone: it works on its own share
-//! of the files, in rotation, as Filebench does.
+//! The operations of each thread depend only on the seed: it works on its own share of the files,
+//! in rotation, as Filebench does.
 
 mod clock;
 mod fileset;

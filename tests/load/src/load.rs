@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What to run.
+//! Description of a load.
 
 use std::path::PathBuf;
 
@@ -37,13 +37,13 @@ pub struct Load {
     /// Requests per second, all threads together [default: the profile's]
     #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
     rate: Option<f64>,
-    /// What everything random follows from
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 impl Load {
-    /// The profile as it is.
+    /// Returns the profile with its default sizes.
     pub fn new(profile: Profile, dir: impl Into<PathBuf>) -> Self {
         Self {
             profile,
@@ -84,27 +84,28 @@ impl Load {
         self
     }
 
-    /// Sets what everything random follows from.
+    /// Sets the seed of all random numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The kind of server.
+    /// Returns the kind of server.
     #[must_use]
     pub fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// The file sets it works on.
+    /// Returns its file sets.
     #[must_use]
     pub fn sets(&self) -> Vec<FileSet> {
         let shape = self.shape();
         let main = FileSet::plan(&self.dir, "files", &shape, self.seed);
         match self.profile {
             Profile::Video => {
-                // Half as many passive videos as active ones, half of them there.
+                // There are half as many passive videos as active ones, and half of them exist at
+                // the start.
                 let passive = Shape {
                     files: (shape.files / 2).max(2),
                     present: 50,
@@ -119,13 +120,13 @@ impl Load {
         }
     }
 
-    /// Bytes of all files that are there at the start.
+    /// Returns the bytes of all files that exist at the start.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sets().iter().map(FileSet::bytes).sum()
     }
 
-    /// The arguments that make the program run this.
+    /// Returns the arguments with which the program runs this load.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![self.profile.to_string()];
@@ -150,7 +151,7 @@ impl Load {
         arguments
     }
 
-    /// One line for people.
+    /// Returns a line for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let shape = self.shape();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Makes file server load and prints one JSON object per interval.
+//! Generates the load of a file server and prints one JSON object for each interval.
 
 use std::{
     fs,
@@ -14,10 +14,9 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use ddload::{End, Load};
 
-/// Make file server load
+/// Generate the load of a file server
 ///
-/// Prints one JSON object per line: when the files are there, for every
-/// interval, and at the end.
+/// Prints one JSON object per line: when the files exist, for every interval, and at the end.
 #[derive(Debug, Parser)]
 #[command(name = "ddload", version)]
 struct Cli {
@@ -70,7 +69,7 @@ fn print(line: &ddload::Line) -> Result<()> {
     let mut text = serde_json::to_string(line)?;
     text.push('\n');
     let mut out = io::stdout().lock();
-    // One write a line: a reader never sees half of one.
+    // Each line is written at once, so that a reader never sees a part of it.
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())

@@ -4,8 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Paces one thread. A thread that falls behind does not catch up for ever: it
-/// may be late by [`Pace::LATE`] at most.
+/// Paces one thread. A thread that falls behind catches up by at most [`Pace::LATE`].
 #[derive(Debug)]
 pub struct Pace {
     every: Duration,
@@ -15,7 +14,7 @@ pub struct Pace {
 impl Pace {
     const LATE: Duration = Duration::from_secs(1);
 
-    /// The first request after `delay`, then one `every` so often.
+    /// Returns a pace with the first request after `delay`, and one `every` so often after that.
     #[must_use]
     pub fn new(start: Instant, delay: Duration, every: Duration) -> Self {
         Self {
@@ -24,7 +23,7 @@ impl Pace {
         }
     }
 
-    /// How long until the next request, and counts it.
+    /// Returns the time until the next request, and counts it.
     pub fn next(&mut self, now: Instant) -> Duration {
         let wait = self.due.saturating_duration_since(now);
         let earliest = now.checked_sub(Self::LATE).unwrap_or(now);

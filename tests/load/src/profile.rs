@@ -10,7 +10,7 @@ use clap::ValueEnum;
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// What kind of server is imitated.
+/// Kind of server to imitate.
 ///
 /// | profile | Filebench | published | scaled to |
 /// |---|---|---|---|
@@ -22,7 +22,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// | zipf | – | – | one file of 64 MiB, blocks of 16 KiB with Zipf's exponent 0.99 |
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Profile {
-    /// Mailboxes: deliver, read, mark, delete; every delivery is synced.
+    /// Mailboxes: deliver, read, mark, delete. Every delivery is synced.
     Mail,
     /// A web proxy: replaces a file, then serves five.
     Proxy,
@@ -32,30 +32,30 @@ pub enum Profile {
     Video,
     /// Serves small files in rotation and keeps a log.
     Webserver,
-    /// Random reads, some blocks far more often than others.
+    /// Random reads, with some blocks much more popular than others.
     Zipf,
 }
 
-/// Numbers of a profile when nothing else is asked for.
+/// Default numbers of a profile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Files in the (main) set.
     pub(crate) files: u64,
-    /// Their size; the mean when `spread`.
+    /// Their size, which is the mean if `spread`.
     pub(crate) file_size: u64,
     /// Whether sizes follow Filebench's gamma distribution.
     pub(crate) spread: bool,
-    /// Files in a directory; none when all are in one.
+    /// Files in a directory; `None` if all are in one.
     pub(crate) dir_width: Option<u64>,
-    /// How many of the files are there at the start, in percent.
+    /// Percentage of the files that exist at the start.
     pub(crate) present: u64,
     /// Threads that make requests.
     pub(crate) threads: u64,
-    /// Requests per second, all threads together; none when unlimited.
+    /// Requests per second of all threads together; `None` if unlimited.
     pub(crate) rate: Option<f64>,
 }
 
-/// Longest append, and the size of a log entry at most.
+/// Maximum size of an append and of a log entry.
 pub(crate) const APPEND: u64 = 16 * KIB;
 /// Files a web server reads between two log entries.
 pub(crate) const READS_PER_LOG_ENTRY: u32 = 10;

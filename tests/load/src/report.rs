@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the program prints: one JSON object per line.
+//! Output of the program: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Line {
-    /// The files are there; requests begin now.
+    /// The files exist, and requests begin now.
     Ready(Ready),
-    /// What happened since the last line.
+    /// Counts since the last line.
     Interval(Interval),
-    /// What happened in the whole run; the last line.
+    /// Counts of the whole run, in the last line.
     Summary(Summary),
 }
 
-/// What requests will be made to.
+/// The files of the run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Ready {
     /// The profile.
     pub profile: String,
-    /// Files that are there.
+    /// Number of existing files.
     pub files: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
-/// What happened in a stretch of time.
+/// Counts of a period.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Interval {
-    /// Seconds from the first request to the end of this stretch.
+    /// Seconds from the first request to the end of the period.
     pub elapsed: f64,
     /// Its length in seconds.
     pub seconds: f64,
-    /// Requests.
+    /// Number of requests.
     pub operations: u64,
     /// Bytes read by requests.
     pub bytes_read: u64,
     /// Bytes written by requests.
     pub bytes_written: u64,
-    /// Bytes fetched from storage for this process, read-ahead included.
+    /// Bytes read from storage for this process, including read-ahead.
     pub storage_bytes_read: u64,
-    /// Latency of requests in microseconds; none without requests.
+    /// Latency of requests in microseconds; `None` without requests.
     pub latency_us: Option<Latency>,
 }
 
-/// The whole run.
+/// Counts of the whole run.
 pub type Summary = Interval;
 
 /// Latencies in microseconds.
@@ -58,15 +58,15 @@ pub struct Latency {
     pub p95: u64,
     /// 99 % were faster.
     pub p99: u64,
-    /// The slowest.
+    /// Maximum.
     pub max: u64,
-    /// All of them, rounded to two digits, and how many requests took each: percentiles of a
-    /// longer stretch cannot be told from those of its parts.
+    /// Number of requests by latency, rounded to two digits. They are needed because percentiles of
+    /// a longer period cannot be computed from those of its parts.
     pub counts: Vec<(u64, u64)>,
 }
 
 impl Interval {
-    /// Requests per second.
+    /// Returns the requests per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         match self.seconds > 0.0 {

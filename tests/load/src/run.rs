@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Running a load: its threads, and a line per interval.
+//! Running a load: its threads, and a line for each interval.
 
 use std::{
     convert::Infallible,
@@ -26,22 +26,22 @@ use crate::{
     worker::Worker,
 };
 
-/// When a run ends.
+/// End of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// When it is ended from outside.
+    /// The run is ended from outside.
     Never,
-    /// After so many requests, all threads together.
+    /// After this number of requests of all threads together.
     Operations(u64),
-    /// After a time.
+    /// After this time.
     Time(Duration),
 }
 
-/// Makes the files what they must be at the start.
+/// Puts the files into their initial state.
 ///
 /// # Errors
 ///
-/// Those of the filesystem.
+/// Returns the errors of the filesystem.
 pub fn prepare(load: &Load) -> Result<Ready> {
     let sets = load.sets();
     for set in &sets {
@@ -56,10 +56,12 @@ pub fn prepare(load: &Load) -> Result<Ready> {
     })
 }
 
-/// Prepares the files and makes requests until the end; every line goes to
-/// `tell`, one each `interval` and two more.
+/// Prepares the files and makes requests until the end. Calls `tell` with one line for each
+/// `interval` and two more.
 ///
 /// # Errors
+///
+/// Returns the errors of the filesystem and of `tell`.
 ///
 /// Those of the filesystem and of `tell`.
 pub fn run(
@@ -99,8 +101,7 @@ pub fn run(
     })
 }
 
-/// How many requests each actor may make. Work in the background has no end of
-/// its own.
+/// Returns how many requests each actor may make. Background work has no limit.
 fn budgets(end: End, actors: &[Actor]) -> Vec<Option<u64>> {
     let End::Operations(total) = end else {
         return vec![None; actors.len()];
@@ -113,8 +114,7 @@ fn budgets(end: End, actors: &[Actor]) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Tells of each interval until the time is over or all workers ended; returns
-/// the sum.
+/// Reports each interval until the time is over or all workers have ended, and returns the sum.
 fn report(
     mut clock: Clock,
     ends: &Receiver<Infallible>,
@@ -136,7 +136,7 @@ fn report(
         }
         let mut fresh = Tally::new();
         for tally in tallies {
-            let mut tally = tally.lock().expect("no panic holds this lock");
+            let mut tally = tally.lock().expect("no thread panics with this lock");
             fresh.add(&std::mem::replace(&mut *tally, Tally::new()));
         }
         all.add(&fresh);

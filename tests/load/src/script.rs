@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the threads of a profile do over and over. One file per profile.
+//! The operations of a profile's threads, with one file for each profile.
 
 mod mail;
 mod proxy;
@@ -16,24 +16,24 @@ use anyhow::Result;
 
 use crate::{io::Io, load::Load, profile::Profile};
 
-/// What a thread does.
+/// The operations of a thread.
 pub(crate) trait Script: Send {
     /// Makes one request.
     fn request(&mut self, io: &mut Io) -> io::Result<()>;
 }
 
-/// A thread to be.
+/// A thread before its start.
 pub(crate) struct Actor {
     pub(crate) script: Box<dyn Script>,
-    /// Time between requests; none when each follows the one before.
+    /// Time between requests; `None` if each follows the previous one immediately.
     pub(crate) every: Option<Duration>,
-    /// When the first request is due, as a part of `every`.
+    /// Time of the first request, as a fraction of `every`.
     pub(crate) phase: f64,
-    /// Whether its requests are what is counted and timed.
+    /// Whether its requests are counted and timed.
     pub(crate) foreground: bool,
 }
 
-/// The threads of a load, in a fixed order.
+/// Returns the threads of a load, in a fixed order.
 pub(crate) fn actors(load: &Load) -> Result<Vec<Actor>> {
     let threads = load.shape().threads;
     let mut actors = Vec::new();

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// A flag that can be waited for.
+/// A flag for which threads can wait.
 #[derive(Debug)]
 pub(crate) struct Stop {
-    /// Read before every request, hence outside the lock.
+    /// Read before every request, and therefore outside of the lock.
     flag: AtomicBool,
     lock: Mutex<()>,
     raised: Condvar,
@@ -30,18 +30,18 @@ impl Stop {
 
     /// Stops all threads.
     pub(crate) fn now(&self) {
-        let held = self.lock.lock().expect("no panic holds this lock");
+        let held = self.lock.lock().expect("no thread panics with this lock");
         self.flag.store(true, Ordering::Relaxed);
         drop(held);
         self.raised.notify_all();
     }
 
-    /// Waits; returns early, and true, when stopped.
+    /// Waits. Returns `true` early if the run was stopped.
     pub(crate) fn within(&self, wait: Duration) -> bool {
         if wait.is_zero() {
             return self.flag.load(Ordering::Relaxed);
         }
-        let held = self.lock.lock().expect("no panic holds this lock");
+        let held = self.lock.lock().expect("no thread panics with this lock");
         let running = |(): &mut ()| !self.flag.load(Ordering::Relaxed);
         let waited = self.raised.wait_timeout_while(held, wait, running);
         drop(waited);

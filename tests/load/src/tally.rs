@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a thread has done since it was last asked.
+//! Counts of a thread since they were last taken.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::report::Latency;
 
-/// Longest latency that is told apart.
+/// Maximum latency that is distinguished, in microseconds.
 const LONGEST_US: u64 = 600_000_000;
 
 /// Counts and latencies of requests.
@@ -31,14 +31,14 @@ impl Tally {
         }
     }
 
-    /// A request is done.
+    /// Counts a completed request.
     pub(crate) fn count(&mut self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.operations += 1;
         self.latencies_us.saturating_record(us.max(1));
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes_read += other.bytes_read;
@@ -48,7 +48,7 @@ impl Tally {
             .expect("all histograms have the same bounds");
     }
 
-    /// The latencies; none without requests.
+    /// Returns the latencies, or `None` without requests.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let quantile = |part: f64| self.latencies_us.value_at_quantile(part);
         (!self.latencies_us.is_empty()).then(|| Latency {

@@ -15,12 +15,12 @@ use crate::{io::Io, pace::Pace, script::Actor, stop::Stop, tally::Tally};
 /// One thread.
 pub(crate) struct Worker<'a> {
     pub(crate) actor: Actor,
-    /// Requests it may still make.
+    /// Number of requests that it may still make.
     pub(crate) budget: Option<u64>,
     pub(crate) io: Io,
     pub(crate) tally: &'a Mutex<Tally>,
     pub(crate) stop: &'a Stop,
-    /// Never used to send: the run ends when no thread holds one any more.
+    /// Nothing is sent through this; the run ends when no thread holds one any more.
     pub(crate) alive: Option<Sender<Infallible>>,
 }
 
@@ -58,7 +58,7 @@ impl Worker<'_> {
         let start = Instant::now();
         self.actor.script.request(&mut self.io)?;
         let took = start.elapsed();
-        let mut tally = self.tally.lock().expect("no panic holds this lock");
+        let mut tally = self.tally.lock().expect("no thread panics with this lock");
         tally.bytes_read += self.io.bytes_read - read;
         tally.bytes_written += self.io.bytes_written - written;
         if self.actor.foreground {

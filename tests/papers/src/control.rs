@@ -56,7 +56,7 @@ impl Control {
     ///
     /// # Panics
     ///
-    /// If the daemon refuses the file that is made from the subjects.
+    /// Panics if the daemon refuses the file that is made from the subjects.
     pub fn new(
         subjects: Vec<Subject>,
         store_mib: u64,

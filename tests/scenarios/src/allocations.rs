@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! There is no memory: each allocation of our modules fails once, one after the other, then
-//! many of them at random under load. What was asked for is refused, or done; nothing is done
-//! by half, lost, stuck, or warned of.
+//! Allocations of the modules fail: each one alone, one after the other, and then many of them at
+//! random under load. An operation must then either be refused or be done, and must not be done by
+//! half, get lost, get stuck, or cause a warning.
 
 mod faults;
 mod load;
@@ -13,7 +13,7 @@ use ddlab::{Context, Scenario, Target};
 
 use crate::{only, stage::Stage};
 
-/// First singly, then under load.
+/// Lets allocations fail singly, then under load.
 pub(crate) const ALLOCATIONS: Scenario = Scenario {
     name: "allocations",
     about: "allocations of both modules fail, singly and under load (needs --kernel debug)",
@@ -21,10 +21,10 @@ pub(crate) const ALLOCATIONS: Scenario = Scenario {
     run,
 };
 
-/// Capacity of the tier: less than the load wants.
+/// Capacity of the tier, which is less than the load needs.
 const CAPACITY_MIB: u64 = 24;
 
-/// The last of its parts, and the others: allocations that fail singly.
+/// The part under load. In the other parts allocations fail singly.
 const UNDER_LOAD: &str = "load";
 const SINGLY: [&str; 4] = ["modules", "guest", "host", "calls"];
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Two VMs whose files have the same keys and other content: each finds its own (invariant 21).
-//! One that the host takes nothing from asks for nothing (invariant 3), and without a host
-//! nothing is hooked (invariant 12).
+//! Two VMs have files with the same keys and different content: each gets its own pages (invariant
+//! 21). A VM whose pages are refused requests none (invariant 3), and without a host no function is
+//! hooked (invariant 12).
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle};
@@ -14,7 +14,8 @@ use crate::{
     stage::{self, GUEST, HOST, Stage, attached, pages, percent},
 };
 
-/// The VMs one after the other, alone, with a host, with weight 0, and alone again.
+/// Runs the VMs one after the other, without a host, with one, with weight 0, and without one
+/// again.
 pub(crate) const APART: Scenario = Scenario {
     name: "apart",
     about: "two VMs find each its own pages, none that was refused, and hook nothing without a host",
@@ -50,7 +51,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let hits = one.read()?.get_hits.min(two.read()?.get_hits);
 
     ddctl::run(stage.host(), "set-weight two 0")?;
-    // What it had may be asked for once more.
+    // Pages from before may be requested once more.
     two.read()?;
     let refused = two.read()?;
     ensure!(
@@ -86,7 +87,7 @@ struct Side {
 }
 
 impl Side {
-    /// Without our module. The file's number and place are the same for every seed.
+    /// Starts a VM without the module. The file's inode and blocks are the same for every seed.
     fn start(stage: &Stage<'_>, name: &str, seed: u64) -> Result<Self> {
         let file = FileSpec::new("file", LEN, seed);
         let disk = stage.disk(name, vec![file.clone()])?;
@@ -97,7 +98,7 @@ impl Side {
         Ok(Self { guest, file })
     }
 
-    /// Waits for the host, and has the reader offer it all that leaves.
+    /// Waits for the host, and makes the reader's container put all pages that are reclaimed.
     fn attach(&self) -> Result<()> {
         attached(&self.guest)?;
         ensure!(self.hooks()? > 0, "nothing is hooked with a host");
@@ -108,8 +109,8 @@ impl Side {
         .map(drop)
     }
 
-    /// Waits until the module knows that there is no host. It has no hooks then, and files can
-    /// be read.
+    /// Waits until the module has noticed that there is no host. It has no hooks then, and files
+    /// can be read.
     fn alone(&self) -> Result<()> {
         stage::alone(&self.guest)?;
         ensure!(self.hooks()? == 0, "functions are hooked without a host");
@@ -121,7 +122,7 @@ impl Side {
         Ok(())
     }
 
-    /// Functions of the guest's kernel that are hooked.
+    /// Returns the number of hooked functions of the guest's kernel.
     fn hooks(&self) -> Result<usize> {
         let functions = self
             .guest
@@ -129,7 +130,7 @@ impl Side {
         Ok(functions.lines().count())
     }
 
-    /// Reads the file, whose content must be this VM's; what was counted meanwhile.
+    /// Reads the file, whose content must be this VM's. Returns the counters of that time.
     fn read(&self) -> Result<GuestCounters> {
         let before = ddctl::counters(&self.guest)?;
         let spec = ReadSpec::new("/mnt/file").cgroup(READER);

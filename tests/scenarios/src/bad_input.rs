@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What cannot be done is refused with a word and an exit code of its own, and
-//! changes nothing.
+//! Impossible requests are refused with a message and an exit code of their own, and change
+//! nothing.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Guest, Machine, Scenario, Target, wait};
@@ -12,7 +12,7 @@ use crate::{
     stage::{self, GUEST, HOST, Stage},
 };
 
-/// Wrong words, wrong people, wrong machines, wrong moments.
+/// Tries wrong arguments, users, machines and moments.
 pub(crate) const BAD_INPUT: Scenario = Scenario {
     name: "bad-input",
     about: "what cannot be done is refused with a clear word and changes nothing",
@@ -29,7 +29,7 @@ mod code {
     pub(super) const REFUSED: i32 = 7;
 }
 
-/// A command, its exit code, and a word it says about it.
+/// A command, its exit code, and a word of its message.
 type Case = (&'static str, i32, &'static str);
 
 const WITHOUT_MODULE: [Case; 4] = [
@@ -78,7 +78,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let guest = lab.start_guest(&fuzzer::guest("one"))?;
     refused(&guest, &WITHOUT_MODULE)?;
     wrong_machine(host, &guest)?;
-    // More capacity than memory.
+    // A capacity above the machine's memory is refused.
     stage::refuses(host, "capacity_mib=999999", "above the memory")?;
 
     stage.load_host(64)?;
@@ -110,7 +110,7 @@ fn refused(machine: &Machine, cases: &[Case]) -> Result<()> {
     Ok(())
 }
 
-/// Everything that may not have changed.
+/// Returns all state that may not change.
 fn state(host: &Machine, guest: &Machine) -> Result<impl PartialEq + std::fmt::Debug> {
     let tier = ddctl::host(host)?;
     let vms = ddctl::vms(host)?;
@@ -130,14 +130,14 @@ fn state(host: &Machine, guest: &Machine) -> Result<impl PartialEq + std::fmt::D
     ))
 }
 
-/// Each module is for the other machine.
+/// Each module refuses the machine that the other one is for.
 fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
     ensure!(
         guest.load_module(HOST, &[]).is_err() && !guest.has_module(HOST)?,
         "the host module was loaded where there is no KVM"
     );
     if host.load_module(GUEST, &[]).is_ok() {
-        // L1 is a KVM guest itself, whose host has not our module.
+        // L1 is a KVM guest itself, whose host does not have the module.
         ensure!(ddctl::guest(host)?.state == "alone");
         return host.unload_module(GUEST);
     }
@@ -149,7 +149,7 @@ fn wrong_machine(host: &Machine, guest: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// A program in the guest makes our hypercall, and one that no module knows.
+/// A program in the guest makes the module's hypercall, and an unknown one.
 fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
     let before = ddctl::host(host)?.counters;
     for number in ["1684275201", "1684275202"] {
@@ -162,7 +162,7 @@ fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Modules are unloaded while they are used.
+/// Modules are unloaded while they are in use.
 fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     stage.host().unload_module(HOST)?;
     stage::alone(guest)?;
@@ -179,7 +179,7 @@ fn wrong_moment(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     })
 }
 
-/// A kernel names sessions that never were, and numbers too high, too low and twice.
+/// A kernel uses sessions that never existed, and numbers that are too high, too low or repeated.
 fn wrong_session(guest: &Guest) -> Result<()> {
     let fuzzer = Fuzzer::start(guest, NUMBERS, 5)?;
     fuzzer.sends()?;

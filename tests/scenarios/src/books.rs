@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The books of the host: what came, what left, what is there. They must
-//! balance to the page whenever nothing moves.
+//! The accounts of the host: pages that came, pages that left, and pages that it has. They must
+//! agree exactly whenever no page moves.
 
 use anyhow::{Result, ensure};
 use ddlab::{Machine, wait};
@@ -11,9 +11,8 @@ use crate::{
     ddctl::{self, Vm},
 };
 
-/// Waits until nothing moves at the host, and checks that every pool holds what
-/// its counters say, every VM what its pools hold, and the tier what the VMs
-/// hold. Returns the VMs.
+/// Waits until no page moves at the host. Checks that the pages of every pool agree with its
+/// counters, those of every VM with its pools, and those of the tier with the VMs. Returns the VMs.
 pub(crate) fn balance(host: &Machine) -> Result<Vec<Vm>> {
     let (vms, used) = wait::until_still("the host's books", || {
         let vms = ddctl::vms(host)?;
@@ -57,7 +56,7 @@ pub(crate) fn balance(host: &Machine) -> Result<Vec<Vm>> {
     Ok(vms)
 }
 
-/// Sums over the containers of a VM.
+/// Returns the sum of a counter over the containers of a VM.
 pub(crate) fn total(vm: &Vm, counter: fn(&PoolStats) -> u64) -> u64 {
     let stats = vm.containers.iter().filter_map(|one| one.stats.as_ref());
     stats.map(counter).sum()

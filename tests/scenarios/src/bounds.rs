@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the guest module does again and again is bounded, and it leaves nothing behind: when the
-//! kernel does not let it attach, while there is no host, and beside work that gains nothing.
+//! Repeated work of the guest module is bounded and leaves nothing behind: when the kernel does not
+//! let it attach, while there is no host, and beside work that does not benefit from the cache.
 
 mod alone;
 mod costs;
@@ -19,7 +19,7 @@ use crate::{
     stage::{self, GUEST, HOST, Stage, attached},
 };
 
-/// One guest, with and without a host.
+/// Tests one guest with and without a host.
 pub(crate) const BOUNDS: Scenario = Scenario {
     name: "bounds",
     about: "what is tried, remembered and looked at again and again has a bound",
@@ -27,22 +27,22 @@ pub(crate) const BOUNDS: Scenario = Scenario {
     run,
 };
 
-/// Patch with which the end of folios is not seen that were noted for a put.
+/// Patch with which the freeing of folios that were noted for a put is not seen.
 const FREED_UNSEEN: &str = "freed-unseen";
 /// Patch with which ftrace fails to detach.
 const DETACH_FAILS: &str = "detach-fails";
-/// The faults that the scenario provokes, beside what it is to notice.
+/// The faults that the scenario provokes itself, besides those that it must notice.
 pub(crate) const FAULTS: [&str; 2] = [FREED_UNSEEN, DETACH_FAILS];
 
 const CAPACITY_MIB: u64 = 256;
-/// Bytes of files of which one is read for the first time here and there.
+/// Size of files that are read for the first time.
 const LEN: u64 = 16 << 20;
 /// Bytes of a file with more chunks than the smallest map has room for in a shard.
 const LONG: u64 = 128 << 20;
-/// Tasks that reclaim at a time: some for each of the module's 64 places, of which a task looks at
-/// 8.
+/// Number of tasks that reclaim at the same time: several for each of the module's 64 places, of
+/// which a task probes 8.
 const TASKS: u32 = 256;
-/// The cgroup whose pages leave.
+/// The cgroup whose pages are reclaimed.
 const READER: &str = "reader";
 const LIMIT: &str = "24M";
 /// The disk of the long file, and its mount point.
@@ -87,7 +87,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// The pages of a filesystem that was unmounted are forgotten, if not at once.
+/// The pages of an unmounted filesystem are forgotten after some time.
 fn forgets(guest: &Guest) -> Result<()> {
     guest.run_ok(&Command::shell("cat /xfs/file > /dev/null").cgroup(READER))?;
     guest.shell(format!(
@@ -99,8 +99,8 @@ fn forgets(guest: &Guest) -> Result<()> {
     guest.mount("/dev/dd/data", DATA, "ext4", "noatime")
 }
 
-/// Folios that were noted and whose end was not seen keep no task from putting after the next
-/// attach.
+/// Folios that were noted and whose freeing was not seen do not prevent a task from putting after
+/// the hooks are attached again.
 fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     reload(stage, guest, FREED_UNSEEN)?;
     ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
@@ -116,7 +116,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     stage::alone(guest)?;
     stage.load_host(CAPACITY_MIB)?;
     attached(guest)?;
-    // With room for all, so that nothing but a few folios is reclaimed.
+    // With room for all pages, only a few folios are reclaimed.
     let limit = format!("/sys/fs/cgroup/{READER}/memory.max");
     guest.write_file(&limit, "max")?;
     let before = ddctl::counters(guest)?;
@@ -135,8 +135,8 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     ))
 }
 
-/// Has more tasks reclaim than there are places, all of which are alive until the last one has: a
-/// later task finds no place if one of these keeps its own.
+/// Makes more tasks reclaim than there are places. All of them live until the last one has
+/// reclaimed, so that a later task finds no place if one of them keeps its place.
 fn take_all_places(guest: &Guest) -> Result<()> {
     let task = format!(
         "echo 64K > /sys/fs/cgroup/{READER}/memory.reclaim 2> /dev/null; \
@@ -150,7 +150,7 @@ fn take_all_places(guest: &Guest) -> Result<()> {
         .map(drop)
 }
 
-/// A module that cannot be detached from the kernel, because ftrace fails, does not go away.
+/// A module that cannot be detached because ftrace fails is not unloaded.
 fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     reload(stage, guest, DETACH_FAILS)?;
     let mut unloading = guest.spawn(&Command::new(["rmmod", GUEST]))?;
@@ -164,8 +164,8 @@ fn stays(stage: &Stage<'_>, guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// Loads the guest module again, with a fault of its surroundings beside what it is to break when
-/// the scenario itself is tried.
+/// Loads the guest module again, with a fault of its environment in addition to the mutation that
+/// the scenario is tried with.
 fn reload(stage: &Stage<'_>, guest: &Guest, fault: &'static str) -> Result<()> {
     guest.unload_module(GUEST)?;
     let outer = stage.lab.mutations();
@@ -176,7 +176,7 @@ fn reload(stage: &Stage<'_>, guest: &Guest, fault: &'static str) -> Result<()> {
     attached(guest).map(drop)
 }
 
-/// Reads the long file through a container that holds a part of it.
+/// Reads the long file in a container that can hold a part of it.
 fn read_long(guest: &Guest) -> Result<()> {
     let read = Command::shell(format!("cat {DATA}/long > /dev/null"));
     guest.run_ok(&read.cgroup(READER)).map(drop)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! VMs that are no good guests, in VMMs that are no good neighbours: memory that never comes, that
-//! is a device's, or in swap; calls of sessions that are over; VMs by the hundred. The host waits
-//! for none of them, and takes no more of them than it was told.
+//! Hostile guests and VMMs: memory that never arrives, that belongs to a device, or that is in
+//! swap; calls of ended sessions; hundreds of VMs. The host waits for none of them, and limits
+//! their number.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
     stage::{HOST, Stage, refuses},
 };
 
-/// One kind after the other.
+/// Tests one kind after the other.
 pub(crate) const CALLS: Scenario = Scenario {
     name: "calls",
     about: "calls wait for no memory of a guest, end no later session, and VMs have a limit",
@@ -25,14 +25,14 @@ pub(crate) const CALLS: Scenario = Scenario {
 
 /// Capacity of the tier.
 const CAPACITY_MIB: u64 = 24;
-/// How long a call may take that does not wait, and much less than one that does.
+/// Maximum time of a call that does not wait, which is much less than that of one that waits.
 const PROMPT: Duration = Duration::from_secs(10);
-/// VMs that register, and how many may.
+/// Number of VMs that try to register, and maximum number of registered ones.
 const CROWD: u32 = 240;
 const LIMIT: u32 = 200;
 /// Swap of the host, in MiB.
 const SWAP_MIB: u64 = 64;
-/// Least kernel memory of a session, in bytes: its table of pools and its queue of notices.
+/// Minimum kernel memory of a session in bytes: its table of pools and its queue of notices.
 const SESSION: u64 = 64 << 10;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -50,7 +50,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         host.unload_module(HOST)?;
     }
     let crowd = crowd(&stage).context("many VMs");
-    // All that is wrong is told, not only the first.
+    // All errors are reported, not only the first.
     let errors: Vec<String> = [
         sessions.err(),
         orphan.err(),
@@ -76,7 +76,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Starts mini VMs; what they say first comes with them.
+/// Starts mini VMs. Returns them with their first output.
 fn mini(host: &Machine, part: &str, cgroup: Option<&str>) -> Result<(Running, Value)> {
     let words = "ddhelper mini".split(' ').chain(part.split(' '));
     let mut command = Command::new(words);
@@ -93,7 +93,7 @@ fn mini(host: &Machine, part: &str, cgroup: Option<&str>) -> Result<(Running, Va
         }
         let ended = running.poll()?;
         ensure!(ended.is_none(), "mini VMs ended: {ended:?} {output}");
-        // A crowd takes its time before it calls.
+        // A large number of VMs takes some time before the first call.
         let late = cgroup.is_none() && start.elapsed() > limit;
         ensure!(!late, "mini VMs wait for ever: {part}");
         Ok(None)
@@ -101,7 +101,7 @@ fn mini(host: &Machine, part: &str, cgroup: Option<&str>) -> Result<(Running, Va
     Ok((running, said))
 }
 
-/// What a helper that ends by itself says.
+/// Returns the output of a helper that ends by itself.
 fn mini_once(host: &Machine, part: &str) -> Result<Value> {
     let (mut running, said) = mini(host, part, None)?;
     let exit = running.wait()?;
@@ -122,7 +122,7 @@ fn sessions(host: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Who gets the number of a VMM that is gone does not get its VM's name.
+/// A process that gets the process id of a VMM that has ended does not get the name of its VM.
 fn orphan(host: &Machine) -> Result<()> {
     let said = mini_once(host, "orphan")?;
     let vms = ddctl::vms(host)?;
@@ -144,7 +144,7 @@ fn device(host: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Pages that are in swap are refused, and come back from there only for their guest.
+/// Pages that are in swap are not stored, and a read from swap is left to their guest.
 fn swapped(stage: &Stage<'_>) -> Result<Target> {
     let said = stage.with_swap(SWAP_MIB, || mini_once(stage.host(), "swapped"))?;
     eprintln!("    swapped: {said}");
@@ -162,7 +162,7 @@ fn swapped(stage: &Stage<'_>) -> Result<Target> {
     ))
 }
 
-/// Frames never come; the module goes all the same.
+/// Frames never arrive, and the module can be unloaded nevertheless.
 fn absent(stage: &Stage<'_>) -> Result<Duration> {
     let host = stage.host();
     let (attacker, said) = mini(host, "absent", None)?;
@@ -179,10 +179,10 @@ fn absent(stage: &Stage<'_>) -> Result<Duration> {
         stats.put_refused_absent > 0 && stats.put_refused_fault == 0,
         "{stats:?}"
     );
-    // Beside it another VM is served as always.
+    // Another VM is served meanwhile as usual.
     let said = mini_once(host, "sessions")?;
     ensure!(said["current"] == "Ok", "{said}");
-    // The attacker goes on calling.
+    // The attacker continues to make calls.
     let start = Instant::now();
     host.unload_module(HOST)?;
     let took = start.elapsed();
@@ -190,7 +190,7 @@ fn absent(stage: &Stage<'_>) -> Result<Duration> {
     Ok(took)
 }
 
-/// More VMs than may register, in a host where newcomers have a weight; then in one where they
+/// Starts more VMs than may register, in a host where new VMs have a weight, then in one where they
 /// have none.
 fn crowd(stage: &Stage<'_>) -> Result<()> {
     let host = stage.host();
@@ -242,7 +242,7 @@ fn crowd(stage: &Stage<'_>) -> Result<()> {
     victim.kill(9)
 }
 
-/// Ends a crowd; the host forgets it.
+/// Ends the VMs, and waits until the host has forgotten them.
 fn leave(host: &Machine, running: Running) -> Result<()> {
     running.kill(9)?;
     wait::until("the crowd is forgotten", || {

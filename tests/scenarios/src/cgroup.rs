@@ -5,14 +5,14 @@
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
 
-/// MiB that a cgroup holds.
+/// Returns the MiB that a cgroup uses.
 pub(crate) fn held_mib(machine: &Machine, cgroup: &str) -> Result<f64> {
     let current = read(machine, cgroup, "memory.current")?;
-    let bytes: f64 = current.parse().context("memory.current is no number")?;
+    let bytes: f64 = current.parse().context("memory.current is not a number")?;
     Ok(bytes / f64::from(1 << 20))
 }
 
-/// `memory.stat` of a cgroup, of one moment.
+/// `memory.stat` of a cgroup at one moment.
 pub(crate) struct Stat(String);
 
 impl Stat {
@@ -20,7 +20,7 @@ impl Stat {
         read(machine, cgroup, "memory.stat").map(Self)
     }
 
-    /// A line of it; most are bytes.
+    /// Returns the value of a line, which is in bytes for most.
     pub(crate) fn get(&self, name: &str) -> Result<u64> {
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
         let found = self.0.lines().find_map(value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is read through the cache is what is on disk, whatever happens to the
-//! files: the guest does a long random series of operations, and what its reads
-//! saw is compared with the same series done on bytes outside it.
+//! Content that is read through the cache is that on disk, whatever happens to the files: the guest
+//! executes a long random series of operations, and the results of its reads are compared with the
+//! same series executed on bytes outside of it.
 
 mod attach;
 mod rules;
@@ -19,8 +19,8 @@ use crate::{
     stage::{self, Stage},
 };
 
-/// Three filesystems at the same time, each in a container that is reclaimed
-/// from and read by others all the while, under a tier too small for all.
+/// Runs three filesystems at the same time, each in a container from which pages are reclaimed and
+/// whose files others read, with a tier that is too small for all.
 pub(crate) const COHERENCE: Scenario = Scenario {
     name: "coherence",
     about: "bytes read through the cache are the bytes on disk, on ext4 and XFS",
@@ -28,11 +28,10 @@ pub(crate) const COHERENCE: Scenario = Scenario {
     run,
 };
 
-/// Each has a cgroup of its name.
+/// Each filesystem has a cgroup of its name.
 const SITES: [Filesystem; 3] = [EXT4, EXT4_1K, XFS];
 
-/// Where a rule is tried, and nothing else: no folio is smaller than a block, and files
-/// end inside.
+/// For a single rule: no folio is smaller than a block, and files end inside of blocks.
 const XFS_16K: Filesystem = Filesystem {
     name: "xfs-16k",
     block: 16384,
@@ -40,7 +39,7 @@ const XFS_16K: Filesystem = Filesystem {
     ..XFS
 };
 
-/// Where a rule is tried, and nothing else: owners of files may set their generations.
+/// For a single rule: owners of files may set their generations.
 const EXT4_PLAIN: Filesystem = Filesystem {
     name: "ext4-plain",
     make: &[
@@ -56,8 +55,8 @@ const EXT4_PLAIN: Filesystem = Filesystem {
     ..EXT4
 };
 
-/// Where another rule is tried: files of its realtime device, which is memory, may be DAX, and
-/// its other device is none.
+/// For a single rule: files on its realtime device, which is memory, may be DAX, and those on its
+/// other device may not.
 const XFS_DAX: Filesystem = Filesystem {
     name: "xfs-dax",
     make: &[
@@ -73,7 +72,7 @@ const XFS_DAX: Filesystem = Filesystem {
 /// Memory that the guest takes for persistent.
 const PERSISTENT: &str = "memmap=64M!512M";
 
-/// Longest file; the files of a site together are several times its limit.
+/// Maximum size of a file. The files of a site together are several times its limit.
 const LONGEST: u64 = 2 << 20;
 const LIMIT: &str = "12M";
 
@@ -84,7 +83,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let disks = stage.blank_disks(all().map(|site| site.name), 512)?;
     let config = GuestConfig::new("one").vcpus(2).memory_mib(640);
     let config = config.kernel_arg(PERSISTENT);
-    // Frames keep what was in them: what is not filled is seen.
+    // Frames keep their content, so that pages that were not filled are detected.
     let config = config.kernel_arg("init_on_alloc=0");
     let config = config.disks(&disks, Throttle::NONE);
     let guest = stage.lab.start_guest(&config)?;
@@ -102,7 +101,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     targets.extend(rules::hold(&guest)?);
     if targets.iter().any(|target| !target.met) {
-        // Chance would only show it once more.
+        // Random operations would notice the same fault only once more.
         return Ok(targets);
     }
     let mut runs = Vec::new();
@@ -117,7 +116,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         let all = replay.wrong.iter();
         wrong.extend(all.map(|wrong| format!("{}: {wrong}", site.name)));
     }
-    // The first ones say what the figure alone would not.
+    // The first faulty pages give details that the figure does not.
     for line in wrong.iter().take(10) {
         eprintln!("    {line}");
     }
@@ -130,7 +129,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             wrong.len() as f64,
             "",
         ),
-        // Without these the scenario would show nothing.
+        // Without such pages the scenario would show nothing.
         Target::at_least(
             "coherence: pages that came from the host",
             f64::from(steps * 10),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the modules count, as `ddctl --json` prints it; see `ddabi`.
+//! The counters of the modules, as printed by `ddctl --json`; see `ddabi`.
 
 use std::ops::{Add, Sub};
 
@@ -10,8 +10,8 @@ macro_rules! counters {
     ($(#[$about:meta])* $name:ident { $($counter:ident)* }) => {
         $(#[$about])*
         ///
-        /// The difference of two of them is what was counted in between; that of gauges may be
-        /// below zero, and wraps around.
+        /// The difference of two values has the events in between. That of gauges may be below
+        /// zero, and then wraps around.
         #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
         pub(crate) struct $name {
             $(pub(crate) $counter: u64,)*
@@ -64,7 +64,7 @@ counters! {
 }
 
 impl PoolStats {
-    /// What `used` must be by the other counters.
+    /// Returns the value that `used` must have according to the other counters.
     pub(crate) fn expected_used(&self) -> u64 {
         (self.puts + self.moved_in)
             .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)

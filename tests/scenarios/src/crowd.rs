@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A tier that 200 VMs share: idle VMs keep what they are entitled to, busy ones get alike, and a
-//! host that is short of memory takes from each in proportion.
+//! 200 VMs share a tier: idle VMs keep their entitlement, busy ones get equal amounts, and a host
+//! that is short of memory takes pages from each in proportion.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{
     stage::{Stage, ratio},
 };
 
-/// Mini VMs in a host with a tier of which each is entitled to half a megabyte.
+/// Runs mini VMs in a host with a tier of which each is entitled to half a megabyte.
 pub(crate) const CROWD: Scenario = Scenario {
     name: "crowd",
     about: "200 VMs share a tier: idle ones keep theirs, and a short host takes in proportion",
@@ -25,10 +25,10 @@ pub(crate) const CROWD: Scenario = Scenario {
 /// The signal that begins a step of the helper.
 const SIGUSR1: i32 = 10;
 const VMS: u32 = 200;
-/// Capacity of the tier; a VM is entitled to 122 pages.
+/// Capacity of the tier. Each VM is entitled to 122 pages.
 const CAPACITY_MIB: u64 = 96;
 const CAPACITY: u64 = CAPACITY_MIB << 8;
-/// Pages that a VM puts when it comes, and again later.
+/// Number of pages that each VM puts at first, and again later.
 const PAGES: u64 = 96;
 /// Pages that one VM puts alone.
 const STREAM: u64 = CAPACITY;
@@ -36,7 +36,7 @@ const STREAM: u64 = CAPACITY;
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, CAPACITY_MIB)?;
     let host = stage.host();
-    // A batch is a quarter of an entitlement, as it is less than that on a host of the usual size.
+    // A batch is a quarter of an entitlement. On a host of the usual size it is less than that.
     ddctl::run(host, "set-capacity --floor 48M --batch 128K")?;
     let mut crowd = Crowd::start(host)?;
 
@@ -54,7 +54,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     crowd.go_on("busy")?;
     let busy = used(host)?;
-    // As much as the kernel can ask for, down to the floor.
+    // This asks for as much as the kernel can ask for, down to the floor.
     host.write_file("/proc/sys/vm/drop_caches", "2")?;
     let short = used(host)?;
     let losses: Vec<u64> = busy.iter().zip(&short).map(lost).collect();
@@ -92,7 +92,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_least(
             "crowd: pages that VMs got back after that, all of them right",
-            // The floor, but for what a last batch took beyond it.
+            // The bound is the floor, less the pages that a last batch took beyond it.
             (CAPACITY / 2) as f64 * 0.95,
             hits as f64,
             "",
@@ -106,7 +106,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Returns the pages of each VM, in the order in which they came.
+/// Returns the number of pages of each VM, in the order of registration.
 fn used(host: &Machine) -> Result<Vec<u64>> {
     let mut vms = ddctl::vms(host)?;
     ensure!(vms.len() == VMS as usize, "{} VMs", vms.len());
@@ -133,7 +133,7 @@ impl<'a> Crowd<'a> {
         Ok(Self { host, running })
     }
 
-    /// Begins the next step, and waits until it is done. Returns what the helper says of it.
+    /// Begins the next step and waits until it is done. Returns the helper's output.
     fn go_on(&mut self, step: &str) -> Result<Value> {
         self.running.kill(SIGUSR1)?;
         self.await_step(step)

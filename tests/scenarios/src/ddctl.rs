@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What `ddctl --json` says, in either machine.
+//! The output of `ddctl --json` on either machine.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
@@ -34,7 +34,7 @@ pub(crate) struct Guest {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub(crate) struct Vm {
     pub(crate) id: u32,
-    /// Of the VMM's process, as long as there is one.
+    /// Process id of the VMM, while the process exists.
     pub(crate) pid: Option<u32>,
     pub(crate) name: Option<String>,
     pub(crate) weight: u32,
@@ -56,26 +56,26 @@ pub(crate) struct Container {
     pub(crate) stats: Option<PoolStats>,
 }
 
-/// The VMs of one moment.
+/// The VMs at one moment.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Vms {
     pub(crate) vms: Vec<Vm>,
-    /// When, if it is one picture of many.
+    /// The time of the picture, if it is one of a series.
     pub(crate) time: Option<String>,
 }
 
-/// Runs `ddctl` where it must succeed.
+/// Runs a command of `ddctl` that must succeed.
 pub(crate) fn run(machine: &Machine, arguments: &str) -> Result<String> {
     machine.exec_ok(format!("ddctl {arguments}").split(' ').map(str::to_owned))
 }
 
-/// Runs `ddctl --json` and reads what it prints.
+/// Runs `ddctl --json` and parses its output.
 fn ask<T: DeserializeOwned>(machine: &Machine, arguments: &str) -> Result<T> {
     let text = run(machine, &format!("--json {arguments}"))?;
     serde_json::from_str(&text).with_context(|| format!("ddctl {arguments} printed {text}"))
 }
 
-/// The host module's status.
+/// Returns the status of the host module.
 pub(crate) fn host(machine: &Machine) -> Result<Host> {
     #[derive(Deserialize)]
     struct Status {
@@ -84,7 +84,7 @@ pub(crate) fn host(machine: &Machine) -> Result<Host> {
     Ok(ask::<Status>(machine, "--host status")?.host)
 }
 
-/// The guest module's status.
+/// Returns the status of the guest module.
 pub(crate) fn guest(machine: &Machine) -> Result<Guest> {
     #[derive(Deserialize)]
     struct Status {
@@ -93,17 +93,17 @@ pub(crate) fn guest(machine: &Machine) -> Result<Guest> {
     Ok(ask::<Status>(machine, "--guest status")?.guest)
 }
 
-/// What the guest module counts.
+/// Returns the counters of the guest module.
 pub(crate) fn counters(machine: &Machine) -> Result<GuestCounters> {
     Ok(guest(machine)?.counters)
 }
 
-/// All VMs with their containers, at the host.
+/// Returns all VMs with their containers, as shown by the host.
 pub(crate) fn vms(machine: &Machine) -> Result<Vec<Vm>> {
     Ok(ask::<Vms>(machine, "--host stats")?.vms)
 }
 
-/// The containers of a guest, in the guest.
+/// Returns the containers of a guest, as shown by the guest.
 pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
     #[derive(Deserialize)]
     struct Stats {
@@ -112,7 +112,7 @@ pub(crate) fn containers(machine: &Machine) -> Result<Vec<Container>> {
     Ok(ask::<Stats>(machine, "--guest stats")?.containers)
 }
 
-/// What policyd tells: its whole report, and its verdict on each container.
+/// Returns policyd's report, and its verdict on each container.
 pub(crate) fn policy(machine: &Machine) -> Result<(String, Vec<String>)> {
     #[derive(Deserialize)]
     struct Report {
@@ -136,7 +136,7 @@ pub(crate) struct Point {
     pub(crate) hits: u64,
 }
 
-/// What a container would hit with other shares, in the guest.
+/// Returns the curve of a container in the guest.
 pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
     #[derive(Deserialize)]
     struct Curve {
@@ -152,20 +152,20 @@ pub(crate) fn curve(machine: &Machine, container: &str) -> Result<Vec<Point>> {
 }
 
 impl Vm {
-    /// One of its containers.
+    /// Returns one of its containers.
     pub(crate) fn container(&self, name: &str) -> Result<&Container> {
         container(&self.containers, name).with_context(|| format!("VM {}", self.id))
     }
 }
 
-/// The VM of a guest's name.
+/// Returns the VM of a guest's name.
 pub(crate) fn vm<'a>(vms: &'a [Vm], name: &str) -> Result<&'a Vm> {
     vms.iter()
         .find(|vm| vm.name.as_deref() == Some(name))
         .with_context(|| format!("the host has no VM {name}"))
 }
 
-/// The container of a name.
+/// Returns the container of a name.
 pub(crate) fn container<'a>(containers: &'a [Container], name: &str) -> Result<&'a Container> {
     let found = containers.iter().find(|one| one.name == name);
     found.with_context(|| format!("there is no container {name}"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! VMs die at any moment, and all they had is freed.
+//! VMs die at any moment, and all their memory is freed.
 
 use std::{thread, time::Duration};
 
@@ -26,9 +26,9 @@ pub(crate) const DEATHS: Scenario = Scenario {
 
 /// Deaths of each of two VMs that run side by side.
 const DEATHS_EACH: u32 = 10;
-/// Of each in the short form: one while it loads the module, one after.
+/// Number of deaths of each in the short form: one while it loads the module, one afterwards.
 const DEATHS_EACH_QUICK: u32 = 2;
-/// Capacity of the tier: less than the work wants.
+/// Capacity of the tier, which is less than the work needs.
 const CAPACITY_MIB: u64 = 24;
 /// Signals that end a VMM: KILL, TERM, SEGV, ABRT.
 const SIGNALS: [i32; 4] = [9, 15, 11, 6];
@@ -77,7 +77,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 }
 
 /// Starts a VM, lets it work, and kills it, `deaths` times. Returns how long it took from the
-/// signal, by the host's clock, until the host had freed all pages of those that it knew.
+/// signal, by the host's clock, until the host had freed all pages of those VMs that it knew.
 fn die_often(
     stage: &Stage<'_>,
     events: &Events<'_>,
@@ -93,7 +93,7 @@ fn die_often(
         let guest = stage.lab.start_guest(&config.disk(disk, Throttle::NONE))?;
         guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
         let load = Load::start(&guest)?;
-        // Some die while they load the module: the host may not have heard of them.
+        // Some VMs die while they load the module, so that the host may not know them.
         let insmod = ["insmod", &format!("/opt/dd/modules/{GUEST}.ko")];
         let insmod = guest.spawn(&Command::new(insmod.map(str::to_owned)))?;
         let mut known = None;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long KVM keeps vCPUs out of their guests for hypercalls: the kernel takes the time from
-//! each `kvm_exit` to the `kvm_entry` that follows, so that nothing is lost however many there are.
+//! Time for which KVM keeps vCPUs out of their guests for hypercalls. The kernel measures the time
+//! from each `kvm_exit` to the following `kvm_entry`, so that no exit is lost, however many there
+//! are.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
 
-/// A buffer of tracefs of our own; its triggers see events whether or not these are recorded.
+/// A separate buffer of tracefs, whose triggers see events whether or not these are recorded.
 const DIR: &str = "/sys/kernel/tracing/instances/exits";
 /// `VMCALL` of Intel's processors, `VMMCALL` of AMD's.
 const HYPERCALLS: &str = "(isa == 1 && exit_reason == 18) || (isa == 2 && exit_reason == 129)";
@@ -14,11 +15,11 @@ const BEGIN: &str = "hist:keys=common_pid:begin=common_timestamp.usecs";
 const END: &str =
     "hist:keys=common_pid:took=common_timestamp.usecs-$begin:onmax($took).save(vcpu_id)";
 
-/// Exits are watched, from construction on.
+/// Exits are watched from its construction on.
 #[derive(Debug)]
 pub(crate) struct Exits<'a>(&'a Machine);
 
-/// What was seen of them.
+/// The exits that were seen.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) count: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Seen {
 }
 
 impl<'a> Exits<'a> {
-    /// Begins to watch hypercalls of all guests of a host, on which no other is being watched.
+    /// Starts to watch hypercalls of all guests of a host. No other watch may be active there.
     pub(crate) fn watch(host: &'a Machine) -> Result<Self> {
         host.shell(format!(
             "mkdir {DIR}
@@ -36,7 +37,7 @@ impl<'a> Exits<'a> {
         Ok(Self(host))
     }
 
-    /// Ends it.
+    /// Ends the watch.
     pub(crate) fn end(self) -> Result<Seen> {
         let text = self.0.shell(format!(
             "cat {DIR}/events/kvm/kvm_entry/hist
@@ -48,7 +49,7 @@ impl<'a> Exits<'a> {
     }
 }
 
-/// A line for each vCPU's thread, and one below it for its longest exit.
+/// Parses a line for each vCPU's thread, and one below it for its longest exit.
 fn parse(text: &str) -> Result<Seen> {
     let mut seen = Seen::default();
     let mut words = text.split_whitespace();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Faults under a tortured guest: processors go and come back, its VMM is stopped
-//! and gets signals, its memory is taken and given back, its host and itself run short
-//! of memory and are suspended, and a disk fails.
+//! Faults under a tortured guest: processors are taken offline and brought back, its VMM is stopped
+//! and gets signals, its memory is taken and given back, its host and the guest itself run short of
+//! memory and are suspended, and a disk fails.
 
 mod disk;
 mod hunger;
@@ -24,7 +24,7 @@ use crate::{
     vmm::{self, Vmm},
 };
 
-/// All of them, one after the other.
+/// Provokes all faults one after the other.
 pub(crate) const FAULTS: Scenario = Scenario {
     name: "faults",
     about: "processors, memory, signals, disks fail under a tortured guest; it and its host sleep",
@@ -33,26 +33,26 @@ pub(crate) const FAULTS: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 24;
-/// What the host's kernel must leave the store, in MiB.
+/// Memory that the host's kernel must leave to the tier, in MiB.
 const FLOOR_MIB: u64 = 2;
-/// Memory available to a host that is short of it.
+/// Available memory of a host that is short of it.
 const SHORT_KIB: u64 = 96 << 10;
-/// The guest's memory, and what a balloon takes of it.
+/// The guest's memory, and the part that a balloon takes.
 const MEMORY_MIB: u64 = 448;
 const BALLOON_MIB: u64 = 112;
-/// How often memory is plugged in and taken out.
+/// How many times memory is plugged in and unplugged.
 const REPLUGS: u32 = 4;
-/// Signals to the VMM, each of which makes a virtual processor leave the guest.
+/// Number of signals to the VMM, each of which makes a vCPU leave the guest.
 const SIGNALS: u32 = 400;
 const SIGUSR1: i32 = 10;
-/// Reads that must have been compared, half of the fewest that were.
+/// Number of reads that must have been compared, half of the smallest number seen.
 const LEAST_READS: u64 = 20_000;
 
-/// A tortured guest and where it runs.
+/// A tortured guest and its host.
 struct Patient<'a> {
     stage: Stage<'a>,
     guest: Guest,
-    /// The longest that the host took for something while the VMM stood still.
+    /// Longest time that the host took for an operation while the VMM was stopped.
     slowest: Duration,
 }
 
@@ -89,7 +89,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     books::balance(stage.host())?;
     targets.push(Target::at_most(
         "faults: until pages of a stopped VM were given to others",
-        // Twice what it took beside two other labs.
+        // Twice the time that it took beside two other labs.
         stage.host().at_its_pace(0.5),
         patient.slowest.as_secs_f64(),
         "s",
@@ -97,7 +97,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Takes the second processor of a machine away for a while.
+/// Takes the second processor of a machine offline for a while.
 fn without_processor(machine: &Machine, guest: &Guest) -> Result<()> {
     let switch = "/sys/devices/system/cpu/cpu1/online";
     machine.write_file(switch, "0")?;
@@ -105,8 +105,8 @@ fn without_processor(machine: &Machine, guest: &Guest) -> Result<()> {
     machine.write_file(switch, "1")
 }
 
-/// Pages of files in memory that kernels keep free of anything they cannot move, by what
-/// `/proc/zoneinfo` says. Without memory that was plugged in there is none.
+/// Returns the pages of files in memory from which kernels can move everything away, according to
+/// `/proc/zoneinfo`. Without memory that was plugged in there are none.
 fn movable_file_pages(zones: &str) -> u64 {
     let mut zones = zones.split("\nNode ");
     let movable = zones.find(|zone| zone.contains("zone  Movable"));
@@ -120,11 +120,11 @@ fn movable_file_pages(zones: &str) -> u64 {
         .sum()
 }
 
-/// Something that happens to it.
+/// A fault.
 type Fault<'a> = fn(&mut Patient<'a>) -> Result<()>;
 
 impl<'a> Patient<'a> {
-    /// All that happens.
+    /// Returns all faults.
     fn faults() -> [(&'static str, Fault<'a>); 11] {
         [
             ("a processor of the host went", |patient| {
@@ -142,7 +142,8 @@ impl<'a> Patient<'a> {
             ("memory was plugged in and taken out", Self::replug),
             ("the host was short of memory", Self::short),
             ("the store was taken away and given back", Self::flap),
-            // Last: a guest that had slept was seen to take no notice of memory plugged in.
+            // This is the last, because a guest that had slept was seen to ignore memory that was
+            // plugged in.
             ("the guest slept", |patient| {
                 suspend::to_memory(&patient.guest, &patient.guest)
             }),
@@ -156,7 +157,7 @@ impl<'a> Patient<'a> {
         ddctl::run(self.stage.host(), &format!("set-capacity {mib}M")).map(drop)
     }
 
-    /// The VMM stands still, wherever it is, and the host wants its pages.
+    /// Stops the VMM at any point while the host takes pages away.
     fn stop(&mut self) -> Result<()> {
         let host = self.stage.host();
         let vms = ddctl::vms(host)?;
@@ -178,12 +179,12 @@ impl<'a> Patient<'a> {
         Ok(())
     }
 
-    /// Virtual processors are interrupted at any instruction of the host.
+    /// Interrupts vCPUs at any instruction of the host.
     fn signals(&mut self) -> Result<()> {
         (0..SIGNALS).try_for_each(|_| self.guest.signal(SIGUSR1))
     }
 
-    /// Frames under the guest go and come.
+    /// Removes and returns frames under the guest.
     fn balloon(&mut self) -> Result<()> {
         let vmm = Vmm::new(self.stage.host(), &self.guest);
         let actual = || -> Result<u64> {
@@ -202,7 +203,8 @@ impl<'a> Patient<'a> {
         Ok(())
     }
 
-    /// Frames come and go as a whole, with KVM's slot for them; files are in them meanwhile.
+    /// Removes and returns frames together with KVM's slot for them, while they have pages of
+    /// files.
     fn replug(&mut self) -> Result<()> {
         let bay = Bay::new(self.stage.host(), &self.guest);
         for _ in 0..REPLUGS {
@@ -218,14 +220,14 @@ impl<'a> Patient<'a> {
         Ok(())
     }
 
-    /// The host's kernel takes pages of the store.
+    /// Makes the host's kernel take pages of the tier.
     fn short(&mut self) -> Result<()> {
         let host = self.stage.host();
         let before = ddctl::host(host)?.counters.shrunk;
         let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
         hog.until(|| Ok(Memory::now(host)?.kib("MemAvailable")? < SHORT_KIB))?;
         Storm::some_hits(&self.guest)?;
-        // What guests take out may not come back, for want of memory.
+        // Pages that guests read may not be stored again, because memory is missing.
         wait::until("the store gave what it has", || {
             host.write_file("/proc/sys/vm/drop_caches", "2")?;
             let now = ddctl::host(host)?;
@@ -236,7 +238,7 @@ impl<'a> Patient<'a> {
         Ok(())
     }
 
-    /// The administrator cannot make up his mind.
+    /// Changes the capacity again and again.
     fn flap(&mut self) -> Result<()> {
         for _ in 0..10 {
             self.capacity(FLOOR_MIB)?;

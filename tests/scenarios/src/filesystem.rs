@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Filesystems that scenarios work on.
+//! Filesystems that scenarios use.
 
 use anyhow::Result;
 use ddlab::Guest;
 
-/// A filesystem; its name is that of its disk and mount point.
+/// A filesystem. Its disk and mount point have its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filesystem {
     pub(crate) name: &'static str,
     pub(crate) fstype: &'static str,
     /// Bytes of a block.
     pub(crate) block: u64,
-    /// Makes it on the device that comes last.
+    /// The command that makes it; the device is the last argument.
     pub(crate) make: &'static [&'static str],
 }
 
@@ -42,7 +42,7 @@ pub(crate) const XFS_1K: Filesystem = Filesystem {
 };
 
 impl Filesystem {
-    /// Where it is mounted.
+    /// Returns its mount point.
     pub(crate) fn path(&self) -> String {
         format!("/{}", self.name)
     }

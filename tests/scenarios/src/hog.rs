@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What takes a kernel's memory.
+//! A consumer of a kernel's memory.
 
 use anyhow::{Result, ensure};
 use ddlab::Machine;
 
 use crate::memory::Memory;
 
-/// Where its files are, which cannot be reclaimed.
+/// Directory of its files, which cannot be reclaimed.
 const DIR: &str = "/run/hog";
 
 /// Takes a machine's memory and gives it back when dropped.
@@ -17,22 +17,22 @@ pub(crate) struct Hog<'a> {
 }
 
 impl<'a> Hog<'a> {
-    /// What a host is left at the least.
+    /// Minimum memory that is left to a host.
     pub(crate) const HOST_FLOOR_KIB: u64 = 48 << 10;
 
-    /// Takes nearly all that is free: four times the floor stays. What is available will never
-    /// be less than the floor by its doing.
+    /// Takes nearly all free memory. Four times the floor remains free, so that this never reduces
+    /// available memory below the floor.
     pub(crate) fn start(machine: &'a Machine, floor_kib: u64) -> Result<Self> {
         let hog = Self { machine, floor_kib };
         machine.mount("tmpfs", DIR, "tmpfs", "size=100%")?;
-        // Huge pages that are not touched: taken at once, without being cleared.
+        // Huge pages are allocated at once and, because they are not touched, are not cleared.
         let free = Memory::now(machine)?.kib("MemFree")?;
         let pages = free.saturating_sub(4 * floor_kib) / 2048;
         machine.write_file("/proc/sys/vm/nr_hugepages", pages.to_string())?;
         Ok(hog)
     }
 
-    /// Takes a little more and again a little, until it is enough.
+    /// Takes small amounts of memory until `enough` returns `true`.
     pub(crate) fn until(&self, enough: impl Fn() -> Result<bool>) -> Result<()> {
         let little = format!("{}K", self.floor_kib / 6);
         for n in 0.. {
@@ -53,7 +53,7 @@ impl<'a> Hog<'a> {
 
 impl Drop for Hog<'_> {
     fn drop(&mut self) {
-        // If this fails the lab is of no more use, and the scenario fails too.
+        // If this fails the lab is useless, and the scenario fails too.
         let _ = self.machine.write_file("/proc/sys/vm/nr_hugepages", "0");
         let _ = self.machine.exec_ok(["umount", DIR]);
     }

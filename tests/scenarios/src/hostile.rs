@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest whose kernel sends the host whatever a guest can send, beside one that
-//! works: the host stays well, the other guest's data right and its share what its
-//! weight says.
+//! A guest's kernel sends the host whatever a guest can send, beside a guest that works: the host
+//! stays well, the other guest's data right and its share that of its weight.
 
 pub(crate) mod fuzzer;
 mod moving;
@@ -31,8 +30,7 @@ use crate::{
 use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
 use share::Shares;
 
-/// Up to a million requests, first such as good guests send, to press the victim,
-/// then all kinds.
+/// Sends up to a million requests: first valid ones, to put pressure on the victim, then all kinds.
 pub(crate) const HOSTILE: Scenario = Scenario {
     name: "hostile",
     about: "whatever a guest sends, the host stays well and other guests get what is theirs",
@@ -40,14 +38,13 @@ pub(crate) const HOSTILE: Scenario = Scenario {
     run,
 };
 
-/// Requests of a round: the first is such as good guests send.
+/// Requests of a round. The first round has valid ones only.
 const ROUND: u64 = 50_000;
-/// Rounds that follow it: a million requests in all, where the machine is fast
-/// enough.
+/// Number of rounds that follow, a million requests in total, if the machine is fast enough.
 const ROUNDS: u64 = 19;
-/// Rounds that must be done whatever the machine.
+/// Number of rounds that are made on any machine.
 const LEAST_ROUNDS: u64 = 2;
-/// No round is begun after this.
+/// No round begins after this time.
 const TIME: Duration = Duration::from_secs(240);
 /// Longest time for a round.
 const LIMIT: Duration = Duration::from_secs(280);
@@ -55,21 +52,22 @@ const LIMIT: Duration = Duration::from_secs(280);
 /// Time between two looks at the host.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
-/// Requests that must be answered, half of what the slowest run had, and the same of the short form.
+/// Number of requests that must be answered, half of the slowest run's, and the same for the short
+/// form.
 const LEAST_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
-/// Times that the victim must have read its file in that time, in the same way.
+/// Number of passes of the victim over its file in that time, chosen in the same way.
 const LEAST_PASSES: [f64; 2] = [10.0, 2.0];
 
 const CAPACITY_MIB: u64 = 48;
-/// What the victim wants: more than the whole tier.
+/// Size of the victim's file, which is larger than the tier.
 const WANTED: u64 = 64 << 20;
 /// Weights of the victim and of its peer.
 const WEIGHTS: [u32; 2] = [300, 100];
 const READER: &str = "reader";
 
-/// Memory that a VM's sessions, pools and calls may take beside the tier.
+/// Memory for a VM's sessions, pools and calls in addition to the tier.
 const BESIDE_KIB: u64 = 3 << 10;
-/// The same of a VM with as many pools as there may be.
+/// The same for a VM with the maximum number of pools.
 const WITH_POOLS_KIB: u64 = 6 << 10;
 
 /// Calls from user mode.
@@ -85,19 +83,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let host = stage.host();
     let file = FileSpec::new("large", WANTED, 1);
     let disk = stage.disk("victim", vec![file.clone()])?;
-    // A disk that takes its time leaves some to the attacker.
+    // A slow disk leaves processor time to the attacker.
     let config = GuestConfig::new("victim").disk(&disk, Throttle::CLOUD);
     let victim = lab.start_guest(&config)?;
     victim.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
     let config = hotplug::with_bay(fuzzer::guest("hostile"), Usage::Nothing);
     let hostile = lab.start_guest(&config)?;
-    // Once for what a kernel never gives back, such as a first module's symbols.
+    // The first load allocates memory that a kernel never gives back, such as the first module's
+    // symbols.
     stage.load_host(CAPACITY_MIB)?;
     host.unload_module(HOST)?;
     let before = Baseline::take(host)?;
 
     stage.load_host(CAPACITY_MIB)?;
-    // A batch of the default size is a large part of a tier this small.
+    // A batch of the default size is a large part of such a small tier.
     ddctl::run(host, "set-capacity --batch 128K")?;
     stage::attach(&victim)?;
     stage::container(&victim, READER, "16M", 100)?;
@@ -123,17 +122,17 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// What is under attack, and by whom.
+/// The target of the attack, and the attacker.
 struct Attack<'a> {
     stage: Stage<'a>,
     before: &'a Baseline<'a>,
     victim: Victim<'a>,
     hostile: &'a Machine,
-    /// Rounds of requests of all kinds, each of another seed.
+    /// Number of rounds with all kinds of requests, each with another seed.
     rounds: u64,
 }
 
-/// Most of what was seen while there was an attack.
+/// Maxima seen during the attack.
 #[derive(Default)]
 struct Peak {
     used: u64,
@@ -211,8 +210,8 @@ impl Attack<'_> {
         Ok(targets)
     }
 
-    /// Sends at least so many requests, and until enough was seen; looks at the
-    /// host all the while.
+    /// Sends at least this number of requests, until enough was seen, and looks at the host
+    /// meanwhile.
     fn send(
         &self,
         mode: u64,
@@ -229,7 +228,7 @@ impl Attack<'_> {
         let start = Instant::now();
         let (mut last, mut enough) = (None::<Instant>, false);
         wait::until("the requests are sent", || {
-            // Looking takes processor time from those who are looked at.
+            // A look takes processor time from the machines under test.
             if last.is_none_or(|last| last.elapsed() > BETWEEN_LOOKS) {
                 let status = ddctl::host(host)?;
                 peak.used = peak.used.max(status.used_pages);
@@ -247,10 +246,11 @@ impl Attack<'_> {
         Ok(tally)
     }
 
-    /// What the host may hold during a kind of attack, the attacker's pools and calls included.
+    /// Returns the bounds of the host's memory for a kind of attack, including the attacker's pools
+    /// and calls.
     fn caps(&self, kind: &str, peak: &Peak, attacker_kib: u64) -> Result<Vec<Target>> {
         let capacity = ddctl::host(self.stage.host())?.capacity_pages;
-        // A slot in sixteen may be unused, and each shard of a VM may have some.
+        // One slot in sixteen may be unused, and each shard of a VM may have some more.
         let index = capacity * 64 * 17 / 16 + (1 << 20);
         let kept = BESIDE_KIB + attacker_kib + self.before.checks_kib()?;
         let held = capacity * 4 + (index >> 10) + kept;
@@ -277,7 +277,7 @@ impl Attack<'_> {
     }
 }
 
-/// Gives the VMs their weights as soon as the host knows both.
+/// Sets the weights of the VMs when both have registered.
 fn weigh(host: &Machine) -> Result<()> {
     wait::until("the hostile guest is registered", || {
         Ok(ddctl::vm(&ddctl::vms(host)?, "hostile").ok().map(drop))
@@ -287,7 +287,7 @@ fn weigh(host: &Machine) -> Result<()> {
     ddctl::run(host, &format!("set-weight hostile {hostile}")).map(drop)
 }
 
-/// Whatever is refused is counted by its reason.
+/// Returns targets for the counters of refusals, one for each reason.
 fn refusals(counted: &HostCounters) -> Vec<Target> {
     let reasons = [
         ("malformed", counted.refused_invalid),
@@ -313,7 +313,7 @@ struct Victim<'a> {
 }
 
 impl Victim<'_> {
-    /// Reads the file and compares.
+    /// Reads the file and compares its content.
     fn check(&self) -> Result<()> {
         let spec = ReadSpec::new("/mnt/large").cgroup(READER);
         let sum = self.guest.read(&spec)?;
@@ -324,7 +324,7 @@ impl Victim<'_> {
         Ok(())
     }
 
-    /// Reads again and again while something else is done. Returns how often.
+    /// Reads repeatedly while `something` runs. Returns its result and the number of passes.
     fn beside<T>(&self, something: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -344,8 +344,8 @@ impl Victim<'_> {
     }
 }
 
-/// Programs in the guest make our hypercall, again and again. KVM's answer is
-/// what they get, whether we are there or not, and nothing else happens.
+/// Programs in the guest make the module's hypercall repeatedly. They get KVM's answer with and
+/// without the module, and nothing else happens.
 fn user_mode(host: &Machine, guest: &Machine) -> Result<()> {
     let before = ddctl::host(host)?.counters;
     call_from_user_mode(guest)?;
@@ -367,7 +367,7 @@ fn call_from_user_mode(guest: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// The host module goes while it is attacked; nothing answers afterwards.
+/// The host module is unloaded during an attack. No call is answered afterwards.
 fn unload(stage: &Stage<'_>, victim: &Machine, hostile: &Machine) -> Result<()> {
     let fuzzer = Fuzzer::start(hostile, EVERYTHING, 3)?;
     fuzzer.sends()?;
@@ -380,7 +380,7 @@ fn unload(stage: &Stage<'_>, victim: &Machine, hostile: &Machine) -> Result<()> 
     victim.unload_module(GUEST)
 }
 
-/// The attacker is killed while it attacks, and is forgotten.
+/// The attacker is killed during its attack, and the host forgets it.
 fn die(stage: &Stage<'_>, hostile: Guest) -> Result<()> {
     stage.load_host(CAPACITY_MIB)?;
     let fuzzer = Fuzzer::start(&hostile, EVERYTHING, 4)?;

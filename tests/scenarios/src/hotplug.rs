@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that is plugged into a guest and taken out again: a slot of KVM's comes and goes.
+//! Memory that is plugged into a guest and unplugged, with a slot of KVM.
 
 use anyhow::{Context as _, Result};
 use ddlab::{Guest, GuestConfig, Machine, wait};
@@ -10,15 +10,15 @@ use crate::vmm::Vmm;
 
 /// Hardware that takes memory while it runs.
 const HARDWARE: &str = "q35,smm=off";
-/// The least that kernels take.
+/// Minimum size that kernels accept.
 pub(crate) const SIZE: u64 = 128 << 20;
 
-/// What a guest's kernel does with memory that is plugged in.
+/// Use of plugged-in memory by a guest's kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Usage {
-    /// It knows of it, and leaves it alone.
+    /// The kernel knows the memory and does not use it.
     Nothing,
-    /// It keeps there what it can move elsewhere, such as files.
+    /// The kernel uses it for movable pages, such as those of files.
     Movable,
 }
 
@@ -33,23 +33,23 @@ pub(crate) fn with_bay(config: GuestConfig, usage: Usage) -> GuestConfig {
     config.kernel_arg(format!("memhp_default_state={state}"))
 }
 
-/// Where memory is plugged in.
+/// The place for memory in a guest.
 pub(crate) struct Bay<'a> {
     vmm: Vmm<'a>,
     guest: &'a Guest,
 }
 
 impl<'a> Bay<'a> {
-    /// That of a guest which has one.
+    /// Returns the place of a guest that has one.
     pub(crate) fn new(host: &'a Machine, guest: &'a Guest) -> Self {
         let vmm = Vmm::new(host, guest);
         Self { vmm, guest }
     }
 
-    /// Plugs memory in, and waits until the guest's kernel has it. Its guest-physical address,
-    /// which is the same each time.
+    /// Plugs memory in, and waits until the guest's kernel has it. Returns its guest-physical
+    /// address, which is the same each time.
     pub(crate) fn plug(&self) -> Result<u64> {
-        // All of it is in the host's memory, also what the guest's kernel leaves alone.
+        // All of it is in the host's memory, also the part that the guest's kernel does not use.
         let memory = json!({
             "qom-type": "memory-backend-ram", "id": "bank", "size": SIZE, "prealloc": true,
         });
@@ -66,12 +66,12 @@ impl<'a> Bay<'a> {
         Ok(address)
     }
 
-    /// Has the guest's kernel leave the memory, and takes it out.
+    /// Makes the guest's kernel release the memory, and unplugs it.
     pub(crate) fn unplug(&self) -> Result<()> {
         let address = self.address()?.context("nothing is plugged in")?;
         let state = state(address);
         wait::until("the guest has left the memory", || {
-            // It gives up when something can not be moved just then.
+            // The kernel gives up if a page cannot be moved at that moment.
             let left = self.guest.write_file(&state, "offline").is_ok()
                 || self.guest.read_text(&state)?.trim() == "offline";
             Ok(left.then_some(()))
@@ -88,14 +88,14 @@ impl<'a> Bay<'a> {
             .map(drop)
     }
 
-    /// Where there is memory now.
+    /// Returns the address of the plugged-in memory, if there is any.
     fn address(&self) -> Result<Option<u64>> {
         let devices = self.vmm.ask(&json!({"execute": "query-memory-devices"}))?;
         Ok(devices[0]["data"]["addr"].as_u64())
     }
 }
 
-/// Where a guest's kernel tells what it does with memory at an address.
+/// Returns the file with the state of memory at an address.
 fn state(address: u64) -> String {
     format!("/sys/devices/system/memory/memory{}/state", address / SIZE)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the cache does inside a guest keeps no other task waiting for long, however large folios
-//! and files are.
+//! The work of the cache inside a guest delays other tasks only briefly, also with large folios and
+//! files.
 
 mod swap;
 
@@ -16,8 +16,8 @@ use crate::{
     stage::{self, GUEST, Stage, pages, percent},
 };
 
-/// Large folios leave and come back, and a file with pages all over is cut, on one processor that
-/// another task wants all the time. The machines' clocks count instructions.
+/// Large folios are reclaimed and read back, and a file with scattered pages is truncated, on one
+/// processor that another task needs all the time. The machines' clocks count instructions.
 pub(crate) const LATENCY: Scenario = Scenario {
     name: "latency",
     about: "an urgent task waits for no more than a part of a large folio",
@@ -28,17 +28,18 @@ pub(crate) const LATENCY: Scenario = Scenario {
 const CAPACITY_MIB: u64 = 256;
 /// The file in large folios.
 const LARGE: u64 = 32 << 20;
-/// Pages of the other file, and the distance between them: each is in a chunk of the map's own.
+/// Number of pages of the other file, and the distance between them: each is in a separate chunk of
+/// the map.
 const SPARSE: u64 = 8192;
 const DISTANCE_KIB: u64 = 512;
-/// Bound of the guest's map: all these chunks are in the shard of one file.
+/// Bound of the guest's map. All these chunks are in one shard, that of the file.
 const MAP: &str = "map_mib=256";
-/// How often all is done.
+/// How many times the work is repeated.
 const ROUNDS: u32 = 4;
-/// The cgroup whose pages leave.
+/// The cgroup whose pages are reclaimed.
 const READER: &str = "reader";
-/// How long an urgent task may wait: one call with 128 pages, which is the longest in the same run
-/// and took 1.7 million instructions, and what the emulated machine takes for an interrupt.
+/// Maximum wait of an urgent task: one call with 128 pages, which is the longest in the same run
+/// and took 1.7 million instructions, plus the time of an emulated interrupt.
 const MOST_MS: f64 = 2.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -51,7 +52,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let targets = measure(&Stage {
         lab: context.fresh_lab(config)?,
     });
-    // Others want a clock that goes with theirs.
+    // Other scenarios need a clock that runs at the usual speed.
     context.end_lab();
     targets
 }
@@ -133,7 +134,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     ])
 }
 
-/// How much longer than with the kernel alone an urgent task waited.
+/// Returns the target for the additional wait of an urgent task, compared with the kernel alone.
 fn waited(what: &str, alone: &Course, with: &Course) -> Target {
     Target::at_most(
         format!("latency: million instructions more that an urgent task waits while {what}"),
@@ -143,13 +144,13 @@ fn waited(what: &str, alone: &Course, with: &Course) -> Target {
     )
 }
 
-/// The same work, several times.
+/// Results of the same work, repeated several times.
 #[derive(Debug)]
 struct Course {
-    /// How long an urgent task waited each time at the worst, in milliseconds; the least of all:
-    /// the host has other things to do now and then, and what is looked for is there each time.
+    /// Worst wait of an urgent task in milliseconds, and of all repetitions the smallest: the host
+    /// is occasionally busy with other work, and the wait under test occurs each time.
     ms: f64,
-    /// What was counted, all times together.
+    /// Counters of all repetitions together.
     counted: GuestCounters,
 }
 
@@ -172,7 +173,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Has the reader hold the large file, in large folios.
+    /// Makes the reader hold the large file in large folios.
     fn grow(&self) -> Result<()> {
         self.guest.drop_caches(false)?;
         self.run("ddhelper huge /mnt/large")?;
@@ -189,8 +190,8 @@ impl Site<'_> {
         format!("sh -c 'echo 256M > /sys/fs/cgroup/{READER}/memory.reclaim'")
     }
 
-    /// Makes a sparse file with a page in each chunk, and has the host hold them, if there is a
-    /// module. Returns the number of pages it took.
+    /// Makes a sparse file with a page in each chunk and, if the module is loaded, puts these
+    /// pages. Returns the number of pages.
     fn scatter(&self, with: bool) -> Result<u64> {
         let each = |mode: &str, act: &str| {
             let last = SPARSE - 1;
@@ -202,7 +203,7 @@ impl Site<'_> {
         self.guest.exec_ok(["sync"])?;
         self.run(&format!("{} || true", self.reclaim()))?;
         let mut held = 0;
-        // The map gets more memory while some are refused: those that are, are read again.
+        // The map allocates memory while some puts are refused; refused pages are read again.
         for _ in 0..if with { 4 } else { 0 } {
             self.run(&each("<", "sysread F, $page, 4096"))?;
             let before = ddctl::counters(self.guest)?;
@@ -220,8 +221,7 @@ impl Site<'_> {
         self.guest.run_ok(&Command::shell(line).cgroup(READER))
     }
 
-    /// Runs a command. Returns how many milliseconds an urgent task waited at the worst, and what
-    /// was counted.
+    /// Runs a command. Returns the worst wait of an urgent task in milliseconds, and the counters.
     fn late(&self, line: &str) -> Result<(f64, GuestCounters)> {
         let counted = || -> Result<GuestCounters> {
             match self.guest.has_module(GUEST)? {
@@ -231,7 +231,7 @@ impl Site<'_> {
         };
         let before = counted()?;
         let worst = self.run(&format!("ddhelper late {line} 2> /dev/null"))?;
-        let worst: f64 = worst.trim().parse().context("it is no number")?;
+        let worst: f64 = worst.trim().parse().context("the output is not a number")?;
         Ok((worst / 1e6, counted()? - before))
     }
 }

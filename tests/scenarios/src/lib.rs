@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is shown on real kernels: one promise, or a few that go together, a file.
+//! Tests on real kernels, with one promise, or a few related ones, in each file.
 //!
-//! A scenario sets a [`stage`], works on it, and compares what it saw with what
-//! `ddctl` counts ([`counters`]) and with content that was made outside
-//! the machines. Whatever it does, the [`books`] must balance afterwards.
+//! A scenario sets a [`stage`], works on it, and compares its observations with the counters of
+//! `ddctl` ([`counters`]) and with content that was made outside of the machines. The [`books`]
+//! must balance after each of them.
 
 mod allocations;
 mod apart;
@@ -67,7 +67,8 @@ use ddlab::Scenario;
 
 pub use patched::{Patches, every_build, patched_builds};
 
-/// The scenarios of every run. The longest come early, so that labs side by side end together.
+/// Returns the scenarios of every run. The longest come first, so that parallel labs end at about
+/// the same time.
 #[must_use]
 pub fn all() -> &'static [Scenario] {
     &[
@@ -91,8 +92,8 @@ pub fn all() -> &'static [Scenario] {
     ]
 }
 
-/// Scenarios that take too long for every run, or whose figures emulation
-/// distorts: they run by name only.
+/// Returns the scenarios that run by name only, because they take too long for every run, or
+/// because emulation distorts their figures.
 #[must_use]
 pub fn by_name() -> &'static [Scenario] {
     &[

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest is stopped, taken back to a snapshot, moved to another VMM, hibernates
-//! and loses its modules and its host, in the middle of a torture: no old page is
-//! seen (invariants 10 to 13).
+//! A guest is paused, restored from a snapshot, moved to another VMM and hibernated, and its
+//! modules and its host module are reloaded, during a torture. No old page may be read (invariants
+//! 10 to 13).
 
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::FREEZING;
@@ -16,7 +16,7 @@ use crate::{
     vmm::{self, Vmm},
 };
 
-/// All of it twice, but for migration and hibernation.
+/// Does all of it twice, except migration and hibernation.
 pub(crate) const LIFECYCLE: Scenario = Scenario {
     name: "lifecycle",
     about: "a tortured guest is paused, rolled back, migrated, hibernates; modules are reloaded",
@@ -25,12 +25,12 @@ pub(crate) const LIFECYCLE: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 24;
-/// How often things happen to the guest before it moves; once if it is to be quick.
+/// Number of rounds before the guest moves; one in the short form.
 const ROUNDS: u32 = 2;
-/// Reads that must have been compared, a third of the fewest that were.
+/// Number of reads that must have been compared, a third of the smallest number seen.
 const LEAST_READS: u64 = 20_000;
 
-/// The disk that keeps the guest's memory while it hibernates.
+/// The disk for the guest's memory during hibernation.
 const SWAP: &str = "swap";
 
 fn disks() -> [&'static str; 3] {
@@ -38,14 +38,14 @@ fn disks() -> [&'static str; 3] {
     [one, other, SWAP]
 }
 
-/// Image of a disk, in L1; it keeps snapshots too.
+/// Returns the path in L1 of the image of a disk, which also contains snapshots.
 fn image(disk: &str) -> String {
     format!("/run/dd/{disk}.qcow2")
 }
 
 fn config(host: &Machine, name: &str) -> GuestConfig {
-    // Half of it must hold the image it hibernates with, in which a kernel that checks itself
-    // has much.
+    // Half of the memory must hold the hibernation image, in which kernels with checks have much
+    // data.
     let memory_mib = if host.checks_itself() { 1024 } else { 384 };
     let mut config = GuestConfig::new(name).vcpus(2).memory_mib(memory_mib);
     for name in disks() {
@@ -105,8 +105,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets.into())
 }
 
-/// Takes guest and disks back to where they were some hundred pages ago. The
-/// guest must learn that its session is over.
+/// Restores guest and disks to their state of some hundred pages ago. The guest must detect that
+/// its session has ended.
 fn roll_back(vmm: &Vmm<'_>, guest: &Guest, round: u32) -> Result<()> {
     let devices = FEW.map(|site| site.name());
     let arguments = json!({
@@ -129,7 +129,7 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
         .vmm_arg("-incoming")
         .vmm_arg(format!("unix:{socket}"));
     std::thread::scope(|scope| {
-        // It is up once the guest has arrived.
+        // The guest's agent answers once the guest has arrived.
         let arriving = scope.spawn(|| stage.lab.start_guest(&config));
         wait::until("the other VMM listens", || {
             let there = stage.host().exec(["test", "-S", socket])?;
@@ -140,16 +140,16 @@ fn migrate(stage: &Stage<'_>, vmm: &Vmm<'_>) -> Result<Guest> {
     })
 }
 
-/// Has the guest write its memory to a disk and switch itself off, and goes on with it.
-/// It has given back all the host kept for it (invariant 13): it wakes up without a session, and is
-/// not told that the one it had is over.
+/// Makes the guest write its memory to a disk and switch itself off, and resumes it. It must have
+/// ended its session before (invariant 13): it wakes up without a session, and its calls are never
+/// answered *Stale*.
 fn hibernate(stage: &Stage<'_>, mut guest: Guest) -> Result<Guest> {
     let before = ddctl::counters(&guest)?.stale;
     let swap = format!("/dev/dd/{SWAP}");
     guest.exec_ok(["mkswap", &swap])?;
     guest.exec_ok(["swapon", &swap])?;
-    // An image as small as can be, for it must fit into what is left of memory; the kernel may
-    // give up nevertheless, when there is too little just then.
+    // The image is made as small as possible, because it must fit into the remaining memory. The
+    // kernel may give up nevertheless if memory is short at that moment.
     let sleep = format!(
         "echo shutdown > /sys/power/disk
         echo 0 > /sys/power/image_size

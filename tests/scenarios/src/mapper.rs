@@ -11,14 +11,15 @@ pub(crate) fn create(machine: &Machine, name: &str, table: &str) -> Result<()> {
     run(machine, &format!("create {name} --table '{table}'"))
 }
 
-/// Has the device mapper do something; there is no udev to make its devices.
+/// Executes a command of the device mapper. There is no udev, so that it makes its device nodes
+/// itself.
 pub(crate) fn run(machine: &Machine, line: &str) -> Result<()> {
     let line = format!("DM_DISABLE_UDEV=1 dmsetup {line}");
     machine.shell(line).map(drop)
 }
 
-/// Length of a device, as tables want it.
+/// Returns the length of a device in sectors, as tables need it.
 pub(crate) fn sectors(machine: &Machine, device: &str) -> Result<u64> {
     let size = machine.exec_ok(["blockdev", "--getsz", device])?;
-    size.trim().parse().context("it is no number")
+    size.trim().parse().context("the output is not a number")
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory of a kernel, to find what was not given back.
+//! Memory of a kernel, for finding memory that was not given back.
 
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail};
 use ddlab::Machine;
 
-/// What a kernel may hold more than before for reasons of its own, in KiB:
-/// slabs partly filled, page tables of its own.
+/// Growth in KiB that a kernel may have for other reasons, such as partly filled slabs and page
+/// tables.
 const NOISE_KIB: u64 = 3 << 10;
 
 const PAGE_KIB: u64 = 4;
 
-/// Free pages on the lists of the processors.
+/// Name for free pages on the lists of the processors.
 const PER_CPU_FREE: &str = "PerCpuFree";
 
-/// Growth of a single cache that is worth a word, in KiB.
+/// Growth of a single cache that is reported, in KiB.
 const WORTH_TELLING_KIB: u64 = 128;
 
-/// Amounts of memory by name: `/proc/meminfo`, or caches.
+/// Amounts of memory by name, of `/proc/meminfo` or of caches.
 pub(crate) struct Memory(HashMap<String, u64>);
 
 impl Memory {
-    /// As it is now.
+    /// Reads the current amounts.
     pub(crate) fn now(machine: &Machine) -> Result<Self> {
         let text = machine.read_text("/proc/meminfo")?;
         let line = |line: &str| {
@@ -32,8 +32,8 @@ impl Memory {
             Some((name.to_owned(), number))
         };
         let mut memory: HashMap<String, u64> = text.lines().filter_map(line).collect();
-        // Free, but not called so: each processor keeps some of its own, up to
-        // an eighth of memory between them.
+        // Each processor keeps some free pages that are not counted as free, together up to an
+        // eighth of memory.
         let zones = machine.read_text("/proc/zoneinfo")?;
         let count = |line: &str| {
             line.trim()
@@ -47,18 +47,18 @@ impl Memory {
         Ok(Self(memory))
     }
 
-    /// A line of it, in KiB.
+    /// Returns the value of a line in KiB.
     pub(crate) fn kib(&self, name: &str) -> Result<u64> {
         let value = self.0.get(name).copied();
         value.with_context(|| format!("/proc/meminfo does not tell {name}"))
     }
 
-    /// KiB that are free, on the processors' lists too.
+    /// Returns the free memory in KiB, including the processors' lists.
     pub(crate) fn free_kib(&self) -> Result<u64> {
         Ok(self.kib("MemFree")? + self.kib(PER_CPU_FREE)?)
     }
 
-    /// The caches of the kernel's slab allocator, in KiB.
+    /// Reads the caches of the kernel's slab allocator, in KiB.
     fn slabs(machine: &Machine) -> Result<Self> {
         let text = machine.read_text("/proc/slabinfo")?;
         let line = |line: &str| {
@@ -70,7 +70,7 @@ impl Memory {
         Ok(Self(text.lines().filter_map(line).collect()))
     }
 
-    /// What grew since, the most first, for people.
+    /// Returns the growth of each since `before` as text, the largest first.
     fn growth_since(&self, before: &Self) -> String {
         let mut growth: Vec<(u64, &str)> = self
             .0
@@ -89,7 +89,7 @@ impl Memory {
         growth.join(", ")
     }
 
-    /// What the kernel itself holds and cannot drop: neither free, nor of
+    /// Returns the memory that the kernel itself has and cannot drop: neither free, nor of
     /// programs, nor a cache.
     fn held(&self) -> Result<u64> {
         let mut held = self.kib("MemTotal")?;
@@ -110,15 +110,15 @@ impl Memory {
     }
 }
 
-/// Has a kernel give back what it keeps in stock: caches, and the free objects of
-/// those slabs that allocations of any size come from.
+/// Makes a kernel release its reserves: caches, and the free objects of slabs for allocations of
+/// any size.
 fn settle(machine: &Machine) -> Result<()> {
     machine.drop_caches(true)?;
     let shrink = "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 > $cache/shrink; done";
     machine.shell(shrink).map(drop)
 }
 
-/// What a kernel held at one moment, to be compared with later.
+/// The memory of a kernel at one moment, for later comparison.
 pub(crate) struct Baseline<'a> {
     machine: &'a Machine,
     memory: Memory,
@@ -136,8 +136,8 @@ impl<'a> Baseline<'a> {
         })
     }
 
-    /// KiB that a kernel may hold to check itself: what was freed and is in KASAN's quarantine,
-    /// a 32nd of its memory, and what it notes of each object.
+    /// Returns the KiB that a kernel may need for its checks: freed memory in KASAN's quarantine,
+    /// which is a 32nd of its memory, and notes about each object.
     pub(crate) fn checks_kib(&self) -> Result<u64> {
         match self.machine.checks_itself() {
             true => Ok(self.memory.kib("MemTotal")? / 32),
@@ -145,15 +145,15 @@ impl<'a> Baseline<'a> {
         }
     }
 
-    /// KiB held more than then, in the middle of whatever goes on.
+    /// Returns the growth in KiB since then, while the system is busy.
     pub(crate) fn grown_kib(&self) -> Result<u64> {
         let held = Memory::now(self.machine)?.held()?;
         Ok(held.saturating_sub(self.memory.held()?))
     }
 
-    /// KiB held more than then, beyond noise, when all is over.
+    /// Returns the growth in KiB since then beyond noise, after all work has ended.
     pub(crate) fn growth_kib(&self) -> Result<u64> {
-        // What was freed late (by RCU, by work queues) is given some time.
+        // Memory that is freed late (by RCU or work queues) gets some time.
         let before = self.memory.held()?;
         let noise = NOISE_KIB + self.checks_kib()?;
         let mut least = u64::MAX;
@@ -168,7 +168,7 @@ impl<'a> Baseline<'a> {
         Ok(least.saturating_sub(noise))
     }
 
-    /// Fails when memory was not given back.
+    /// Fails if memory was not given back.
     pub(crate) fn check(&self, after: &str) -> Result<()> {
         match self.growth_kib()? {
             0 => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a piece of work in a guest costs.
+//! Costs of work in a guest.
 
 use anyhow::{Context as _, Result};
 use ddlab::{Disk, Machine};
@@ -14,16 +14,16 @@ pub(crate) struct Meter<'a> {
     statistics: String,
 }
 
-/// What a piece of work cost.
+/// Costs of a piece of work.
 pub(crate) struct Measured {
-    /// What the guest module counted during that time.
+    /// The guest module's counts during the work.
     pub(crate) counters: GuestCounters,
-    /// Pages read from disk during that time, by the kernel's own count.
+    /// Pages read from disk during the work, according to the kernel.
     pub(crate) disk_pages: u64,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter for a disk.
+    /// Returns a meter for a disk.
     pub(crate) fn new(guest: &'a Machine, disk: &Disk) -> Result<Self> {
         let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
         let name = device.trim().trim_start_matches("/dev/");
@@ -33,7 +33,7 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// Does the work.
+    /// Executes the work and measures it.
     pub(crate) fn measure(&self, work: impl FnOnce() -> Result<()>) -> Result<Measured> {
         let (counters, sectors) = self.read()?;
         work()?;
@@ -46,7 +46,7 @@ impl<'a> Meter<'a> {
 
     fn read(&self) -> Result<(GuestCounters, u64)> {
         let text = self.guest.read_text(&self.statistics)?;
-        // The third number are sectors read.
+        // The third number is that of sectors read.
         let sectors = text.split_whitespace().nth(2);
         let sectors = sectors.context("the disk has no statistics")?.parse()?;
         Ok((ddctl::counters(self.guest)?, sectors))

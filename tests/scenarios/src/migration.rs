@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A tortured guest goes to another host and back while it runs. The other host knows
-//! nothing of it, so the guest starts again there; the one it left gives back all it had
-//! (invariants 10, 11 and 20).
+//! A tortured guest moves between two hosts while it runs. The other host does not know it, so that
+//! the guest registers there again; the host that it left frees all its pages (invariants 10, 11
+//! and 20).
 
 use std::{thread, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     vmm::Vmm,
 };
 
-/// Two hosts at a time: by name only.
+/// Runs by name only, because it needs two hosts at the same time.
 pub(crate) const MIGRATION: Scenario = Scenario {
     name: "migration",
     about: "a tortured guest is migrated between two hosts, live",
@@ -26,12 +26,12 @@ pub(crate) const MIGRATION: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 24;
-/// How often the guest moves; only there if it is to be quick.
+/// Number of moves; one in the short form.
 const MOVES: usize = 4;
-/// Reads that must have been compared, under a half of what were.
+/// Number of reads that must have been compared, less than half of those seen.
 const LEAST_READS: u64 = 15_000;
-/// Longest time, in seconds, from the signal that ends the VMM that was left until its pages are
-/// freed: the store had them free 0.05 s after that VMM's end.
+/// Maximum time in seconds from the signal that ends the old VMM until its pages are freed. They
+/// were free 0.05 s after that VMM's end.
 const MOST_S: f64 = 0.5;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -68,7 +68,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     drop(events);
     let least = LEAST_READS * moves as u64 / MOVES as u64;
-    // A fast machine moves its guests sooner than they read that much.
+    // On a fast machine the guest moves before it has read that much.
     Storm::hits(&guest, 2 * least)?;
     storm.stop(&guest)?;
     let mut targets = Vec::from(storm.verdict("migration", least)?);
@@ -86,8 +86,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Moves the running guest. How long the host it left kept pages of it after the signal that ended
-/// its VMM there, by that host's clock.
+/// Moves the running guest. Returns how long the old host kept its pages after the signal that
+/// ended its VMM there, by that host's clock.
 fn migrate(
     (from, events): (&Lab, &Events<'_>),
     to: &Lab,
@@ -101,7 +101,7 @@ fn migrate(
     let config = config.clone().vmm_arg("-incoming").vmm_arg(incoming);
     let outgoing = format!("exec:cat > {}", from.wire()?);
     let arrived = thread::scope(|scope| {
-        // It is up once the guest has arrived.
+        // The guest's agent answers once the guest has arrived.
         let arriving = scope.spawn(|| to.start_guest(&config));
         vmm.migrate(&outgoing)?;
         arriving.join().expect("it does not panic")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Modules come and go under load, and leave nothing behind.
+//! Modules are loaded and unloaded under load, and leave nothing behind.
 
 use anyhow::{Context as _, Result, ensure};
 use ddhelper::churn::Dice;
@@ -13,7 +13,7 @@ use crate::{
     work::{self, Load, some_calls},
 };
 
-/// Either module is loaded and unloaded again and again, the other one being busy.
+/// Loads and unloads each module repeatedly while the other one is busy.
 pub(crate) const MODULES: Scenario = Scenario {
     name: "modules",
     about: "both modules come and go under load and leave nothing behind",
@@ -22,9 +22,9 @@ pub(crate) const MODULES: Scenario = Scenario {
 };
 
 const ROUNDS: u32 = 50;
-/// In the short form.
+/// Number of rounds in the short form.
 const FEW_ROUNDS: u32 = 10;
-/// Capacity of the tier: less than the load wants.
+/// Capacity of the tier, which is less than the load needs.
 const CAPACITY_MIB: u64 = 24;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -35,7 +35,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let config = GuestConfig::new("one").vcpus(2);
     let guest = lab.start_guest(&config.disk(&disk, Throttle::NONE))?;
     guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
-    // Once for what a kernel never gives back, such as a first module's symbols.
+    // The first cycle allocates memory that a kernel never gives back, such as the first module's
+    // symbols.
     cycle(&stage, &guest)?;
     let host_before = Baseline::take(stage.host())?;
     let guest_before = Baseline::take(&guest)?;

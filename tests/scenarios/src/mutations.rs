@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tests themselves are tested: modules that break one invariant each, by a patch of
-//! `tests/mutations`, and the scenario that notices. It must pass with the modules as they are, and
-//! fail for what is broken, not for something else.
+//! The test of the tests: modules that break one invariant each, by a patch of `tests/mutations`,
+//! and the scenario that must notice. It must pass with the unchanged modules, and fail because of
+//! the mutation and for no other reason.
 
 mod list;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::only;
 pub(crate) use list::{ALL, Mutation};
 
-/// One mutation after the other.
+/// Tries one mutation after the other.
 pub(crate) const MUTATIONS: Scenario = Scenario {
     name: "mutations",
     about: "each invariant broken on purpose is noticed by a scenario that passes otherwise",
@@ -23,34 +23,34 @@ pub(crate) const MUTATIONS: Scenario = Scenario {
     run,
 };
 
-/// What came of a mutation.
+/// The result of a mutation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
-    /// A scenario failed, and says that it is for this.
+    /// A scenario failed with the expected message.
     Noticed,
-    /// A scenario failed for something else.
+    /// A scenario failed for another reason.
     Otherwise,
-    /// All passed.
+    /// All scenarios passed.
     Unnoticed,
-    /// Nothing can be said: a lab did not boot, or the scenario fails without it, too.
+    /// There is no result: a lab did not boot, or the scenario fails without the mutation as well.
     Inconclusive,
 }
 
-/// The same with its reasons.
+/// A result with its reasons.
 #[derive(Serialize)]
 struct Verdict {
     mutation: &'static str,
     outcome: Outcome,
-    /// The scenario that showed it, if one did.
+    /// The scenario that led to it, if any.
     scenario: Option<&'static str>,
-    /// Boots of the machines included.
+    /// Duration, including boots of the machines.
     seconds: u64,
     /// The first line of the scenario's error.
     why: String,
 }
 
-/// What scenarios do with the modules as they are, by name.
+/// Results of scenarios with the unchanged modules, by name.
 type Clean = BTreeMap<&'static str, Provoked>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -101,7 +101,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// All mutations, or those that are named in the environment.
+/// Returns all mutations, or those that are named in the environment.
 pub(crate) fn wanted() -> Result<Vec<&'static Mutation>> {
     let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
     let wanted = only::of(&names)?;
@@ -138,7 +138,7 @@ impl Mutation {
         }
     }
 
-    /// What a scenario that passes without it shows.
+    /// Returns the result of a scenario that passes without the mutation.
     fn judge(&self, provoked: Provoked) -> (Outcome, String) {
         match provoked {
             Provoked::Passed => (Outcome::Unnoticed, String::new()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Idle guests give their page cache back: policyd pushes it out gently, the store
-//! keeps what is worth it, and free frames go back to the host.
+//! Idle guests give their page cache back: policyd pushes it out slowly, the store keeps the useful
+//! part, and free frames go back to the host.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{
@@ -18,7 +18,7 @@ use crate::{
     stage::{self, Stage},
 };
 
-/// Two guests that are busy in turn, in three ways.
+/// Runs two guests that are busy in turn, in three ways.
 pub(crate) const OFFLOAD: Scenario = Scenario {
     name: "offload",
     about: "idle guests' page cache goes to the store: less memory, no slow start",
@@ -28,63 +28,64 @@ pub(crate) const OFFLOAD: Scenario = Scenario {
 
 /// Capacity of the store.
 const STORE_MIB: u64 = 80;
-/// What each guest reads again and again, and what it read once.
+/// Data that each guest reads again and again, and data that it reads once.
 const HOT_MIB: u64 = 48;
 const ONCE_MIB: u64 = 192;
 const NAMES: [&str; 2] = ["a", "b"];
-/// An emulated machine is about 20 times slower than a real one: so is its disk.
+/// An emulated machine is about 20 times slower than a real one, and so is its disk.
 const DISK: Throttle = Throttle {
     iops: Some(150),
     bytes_per_s: Some(60 << 20),
 };
-/// Requests right after a guest was idle, and those that follow: half a minute, in which what comes
-/// back from the store is paid for once.
+/// Number of requests right after a guest was idle, and of those that follow: half a minute, in
+/// which pages from the store are paid for once.
 const FIRST: u64 = 3_000;
 const REST: u64 = 600_000;
-/// A container has nothing more to give: policyd takes the last 16 MiB from nobody.
+/// Memory of a container from which nothing more can be taken: policyd leaves the last 16 MiB to
+/// each.
 const IDLE_MIB: f64 = 20.0;
-/// What a VMM may hold beyond the memory its guest uses: its own, that of the guest's kernel,
+/// Memory that a VMM may have beyond that used by its guest: its own, that of the guest's kernel,
 /// which guests do not count, and frames whose neighbours are in use.
 const SLACK_MIB: f64 = 128.0;
 /// The container that works.
 const WORK: &str = "work";
 const FILE_PATH: &str = "/run/policyd.toml";
-/// While a guest works policyd has its defaults. While it is idle steps are large and many: days of
-/// idleness in a minute.
+/// policyd has its defaults while a guest works. While the guest is idle steps are large and
+/// frequent, so that a minute stands for days.
 const FAST: [&str; 2] = ["interval_s = 1\n", "period_s = 1\nstep_percent = 10\n"];
-/// What is left of the store by hand at the end.
+/// Size to which the store is shrunk by hand at the end.
 const SHRUNK_MIB: u64 = 8;
 
-/// What becomes of the page cache of guests that are idle.
+/// Treatment of the page cache of idle guests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Way {
-    /// It stays, as without any of this.
+    /// It stays, as without the project.
     Kept,
-    /// It is dropped; the guests have what the store would take as memory.
+    /// It is dropped, and the guests have the store's memory in addition.
     Dropped,
-    /// The store gets it.
+    /// It goes to the store.
     Offloaded,
 }
 
-/// What came of a way.
+/// The results of a way.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     way: Way,
-    /// MiB of the host that VMMs and store held, at the end of every phase.
+    /// Memory of the host in MiB that VMMs and store used at the end of each phase.
     held_mib: Vec<f64>,
-    /// Requests a second in the busy phases, as a whole.
+    /// Requests a second in the busy phases as a whole.
     rate: f64,
-    /// Those of their beginnings.
+    /// Requests a second at the beginning of busy phases.
     rate_after_idle: f64,
 }
 
-/// What the store gave back by hand.
+/// Memory that the store gave back by hand.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Shrunk {
     mib: f64,
     seconds: f64,
-    /// What the host had free afterwards and not before.
+    /// Increase of the host's free memory in MiB.
     freed_mib: f64,
 }
 
@@ -134,7 +135,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 }
 
 impl Measured {
-    /// MiB held on the average.
+    /// Returns the average memory in MiB.
     fn held(&self) -> f64 {
         self.held_mib.iter().sum::<f64>() / self.held_mib.len() as f64
     }
@@ -145,7 +146,7 @@ fn load(dir: &str) -> Load {
     load.threads(1).file_size(HOT_MIB << 20)
 }
 
-/// The file that is read again and again.
+/// Returns the file that is read again and again.
 fn hot(dir: &str) -> String {
     load(dir).sets()[0].files()[0].path.display().to_string()
 }
@@ -155,7 +156,7 @@ fn disk(stage: &Stage<'_>, name: &str) -> Result<Disk> {
     stage.disk(name, vec![hot, FileSpec::new("once", ONCE_MIB << 20, 2)])
 }
 
-/// Two guests read a lot, then work in turn.
+/// Makes two guests read much, then work in turn.
 fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     if way == Way::Offloaded {
         stage.load_host(STORE_MIB)?;
@@ -206,7 +207,8 @@ fn measure(stage: &Stage<'_>, way: Way) -> Result<(Measured, Option<Shrunk>)> {
     Ok((measured, shrunk))
 }
 
-/// Makes so many requests. Those of another seed want more than what is left of these.
+/// Makes a number of requests. Those of another seed need pages that the earlier ones have not left
+/// in the cache.
 fn work(guest: &Guest, operations: u64, seed: u64) -> Result<Summary> {
     let words = ["ddload".to_owned()].into_iter();
     let words = words.chain(load("/mnt/").seed(seed).arguments());
@@ -219,7 +221,7 @@ fn work(guest: &Guest, operations: u64, seed: u64) -> Result<Summary> {
     }
 }
 
-/// The store gives most of what it holds back at one word.
+/// Shrinks the store by hand, which gives most of its pages back.
 fn shrink(stage: &Stage<'_>) -> Result<Shrunk> {
     let host = stage.host();
     books::balance(host)?;
@@ -241,14 +243,14 @@ fn shrink(stage: &Stage<'_>) -> Result<Shrunk> {
     })
 }
 
-/// The two guests' host.
+/// The host of the two guests.
 struct Site<'a> {
     stage: &'a Stage<'a>,
     way: Way,
 }
 
 impl Site<'_> {
-    /// A guest that reports free pages, with policyd if its cache is pushed out.
+    /// Starts a guest that reports free pages, with policyd if its cache is pushed out.
     fn guest(&self, name: &str, disk: &Disk) -> Result<Guest> {
         let stage = self.stage;
         let more = match self.way {
@@ -260,7 +262,7 @@ impl Site<'_> {
             .memory_mib(512 + more)
             .cgroup(vmm_cgroup(name))
             .disk(disk, DISK)
-            // Reclaim of files leaves free frames beside others that are in use.
+            // Reclaim of files leaves single free frames between frames in use.
             .kernel_arg("page_reporting.page_reporting_order=0")
             .vmm_arg("-device")
             .vmm_arg("virtio-balloon-pci,free-page-reporting=on");
@@ -273,7 +275,7 @@ impl Site<'_> {
         }
         if self.way != Way::Kept {
             guest.write_file(FILE_PATH, file(false))?;
-            // It ends with the guest.
+            // The program ends with the guest.
             guest.shell(format!(
                 "policyd run --config {FILE_PATH} > /run/policyd.log 2>&1 & echo $! > /run/policyd.pid"
             ))?;
@@ -281,13 +283,13 @@ impl Site<'_> {
         Ok(guest)
     }
 
-    /// Lets policyd know whether the guest is idle.
+    /// Tells policyd whether the guest is idle.
     fn tell(&self, guest: &Guest, idle: bool) -> Result<()> {
         guest.write_file(FILE_PATH, file(idle))?;
         guest.shell("kill -HUP $(cat /run/policyd.pid)").map(drop)
     }
 
-    /// Lets a guest be idle until nothing more can be had from it.
+    /// Keeps a guest idle until no more memory can be taken from it.
     fn idle(&self, name: &str, guest: &Guest) -> Result<()> {
         if self.way == Way::Kept {
             return Ok(());
@@ -308,7 +310,7 @@ impl Site<'_> {
         self.tell(guest, false)
     }
 
-    /// MiB that both VMMs and the store hold.
+    /// Returns the memory in MiB of both VMMs and the store.
     fn held_mib(&self) -> Result<f64> {
         let mut held = match self.way {
             Way::Offloaded => ddctl::host(self.stage.host())?.used_pages as f64 / 256.0,
@@ -320,14 +322,14 @@ impl Site<'_> {
         Ok(held)
     }
 
-    /// MiB of a VMM that are no page cache.
+    /// Returns the memory in MiB of a VMM without page cache.
     fn vmm_mib(&self, name: &str) -> Result<f64> {
         let stat = Stat::of(self.stage.host(), &vmm_cgroup(name))?;
         Ok(stat.get("anon")? as f64 / f64::from(1 << 20))
     }
 }
 
-/// policyd's file.
+/// Returns policyd's file.
 fn file(idle: bool) -> String {
     let [interval, steps] = if idle { FAST } else { [""; 2] };
     format!(
@@ -336,7 +338,7 @@ fn file(idle: bool) -> String {
     )
 }
 
-/// Where a guest's VMM runs.
+/// Returns the cgroup of a guest's VMM.
 fn vmm_cgroup(name: &str) -> String {
     format!("offload/{name}")
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Parts of a scenario that are to run alone.
+//! Selection of the parts of a scenario that run.
 
 use std::env;
 
 use anyhow::{Context as _, Result};
 
-/// Names of the only parts to run, with commas between them.
+/// Names of the only parts to run, separated by commas.
 const ONLY: &str = "DD_ONLY";
 
-/// All of these names, or those that the environment has.
+/// Returns all of these names, or those that the environment selects.
 pub(crate) fn of<'a>(names: &[&'a str]) -> Result<Vec<&'a str>> {
     let Ok(wanted) = env::var(ONLY) else {
         return Ok(names.to_vec());

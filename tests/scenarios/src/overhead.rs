@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the cache costs who gains nothing from it, and what it brings who does.
+//! Costs of the cache for work that does not benefit from it, and its benefit for work that does.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle, content};
@@ -10,7 +10,7 @@ use crate::{
     stage::{self, GUEST, Stage},
 };
 
-/// The same work with and without the guest module, in turns.
+/// Does the same work with and without the guest module, in turns.
 pub(crate) const OVERHEAD: Scenario = Scenario {
     name: "overhead",
     about: "a scan and page-cache hits lose next to nothing, small files gain much",
@@ -18,7 +18,7 @@ pub(crate) const OVERHEAD: Scenario = Scenario {
     run,
 };
 
-/// Turns of each work, with and without.
+/// Number of turns of each work with and without the module.
 const TURNS: u32 = 5;
 /// The file that is scanned.
 const SCANNED: u64 = 48 << 20;
@@ -28,9 +28,8 @@ const KEPT: u64 = 32 << 20;
 const FILES: u64 = 2000;
 const LEN: u64 = 6000;
 
-/// A cloud disk of few operations a second, and of few bytes: under emulation a
-/// copy costs much more than on a processor, and a disk must be slow likewise
-/// for the comparison to mean anything.
+/// A cloud disk of few operations and few bytes a second. Under emulation a copy costs much more
+/// than on a processor, and the disk must be slower by the same factor for a meaningful comparison.
 const SLOW: Throttle = Throttle {
     iops: Some(120),
     bytes_per_s: Some(16 << 20),
@@ -93,7 +92,7 @@ impl Site {
         }
     }
 
-    /// Seconds to read a file for the first time.
+    /// Returns the seconds for reading a file for the first time.
     fn scan(&self, with: bool) -> Result<f64> {
         self.guest.drop_caches(true)?;
         if with {
@@ -104,8 +103,8 @@ impl Site {
         Ok(self.guest.read(&spec)?.seconds)
     }
 
-    /// Seconds to read a file from the page cache many times; the least of
-    /// several tries, for others use the machine too.
+    /// Returns the seconds for reading a file from the page cache many times. It is the least of
+    /// several tries, because the machine is shared.
     fn kept(&self) -> Result<f64> {
         let spec = ReadSpec::new("/mnt/kept").no_digest();
         self.guest.read(&spec)?;
@@ -116,8 +115,8 @@ impl Site {
         Ok(least)
     }
 
-    /// Seconds to read all small files with nothing in the page cache. What
-    /// was there leaves by reclaim, so that the module sees it.
+    /// Returns the seconds for reading all small files with an empty page cache. Its content was
+    /// reclaimed, so that the module has seen it.
     fn small_files(&self) -> Result<f64> {
         self.empty()?;
         let sum = self.guest.read_tree("/mnt/tree", false, Some("reader"))?;
@@ -125,9 +124,9 @@ impl Site {
         Ok(sum.seconds)
     }
 
-    /// Reclaims all pages of the reader, then what is left of the inodes.
+    /// Reclaims all pages of the reader, then the remaining inodes.
     fn empty(&self) -> Result<()> {
-        // EAGAIN: less than was asked for was there.
+        // EAGAIN means that there was less memory than requested.
         let reclaim = "echo 64M > /sys/fs/cgroup/reader/memory.reclaim 2> /dev/null || true";
         self.guest.shell(reclaim)?;
         self.guest.drop_caches(true)
@@ -167,7 +166,7 @@ impl Pair {
         *least = least.min(seconds);
     }
 
-    /// How much slower it is with the module, in percent.
+    /// Returns how much slower the work is with the module, in percent.
     fn loss(&self) -> f64 {
         (self.with / self.without - 1.0) * 100.0
     }

@@ -12,15 +12,15 @@ use crate::{
     skew,
 };
 
-/// Names of patches that are applied one after the other.
+/// Names of patches, which are applied one after the other.
 pub type Patches = Vec<&'static str>;
 
-/// Returns the builds that a scenario loads beside the one without patches. `mutations` loads those
-/// of the mutations that are to be tried.
+/// Returns the builds that a scenario loads in addition to the unpatched one. `mutations` loads
+/// those of the selected mutations.
 ///
 /// # Errors
 ///
-/// When `DD_ONLY` names a mutation that there is not.
+/// Fails if `DD_ONLY` names a mutation that there is not.
 pub fn patched_builds(scenario: &str) -> Result<BTreeSet<Patches>> {
     if scenario == mutations::MUTATIONS.name {
         let wanted = mutations::wanted()?;
@@ -37,7 +37,8 @@ pub fn every_build() -> BTreeSet<Patches> {
     alone.chain(ALL.iter().flat_map(of_mutation)).collect()
 }
 
-/// A scenario that provokes faults does so beside the mutation that it is to notice, too.
+/// Returns the builds for a mutation. A scenario that provokes faults itself needs them combined
+/// with the mutation.
 fn of_mutation(mutation: &Mutation) -> impl Iterator<Item = Patches> {
     let scenarios = mutation.scenarios.iter();
     let faults = scenarios.flat_map(|scenario| of_scenario(scenario.name));

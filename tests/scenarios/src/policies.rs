@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Policies of containers: what each is for, that they change at run time, and
-//! that the books balance whoever decides.
+//! Policies of containers: the purpose of each, changes at run time, and accounts that balance with
+//! every policy.
 
 use anyhow::{Result, ensure};
 use ddhelper::churn::Dice;
@@ -16,8 +16,8 @@ use crate::{
     work::{self, Load},
 };
 
-/// A loop larger than the share, a scan beside a hot set, and every policy
-/// after every other under load.
+/// Reads a loop larger than the share, a scan beside a hot set, and changes between all policies
+/// under load.
 pub(crate) const POLICIES: Scenario = Scenario {
     name: "policies",
     about: "policies keep part of a loop and a hot set from a scan, and change under load",
@@ -25,15 +25,15 @@ pub(crate) const POLICIES: Scenario = Scenario {
     run,
 };
 
-/// Capacity of the tier; all of it is the reader's share.
+/// Capacity of the tier, which is the reader's share.
 const SHARE_MIB: u64 = 16;
-/// A loop that fits neither there nor there and in its reader's own cache.
+/// Size of a loop that fits neither into the share nor into share and page cache together.
 const LOOP: u64 = 40 << 20;
-/// What is read again and again, and fits into the share.
+/// Size of the hot set, which fits into the share.
 const HOT: u64 = 12 << 20;
-/// What is read once between, in each round.
+/// Size of the scan in each round.
 const SCAN: u64 = 16 << 20;
-/// Rounds of hot set and scan, the first of which are not measured.
+/// Number of rounds of hot set and scan. The first ones are not measured.
 const ROUNDS: u64 = 6;
 const FIRST_ROUNDS: u64 = 3;
 /// The cgroup that reads.
@@ -50,7 +50,7 @@ const POLICIES_UNDER_LOAD: [&str; 7] = [
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let stage = Stage::set(context, SHARE_MIB)?;
-    // Two batches of room are no room: a small part of a small tier.
+    // Two batches of room count as no room, and must be a small part of a small tier.
     ddctl::run(stage.host(), "set-capacity --batch 128K")?;
     let mut files = work::files();
     files.extend([
@@ -74,14 +74,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// A window of 8 MiB would be all that the reader may hold.
+/// A window of 8 MiB would be all the memory of the reader.
 fn narrow_readahead(guest: &Guest, disk: &Disk) -> Result<()> {
     let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
     let name = device.trim().trim_start_matches("/dev/");
     guest.write_file(&format!("/sys/block/{name}/queue/read_ahead_kb"), "256")
 }
 
-/// Another policy, which knows nothing yet.
+/// Sets another policy, whose history is empty.
 fn choose(guest: &Guest, policy: &str) -> Result<()> {
     ddctl::run(guest, &format!("container set-policy {READER} {policy}")).map(drop)
 }
@@ -92,7 +92,7 @@ fn read(guest: &Guest, file: &str, offset: u64, len: u64) -> Result<()> {
     guest.read(&spec).map(drop)
 }
 
-/// Reads the loop some times, and counts after the first ones.
+/// Reads the loop several times. Returns the counters without the first passes.
 fn go_round(
     guest: &Guest,
     meter: &Meter<'_>,
@@ -118,11 +118,11 @@ fn go_round(
     })
 }
 
-/// What came of going round a loop, in percent of its pages.
+/// Result of passes over a loop, in percent of its pages.
 struct Round {
-    /// Read from the host.
+    /// Pages read from the host.
     hits: f64,
-    /// Asked for in vain.
+    /// Pages requested without a hit.
     vain: f64,
 }
 
@@ -130,12 +130,12 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let fifo = go_round(guest, meter, "fifo", (2, 2))?;
     let curve = ddctl::curve(guest, READER)?;
     let mru = go_round(guest, meter, "mru", (4, 4))?;
-    // As it sees the pages again they rise a class, three times, and each time all replace all.
-    // Later, what is on its way while the pool fills up makes passes uneven: single ones hit
-    // between 2 and 47 %, so that only many of them have a mean worth judging.
+    // With each sight of the pages they rise by a class, three times, and each time all of them are
+    // replaced. Later, puts in flight while the pool fills up make passes uneven: single passes hit
+    // between 2 and 47 %, so that only the mean of many of them is meaningful.
     let adaptive = go_round(guest, meter, "adaptive", (7, 18))?;
-    // Six tenths of what the share could hold: between 27 and 36 % came, less where puts are many
-    // when the guest hears how much room there is.
+    // Six tenths of the pages that fit into the share. Between 27 and 36 % were hit, less if many
+    // puts are in flight when the guest learns of the room.
     let most_of_share = percent(SHARE_MIB << 20, LOOP) * 0.6;
     let hits = |policy: &str| format!("policies: reads of a loop from the host with {policy}");
     let most = curve.last().map_or(0, |point| point.hits);
@@ -143,9 +143,10 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     let steep = steep.map_or(0.0, |point| point.pages as f64 / 256.0);
     let loop_mib = (LOOP >> 20) as f64;
     Ok(vec![
-        // What the guest itself kept for most of a round is put shortly before it is read.
+        // The guest itself keeps most of the pages for most of a round, and puts them shortly
+        // before they are read.
         Target::at_most(hits("fifo"), 5.0, fifo.hits, "%"),
-        // All of it was put, and all of it was evicted before it was read again.
+        // All pages were put, and all were evicted before they were read again.
         Target::at_most(
             "policies: reads of a loop that ask in vain for what was evicted",
             2.0,
@@ -154,7 +155,7 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
         ),
         Target::at_least(hits("mru"), most_of_share, mru.hits, "%"),
         Target::at_least(hits("adaptive"), most_of_share, adaptive.hits, "%"),
-        // The loop without what the reader holds itself.
+        // The loop without the pages in the reader's own memory.
         Target::new(
             "policies: share with which the loop would hit, by its curve",
             format!("{:.0} to {:.0} MiB", loop_mib * 0.7, loop_mib * 1.1),
@@ -164,7 +165,7 @@ fn loops(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     ])
 }
 
-/// Reads hot set and scan in turn; counts the later rounds.
+/// Reads hot set and scan in turn. Returns the counters of the later rounds.
 fn hot_and_scan(guest: &Guest, meter: &Meter<'_>, policy: &str) -> Result<GuestCounters> {
     choose(guest, policy)?;
     let rounds = |rounds: std::ops::Range<u64>| {
@@ -202,8 +203,8 @@ fn scans(guest: &Guest, meter: &Meter<'_>) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Puts of what is never read again become few, whatever the policy lets in: `s3` lets in all, but
-/// of this one scan more than its share was put in vain twice over before the middle.
+/// Puts of pages that are never read again become rare with any policy. `s3` admits all pages, but
+/// by the middle of this scan, twice its share was put without a hit.
 fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
     choose(guest, "s3")?;
     let all = ROUNDS * SCAN;
@@ -216,7 +217,7 @@ fn throttled(guest: &Guest, meter: &Meter<'_>) -> Result<Target> {
     ))
 }
 
-/// Every policy takes over from every other while pages move.
+/// Changes from every policy to every other while pages move.
 fn change_under_load(guest: &Guest) -> Result<()> {
     let load = Load::start(guest)?;
     ddctl::run(guest, "container add load --policy fifo")?;

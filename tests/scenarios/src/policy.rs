@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! policyd and the modules: while either comes and goes, pools are what its file says.
+//! policyd and the modules: while each of them is restarted, the pools are those of policyd's file.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Context, Guest, GuestConfig, Running, Scenario, Target, wait};
@@ -10,7 +10,7 @@ use crate::{
     stage::{GUEST, HOST, Stage, attach, attached},
 };
 
-/// The daemon starts before the module, and outlives both modules.
+/// Starts the daemon before the module; it outlives both modules.
 pub(crate) const POLICY: Scenario = Scenario {
     name: "policy",
     about: "policyd keeps pools as its file says while containers and modules come and go",
@@ -20,7 +20,7 @@ pub(crate) const POLICY: Scenario = Scenario {
 
 const CAPACITY_MIB: u64 = 32;
 const FILE: &str = "/run/policyd.toml";
-/// Any container of `apps`, each by its own name, and one more.
+/// All containers of `apps` by their own names, and one more.
 const FIRST: &str = "\
 default_pool_weight = 5
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A kernel or module that goes away and comes back finds no old page (invariants 10 to 12):
-//! the guest module, the host module, the whole guest, its kernel alone, also by a
-//! crash, a guest under migration.
+//! A kernel or module that was restarted gets no old page (invariants 10 to 12): the guest module,
+//! the host module, the whole guest, its kernel by kexec or after a crash, a guest under migration.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{
@@ -17,7 +16,7 @@ use crate::{
     vmm::Vmm,
 };
 
-/// A file changes each time a kernel or module is away.
+/// Changes a file each time while a kernel or module is absent.
 pub(crate) const REBOOT: Scenario = Scenario {
     name: "reboot",
     about: "modules reloaded, guest reset, migrating, kexec, a crash kernel: no old page is ever seen",
@@ -27,8 +26,8 @@ pub(crate) const REBOOT: Scenario = Scenario {
 
 const CAPACITY_MIB: u64 = 64;
 const LEN: u64 = 24 << 20;
-/// The guest's memory, and what is set aside of it for the kernel that follows a crash. Kernels
-/// that check themselves are large.
+/// The guest's memory, and the part that is reserved for the crash kernel. Kernels with checks are
+/// large.
 const MEMORY_MIB: u64 = 1024;
 const CRASH_MIB: u64 = 320;
 /// The cgroup that reads.
@@ -64,7 +63,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage.host().unload_module(HOST)?;
     file.replace(2)?;
     file.check(2).context("without the host module")?;
-    // Otherwise it still has the session it had when the next host module is there.
+    // Otherwise the guest could keep its old session until the next host module is loaded.
     stage::alone(&guest)?;
     stage.load_host(CAPACITY_MIB)?;
     attached(&guest)?;
@@ -121,8 +120,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// Begins to migrate the guest, which reads its file during that, and gives up.
-/// Pages that came from the host all the same.
+/// Starts to migrate the guest, which reads its file meanwhile, and cancels the migration. Returns
+/// the pages that came from the host nevertheless.
 fn migrate(vmm: &Vmm<'_>, file: &File<'_>) -> Result<u64> {
     let guest = file.guest;
     let slow = json!({"max-bandwidth": 1 << 20});
@@ -144,7 +143,7 @@ fn migrate(vmm: &Vmm<'_>, file: &File<'_>) -> Result<u64> {
     Ok(after.get_hits - before.get_hits)
 }
 
-/// A file whose content changes, in versions known outside the guest.
+/// A file whose content changes between versions that are known outside of the guest.
 struct File<'a> {
     stage: &'a Stage<'a>,
     guest: &'a Guest,
@@ -152,8 +151,8 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Gives it another content, in place, and leaves none of it in the page
-    /// cache, where the writer's cgroup would keep it.
+    /// Writes the content of another version in place, and removes it from the page cache, where it
+    /// would be charged to the writer's cgroup.
     fn replace(&self, version: usize) -> Result<()> {
         let source = &self.versions[version].path;
         let copy = format!("dd if=/mnt/{source} of=/mnt/file bs=1M conv=notrunc,fsync status=none");
@@ -161,8 +160,8 @@ impl File<'_> {
         self.guest.drop_caches(false)
     }
 
-    /// Has the guest start again, as `how` does; the file changes before the module comes
-    /// back. Pages the host gave it before any was put again.
+    /// Restarts the guest with `how`, and changes the file before the module is loaded again.
+    /// Returns the pages that came from the host before any page was put.
     fn reboot(&self, version: usize, how: impl FnOnce() -> Result<()>) -> Result<u64> {
         let guest = self.guest;
         guest.exec_ok(["sync"])?;
@@ -175,13 +174,13 @@ impl File<'_> {
         Ok(ddctl::counters(guest)?.get_hits)
     }
 
-    /// Reads it; it must be this version.
+    /// Reads the file, which must have the content of this version.
     fn check(&self, version: usize) -> Result<()> {
         let spec = ReadSpec::new("/mnt/file").cgroup(READER);
         stage::read(self.guest, &spec, &self.versions[version])
     }
 
-    /// Has the host hold most of it, and give it when it is read.
+    /// Puts most of the file to the host, and reads it back from there.
     fn cache(&self, version: usize) -> Result<()> {
         self.check(version)?;
         let before = ddctl::counters(self.guest)?;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that shrinks: policyd keeps the ratio of the containers' weights, and
-//! spares the higher class until the others are near empty; the kernel alone does
-//! neither (thesis, figures 4.6 to 4.8).
+//! Memory shrinks: policyd keeps the ratio of the containers' weights, and spares the higher class
+//! until the others are nearly empty; the kernel alone does neither (thesis, figures 4.6 to 4.8).
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{
@@ -15,11 +14,10 @@ use crate::{
     stage::Stage,
 };
 
-/// Containers of weights 1:2, then of two classes, beside one that takes ever more
-/// memory.
+/// Runs containers of weights 1:2, then of two classes, beside one that takes more and more memory.
 ///
-/// The kernel takes clean cache before it swaps, on every machine and at any speed:
-/// whoever shall keep most caches files here, the others cannot but be swapped.
+/// On all machines the kernel takes clean cache before it swaps. Containers that should keep most
+/// have file cache here, and the others have memory that must be swapped.
 pub(crate) const RECLAIM: Scenario = Scenario {
     name: "reclaim",
     about: "proportional reclaim keeps 1:2 while memory shrinks, and spares gold",
@@ -27,26 +25,26 @@ pub(crate) const RECLAIM: Scenario = Scenario {
     run,
 };
 
-/// What a kernel says that swaps the last of its memory and has none for swap's own tables
-/// (`swap_cluster_alloc_table`); it tries another place then. No module of ours is loaded.
+/// Message of a kernel that swaps its last memory and has none for swap's own tables
+/// (`swap_cluster_alloc_table`); it then tries another place. No module of the project is loaded.
 const SWAPPING: &str = r"kswapd\d+: page allocation failure: order:0,";
 
-/// Containers that lose memory.
+/// A set of containers that lose memory.
 struct Site {
     held: &'static [Container],
-    /// The shrinking ends when this is left of it all, in MiB.
+    /// Total memory in MiB at which the shrinking ends.
     left_mib: u64,
-    /// So does it without policyd, and soon: where there is no cache left, the kernel
-    /// takes the programs', and all stands nearly still.
+    /// The same without policyd. It is reached soon: when there is no cache left, the kernel takes
+    /// that of the programs, and the system nearly stops.
     left_by_kernel_mib: u64,
 }
 
 struct Container {
     name: &'static str,
     kind: Kind,
-    /// What it holds at first.
+    /// Initial memory in MiB.
     mib: u64,
-    /// policyd's words on it.
+    /// policyd's keys for it.
     words: &'static str,
 }
 
@@ -54,7 +52,7 @@ struct Container {
 enum Kind {
     /// Pages of a file, read once.
     Cache,
-    /// Memory that must be swapped.
+    /// Anonymous memory, which must be swapped.
     Memory,
 }
 
@@ -69,7 +67,7 @@ impl Container {
     }
 }
 
-/// Weights of 1:2; half of the memory goes.
+/// Weights of 1:2; half of the memory is taken.
 const RATIO: Site = Site {
     held: &[
         Container::new("one", Kind::Memory, 80, "memory_weight = 1"),
@@ -78,7 +76,7 @@ const RATIO: Site = Site {
     left_mib: 120,
     left_by_kernel_mib: 160,
 };
-/// One of a higher class; nearly all of the others' memory goes, then some of its.
+/// One of a higher class; nearly all memory of the others is taken, then some of its own.
 const CLASSES: Site = Site {
     held: &[
         Container::new("gold", Kind::Cache, 60, "class = \"gold\""),
@@ -88,16 +86,15 @@ const CLASSES: Site = Site {
     left_mib: 76,
     left_by_kernel_mib: 140,
 };
-/// What two containers hold that have nearly nothing left, in MiB: policyd takes
-/// the last 16 MiB from nobody.
+/// Memory in MiB of two containers that are nearly empty: policyd leaves the last 16 MiB to each.
 const NEAR_EMPTY_MIB: f64 = 40.0;
-/// How much memory is taken at once, in MiB: policyd follows small steps, while the
-/// kernel alone takes the programs' cache too, so that each step takes long.
+/// Memory in MiB that is taken in a step. policyd follows small steps; the kernel alone also takes
+/// the programs' cache, so that each step takes long.
 const STEP_MIB: u64 = 8;
 const STEP_BY_KERNEL_MIB: u64 = 32;
-/// Percent of memory that is there when the taking begins: more than policyd keeps.
+/// Percentage of memory that is available at the beginning, more than policyd keeps.
 const FREE: u64 = 24;
-/// policyd keeps a fifth of memory, so that the kernel need not act.
+/// policyd keeps a fifth of memory available, so that the kernel need not reclaim.
 const FILE: &str = "\
 interval_s = 1
 
@@ -106,11 +103,11 @@ free_percent = 20
 chunk = \"2M\"
 ";
 const FILE_PATH: &str = "/run/policyd.toml";
-/// Percent of memory that is there before more is taken: less than policyd keeps.
+/// Percentage of memory that must be available before more is taken, less than policyd keeps.
 const THERE: u64 = 19;
 const SIGTERM: i32 = 15;
 
-/// What each container held after each step, in MiB.
+/// Memory in MiB of each container after each step.
 type Course = Vec<Vec<f64>>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -160,7 +157,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         ),
         Target::at_most(
             "reclaim: how far policyd is off the ratio 1:2, at most",
-            // policyd takes 2 MiB at once: 5 % of what the smaller one holds at the end.
+            // policyd takes 2 MiB at a time, which is 5 % of the smaller one's memory at the end.
             5.0,
             off(&kept),
             "%",
@@ -180,14 +177,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// How far the ratio of the second to the first was off 2, at the worst, in percent.
+/// Returns the largest deviation from 2 of the ratio of the second to the first, in percent.
 fn off(course: &Course) -> f64 {
     let off = |held: &Vec<f64>| (held[1] / held[0] / 2.0 - 1.0).abs() * 100.0;
     course.iter().map(off).fold(0.0, f64::max)
 }
 
-/// The least that was left of the first one's memory while the others had some, in percent;
-/// nothing when they never had.
+/// Returns the least part of the first one's memory that was left while the others had some, in
+/// percent; `None` if they never had any.
 fn spared(course: &Course) -> f64 {
     let others = |held: &&Vec<f64>| held[1..].iter().sum::<f64>() > NEAR_EMPTY_MIB;
     let left = |held: &Vec<f64>| held[0] * 100.0 / course[0][0];
@@ -208,13 +205,13 @@ impl Site {
         file
     }
 
-    /// [`Site::shrink`] without policyd.
+    /// Does [`Site::shrink`] without policyd.
     fn shrink_by_kernel(&self, guest: &Guest, data: &Disk) -> Result<Course> {
         let steps = (STEP_BY_KERNEL_MIB, self.left_by_kernel_mib);
         self.shrink(guest, data, steps, || Ok(()))
     }
 
-    /// [`Site::shrink`], no faster than policyd reclaims.
+    /// Does [`Site::shrink`] no faster than policyd reclaims.
     fn shrink_with_policyd(&self, guest: &Guest, data: &Disk) -> Result<Course> {
         guest.write_file(FILE_PATH, self.file())?;
         let daemon = Command::new(["policyd", "run", "--config", FILE_PATH]);
@@ -239,8 +236,8 @@ impl Site {
         Ok(course)
     }
 
-    /// Fills the containers and takes memory away, `step_mib` at a time and each after
-    /// `enough`, until they have no more than `left_mib`.
+    /// Fills the containers and takes memory away, `step_mib` at a time and each time after
+    /// `enough` returned, until they have at most `left_mib`.
     fn shrink(
         &self,
         guest: &Guest,
@@ -260,7 +257,7 @@ impl Site {
                 Kind::Memory => fill(guest, name, mib)?,
             }
         }
-        // What takes memory gives none back.
+        // The consumer of memory must not be swapped.
         guest.cgroup("hog", &[("memory.swap.max", "0")])?;
         let left = Memory::now(guest)?.kib("MemTotal")? * FREE / 100;
         let taken = self.there_kib(guest)?.saturating_sub(left);
@@ -276,13 +273,13 @@ impl Site {
         Ok(course)
     }
 
-    /// MiB that each container holds.
+    /// Returns the memory in MiB of each container.
     fn held_mib(&self, guest: &Guest) -> Result<Vec<f64>> {
         let of = |one: &Container| cgroup::held_mib(guest, one.name);
         self.held.iter().map(of).collect()
     }
 
-    /// KiB that are there for whoever wants them, but for what the containers cache of files.
+    /// Returns the available memory in KiB, without the containers' page cache.
     fn there_kib(&self, guest: &Guest) -> Result<u64> {
         let cached = |one: &Container| -> Result<u64> {
             let stat = Stat::of(guest, one.name)?;
@@ -294,13 +291,13 @@ impl Site {
     }
 }
 
-/// Has a container read its file.
+/// Makes a container read its file.
 fn cache(guest: &Guest, name: &str) -> Result<()> {
     let read = Command::shell(format!("cat /data/{name} > /dev/null"));
     guest.run_ok(&read.cgroup(name)).map(drop)
 }
 
-/// Adds to what a container holds in memory.
+/// Adds to a container's anonymous memory.
 fn fill(guest: &Guest, name: &str, mib: u64) -> Result<()> {
     let fill = format!("head -c {mib}M /dev/zero >> /mnt/{name}");
     guest.run_ok(&Command::shell(fill).cgroup(name)).map(drop)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Kernels that the modules are not made for are refused by name.
+//! Unsupported kernels are refused by name.
 
 use anyhow::{Result, ensure};
 use ddlab::{Context, Machine, Scenario, Target};
 
 use crate::stage::{GUEST, HOST};
 
-/// On a kernel with `PREEMPT_RT`: `cargo xtask test vm refused --flavour rt-amd64`.
+/// Runs on a kernel with `PREEMPT_RT`: `cargo xtask test vm refused --flavour rt-amd64`.
 pub(crate) const REFUSED: Scenario = Scenario {
     name: "refused",
     about: "kernels with PREEMPT_RT are refused by name, by both modules and by ddctl doctor",
@@ -22,8 +22,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         version.contains("PREEMPT_RT"),
         "this shows something on kernels of --flavour rt-amd64 only"
     );
-    // What the host module is linked against; KVM itself runs on such kernels only where the
-    // processor's time stamps are constant, which emulated ones are not.
+    // The module that the host module is linked against. KVM itself runs on such kernels only on
+    // processors with a constant time stamp counter, which emulated ones do not have.
     lab.host().shell("modprobe kvm")?;
     is_refused(lab.host(), HOST)?;
     is_refused(lab.host(), GUEST)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A user of a Debian with a session of their own, in which podman runs without root: what it starts
-//! is called like the controlled container, and is limited by policyd as far as that is allowed to.
+//! A user of a Debian has a session in which podman runs without root. Its containers have the
+//! names of the controlled container, and policyd limits them as far as it has the permission.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
@@ -12,7 +12,7 @@ use crate::{
     stage::{Stage, attach},
 };
 
-/// A rootless podman beside that of root.
+/// Runs a rootless podman beside that of root.
 pub(crate) const ROOTLESS: Scenario = Scenario {
     name: "rootless",
     about: "a user's own podman and systemd beside a controlled container that is called the same",
@@ -23,28 +23,29 @@ pub(crate) const ROOTLESS: Scenario = Scenario {
 const CAPACITY_MIB: u64 = 96;
 /// Part of the VM's share that the controlled container is entitled to, in percent.
 const FLOOR: f64 = 40.0;
-/// Pools of the user's containers, at the most.
+/// Maximum number of pools of the user's containers.
 const MOST: usize = 4;
-/// How their names begin.
+/// Prefix of their names.
 const USERS: &str = "user ";
-/// What policyd takes `memory.max` of the user's containers to, in bytes.
+/// Value in bytes to which policyd lowers `memory.max` of the user's containers.
 const CEILING: &str = "50331648";
-/// What the user sets for one of them while policyd's is in force.
+/// Value that the user sets for one of them while policyd's is in force.
 const THEIRS: &str = "104857600";
-/// What the other one had from the beginning.
+/// Initial value of the other one.
 const BEFORE: &str = "209715200";
 
 const FILE: &str = "interval_s = 1\ndefault_pool_weight = 5\n\n\
     [[container]]\nname = \"gold\"\npodman = \"gold\"\nclass = \"gold\"\ncache_floor = \"40%\"\n\n\
     [[container]]\nname = \"user {}\"\nuser_unit = \"1000/libpod-*.scope\"\nclass = \"bronze\"\n\
     most_cgroups = 4\nmanage_memory = true\nmemory_ceiling = \"48M\"\n";
-/// Files of a user's cgroups are that user's, and root without this may not write to them.
+/// Files of a user's cgroups belong to the user, and root cannot write to them without this
+/// capability.
 const MAY_WRITE: &str = "[Service]\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\n";
 
-/// Of the user's manager.
+/// Environment of the user's manager.
 const SESSION: &str = "XDG_RUNTIME_DIR=/run/user/1000 \
     DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus HOME=/home/tenant";
-/// Where images would need a filesystem of their own, a directory is all that this podman needs.
+/// Images would need a filesystem of their own; this podman needs only a directory.
 const PODMAN: &str = "podman --storage-driver vfs --cgroup-manager systemd";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -65,7 +66,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     )])
 }
 
-/// Root's container, and the user's session.
+/// Starts root's container and the user's session.
 fn start(guest: &Guest, images: &Disk) -> Result<()> {
     service::store(guest, images)?;
     guest.shell(
@@ -86,7 +87,7 @@ fn start(guest: &Guest, images: &Disk) -> Result<()> {
          echo tenant:x:1000: >> /etc/group && mkdir -p /home/tenant && \
          chown 1000:1000 /home/tenant && chown -R 1000:1000 /srv/rootfs",
     )?;
-    // As logind does it when the user logs in.
+    // logind does this when the user logs in.
     let started = guest.exec_ok(["systemctl", "start", "user@1000.service"]);
     started.map(drop).or_else(|error| {
         let said =
@@ -107,7 +108,7 @@ fn as_user(guest: &Guest, line: &str) -> Result<String> {
     ))
 }
 
-/// Starts a container of the user's; returns its cgroup's file of the limit.
+/// Starts a container of the user. Returns the path of its cgroup's limit.
 fn users_container(guest: &Guest, name: &str) -> Result<String> {
     as_user(
         guest,
@@ -127,7 +128,7 @@ fn users_container(guest: &Guest, name: &str) -> Result<String> {
     Ok(format!("{cgroup}/memory.max"))
 }
 
-/// All that happens once the session is there; returns the least share of the gold container.
+/// Runs the test after the session has started. Returns the least share of the gold container.
 fn contended(guest: &Guest) -> Result<f64> {
     let mut least = share(guest, "at first")?;
     let id = guest.exec_ok(["podman", "inspect", "--format", "{{.Id}}", "gold"])?;
@@ -135,7 +136,7 @@ fn contended(guest: &Guest) -> Result<f64> {
         users_container(guest, "gold")?,
         users_container(guest, "calm")?,
     );
-    // Units of the user's that are called like root's container, by its name and by its number.
+    // Units of the user with the names of root's container, its name and its id.
     let id = id.trim();
     for unit in ["gold", &format!("libpod-{id}"), &format!("docker-{id}")] {
         as_user(
@@ -174,7 +175,7 @@ fn contended(guest: &Guest) -> Result<f64> {
     Ok(least)
 }
 
-/// Units that come and go, each with the name of a container.
+/// Starts and ends units, each with the name of a container.
 fn storm(guest: &Guest) -> Result<()> {
     as_user(
         guest,
@@ -184,11 +185,11 @@ fn storm(guest: &Guest) -> Result<()> {
     .map(drop)
 }
 
-/// The part of all weights that root's container has, in percent. No pool beside those of the file
-/// is there, and none twice.
+/// Returns the part of all weights that root's container has, in percent. There must be only pools
+/// of the file, and each only once.
 fn share(guest: &Guest, when: &str) -> Result<f64> {
     let mut pools = Vec::new();
-    // The pool of a cgroup that went is there until the module looks for such, which is soon.
+    // The pool of a removed cgroup remains until the module looks for such pools, which is soon.
     wait::until(&format!("pools are right {when}"), || {
         pools = ddctl::containers(guest)?;
         let users = pools.iter().filter(|one| one.name.starts_with(USERS));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A host that cannot spare the tier's capacity divides what it can spare, by weight
-//! (invariant 27), and takes no memory for puts that others would have to give (invariant 26).
+//! A host that cannot spare the tier's capacity divides the memory that it can spare by weight
+//! (invariant 27), and puts take no memory from other users of the host (invariant 26).
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ use crate::{
     stage::{self, Stage, pages, percent},
 };
 
-/// Memory is taken from a host with three VMs, one of which is idle then.
+/// Takes memory from a host with three VMs, one of which becomes idle.
 pub(crate) const SCARCE: Scenario = Scenario {
     name: "scarce",
     about: "a host that is short of memory divides by weight what it can spare",
@@ -25,28 +25,28 @@ pub(crate) const SCARCE: Scenario = Scenario {
     run,
 };
 
-/// The VMs. The first will be idle; it is the longest on the host's list.
+/// The VMs. The first one becomes idle; it is the oldest in the host's list.
 const VMS: [&str; 3] = ["idle", "busy", "third"];
 /// Containers of each.
 const CONTAINERS: usize = 8;
 /// A container's file.
 const FILE: u64 = 16 << 20;
-/// Pages that the tier gives before the kernel kills a task.
+/// Number of pages that the tier gives before the kernel kills a task.
 const RESCUE: u64 = 1 << 16;
-/// What the others stream, and how often while one is idle.
+/// Size of the files that the other VMs stream, and number of passes while one is idle.
 const STREAM: u64 = 96 << 20;
 const PASSES: u64 = 4;
-/// How much more than it holds the tier is promised while the host is short, and two batches of
-/// evictions, by which it may fall behind at any time.
+/// Bytes by which the limit exceeds the pages of the tier while the host is short, in addition to
+/// two batches of evictions by which the tier may be behind at any time.
 const PROMISED: u64 = 16 << 20;
 const BATCHES: u64 = 4 << 20;
-/// Parts of what the tier held that the hog takes: without puts, before two VMs put, and while they
-/// do.
+/// Fractions of the tier's initial pages that the consumer of memory takes: without puts, before
+/// two VMs put, and while they do.
 const PARTS: [f64; 3] = [0.2, 0.3, 0.4];
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     context.allow_console("Manual OOM execution|invoked oom-killer|Out of memory: Killed");
-    // More than there will be memory for.
+    // A capacity that exceeds the available memory.
     let stage = Stage::set(context, 2048)?;
     let host = stage.host();
     let start = |name| Side::start(&stage, name);
@@ -67,7 +67,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     };
     press.until_gone(PARTS[0])?;
     let kept = Kept::compare(&before, &books::balance(host)?)?;
-    // If one VM gives everything, the rest would take long and show nothing more.
+    // If one VM gave all pages, the rest would take long and show nothing more.
     ensure!(
         kept.spread(&kept.vms) < 30.0,
         "equal VMs kept unequal parts of theirs: {:.1?}",
@@ -93,10 +93,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let now = ddctl::vms(host)?;
     press.look()?;
     let own = ddctl::vm(&now, VMS[0])?.used_pages;
-    // A third of the least that there was to divide.
+    // A third of the least number of pages that were divided.
     let due = had.min(press.least.get() / 3);
 
-    // Evictions all the time, and the kernel asks.
+    // Pages are evicted all the time while the kernel asks for memory.
     press.until_gone(PARTS[2])?;
     fills_to_its_floor(host)?;
     for mut stream in streams {
@@ -106,7 +106,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let status = ddctl::host(host)?;
     drop(hog);
 
-    // What is left is right, and the host soon has memory for all of it again.
+    // The remaining pages are right, and the host soon has memory for all of them again.
     let sides = [idle, busy, third];
     sides.iter().try_for_each(Side::read_all)?;
     wait::until("the tier has its capacity again", || {
@@ -164,8 +164,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ])
 }
 
-/// The floor is raised above what the tier holds. Puts fill it although the host is short: below
-/// the floor the tier may have memory reclaimed.
+/// Raises the floor above the number of pages in the tier. Puts fill the tier up to it although the
+/// host is short, because below the floor it may make the kernel reclaim memory.
 fn fills_to_its_floor(host: &Machine) -> Result<()> {
     let before = ddctl::host(host)?;
     let floor = before.used_pages + pages(PROMISED);
@@ -182,11 +182,11 @@ fn fills_to_its_floor(host: &Machine) -> Result<()> {
     set(before.floor_pages).map(drop)
 }
 
-/// Has the kernel kill a task for memory; before it does, the tier gives more than the shrinker
-/// asks for at a time.
+/// Makes the kernel kill a task because of missing memory. Before that, the tier must give more
+/// than the shrinker asks for at a time.
 fn rescue(host: &Machine) -> Result<Target> {
     let before = ddctl::host(host)?;
-    // It is the first to be killed.
+    // This task is the first to be killed.
     let victim = "echo 1000 > /proc/self/oom_score_adj; exec sleep infinity";
     let mut victim = host.spawn(&Command::shell(victim))?;
     wait::until("the task is the first to be killed", || {
@@ -203,7 +203,7 @@ fn rescue(host: &Machine) -> Result<Target> {
         "    scarce: the tier held {} pages before a task was killed and {} after, and gave {given}",
         before.used_pages, after.used_pages
     );
-    // Pages that a guest reads meanwhile are gone as well.
+    // Pages that a guest reads meanwhile are counted as gone as well.
     let gone = before.used_pages.saturating_sub(after.used_pages);
     ensure!(given > 0, "the tier was not asked");
     Ok(Target::at_least(
@@ -214,37 +214,37 @@ fn rescue(host: &Machine) -> Result<Target> {
     ))
 }
 
-/// Memory that gets shorter.
+/// Memory pressure that increases.
 struct Press<'a> {
     host: &'a Machine,
     hog: &'a Hog<'a>,
-    /// Pages the tier held at first.
+    /// Initial number of pages in the tier.
     full: u64,
-    /// The fewest pages that the host could spare, as far as was seen.
+    /// The least limit that was seen.
     least: Cell<u64>,
 }
 
 impl Press<'_> {
-    /// Presses until a part of what the tier held at first is gone.
+    /// Increases the pressure until a fraction of the tier's initial pages is gone.
     fn until_gone(&self, part: f64) -> Result<()> {
         let left = (self.full as f64 * (1.0 - part)) as u64;
         self.hog.until(|| Ok(self.look()? < left))
     }
 
-    /// Pages the tier holds.
+    /// Returns the number of pages in the tier.
     fn look(&self) -> Result<u64> {
         let status = ddctl::host(self.host)?;
         self.least.set(self.least.get().min(status.limit_pages));
         Ok(status.used_pages)
     }
 
-    /// What was seen before does not count.
+    /// Discards earlier observations.
     fn forget(&self) {
         self.least.set(u64::MAX);
     }
 }
 
-/// Percentages that were kept of what was held.
+/// Percentages of the initial pages that were kept.
 struct Kept {
     vms: Vec<f64>,
     containers: Vec<f64>,
@@ -271,13 +271,13 @@ impl Kept {
     }
 }
 
-/// Pages of the containers that were filled.
+/// Returns the numbers of pages of the containers that were filled.
 fn containers(vm: &Vm) -> impl Iterator<Item = u64> {
     let filled = vm.containers.iter().filter(|one| one.name.starts_with('c'));
     filled.map(|one| one.used_pages)
 }
 
-/// Objects and pages that the host's kernel looked at so far, to have free memory.
+/// Returns how many objects and pages the host's kernel has scanned so far to free memory.
 fn scanned(host: &Machine) -> Result<u64> {
     let text = host.read_text("/proc/vmstat")?;
     let numbers = text.lines().filter_map(|line| line.split_once(' '));
@@ -315,7 +315,7 @@ impl Side {
             stream,
         };
         side.read_all()?;
-        // What is still in the guest's page cache.
+        // This reclaims pages that are still in the guest's page cache.
         for file in &side.files {
             let reclaim = format!("/sys/fs/cgroup/{}/memory.reclaim", file.path);
             side.guest
@@ -332,13 +332,13 @@ impl Side {
         Ok(())
     }
 
-    /// Puts a large file once.
+    /// Reads a large file once, which puts its pages.
     fn read_stream(&self) -> Result<()> {
         let spec = ReadSpec::new("/mnt/stream").cgroup("stream");
         stage::read(&self.guest, &spec, &self.stream)
     }
 
-    /// Puts it again and again.
+    /// Reads it again and again.
     fn stream(&self) -> Result<Running> {
         let forever = "while :; do cat /mnt/stream > /dev/null; done";
         self.guest.spawn(&Command::shell(forever).cgroup("stream"))

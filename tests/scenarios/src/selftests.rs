@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel's own tests of what we hook end the same with our modules and without.
+//! The kernel's own tests of the hooked functions have the same results with and without the
+//! modules.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::{
     stage::{self, GUEST, HOST, Stage},
 };
 
-/// KVM's in the host; those of memory, cgroups and the page cache in a guest.
+/// Runs those of KVM in the host, and those of memory, cgroups and the page cache in a guest.
 pub(crate) const SELFTESTS_AGREE: Scenario = Scenario {
     name: "selftests",
     about: "the kernel's own tests of KVM, cgroups, memory and cachestat end as they do without us",
@@ -22,23 +23,24 @@ pub(crate) const SELFTESTS_AGREE: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 64;
-/// Tests that run in L1, and in a guest.
+/// Collections that run in L1, and those that run in a guest.
 const IN_HOST: [&str; 1] = ["kvm"];
 const IN_GUEST: [&str; 3] = ["cachestat", "cgroup", "mm"];
-/// Longest a test may take, in seconds; it is ended then. Tests that ended in another way run
-/// again in both, for some do so by themselves, and may take longer, for some were late.
+/// Maximum time of a test in seconds, after which it is ended. Tests whose results differ run again
+/// in both cases with more time, because some vary by themselves and some need more time.
 const LONGEST_S: [u64; 3] = [40, 80, 160];
-/// Part of the tests which pass without our modules that must pass with them.
+/// Fraction of the tests passing without the modules that must pass with them.
 const PASSED: f64 = 0.9;
-/// Tests that may end in another way at first: three of all did.
+/// Number of tests whose results may differ at first; three did.
 const AGAIN: f64 = 3.0;
-/// How many of a test's last lines are kept.
+/// Number of last lines of a test's output that are kept.
 const LAST_WORDS: usize = 12;
-/// Files of tests are here.
+/// Working directory of tests.
 const WORK_DIR: &str = "/mnt";
-/// What tests provoke: containers without memory, and programs that die of signals.
+/// Messages that tests provoke: containers without memory, and programs that die of signals.
 const PROVOKED: &str = r"invoked oom-killer|segfault at|page allocation failure";
-/// These change what later tests find: they take memory for broken, or processors away.
+/// Tests that change the environment of later ones: they declare memory broken, or take processors
+/// offline.
 const LEFT_OUT: [&str; 4] = [
     "hugetlb-read-hwpoison",
     "hugetlb-soft-offline",
@@ -46,30 +48,30 @@ const LEFT_OUT: [&str; 4] = [
     "hardware_disable_test",
 ];
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum End {
     Passed,
     Skipped,
     Failed,
-    /// It would have taken too long.
+    /// It was ended because of its time.
     Ended,
 }
 
-/// How a test ended, each way with the last words it had when it first ended so.
+/// Results of a test, each with the last output of its first occurrence.
 type Ways = BTreeMap<End, String>;
 
-/// How a test ended without our modules, and with them.
+/// Results of a test without and with the modules.
 #[derive(Debug, Default, Serialize)]
 struct Ends {
     without: Ways,
     with: Ways,
-    /// How often it ran in both.
+    /// Number of runs in both cases.
     rounds: u32,
 }
 
-/// Tests by their names.
+/// Tests by name.
 type Tests = BTreeMap<String, Ends>;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -159,8 +161,8 @@ fn in_guest(stage: &Stage<'_>, collections: &[&str]) -> Result<Tests> {
     })
 }
 
-/// Runs collections of tests without and with our modules, which `switch` loads
-/// and unloads; again those that ended in another way.
+/// Runs collections of tests without and with the modules, which `switch` loads and unloads. Tests
+/// whose results differ run again.
 fn compare(
     machine: &Machine,
     collections: &[&str],
@@ -193,19 +195,19 @@ fn list(machine: &Machine, collections: &[&str]) -> Result<Tests> {
 }
 
 impl Ends {
-    /// Whether it never ended in one way in both.
+    /// Returns whether no result occurred in both cases.
     fn differ(&self) -> bool {
         !self.without.keys().any(|end| self.with.contains_key(end))
     }
 }
 
-/// Runs a test for so many seconds at most.
+/// Runs a test for at most this number of seconds.
 fn try_once(machine: &Machine, name: &str, longest: u64, ways: &mut Ways) -> Result<()> {
     let program = format!("/opt/dd/{SELFTESTS}/{name}");
     let limit = longest.to_string();
     let argv = ["timeout", "--kill-after=5", &limit, &program];
     let ran = machine.run(&Command::new(argv).cwd(WORK_DIR))?;
-    // kselftest.h says what 4 means, timeout(1) the others.
+    // Exit code 4 is defined by kselftest.h, the others by timeout(1).
     let end = match ran.exit.code {
         Some(0) => End::Passed,
         Some(4) => End::Skipped,
@@ -216,7 +218,7 @@ fn try_once(machine: &Machine, name: &str, longest: u64, ways: &mut Ways) -> Res
     Ok(())
 }
 
-/// The last lines of what was said.
+/// Returns the last lines of an output.
 fn last_words(said: &str) -> String {
     let lines: Vec<&str> = said.lines().rev().take(LAST_WORDS).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")

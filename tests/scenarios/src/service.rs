@@ -34,14 +34,14 @@ pub(crate) fn boot<const N: usize>(
     Ok((guest, images))
 }
 
-/// Makes a filesystem on a disk, in which podman keeps its containers.
+/// Makes the filesystem on a disk in which podman keeps its containers.
 pub(crate) fn store(guest: &Guest, images: &Disk) -> Result<()> {
     guest.exec_ok(["mkfs.ext4", "-q", &images.path_in_guest()])?;
     let store = "/var/lib/containers";
     guest.mount(&images.path_in_guest(), store, "ext4", "noatime")
 }
 
-/// Waits until systemd started all it wants; nothing may have failed.
+/// Waits until systemd has started all units. None may have failed.
 pub(crate) fn booted(guest: &Guest) -> Result<()> {
     let state = guest.exec(["systemctl", "is-system-running", "--wait"])?;
     let failed = || guest.exec_ok(["systemctl", "--failed", "--no-legend", "--plain"]);
@@ -54,7 +54,7 @@ pub(crate) fn booted(guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// As `docs/policyd.md` says.
+/// Installs policyd as described in `docs/policyd.md`.
 pub(crate) fn install(guest: &Guest, file: &str) -> Result<()> {
     guest.shell("install -m 755 /opt/dd/bin/policyd /usr/sbin/; mkdir -p /etc/doubledecker")?;
     guest.write_file(FILE_PATH, file)?;
@@ -66,7 +66,7 @@ pub(crate) fn install(guest: &Guest, file: &str) -> Result<()> {
     Ok(())
 }
 
-/// Kills the daemon; systemd starts it again.
+/// Kills the daemon, and waits until systemd has restarted it.
 pub(crate) fn crash(guest: &Guest) -> Result<()> {
     let pid = main_pid(guest)?;
     let kill = ["systemctl", "kill", "--signal=KILL", UNIT_NAME];
@@ -84,20 +84,20 @@ pub(crate) fn main_pid(guest: &Guest) -> Result<String> {
     show(guest, "MainPID")
 }
 
-/// A property of the service.
+/// Returns a property of the service.
 fn show(guest: &Guest, property: &str) -> Result<String> {
     let shown = guest.exec_ok(["systemctl", "show", "--value", "-p", property, UNIT_NAME])?;
     Ok(shown.trim().to_owned())
 }
 
-/// What the daemon said.
+/// Returns the daemon's journal.
 pub(crate) fn journal(guest: &Guest) -> String {
     let said = guest.exec_ok(["journalctl", "--no-pager", "-o", "cat", "-u", UNIT_NAME]);
     said.unwrap_or_else(|error| format!("no journal: {error:#}"))
 }
 
-/// Returns the part of all weights that a container has, in percent; prints all weights where that
-/// is less than its floor.
+/// Returns the part of all weights that a container has, in percent. Prints all weights if it is
+/// below the container's floor.
 pub(crate) fn share(pools: &[Container], name: &str, floor: f64, when: &str) -> Result<f64> {
     let sum: u32 = pools.iter().map(|one| one.weight).sum();
     let weight = ddctl::container(pools, name)?.weight;
@@ -108,7 +108,7 @@ pub(crate) fn share(pools: &[Container], name: &str, floor: f64, when: &str) -> 
     Ok(share)
 }
 
-/// The weights of pools, for a message.
+/// Returns the weights of pools as text.
 pub(crate) fn weights(pools: &[Container]) -> String {
     let all = pools
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn weights(pools: &[Container]) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Runs what leaves something in the background, which would keep the pipes of its
+/// Runs a command that leaves processes in the background, which would keep the pipes of its
 /// starter open.
 pub(crate) fn detached(guest: &Guest, line: &str) -> Result<()> {
     const LOG: &str = "/run/detached.log";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Weights: which VM and container gets how much of a tier that all want more of, and how
-//! soon after a weight changed. Capacity, batch and mode change under the same load.
+//! Weights: the shares of VMs and containers that all need more of a tier, and the time until
+//! shares follow a changed weight. Capacity, batch and mode change under the same load.
 
 mod curve;
 mod settings;
@@ -22,7 +22,7 @@ use crate::{
 };
 use curve::{Curve, Peers, Share, deviation};
 
-/// Two containers of one VM, then two VMs; 60:40, then 30:70.
+/// Tests two containers of one VM, then two VMs; with weights of 60:40, then 30:70.
 pub(crate) const SHARES: Scenario = Scenario {
     name: "shares",
     about: "shares follow the weights of containers and of VMs; what is idle is lent",
@@ -32,27 +32,28 @@ pub(crate) const SHARES: Scenario = Scenario {
 
 /// Capacity of the tier.
 const CAPACITY_MIB: u64 = 48;
-/// What each reader wants: more than the whole tier.
+/// Size of each reader's file, which is larger than the tier.
 const WANTED: u64 = 64 << 20;
-/// How far a share may be off at any moment, in percent of the entitlement. Of the smallest a batch
-/// of evictions is one percent, and so are the pages that a reader takes out at once.
+/// Maximum deviation of a share at any moment, in percent of the entitlement. For the smallest one
+/// a batch of evictions is one percent, and so are the pages that a reader takes out at a time.
 const OFF: f64 = 5.0;
-/// How far it may be off on the average of some seconds. It was 0.6 at most.
+/// Maximum deviation on average over some seconds. It was at most 0.6.
 const MEAN_OFF: f64 = 1.0;
-/// How soon shares follow those of new weights, in seconds by the host's clock. Emulated it took 1.5
-/// at most; on a processor that is not, memory moves many times as fast.
+/// Maximum time in seconds until shares follow new weights, by the host's clock. Under emulation it
+/// took at most 1.5 s; on a real processor memory moves many times as fast.
 const SOON: f64 = 3.0;
 const SOON_KVM: f64 = 2.0;
-/// How soon a newcomer that reads has its share, in seconds: it has to fill memory of its own first.
+/// Maximum time in seconds until a newcomer that reads has its share. It has to fill its own memory
+/// first.
 const NEWCOMER_SOON: f64 = 30.0;
-/// What an idle peer reads before it is idle: more than its memory holds, and less than fills its
+/// Data that an idle peer reads before it becomes idle: more than its memory, and less than its
 /// share.
 const IDLE_READS_MIB: u64 = 20;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
     let stage = Stage::set(context, CAPACITY_MIB)?;
-    // A batch of the default size is a large part of a tier this small.
+    // A batch of the default size is a large part of such a small tier.
     let batch = settings::BATCH_PAGES * 4;
     ddctl::run(stage.host(), &format!("set-capacity --batch {batch}K"))?;
 
@@ -93,14 +94,15 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Has containers want all they can get: others leave room whenever that serves them better.
+/// Makes containers use all room that they can get. With other policies they leave room when that
+/// serves them better.
 fn greedy(guest: &Guest, containers: &[&str]) -> Result<()> {
     containers.iter().try_for_each(|name| {
         ddctl::run(guest, &format!("container set-policy {name} fifo")).map(drop)
     })
 }
 
-/// A guest with a large file for each reader.
+/// Starts a guest with a large file for each reader.
 fn guest(stage: &Stage<'_>, name: &str, readers: &[&str]) -> Result<Guest> {
     let files = (1..).zip(readers);
     let files = files.map(|(seed, reader)| FileSpec::new(*reader, WANTED, seed));
@@ -121,8 +123,8 @@ fn read_once(guest: &Guest, name: &str) -> Result<()> {
     guest.read(&read.no_digest().cgroup(name)).map(drop)
 }
 
-/// A busy peer uses what an idle one does not, however often it replaces that; the idle one keeps
-/// what it has, which is less than its share.
+/// A busy peer uses the memory that an idle one leaves, however often its pages are replaced. The
+/// idle one keeps its pages, which are fewer than its share.
 fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
     let capacity = ddctl::host(host)?.capacity_pages;
     let used = |peer: usize| -> Result<u64> { Ok(peers(&ddctl::vms(host)?)?[peer].used) };
@@ -154,7 +156,7 @@ fn lent(host: &Machine, who: &str, peers: Peers) -> Result<[Target; 2]> {
     ])
 }
 
-/// Waits until a newcomer and its peer have their shares. How long that took.
+/// Waits until a newcomer and its peer have their shares. Returns how long that took.
 fn arrive(host: &Machine, who: &str, peers: Peers, start: Duration) -> Result<Target> {
     wait::until(&format!("the {who}s have their shares"), || {
         let off = deviation(&peers(&ddctl::vms(host)?)?);
@@ -169,8 +171,7 @@ fn arrive(host: &Machine, who: &str, peers: Peers, start: Duration) -> Result<Ta
     ))
 }
 
-/// Under contention the shares are those of the weights, and after a change
-/// soon those of the new ones.
+/// Under contention the shares follow the weights, and soon follow new weights after a change.
 fn follow(
     dir: &Path,
     who: &str,
@@ -179,7 +180,7 @@ fn follow(
     change: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<Target>> {
     let host = stage.host();
-    // How many pages an emulator moves in a second is its machine's affair, not ours.
+    // The number of pages that an emulator moves in a second depends on its machine.
     let soon = match stage.lab.config().accel {
         Accel::Tcg => SOON,
         _ => SOON_KVM,
@@ -215,7 +216,7 @@ fn follow(
     Ok(targets)
 }
 
-/// Weights are what was asked for, and entitlements are as they are, to the page.
+/// Weights are as set, and entitlements are exact to the page.
 fn entitled(who: &str, shares: &[Share], weights: [u32; 2]) -> Result<()> {
     let sum: u64 = weights.map(u64::from).iter().sum();
     let pages: u64 = shares.iter().map(|share| share.entitlement).sum();
@@ -230,7 +231,7 @@ fn entitled(who: &str, shares: &[Share], weights: [u32; 2]) -> Result<()> {
     Ok(())
 }
 
-/// The containers of the first VM.
+/// Returns the shares of the containers of the first VM.
 fn containers(vms: &[Vm]) -> Result<Vec<Share>> {
     let vm = ddctl::vm(vms, "left")?;
     let share = |name| {
@@ -244,7 +245,7 @@ fn containers(vms: &[Vm]) -> Result<Vec<Share>> {
     ["a", "b"].into_iter().map(share).collect()
 }
 
-/// Both VMs.
+/// Returns the shares of both VMs.
 fn vms(vms: &[Vm]) -> Result<Vec<Share>> {
     let share = |name| {
         let vm = ddctl::vm(vms, name)?;

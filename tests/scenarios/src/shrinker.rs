@@ -12,7 +12,7 @@ use crate::{
     stage::{self, Stage, percent},
 };
 
-/// Memory is taken away from a host whose tier is well filled.
+/// Takes memory from a host whose tier is well filled.
 pub(crate) const SHRINKER: Scenario = Scenario {
     name: "shrinker",
     about: "a host short of memory gets the tier's, down to the floor, by weight",
@@ -20,9 +20,9 @@ pub(crate) const SHRINKER: Scenario = Scenario {
     run,
 };
 
-/// Pages the tier keeps: 24 MiB.
+/// Pages that the tier keeps: 24 MiB.
 const FLOOR: u64 = 6144;
-/// A container's file, and the larger one of the other.
+/// Size of a container's file, and of the larger file of the other one.
 const SMALL: u64 = 48 << 20;
 const LARGE: u64 = 96 << 20;
 
@@ -36,14 +36,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ddctl::run(host, "set-capacity --floor 24M")?;
     let disk = stage.disk("data", files.to_vec())?;
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
-    // Each has by its weight what it holds, so that both give alike.
+    // The weights correspond to the pages, so that both give equal parts.
     for (file, weight) in files.iter().zip([100, 200]) {
         stage::container(&guest, &file.path, "8M", weight)?;
     }
     read_all(&guest, &files)?;
     let before = books::balance(host)?;
 
-    // Real pressure, until the tier gave a third.
+    // Memory pressure continues until the tier has given a third.
     let full = ddctl::host(host)?.used_pages;
     let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
     hog.until(|| Ok(ddctl::host(host)?.used_pages < full / 3 * 2))?;
@@ -57,18 +57,18 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     });
     let (small, large) = (small?, large?);
 
-    // As much as the kernel can ask for.
+    // This asks for as much as the kernel can ask for.
     host.write_file("/proc/sys/vm/drop_caches", "2")?;
     let left = ddctl::host(host)?.used_pages;
     ensure!(ddctl::host(host)?.counters.shrunk > 0);
-    // What is left, and what is put from now on, is right.
+    // The remaining pages, and those that are put from now on, have the right content.
     read_all(&guest, &files)?;
     read_all(&guest, &files)?;
     books::balance(host)?;
     Ok(vec![
         Target::at_most(
             "shrinker: difference between what two containers kept of theirs",
-            // A batch is five percent of the smaller one's pages.
+            // A batch is five percent of the smaller container's pages.
             6.0,
             (small - large).abs(),
             "points",

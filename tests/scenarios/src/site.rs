@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pools, as both sides show them.
+//! Pools, as shown by both sides.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ddlab::{Guest, Machine, wait};
 
 use crate::ddctl;
 
-/// Where pools are seen.
+/// A host and a guest that show pools.
 pub(crate) struct Site<'a> {
     pub(crate) host: &'a Machine,
     pub(crate) guest: &'a Guest,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Modules of different versions refuse each other, say so, and do no harm.
+//! Modules of different versions refuse each other, report it, and do no harm.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, FileSpec, Machine, ReadSpec, Scenario, Target, Throttle, wait};
@@ -10,7 +10,7 @@ use crate::{
     stage::{self, GUEST, Stage},
 };
 
-/// A guest that is older and one that is newer than its host.
+/// Runs guest modules that are older and newer than the host module.
 pub(crate) const SKEW: Scenario = Scenario {
     name: "skew",
     about: "older and newer guest modules are refused by a host, and find it once they fit",
@@ -33,7 +33,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let spec = ReadSpec::new("/mnt/file").cgroup(READER);
     let read = || stage::read(&guest, &spec, &file);
     for claim in CLAIMS {
-        // What it puts now must not be there for what comes after it.
+        // The pages that are put now must not be found by the next module.
         read()?;
         guest.unload_module(GUEST)?;
         let before = ddctl::host(stage.host())?.counters.refused_unsupported;
@@ -59,14 +59,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let hits = ddctl::counters(&guest)?.get_hits;
     Ok(vec![Target::at_least(
         "skew: pages from the host once the versions fit",
-        // A quarter of the file: its reader holds a half itself.
+        // A quarter of the file, because its reader has a half in its own memory.
         stage::pages(LEN / 4) as f64,
         hits as f64,
         "",
     )])
 }
 
-/// Waits until the guest module says that it was refused, and why.
+/// Waits until the guest module has reported that it was refused, with the reason.
 fn refused(guest: &Machine) -> Result<()> {
     wait::until("the guest is refused", || {
         Ok((ddctl::guest(guest)?.state == "refused").then_some(()))

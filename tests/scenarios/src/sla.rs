@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Targets: policyd finds the weights that meet them, where equal ones do not.
+//! Targets: policyd finds the weights that meet them where equal weights do not.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use ddload::{Load, Profile};
 
 use crate::{books, cgroup::Stat, ddctl, stage::Stage};
 
-/// Two containers with targets beside one that takes whatever it can get.
+/// Runs two containers with targets beside one that uses all room that it can get.
 pub(crate) const SLA: Scenario = Scenario {
     name: "sla",
     about: "policyd meets targets that equal weights miss",
@@ -18,23 +18,23 @@ pub(crate) const SLA: Scenario = Scenario {
     run,
 };
 
-/// Capacity of the tier: less than half of what is read.
+/// Capacity of the tier, less than half of the data that is read.
 const CAPACITY_MIB: u64 = 24;
-/// Memory of a container: little more than its program.
+/// Memory of a container, little more than that of its program.
 const LIMIT: &str = "8M";
 const FILE: &str = "/run/policyd.toml";
 /// Seconds between two decisions.
 const INTERVAL_S: u64 = 3;
-/// Looks in a row that find all targets met.
+/// Number of consecutive looks that must find all targets met.
 const LOOKS: u32 = 3;
-/// Pages that come back over which a figure is judged.
+/// Number of pages read again over which a figure is judged.
 const JUDGED: u64 = 20_000;
-/// Parts of them, each of which may take as long as anything awaited.
+/// Number of parts of them, each of which may take as long as any wait.
 const PARTS: u64 = 10;
 const SIGHUP: i32 = 1;
 
-/// A container: what it reads, and how much of what comes back it shall find at
-/// the host.
+/// A container: the data that it reads, and the fraction of its repeated reads that must hit at the
+/// host.
 struct Service {
     name: &'static str,
     profile: Profile,
@@ -42,7 +42,7 @@ struct Service {
     hit_ratio: Option<f64>,
 }
 
-/// The shop needs half of the tier, the mail a fifth; the batch never hits.
+/// The shop needs half of the tier and the mail a fifth; the batch has no hits.
 const SERVICES: [Service; 3] = [
     Service {
         name: "shop",
@@ -76,7 +76,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     let mut targets = vec![Target::at_most(
         "sla: intervals from the file to all targets met",
-        // It took 3.5 at most.
+        // It took at most 3.5.
         6.0,
         intervals,
         "",
@@ -90,9 +90,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Hit ratios under equal weights, those with targets, and the intervals it took to meet these.
+/// Returns the hit ratios under equal weights, those with targets, and the number of intervals
+/// until the targets were met.
 fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
-    // A batch of the default size is a large part of a tier this small.
+    // A batch of the default size is a large part of such a small tier.
     ddctl::run(stage.host(), "set-capacity --batch 128K")?;
     let disk = stage.disk("data", SERVICES.iter().map(Service::file).collect())?;
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
@@ -107,7 +108,7 @@ fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
         let host = ddctl::host(stage.host())?;
         Ok((host.used_pages * 100 >= host.capacity_pages * 95).then_some(()))
     })?;
-    // What the tier holds is that of these weights only after some time.
+    // The content of the tier follows the weights only after some time.
     hit_ratios(&guest)?;
     let equal = hit_ratios(&guest)?;
 
@@ -132,7 +133,7 @@ impl Service {
         load.threads(1).file_size(self.set_mib << 20)
     }
 
-    /// Its file, as its load would make it.
+    /// Returns its file, as its load would make it.
     fn file(&self) -> FileSpec {
         let sets = self.load("").sets();
         let file = &sets[0].files()[0];
@@ -146,7 +147,7 @@ impl Service {
     }
 }
 
-/// policyd's file, with or without the targets.
+/// Returns policyd's file, with or without the targets.
 fn file(targets: bool) -> String {
     let mut file = format!("interval_s = {INTERVAL_S}\ndefault_pool_weight = 1\n");
     for Service {
@@ -163,13 +164,13 @@ fn file(targets: bool) -> String {
     file
 }
 
-/// Waits until policyd finds all targets met, and some more looks do so.
+/// Waits until policyd finds all targets met, and several further looks do so.
 fn met(guest: &Guest) -> Result<()> {
     let mut looks = 0;
     let mut before = String::new();
     wait::until("all targets are met", || {
         let (text, verdicts) = ddctl::policy(guest)?;
-        // The same report is no further look.
+        // The same report is not a further look.
         if text != before {
             let all = verdicts.iter().filter(|verdict| *verdict != "best_effort");
             looks = match all.clone().count() > 0 && all.clone().all(|verdict| verdict == "met") {
@@ -182,8 +183,8 @@ fn met(guest: &Guest) -> Result<()> {
     })
 }
 
-/// What part of the pages that came back to each service the store gave, over
-/// the next so many pages of each.
+/// Returns the fraction of each service's pages read again that the store had, over the next pages
+/// of each.
 fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
     let before = Counted::now(guest)?;
     let came_back = |pages: u64| {
@@ -203,16 +204,16 @@ fn hit_ratios(guest: &Guest) -> Result<Vec<f64>> {
     Ok(now.iter().zip(&before).map(ratio).collect())
 }
 
-/// What a service counted so far, in pages.
+/// Counters of a service so far, in pages.
 struct Counted {
-    /// That came back soon after they were reclaimed, by the kernel's count.
+    /// Pages read again soon after they were reclaimed, according to the kernel.
     back: u64,
-    /// That the store gave.
+    /// Pages that came from the store.
     given: u64,
 }
 
 impl Counted {
-    /// Of all services.
+    /// Returns the counters of all services.
     fn now(guest: &Guest) -> Result<Vec<Self>> {
         let containers = ddctl::containers(guest)?;
         let of = |service: &Service| {

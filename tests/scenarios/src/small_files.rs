@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Many small files under a limit that holds neither their pages nor their
-//! inodes: an inode that leaves takes nothing from the host (invariant 6).
+//! Many small files with a limit that fits neither their pages nor their inodes: an inode that is
+//! evicted invalidates no page at the host (invariant 6).
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, content};
@@ -12,7 +12,7 @@ use crate::{
     stage::{self, Stage, pages, percent},
 };
 
-/// 20 000 files twice, and once more after some of them were deleted.
+/// Reads 20 000 files twice, and once more after some of them were deleted.
 pub(crate) const SMALL_FILES: Scenario = Scenario {
     name: "small-files",
     about: "small files are found at the host although their inodes were evicted",
@@ -24,9 +24,9 @@ pub(crate) const SMALL_FILES: Scenario = Scenario {
 const FILES: u64 = 20_000;
 /// Bytes of each.
 const LEN: u64 = 6000;
-/// Percent of pages that are found again, of 99.45 that were.
+/// Percentage of pages that are found again; it was 99.45.
 const FOUND: f64 = 99.0;
-/// The cgroup that reads: its limit holds a tenth of the pages, inodes aside.
+/// The cgroup that reads. Its limit fits a tenth of the pages, without inodes.
 const READER: &str = "mail";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -39,7 +39,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     let meter = Meter::new(&guest, &disk)?;
     let first = meter.measure(|| fill(&guest))?;
-    // Inodes and dentries, not pages.
+    // This drops inodes and dentries, and no pages.
     guest.write_file("/proc/sys/vm/drop_caches", "2")?;
     let second = meter.measure(|| read_all(&guest, &files))?;
 
@@ -52,7 +52,7 @@ fn targets(first: &Measured, second: &Measured) -> Vec<Target> {
     let all = FILES * pages(LEN);
     let counted = second.counters;
     vec![
-        // Readers that share the cgroup push out a few pages before they are read.
+        // Readers that share the cgroup reclaim a few pages before they are read.
         Target::at_most(
             "small files: pages asked for in vain while they are read first",
             0.0,
@@ -74,14 +74,14 @@ fn targets(first: &Measured, second: &Measured) -> Vec<Target> {
     ]
 }
 
-/// Reads all files once, several at a time: the disk is what takes long.
+/// Reads all files once, several at a time, because the disk is the bottleneck.
 fn fill(guest: &Guest) -> Result<()> {
     let read = "find /mnt/tree -type f | xargs -P 6 -n 500 cat > /dev/null";
     let command = Command::shell(read).cgroup(READER);
     guest.run_ok(&command).map(drop)
 }
 
-/// Reads all files in their order, and compares their content.
+/// Reads all files in order, and compares their content.
 fn read_all(guest: &Guest, files: &[FileSpec]) -> Result<()> {
     let sum = guest.read_tree("/mnt/tree", true, Some(READER))?;
     ensure!(
@@ -91,7 +91,7 @@ fn read_all(guest: &Guest, files: &[FileSpec]) -> Result<()> {
     Ok(())
 }
 
-/// New files that get the inodes of deleted ones show their own content.
+/// New files that get the inodes of deleted ones have their own content.
 fn reuse_inodes(guest: &Guest) -> Result<()> {
     guest.drop_caches(true)?;
     let inodes = guest.shell("ls -i /mnt/tree/000 | awk '{ print $1 }' | sort")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bringing a host and its guests up.
+//! Set-up of a host and its guests.
 
 use anyhow::{Result, bail, ensure};
 use ddlab::{
@@ -12,7 +12,7 @@ use crate::ddctl;
 
 pub(crate) use ddlab::{GUEST_MODULE as GUEST, HOST_MODULE as HOST};
 
-/// A KVM host with our module.
+/// A KVM host with the module.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) lab: &'a Lab,
@@ -28,18 +28,18 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// L1.
+    /// Returns L1.
     pub(crate) fn host(&self) -> &'a Machine {
         self.lab.host()
     }
 
-    /// Loads the host module; capacity zero is the module's own default.
+    /// Loads the host module. A capacity of zero stands for the module's default.
     pub(crate) fn load_host(&self, capacity_mib: u64) -> Result<()> {
         let capacity = format!("capacity_mib={capacity_mib}");
         self.host().load_module(HOST, &[&capacity])
     }
 
-    /// An ext4 disk of twice its files' size.
+    /// Makes an ext4 disk of twice its files' size.
     pub(crate) fn disk(&self, name: &str, files: Vec<FileSpec>) -> Result<Disk> {
         let bytes: u64 = files.iter().map(|file| file.len).sum();
         self.lab.create_disk(&DiskConfig {
@@ -50,7 +50,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// A disk for a filesystem that the guest makes.
+    /// Makes a disk for a filesystem that the guest makes.
     pub(crate) fn blank_disk(&self, name: &str, size_mib: u64) -> Result<Disk> {
         self.lab.create_disk(&DiskConfig {
             name: name.to_owned(),
@@ -60,7 +60,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// [`Stage::blank_disk`] for each name.
+    /// Does [`Stage::blank_disk`] for each name.
     pub(crate) fn blank_disks<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
@@ -70,7 +70,7 @@ impl<'a> Stage<'a> {
         disks.map(|name| self.blank_disk(name, size_mib)).collect()
     }
 
-    /// Has the host swap to a disk meanwhile.
+    /// Makes the host swap to a disk while `work` runs.
     pub(crate) fn with_swap<T>(&self, mib: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let disk = self.blank_disk("swap", mib)?;
         let device = disk.path_in_host();
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         Ok(guest)
     }
 
-    /// A guest with one ext4 disk, mounted at `/mnt`.
+    /// Starts a guest with one ext4 disk, mounted at `/mnt`.
     pub(crate) fn guest_with(&self, name: &str, disk: &Disk, throttle: Throttle) -> Result<Guest> {
         let guest = self.guest(&GuestConfig::new(name).disk(disk, throttle))?;
         guest.mount(&disk.path_in_guest(), "/mnt", "ext4", "noatime")?;
@@ -96,13 +96,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Loads the guest module and waits until it found its host.
+/// Loads the guest module and waits until it has found its host.
 pub(crate) fn attach(guest: &Machine) -> Result<()> {
     guest.load_module(GUEST, &[])?;
     attached(guest).map(drop)
 }
 
-/// Loads the host module with a parameter that it refuses, and says why in the log.
+/// Loads the host module with a parameter that it must refuse with a reason in the log.
 pub(crate) fn refuses(host: &Machine, parameter: &str, reason: &str) -> Result<()> {
     let loaded = host.load_module(HOST, &[parameter]);
     ensure!(loaded.is_err() && !host.has_module(HOST)?);
@@ -111,7 +111,7 @@ pub(crate) fn refuses(host: &Machine, parameter: &str, reason: &str) -> Result<(
     Ok(())
 }
 
-/// Waits until the guest module has a host; its number there.
+/// Waits until the guest module has a host. Returns the VM's number.
 pub(crate) fn attached(guest: &Machine) -> Result<u32> {
     let what = format!("{} has a host", guest.name());
     wait::until(&what, || {
@@ -124,7 +124,7 @@ pub(crate) fn attached(guest: &Machine) -> Result<u32> {
     })
 }
 
-/// Waits until the guest module knows that there is no host.
+/// Waits until the guest module has noticed that there is no host.
 pub(crate) fn alone(guest: &Machine) -> Result<()> {
     let what = format!("{} is alone", guest.name());
     wait::until(&what, || {
@@ -132,7 +132,7 @@ pub(crate) fn alone(guest: &Machine) -> Result<()> {
     })
 }
 
-/// Reads a file, which must have the content it was made with.
+/// Reads a file, which must have its original content.
 pub(crate) fn read(guest: &Machine, spec: &ReadSpec, file: &FileSpec) -> Result<()> {
     let sum = guest.read(spec)?;
     ensure!(
@@ -149,17 +149,17 @@ pub(crate) fn container(guest: &Machine, name: &str, limit: &str, weight: u32) -
     ddctl::run(guest, &format!("container add {name} --weight {weight}")).map(drop)
 }
 
-/// Pages of a size in bytes.
+/// Returns the number of pages of a size in bytes.
 pub(crate) const fn pages(bytes: u64) -> u64 {
     bytes.div_ceil(4096)
 }
 
-/// A part as a percentage of a whole.
+/// Returns a part as a percentage of a whole.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
-/// How many of one thing there are for each of another.
+/// Returns `many / few`.
 pub(crate) fn ratio(many: u64, few: u64) -> f64 {
     many as f64 / few.max(1) as f64
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file larger than the memory of its reader: read from disk once, and from
-//! the host ever after.
+//! A file larger than the memory of its reader is read from disk once, and from the host ever
+//! after.
 
 use anyhow::{Result, ensure};
 use ddlab::{
@@ -17,7 +17,7 @@ use crate::{
     stage::{self, Stage, pages, percent, ratio},
 };
 
-/// 96 MiB, three times under a limit of 48 MiB; in the long form on XFS too.
+/// Reads 96 MiB three times with a limit of 48 MiB; in the long form on XFS as well.
 pub(crate) const STREAM: Scenario = Scenario {
     name: "stream",
     about: "a large file comes from disk once and from the host ever after, in few exits",
@@ -25,13 +25,13 @@ pub(crate) const STREAM: Scenario = Scenario {
     run,
 };
 
-/// Memory that a guest takes for persistent: a device that offers DAX.
+/// Memory that a guest takes for persistent, which is a device with DAX.
 const PERSISTENT: &str = "memmap=64M!384M";
 /// Bytes of a file on it.
 const PERSISTENT_MIB: u64 = 24;
-/// Percent of a file's pages that come from the host once it was read: all of them did.
+/// Percentage of a file's pages that come from the host after the first pass; all of them did.
 const ALMOST_ALL: f64 = 99.9;
-/// Pages for each exit, of which a call carries 128 at most; 126.7 and 116.5 were seen.
+/// Pages for each exit, of at most 128 in a call; 126.7 and 116.5 were seen.
 const IN_A_GET: f64 = 120.0;
 const IN_A_PUT: f64 = 105.0;
 /// The cgroup that reads.
@@ -62,8 +62,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Writes the file to a fresh XFS, which is then mounted anew: its pages are in
-/// no cache.
+/// Writes the file to a new XFS, which is then mounted again, so that its pages are in no cache.
 fn copy_to_xfs(guest: &Machine, disk: &Disk) -> Result<()> {
     let device = disk.path_in_guest();
     guest.exec_ok(["mkfs.xfs", "-q", &device])?;
@@ -130,7 +129,7 @@ fn read_thrice(guest: &Guest, disk: &Disk, file: &FileSpec) -> Result<Vec<Target
     ])
 }
 
-/// What the reader read is the reader's.
+/// The reader's pages belong to the reader's container.
 fn belong(stage: &Stage<'_>) -> Result<()> {
     let vms = ddctl::vms(stage.host())?;
     let vm = ddctl::vm(&vms, "one")?;
@@ -143,7 +142,7 @@ fn belong(stage: &Stage<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Has pages of a device that offers DAX reclaimed: such files change without a word.
+/// Reclaims pages of a device with DAX, whose files can change without a hook.
 fn read_persistent(guest: &Guest) -> Result<Target> {
     guest.exec_ok(["modprobe", "-a", "nd_pmem", "nd_e820"])?;
     wait::until("the device is there", || {
@@ -159,7 +158,7 @@ fn read_persistent(guest: &Guest) -> Result<Target> {
     guest.read(&ReadSpec::new("/pmem/file").cgroup(READER))?;
     let cached = || Stat::of(guest, READER)?.get("file");
     let (before, held) = (ddctl::counters(guest)?, cached()?);
-    // More than there is, which the kernel says.
+    // The amount exceeds the existing memory, which the kernel reports.
     let reclaim = format!("/sys/fs/cgroup/{READER}/memory.reclaim");
     guest.shell(format!("echo 64M > {reclaim} || true"))?;
     let counted = ddctl::counters(guest)? - before;
@@ -176,7 +175,7 @@ fn read_persistent(guest: &Guest) -> Result<Target> {
     ))
 }
 
-/// Both sides counted the same pages.
+/// Both sides have counted the same pages.
 fn agree(stage: &Stage<'_>, guest: &Machine) -> Result<()> {
     let vms = books::balance(stage.host())?;
     let vm = ddctl::vm(&vms, "one")?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A whole Debian with systemd as PID 1: policyd is a service by its own unit, its
-//! containers are started by systemd, podman and crun.
+//! A whole Debian with systemd as PID 1: policyd is a service with its own unit, and its containers
+//! are started by systemd, podman and crun.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, Disk, Guest, Scenario, Target, wait};
@@ -14,7 +14,7 @@ use crate::{
     stage::{GUEST, Stage, attach},
 };
 
-/// The daemon is restarted, reloaded and killed; the module comes and goes.
+/// Restarts, reloads and kills the daemon, and reloads the module.
 pub(crate) const SYSTEMD: Scenario = Scenario {
     name: "systemd",
     about: "a Debian with systemd: policyd is a service, containers are systemd's, podman's, crun's",
@@ -23,8 +23,7 @@ pub(crate) const SYSTEMD: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 96;
-/// One container for each of those who start some, and a limit of guest memory
-/// that is policyd's.
+/// One container for each program that starts some, and a limit of guest memory set by policyd.
 const FILE: &str = "\
 interval_s = 1
 default_pool_weight = 5
@@ -51,7 +50,7 @@ name = \"app\"
 unit = \"crun-app.scope\"
 weight = 40
 ";
-/// Pools that this file makes, with their weights.
+/// Pools of this file with their weights.
 const POOLS: [(&str, u32); 5] = [
     ("app", 40),
     ("default", 5),
@@ -59,7 +58,7 @@ const POOLS: [(&str, u32); 5] = [
     ("podman db", 30),
     ("web", 60),
 ];
-/// [`POOLS`] once the file gives the web server more.
+/// Returns [`POOLS`] after the file has given the web server more.
 fn heavier() -> [(&'static str, u32); 5] {
     POOLS.map(|(name, weight)| (name, if name == "web" { 70 } else { weight }))
 }
@@ -67,7 +66,7 @@ fn heavier() -> [(&'static str, u32); 5] {
 /// policyd's ceiling of the job, in bytes.
 const CEILING: &str = "50331648";
 const JOB_LIMIT: &str = "/sys/fs/cgroup/jobs.slice/job-1.scope/memory.max";
-/// Where the score of `systemd-analyze security` ends to be good enough; it is 1.9.
+/// Maximum acceptable score of `systemd-analyze security`; it is 1.9.
 const EXPOSURE: f64 = 2.0;
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
@@ -75,7 +74,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         lab: context.debian_lab()?,
     };
     stage.load_host(CAPACITY_MIB)?;
-    // Each a little more than its container may hold.
+    // Each is slightly larger than the memory of its container.
     let sizes = [("web", 12), ("job", 64), ("db", 12), ("app", 12)];
     let (guest, images) = service::boot(&stage, sizes)?;
     let init = guest.read_text("/proc/1/comm")?;
@@ -128,8 +127,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     )])
 }
 
-/// Starts a service, a scope, and containers of crun and podman: each reads its
-/// file again and again.
+/// Starts a service, a scope, and containers of crun and podman, each of which reads its file again
+/// and again.
 fn start_containers(guest: &Guest, images: &Disk) -> Result<()> {
     let read = |path: &str| format!("while :; do cat {path} > /dev/null; sleep 1; done");
     let service = [
@@ -146,7 +145,7 @@ fn start_containers(guest: &Guest, images: &Disk) -> Result<()> {
         words
     };
     guest.exec_ok(with(words(&service), read("/srv/web")))?;
-    // A scope has its starter's processes: this one goes on in the background.
+    // A scope has the processes of its starter; this one continues in the background.
     guest.shell(format!(
         "systemd-run --scope --unit=job-1 --slice=jobs.slice sh -c '{}' > /dev/null 2>&1 &",
         read("/srv/job")
@@ -162,13 +161,14 @@ fn start_containers(guest: &Guest, images: &Disk) -> Result<()> {
     detached(guest, crun)?;
 
     service::store(guest, images)?;
-    // An image from the same files, as no registry is needed for.
+    // The image is made from the same files, so that no registry is needed.
     guest.shell(
         "cd /srv/bundle/rootfs && tar --exclude=./data -c . > /run/image.tar && cd /srv && \
          tar -rf /run/image.tar --transform=s,db,data, db && \
          podman import --quiet /run/image.tar store && rm /run/image.tar",
     )?;
-    // What the import wrote belongs to it, and would stay: its reader is the container.
+    // Pages that the import wrote are charged to it and would stay; the container must be their
+    // reader.
     guest.shell("sync && echo 3 > /proc/sys/vm/drop_caches")?;
     detached(
         guest,
@@ -179,7 +179,7 @@ fn start_containers(guest: &Guest, images: &Disk) -> Result<()> {
     )
 }
 
-/// The least that crun asks for.
+/// Returns the minimum that crun needs.
 fn bundle(script: &str) -> String {
     json!({
         "ociVersion": "1.0.2",
@@ -200,7 +200,7 @@ fn bundle(script: &str) -> String {
     .to_string()
 }
 
-/// Waits until the host gave pages to every container.
+/// Waits until the host has returned pages to every container.
 fn given(guest: &Guest) -> Result<()> {
     let mut seen = Vec::new();
     let what = "every container got pages from the host";
@@ -215,7 +215,7 @@ fn given(guest: &Guest) -> Result<()> {
     waited.with_context(|| format!("{seen:#?}\n{}", podman(guest)))
 }
 
-/// What podman says of its containers, for people.
+/// Returns podman's list of its containers as text.
 fn podman(guest: &Guest) -> String {
     let ask = "podman ps --all; podman logs db; \
                for file in $(find /sys/fs/cgroup -path '*libpod-*' -name memory.current); do \
@@ -224,7 +224,7 @@ fn podman(guest: &Guest) -> String {
     said.unwrap_or_else(|error| format!("{error:#}"))
 }
 
-/// Waits until the job's limit is this one.
+/// Waits until the job's limit has this value.
 fn limited(guest: &Guest, limit: &str, what: &str) -> Result<()> {
     wait::until(what, || {
         Ok((guest.read_text(JOB_LIMIT)? == limit).then_some(()))
@@ -232,7 +232,7 @@ fn limited(guest: &Guest, limit: &str, what: &str) -> Result<()> {
     .with_context(|| journal(guest))
 }
 
-/// A new file is in force, a wrong one is not.
+/// A new file takes effect, and a wrong one does not.
 fn reload(guest: &Guest, site: &Site<'_>) -> Result<()> {
     let pid = main_pid(guest)?;
     let heavier = FILE.replace("60", "70");
@@ -254,7 +254,7 @@ fn reload(guest: &Guest, site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What `systemd-analyze security` makes of the unit: 0 is the best, 10 the worst.
+/// Returns the score of the unit by `systemd-analyze security`: 0 is the best, 10 the worst.
 fn exposure(guest: &Guest) -> Result<f64> {
     let text = guest.exec_ok(["systemd-analyze", "security", "--no-pager", UNIT_NAME])?;
     let score = text.lines().find_map(|line| {

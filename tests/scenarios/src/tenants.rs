@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A busy and hostile Debian: owners change the limits that policyd set, a user with a delegated
-//! subtree does whatever users can do, commands leave processes behind. Limits end as their owners
-//! set them, the controlled container keeps its share, and policyd stays small.
+//! A busy and hostile Debian: owners change the limits that policyd has set, a user with a
+//! delegated subtree does whatever users can do, and commands leave processes behind. Limits end as
+//! their owners set them, the controlled container keeps its share, and policyd stays small.
 
 mod account;
 mod owner;
@@ -20,7 +20,7 @@ use crate::{
 use account::Account;
 use owner::Owners;
 
-/// Everything at once.
+/// Does all of this at the same time.
 pub(crate) const TENANTS: Scenario = Scenario {
     name: "tenants",
     about: "beside owners and a hostile user policyd keeps shares, undoes what it set, stays small",
@@ -29,22 +29,22 @@ pub(crate) const TENANTS: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 96;
-/// What policyd takes a limit to, and what that is in `memory.max`.
+/// policyd's ceiling, and its value in `memory.max`.
 const CEILING: &str = "memory_ceiling = \"64M\"\n";
 const CEILING_BYTES: &str = "67108864";
 /// Part of the VM's share that the controlled container is entitled to, in percent.
 const FLOOR: f64 = 40.0;
-/// Pools of the file that are always there.
+/// Pools of the file that always exist.
 const POOLS: [&str; 6] = ["default", "figures", "gold", "one", "three", "two"];
-/// How the pools begin that the user may have, and how many there are at the most.
+/// Prefix of the user's pools, and their maximum number.
 const USERS: &str = "user ";
 const MOST_USERS: usize = 4;
-/// How long policyd's use of the processor is measured.
+/// Time over which policyd's use of the processor is measured.
 const WINDOW: Duration = Duration::from_secs(40);
-/// Rounds of changes while the storm goes on.
+/// Number of rounds of changes during the storm.
 const ROUNDS: u32 = 3;
 
-/// policyd's file; `limit` is what is said of containers whose memory is managed.
+/// Returns policyd's file; `limit` has the keys of containers whose memory is managed.
 fn file(limit: &str) -> String {
     let unit = |name: &str| {
         format!(
@@ -73,21 +73,21 @@ fn file(limit: &str) -> String {
     )
 }
 
-/// Says a figure, and leaves processes behind that left its group and its parent.
+/// Prints a figure, and leaves processes behind that have left its process group and its parent.
 const ESCAPE: &str = "#!/bin/sh\n\
     setsid sh -c 'sleep 77777 & exec sleep 77777' > /dev/null 2>&1 &\n\
     echo 5\n";
-/// Takes more memory than a command may have, then says a figure.
+/// Takes more memory than a command may have, then prints a figure.
 const HOG: &str = "#!/bin/sh\nhead -c 120M /dev/zero | tail -c 120M > /dev/null\necho 5\n";
-/// What the user does in a subtree that was delegated as systemd delegates it to users' managers.
+/// The user's program, in a subtree that is delegated as systemd does for users' managers.
 const STORM: &str = include_str!("tenants/storm.sh");
 const STORM_UNIT: &str = "[Service]\nSlice=user-1000.slice\nUser=1000\nDelegate=yes\n\
     ExecStart=/bin/sh /run/storm.sh\n";
-/// The user's unit: its cgroup is where a user's manager has its own.
+/// The user's unit. Its cgroup is that of a user's manager.
 const STORM_NAME: &str = "user@1000.service";
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    // Commands and hogs that took too much.
+    // Commands and programs that take too much memory are killed.
     context.allow_console(r"\b(head|tail|sh|sleep) invoked oom-killer");
     let stage = Stage {
         lab: context.debian_lab()?,
@@ -107,7 +107,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(result)
 }
 
-/// All that happens once containers run.
+/// Runs the test after the containers have started.
 fn stormy(context: &Context, guest: &Guest) -> Result<Vec<Target>> {
     let owners = Owners::new(guest)?;
     pools(guest, "at first")?;
@@ -177,8 +177,8 @@ fn stormy(context: &Context, guest: &Guest) -> Result<Vec<Target>> {
     ])
 }
 
-/// Starts the controlled containers, each of which reads its file again and again, and the user,
-/// who waits for a word.
+/// Starts the controlled containers, each of which reads its file again and again, and the user's
+/// program, which waits for a signal.
 fn start(guest: &Guest, images: &Disk) -> Result<()> {
     let read = |path: &str| format!("while :; do cat {path} > /dev/null; sleep 1; done");
     for (name, limit) in [
@@ -217,12 +217,12 @@ fn start(guest: &Guest, images: &Disk) -> Result<()> {
          mkdir /run/storm && chown 1000:1000 /run/storm && systemctl daemon-reload",
     )?;
     guest.exec_ok(["systemctl", "start", STORM_NAME])?;
-    // Its name is known while it runs.
+    // The name is changed while the container runs.
     guest.exec_ok(["podman", "rename", "old", "gold"])?;
     Ok(())
 }
 
-/// Waits until there are the pools of the file, and at the most so many of the user.
+/// Waits until the pools of the file exist, and at most the allowed number of the user's.
 fn pools(guest: &Guest, when: &str) -> Result<()> {
     let mut seen = Vec::new();
     wait::until(&format!("pools are right {when}"), || {
@@ -234,8 +234,8 @@ fn pools(guest: &Guest, when: &str) -> Result<()> {
     .with_context(|| format!("{seen:#?}"))
 }
 
-/// The part of all weights that the controlled container has, in percent. Nobody has a pool who
-/// is none of the file's.
+/// Returns the part of all weights that the controlled container has, in percent. No cgroup outside
+/// of the file may have a pool.
 fn share(guest: &Guest) -> Result<f64> {
     let pools = ddctl::containers(guest)?;
     let known = |name: &str| POOLS.contains(&name) || name == "greedy" || name.starts_with(USERS);
@@ -247,7 +247,7 @@ fn share(guest: &Guest) -> Result<f64> {
         );
     }
     let share = service::share(&pools, "gold", FLOOR, "in a storm")?;
-    // The pool of a cgroup that went is there until the module looks for such, which is soon.
+    // The pool of a removed cgroup remains until the module looks for such pools, which is soon.
     wait::until("the user has no more pools than the file allows", || {
         let pools = ddctl::containers(guest)?;
         let users = pools.iter().filter(|one| one.name.starts_with(USERS));
@@ -256,8 +256,8 @@ fn share(guest: &Guest) -> Result<f64> {
     Ok(share)
 }
 
-/// What commands left behind is in their cgroups, and there are few of these; the daemon outlived
-/// what took too much memory.
+/// Processes left by commands are in the commands' cgroups, of which there are few, and the daemon
+/// survived programs that took too much memory.
 fn confined(guest: &Guest) -> Result<()> {
     const BASE: &str = "/sys/fs/cgroup/system.slice/doubledecker-policyd.service";
     let escaped = guest.shell(
@@ -285,7 +285,7 @@ fn confined(guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-/// No name that the user chose steers a terminal.
+/// No name that the user chose controls a terminal.
 fn printable(guest: &Guest) -> Result<()> {
     for text in [journal(guest), ddctl::run(guest, "container list")?] {
         let hidden = |letter: &char| letter.is_control() && !"\n\t".contains(*letter);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The usual torture tools: fio, stress-ng and fsx, on one filesystem after the
-//! other, each in a container of its own, which may hold a fraction of its files, while it
-//! is reclaimed from and the filesystem is frozen and remounted. All of them verify what
-//! they read, and each gets pages from the host.
+//! Existing test tools, fio, stress-ng and fsx, on one filesystem after the other. Each runs in a
+//! container that can hold a fraction of its files, while pages are reclaimed from the container
+//! and the filesystem is frozen and remounted. All tools verify what they read, and each gets pages
+//! from the host.
 
 mod fio;
 mod fsx;
@@ -21,7 +21,7 @@ use crate::{
     torture::{Disturbance, end_disturbance},
 };
 
-/// Minutes under emulation: by name only.
+/// Runs by name only, because it takes minutes under emulation.
 pub(crate) const TOOLS: Scenario = Scenario {
     name: "tools",
     about: "fio, stress-ng and fsx verify what they read on ext4 and XFS",
@@ -32,32 +32,33 @@ pub(crate) const TOOLS: Scenario = Scenario {
 const SITES: [Filesystem; 4] = [EXT4, EXT4_1K, XFS, XFS_1K];
 const ALL: [Tool; 3] = [fio::FIO, stress_ng::STRESS_NG, fsx::FSX];
 
-/// Less than all files together.
+/// Less than the size of all files together.
 const CAPACITY_MIB: u64 = 64;
-/// Those of an ext4 with all that stress-ng leaves.
+/// Size of an ext4 with all files that stress-ng leaves.
 const DISK_MIB: u64 = 1024;
-/// For disturbers, which lock out no other task here.
+/// For disturbers, which need no locks against other tasks here.
 const MODELS: &str = "/run/models";
-/// Pages that must come from the host, half of the fewest that did, and the same of the short form.
+/// Number of pages that must come from the host, half of the smallest number seen, and the same for
+/// the short form.
 const FROM_HOST: [u64; 2] = [8_000, 2_000];
 
 /// A program that verifies what it reads.
 struct Tool {
     name: &'static str,
-    /// What a container of it may hold: its processes' memory, and little more.
+    /// Memory of its container, little more than that of its processes.
     limit: &'static str,
-    /// Makes what it needs beside its own directory.
+    /// Makes the files that it needs outside of its directory.
     prepare: fn(&Guest) -> Result<()>,
-    /// Lines of shell, each for a process of its own; a short form if `quick`.
+    /// Lines of shell, each for a separate process; a short form if `quick`.
     lines: fn(quick: bool) -> Vec<String>,
-    /// How many operations were verified, by what it wrote.
+    /// Returns how many operations were verified according to its output.
     verified: fn(&str) -> Result<u64>,
-    /// How many there must be on a filesystem, as many as there always are but for some; and the
-    /// same of the short form.
+    /// Minimum number of verified operations on a filesystem, slightly below the usual number; and
+    /// the same for the short form.
     least: [u64; 2],
 }
 
-/// A tool at work on a filesystem.
+/// A tool that runs on a filesystem.
 struct Work {
     tool: &'static Tool,
     filesystem: &'static Filesystem,
@@ -71,7 +72,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let disks = stage.blank_disks(SITES.map(|site| site.name), DISK_MIB)?;
     let config = GuestConfig::new("one").vcpus(2).memory_mib(1024);
     let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
-    // Of what a container may hold: it would be made to wait after each small write otherwise.
+    // The ratio is of the container's memory; with a lower one the tool would wait after each small
+    // write.
     guest.write_file("/proc/sys/vm/dirty_ratio", "60")?;
     guest.exec_ok(["ddhelper", "torture-models", MODELS, "0"])?;
     ALL.iter().try_for_each(|tool| (tool.prepare)(&guest))?;
@@ -83,7 +85,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// All tools at once on a filesystem of a device.
+/// Runs all tools at the same time on a filesystem of a device.
 fn on(
     guest: &Guest,
     filesystem: &'static Filesystem,
@@ -113,14 +115,13 @@ fn on(
     Ok(targets.into_iter().flatten().collect())
 }
 
-/// The container of a tool on a filesystem.
+/// Returns the container of a tool on a filesystem.
 fn container(tool: &Tool, filesystem: &Filesystem) -> String {
     format!("{}-{}", tool.name, filesystem.name)
 }
 
 impl Work {
-    /// Starts a tool in its own container and directory. What that container keeps at
-    /// the host is not for a policy to judge here.
+    /// Starts a tool in a separate container and directory, with a policy that admits all pages.
     fn start(
         guest: &Guest,
         tool: &'static Tool,
@@ -147,7 +148,7 @@ impl Work {
         })
     }
 
-    /// Waits for its end; what it showed.
+    /// Waits for its end. Returns its results.
     fn end(self, guest: &Guest, quick: bool) -> Result<[Target; 2]> {
         let container = container(self.tool, self.filesystem);
         let mut verified = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Processes of two containers on the same files, with every way to read and to
-//! change them there is, on several filesystems at a time, while these are
-//! reclaimed from, frozen and unmounted. Every read is compared.
+//! Processes of two containers use the same files in all ways to read and to change them, on
+//! several filesystems at the same time, while pages are reclaimed and the filesystems are frozen
+//! and unmounted. Every read is compared.
 
 mod disturbance;
 mod site;
@@ -17,7 +17,7 @@ use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
 pub(crate) use storm::{Storm, add_containers};
 
-/// A part of it for every run.
+/// Runs a part of it in every run.
 pub(crate) const TORTURE: Scenario = Scenario {
     name: "torture",
     about: "many processes on the same files, every read compared, on ext4 and XFS",
@@ -37,7 +37,7 @@ pub(crate) const TORTURE: Scenario = Scenario {
     },
 };
 
-/// By name only: half an hour.
+/// Runs by name only, because it takes half an hour.
 pub(crate) const TORTURE_EXT4: Scenario = Scenario {
     name: "torture-ext4",
     about: "torture with a million reads of ext4, with blocks of 4 and of 1 KiB",
@@ -45,7 +45,7 @@ pub(crate) const TORTURE_EXT4: Scenario = Scenario {
     run: |context| million(context, &EXT4_ALONE),
 };
 
-/// The same.
+/// Runs by name only, for the same reason.
 pub(crate) const TORTURE_XFS: Scenario = Scenario {
     name: "torture-xfs",
     about: "torture with a million reads of XFS, with blocks of 4 and of 1 KiB",
@@ -53,13 +53,13 @@ pub(crate) const TORTURE_XFS: Scenario = Scenario {
     run: |context| million(context, &XFS_ALONE),
 };
 
-/// Reads of all sites together.
+/// Number of reads of all sites together.
 const MILLION: u64 = 1_000_000;
 
 fn million(context: &mut Context, sites: &[&'static Site]) -> Result<Vec<Target>> {
     let checks = MILLION.div_ceil(sites.len() as u64);
     let checks = if context.quick() { checks / 50 } else { checks };
-    // What reclaims and drops goes by the clock, and the readers of two sites are faster than it.
+    // Reclaim and drops follow the clock, and the readers of two sites are faster than it.
     run(
         context,
         sites,
@@ -81,7 +81,7 @@ pub(crate) const TORTURE_SSD: Scenario = Scenario {
             context,
             &all,
             checks,
-            [checks / 4, checks * 3 / 10],
+            [checks / 4, checks / 10],
             Tiers::Both,
         )
     },
@@ -98,13 +98,13 @@ enum Tiers {
 /// A device with five segments.
 const DEVICE_MIB: u64 = 12;
 
-/// Less than what the containers leave of the files of a site, now and then.
+/// Less than the files of a site exceed the containers by, at times.
 const CAPACITY_MIB: u64 = 1;
-/// As much smaller than the default as the tier is.
+/// Smaller than the default by the same factor as the tier.
 const BATCH: &str = "128K";
 
-/// Until each site saw `checks` reads. At least so many pages must come from the host, and be
-/// forgotten: without these it would show nothing.
+/// Runs until each site has seen `checks` reads. At least these numbers of pages must come from the
+/// host and be forgotten; otherwise the run would show nothing.
 fn run(
     context: &mut Context,
     sites: &[&'static Site],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Others are attached to the functions that our modules are attached to: tracers, probes and
-//! BPF programs see what we see, in any order of coming and going; a livepatch of a
-//! diverted function and ours exclude each other, and the later one is told.
+//! Other users are attached to the functions that the modules are attached to: tracers, probes and
+//! BPF programs see the same calls, in any order of attaching and detaching; a livepatch of a
+//! diverted function and the module exclude each other, and the later one gets an error.
 
 mod hooks;
 mod livepatch;
@@ -26,7 +26,7 @@ use crate::{
     torture::{FEW, Storm},
 };
 
-/// All of them at once; in the long form one by one, too, and under a torture.
+/// Attaches all of them together; in the long form also one by one, and under a torture.
 pub(crate) const TRACING: Scenario = Scenario {
     name: "tracing",
     about: "tracers, probes, BPF programs and livepatches on the functions we attach to",
@@ -35,15 +35,16 @@ pub(crate) const TRACING: Scenario = Scenario {
 };
 
 const CAPACITY_MIB: u64 = 64;
-/// All are attached beside each other, and BPF programs alone, for what they do depends on that.
+/// Sets that are attached together. BPF programs are also attached alone, because their effect
+/// depends on that.
 const TOGETHER: &[&[Tracer]] = &[
     &[Tracer::Bpf],
     &[Tracer::Function, Tracer::Graph, Tracer::Probes, Tracer::Bpf],
 ];
 const ONE_BY_ONE: &[&[Tracer]] = &[&[Tracer::Function], &[Tracer::Graph], &[Tracer::Probes]];
-/// Pages that must come from the host for a read to have come through the cache.
+/// Number of pages that must come from the host for a read through the cache.
 const SOME_HITS: u64 = 64;
-/// Reads that must have been compared beside all tracers.
+/// Number of reads that must have been compared beside all tracers.
 const LEAST_READS: u64 = 1_000;
 const FTRACE_ENABLED: &str = "/proc/sys/kernel/ftrace_enabled";
 const XFS_READ: &str = "xfs_vm_readahead";
@@ -73,7 +74,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         functions: hooks::attached(&guest)?,
     };
     site.works().context("the module is attached alone")?;
-    // Those that tell of changes, while reads are diverted as ever.
+    // Functions that change files; reads are diverted as usual.
     let changes: Vec<_> = site
         .functions
         .iter()
@@ -89,7 +90,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         false => Some(Storm::start(&guest, &FEW, u64::MAX)?),
     };
     if storm.is_some() {
-        // It has mounted another filesystem, whose functions are watched too.
+        // The guest has mounted another filesystem, whose functions are watched as well.
         site.functions = wait::until("the module is attached to XFS", || {
             let functions = hooks::attached(&guest)?;
             let has_xfs = functions.iter().any(|one| one.name == XFS_READ);
@@ -117,7 +118,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// KVM's functions belong to a livepatch, or ftrace is switched off: the host module says so.
+/// KVM's function is livepatched, or ftrace is switched off: the host module must report it.
 fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
     let host = stage.host();
     let refused = |why: &str| -> Result<()> {
@@ -140,7 +141,7 @@ fn host_is_refused(stage: &Stage<'_>) -> Result<()> {
     host.unload_module(HOST)
 }
 
-/// The kernel log has these words. They are not there a second time.
+/// Checks that the kernel log has these words, and only once.
 fn says(machine: &Machine, words: &str) -> Result<()> {
     let log = machine.exec_ok(["dmesg", "-c"])?;
     ensure!(
@@ -151,7 +152,7 @@ fn says(machine: &Machine, words: &str) -> Result<()> {
     Ok(())
 }
 
-/// While we are attached ftrace cannot be switched off.
+/// While a module is attached, ftrace cannot be switched off.
 fn stays_on(machine: &Machine) -> Result<()> {
     let switched = machine.write_file(FTRACE_ENABLED, "0");
     ensure!(switched.is_err(), "ftrace could be switched off beneath us");
@@ -164,12 +165,12 @@ struct Site<'a> {
     stage: &'a Stage<'a>,
     guest: &'a Guest,
     disk: &'a Disk,
-    /// What the guest module is attached to.
+    /// Functions that the guest module is attached to.
     functions: Vec<Function>,
 }
 
 impl Site<'_> {
-    /// What is read through the cache is right, and comes from the host.
+    /// Content that is read through the cache is right, and comes from the host.
     fn works(&self) -> Result<()> {
         let before = (ddctl::guest(self.guest)?, self.hits()?);
         self.is_right()?;
@@ -183,8 +184,8 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Pages that readers outside of containers got from the host. The torture reads in
-    /// containers of its own.
+    /// Returns the pages that readers outside of containers got from the host. The torture reads in
+    /// other containers.
     fn hits(&self) -> Result<u64> {
         let containers = ddctl::containers(self.guest)?;
         let stats = ddctl::container(&containers, "default")?.stats;
@@ -192,7 +193,7 @@ impl Site<'_> {
         Ok(stats.gets - stats.misses)
     }
 
-    /// What is read is right.
+    /// Content that is read is right.
     fn is_right(&self) -> Result<()> {
         for rule in ["change", "unmount"] {
             let line = format!(
@@ -211,7 +212,8 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Tracers come before our module and go before it; then they come after it and stay.
+    /// Attaches tracers before the module is loaded, and detaches them before it is unloaded; then
+    /// attaches them after the module, and unloads it first.
     fn watched(&self, tracers: &[Tracer], functions: &[Function]) -> Result<()> {
         let guest = self.guest;
         guest.unload_module(GUEST)?;
@@ -234,7 +236,7 @@ impl Site<'_> {
         self.works().context("the module is left alone")
     }
 
-    /// The same with KVM's functions.
+    /// Does the same with KVM's functions.
     fn host_watched(&self, tracers: &[Tracer]) -> Result<()> {
         let host = self.stage.host();
         let come = || -> Result<()> {
@@ -243,19 +245,19 @@ impl Site<'_> {
             self.works()
         };
         let functions = hooks::attached(host)?;
-        // One is called only at a VM's end.
+        // One of them is called only at a VM's end.
         let watches = start(host, tracers, &functions)?;
         self.works().context("the module came first")?;
         host.unload_module(HOST)?;
         self.is_right().context("the module went first")?;
-        // Until the hooks are detached the guest still says that it is attached.
+        // Until the hooks are detached the guest still reports that it is attached.
         stage::alone(self.guest)?;
         come().context("the module came later")?;
         stop(watches)?;
         self.works().context("the tracers went")
     }
 
-    /// A livepatch has one of the guest's functions.
+    /// A livepatch diverts one of the guest's functions.
     fn livepatched(&self) -> Result<()> {
         let guest = self.guest;
         Livepatch::is_refused(guest, "invalidate_inode_pages2_range")?;
@@ -279,7 +281,7 @@ impl Site<'_> {
         self.works().context("after ext4 was patched")
     }
 
-    /// Ftrace is switched off before the module comes.
+    /// ftrace is switched off before the module is loaded.
     fn switched_off(&self) -> Result<()> {
         stays_on(self.guest)?;
         self.guest.unload_module(GUEST)?;
@@ -291,7 +293,7 @@ impl Site<'_> {
         self.recovers()
     }
 
-    /// The host's tracepoints see each call of the guest's module leave it and come back.
+    /// The host's tracepoints see each call of the guest module begin and end.
     fn timed(&self) -> Result<Target> {
         let host = self.stage.host();
         let exits = Exits::watch(host)?;
@@ -307,7 +309,8 @@ impl Site<'_> {
         ))
     }
 
-    /// The guest is locked down while its module waits for a host; it cannot be loaded again.
+    /// The guest is locked down while its module waits for a host. The module cannot be loaded
+    /// again then.
     fn locked_down(&self) -> Result<()> {
         let (host, guest) = (self.stage.host(), self.guest);
         host.unload_module(HOST)?;
@@ -328,7 +331,7 @@ impl Site<'_> {
         says(guest, "unsigned module loading is restricted")
     }
 
-    /// The guest module does not attach, and says why.
+    /// The guest module does not attach, and reports the reason.
     fn is_refused(&self, why: &str) -> Result<()> {
         wait::until("the guest module gives up", || {
             Ok((ddctl::guest(self.guest)?.state == "refused").then_some(()))

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! VMMs and what they can be asked.
+//! VMMs and their control sockets.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Guest, Machine, wait};
 use serde_json::{Value, json};
 
-/// A VMM of L1, by its control socket.
+/// A VMM of L1, used through its control socket.
 pub(crate) struct Vmm<'a> {
     host: &'a Machine,
     socket: String,
 }
 
 impl<'a> Vmm<'a> {
-    /// That of a guest.
+    /// Returns the VMM of a guest.
     pub(crate) fn new(host: &'a Machine, guest: &Guest) -> Self {
         let socket = guest.qmp_path();
         Self { host, socket }
     }
 
-    /// Gives it a command; its answer.
+    /// Executes a command and returns its answer.
     pub(crate) fn ask(&self, command: &Value) -> Result<Value> {
         let command = command.to_string();
         let answer = self
@@ -28,8 +28,8 @@ impl<'a> Vmm<'a> {
         Ok(serde_json::from_str(&answer)?)
     }
 
-    /// Has its guest go on in another VMM, which listens at `uri`: moved as fast as it can
-    /// be, and still with a part of its memory at the end.
+    /// Migrates its guest to another VMM, which listens at `uri`, as fast as possible and with a
+    /// part of its memory at the end.
     pub(crate) fn migrate(&self, uri: &str) -> Result<()> {
         let limits = json!({"max-bandwidth": 1_u64 << 40, "downtime-limit": 20_000});
         self.ask(&json!({"execute": "migrate-set-parameters", "arguments": limits}))?;
@@ -41,7 +41,7 @@ impl<'a> Vmm<'a> {
         })
     }
 
-    /// Gives it a command that takes its time, and waits for the end.
+    /// Starts a job and waits for its end.
     pub(crate) fn job(&self, command: &str, arguments: &Value) -> Result<()> {
         let mut arguments = arguments.clone();
         arguments["job-id"] = json!(command);
@@ -61,7 +61,7 @@ impl<'a> Vmm<'a> {
 const SIGSTOP: i32 = 19;
 const SIGCONT: i32 = 18;
 
-/// Has the VMM of a guest stand still, wherever it is; `pid` is its process in the host.
+/// Stops the VMM of a guest at any point; `pid` is its process in the host.
 pub(crate) fn freeze(host: &Machine, guest: &Guest, pid: u32) -> Result<()> {
     guest.signal(SIGSTOP)?;
     wait::until("the VMM stands still", || {
@@ -70,12 +70,12 @@ pub(crate) fn freeze(host: &Machine, guest: &Guest, pid: u32) -> Result<()> {
     })
 }
 
-/// Has it go on.
+/// Continues it.
 pub(crate) fn thaw(guest: &Guest) -> Result<()> {
     guest.signal(SIGCONT)
 }
 
-/// Makes an empty disk image that can keep snapshots, by a VMM without a VM.
+/// Makes an empty disk image that can contain snapshots, by a VMM without a VM.
 pub(crate) fn make_image(host: &Machine, path: &str, bytes: u64) -> Result<()> {
     let socket = "/run/dd/images";
     let line = format!(

@@ -8,14 +8,14 @@ use ddlab::{Command, FileSpec, Guest, Machine, Running, wait};
 
 use crate::ddctl;
 
-/// What the work needs on a disk mounted at `/mnt`.
+/// Returns the files that the work needs on a disk mounted at `/mnt`.
 pub(crate) fn files() -> Vec<FileSpec> {
     let mut files = ddlab::content::small_files("tree", 500, 6000, 1);
     files.push(FileSpec::new("large", 24 << 20, 2));
     files
 }
 
-/// Waits for a random number of calls, which makes the moment random.
+/// Waits for a random number of calls, so that the moment is random.
 pub(crate) fn some_calls(guest: &Machine, dice: &mut Dice) -> Result<()> {
     let calls = ddctl::counters(guest)?.calls + dice.within(1, 300);
     wait::until("there were some calls", || {
@@ -28,7 +28,8 @@ pub(crate) struct Load(Vec<Running>);
 
 impl Load {
     pub(crate) fn start(guest: &Guest) -> Result<Self> {
-        // With less, what one reclaimer works on is at times all that another could reclaim.
+        // With less, the pages that one reclaimer works on are at times all that another could
+        // reclaim.
         guest.cgroup("load", &[("memory.max", "16M")])?;
         let works = [
             "cat /mnt/large > /dev/null",
@@ -48,7 +49,7 @@ impl Load {
             .map(Self)
     }
 
-    /// Ends it; none of the works may have ended before.
+    /// Ends the work. No part of it may have ended before.
     pub(crate) fn stop(self) -> Result<()> {
         for mut work in self.0 {
             ensure!(work.poll()?.is_none(), "work ended: {}", work.output()?);

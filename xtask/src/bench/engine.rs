@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `bench engine`: the index beside general-purpose caches.
+//! `bench engine`: compares the index with general-purpose caches.
 
 use anyhow::{Context as _, Result, bail};
 
 use super::instructions;
 use crate::workspace;
 
-/// The index beside general-purpose caches, on this machine and without virtual machines
+/// Compare the index with general-purpose caches, on this machine and without virtual machines
 ///
-/// Takes about a quarter of an hour and 16 GiB of memory, with `--quick` three minutes and 2 GiB. Leaves
-/// target/bench-engine/result.json.
+/// Takes about a quarter of an hour and 16 GiB of memory, with `--quick` three minutes and 2 GiB.
+/// Writes target/bench-engine/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Leave the largest size (16 Mi pages) out
     #[arg(long)]
     quick: bool,
-    /// Count instructions in an emulated machine (64 Ki pages), which is the same on any machine;
-    /// leaves target/bench-engine/instructions.json
+    /// Count instructions in an emulated machine (64 Ki pages), whose number is the same on any
+    /// machine; writes target/bench-engine/instructions.json
     #[arg(long, conflicts_with = "quick")]
     instructions: bool,
     /// Only this mix (may be given more than once): random, runs, unaligned, parts, zipf, scan, small-file, mixed
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         ])
         .arg("--out")
         .arg(workspace::target().join("bench-engine"))
-        // The kernel maps its memory with huge pages; so do all that are compared.
+        // The kernel maps its memory with huge pages, so that all candidates use them.
         .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
     if args.quick {
         command.arg("--quick");
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     Ok(true)
 }
 
-/// Runs it in an emulated machine whose clock counts instructions.
+/// Runs the benchmark in an emulated machine whose clock counts instructions.
 fn count(args: &Args) -> Result<bool> {
     let mut words = vec!["engine", "--lean", "--pages", "65536"];
     for mix in &args.mixes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `bench host`: DoubleDecker beside what users do today.
+//! `bench host`: compares DoubleDecker with current practice.
 
 use anyhow::Result;
 use dddemo::bench::{self, Options, Workload};
@@ -14,11 +14,11 @@ use crate::{
     workspace,
 };
 
-/// The same memory of a host, spent in four ways on its guests' files
+/// Spend the same memory of a host in four ways on its guests' files
 ///
 /// Boots a KVM host and gives memory to the guests, to the host's page cache (cache=writeback), to
 /// one FIFO for all, and to DoubleDecker. Takes about four minutes for each workload under
-/// emulation; leaves target/bench-host/result.json and report.html.
+/// emulation; writes target/bench-host/result.json and report.html.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

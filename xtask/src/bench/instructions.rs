@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Runs the benchmark in an emulated machine whose clock counts instructions, which are the same on
-//! any machine.
+//! Runs a benchmark in an emulated machine whose clock counts instructions, so that the result is
+//! the same on any machine.
 
 use std::fs;
 
@@ -16,11 +16,11 @@ use crate::{
     workspace,
 };
 
-/// Where the benchmark leaves its result inside a machine.
+/// Directory for the benchmark's result inside a machine.
 const INSIDE: &str = "/run/bench";
 
-/// Runs the benchmark with these arguments, and leaves `instructions.json` in a folder of the build.
-/// Returns whether its targets were met.
+/// Runs the benchmark with these arguments, and writes `instructions.json` to a folder of the
+/// build. Returns whether its targets were met.
 pub(super) fn count(folder: &str, arguments: &[&str]) -> Result<bool> {
     package::install_missing()?;
     let _lock = cache::lock("vm.lock")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `bench policyd`: what the daemon costs with many containers.
+//! `bench policyd`: measures the daemon with many containers.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -18,34 +18,34 @@ use serde_json::{Value, json};
 
 use crate::{tools, workspace};
 
-/// Part of a core that it may take at most, in percent.
+/// Maximum processor time, in percent of a core.
 const MOST_CPU: f64 = 1.0;
-/// Memory that it may have at most, in MiB.
+/// Maximum memory in MiB.
 const MOST_MEMORY: f64 = 20.0;
-/// How long it may take to begin, on any machine.
+/// Time allowed for the daemon's start, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often counters go on.
+/// Interval between two changes of the counters.
 const TICK: Duration = Duration::from_secs(1);
-/// Seconds to begin with: two looks.
+/// Seconds before the measurement: two looks of the daemon.
 const BEGIN: u64 = 10;
-/// The kernel's unit of processor time in `/proc`, the same on every kernel of x86-64.
+/// The kernel's unit of processor time in `/proc`, which is the same on every x86-64 kernel.
 const USER_HZ: u64 = 100;
 
-/// What policyd costs with many containers, on this machine
+/// Measure policyd with many containers, on this machine
 ///
 /// Runs the daemon, with its default interval, on a tree of files that look like those of cgroups
-/// and change every second; then again while others come and go. There is no module: what deciding
-/// by its answers costs is in `cargo bench --package policyd`. Leaves
+/// and change every second; then again while other containers come and go. There is no module:
+/// `cargo bench --package policyd` measures decisions about its answers. Writes
 /// target/bench-policyd/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many, one run for each number
+    /// Numbers of containers, one run for each
     #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
     containers: Vec<u64>,
-    /// How many others come and go in the second part
+    /// Number of containers that come and go in the second part
     #[arg(long, default_value_t = 1000)]
     churn: u64,
-    /// How many seconds each part takes, after ten to begin with
+    /// Seconds of each part, after ten seconds for the start
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Print the result as JSON
@@ -89,8 +89,8 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     Ok(targets.iter().all(|target| target.met))
 }
 
-/// Runs the daemon with so many containers: what it costs while nothing else happens, and while
-/// others come and go.
+/// Measures the daemon with this number of containers, first alone, and then while others come and
+/// go.
 fn measure(program: &Path, containers: u64, args: &Args) -> Result<(Cost, Cost)> {
     let dir = tempfile::tempdir()?;
     let mut tree = Tree::new(&dir.path().join("cgroup"), containers)?;
@@ -104,7 +104,7 @@ fn measure(program: &Path, containers: u64, args: &Args) -> Result<(Cost, Cost)>
     Ok((quiet, churn))
 }
 
-/// A cgroup's files as the kernel's, of a container that reads.
+/// The files of a cgroup like the kernel's, of a container that reads.
 struct Cgroup {
     folder: PathBuf,
     number: u64,
@@ -132,9 +132,10 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Numbers are of one length, so that no reader ever finds a part of a file.
+    /// Writes the files. Numbers have a fixed length, so that a reader never finds a part of a
+    /// file.
     fn write(&mut self, tick: u64) -> Result<()> {
-        // What a container has beside these, as many lines as the kernel writes.
+        // The other lines of a container, as many as the kernel writes.
         let others: String = (0..50)
             .map(|at| format!("other_{at:02} {tick:012}\n"))
             .collect();
@@ -165,7 +166,7 @@ struct Tree {
     lasting: Vec<Cgroup>,
     passing: Vec<Cgroup>,
     tick: u64,
-    /// Numbers that were given to cgroups.
+    /// Number of cgroups created so far.
     numbers: u64,
 }
 
@@ -181,8 +182,8 @@ impl Tree {
         })
     }
 
-    /// Lets counters go on for so many seconds, in which so many more come, each to go a second
-    /// later.
+    /// Advances the counters for `seconds` seconds, in which `churn` more cgroups appear; each is
+    /// removed a second later.
     fn live(&mut self, seconds: u64, churn: u64) -> Result<()> {
         let last = self.numbers + churn;
         for left in (0..seconds).rev() {
@@ -202,7 +203,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what does not stay.
+    /// Removes the cgroups that do not stay.
     fn settle(&mut self) -> Result<()> {
         for cgroup in self.passing.drain(..) {
             fs::remove_dir_all(cgroup.folder)?;
@@ -211,16 +212,16 @@ impl Tree {
     }
 }
 
-/// What the daemon took.
+/// Resources that the daemon used.
 struct Cost {
     seconds: f64,
-    /// Of a core.
+    /// Processor time in percent of a core.
     percent: f64,
-    /// The most it has had so far.
+    /// Maximum memory so far.
     mib: f64,
 }
 
-/// The daemon, until it is dropped.
+/// The running daemon. It ends when the value is dropped.
 struct Daemon {
     program: PathBuf,
     socket: PathBuf,
@@ -229,7 +230,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it, and waits until it has seen everything once.
+    /// Starts the daemon, and waits until it has measured all containers once.
     fn start(program: &Path, dir: &Path) -> Result<Self> {
         let file = dir.join("policyd.toml");
         let path = |name: &str| dir.join(name).display().to_string();
@@ -250,7 +251,7 @@ impl Daemon {
             .args(["run", "--config"])
             .arg(&file)
             .env("NOTIFY_SOCKET", &address)
-            // Beside the daemon of this machine, if it has one.
+            // The daemon of this machine, if there is one, is not disturbed.
             .env("RUNTIME_DIRECTORY", dir)
             .stderr(Stdio::null())
             .spawn()
@@ -274,8 +275,8 @@ impl Daemon {
         }
     }
 
-    /// Waits until it says that it has measured so many containers, and none beside them: figures
-    /// of a daemon that does nothing are worth nothing.
+    /// Waits until the daemon reports that it has measured this number of containers and no others.
+    /// The figures of a daemon that does nothing would be worthless.
     fn knows(&self, containers: u64) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -297,7 +298,7 @@ impl Daemon {
         }
     }
 
-    /// What it takes while something is done.
+    /// Returns the resources that the daemon uses while `work` runs.
     fn cost(&self, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
         let (begin, before) = (Instant::now(), self.processor()?);
         work()?;
@@ -310,10 +311,10 @@ impl Daemon {
         })
     }
 
-    /// Time of processors that all its threads have had.
+    /// Returns the processor time of all its threads.
     fn processor(&self) -> Result<Duration> {
         let text = fs::read_to_string(self.proc.join("stat"))?;
-        // The name before may hold anything.
+        // The name in front may contain any characters.
         let (_, fields) = text.rsplit_once(')').context("no stat")?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let ticks =
@@ -322,7 +323,7 @@ impl Daemon {
         Ok(Duration::from_millis(ticks * 1000 / USER_HZ))
     }
 
-    /// The most memory it has had.
+    /// Returns the maximum memory so far.
     fn memory_mib(&self) -> Result<f64> {
         let text = fs::read_to_string(self.proc.join("status"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

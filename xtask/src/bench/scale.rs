@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `bench scale`: the host's engine with many VMs and pools.
+//! `bench scale`: measures the host's engine with many VMs and pools.
 
 use anyhow::{Context as _, Result, bail};
 
 use super::instructions;
 use crate::workspace;
 
-/// The host's engine with 1 to 1000 VMs of 1 to 100 pools, on this machine and without virtual machines
+/// Measure the host's engine with 1 to 1000 VMs of 1 to 100 pools, without virtual machines
 ///
-/// Takes about five minutes and 4 GiB of memory. Leaves target/bench-scale/result.json.
+/// Takes about five minutes and 4 GiB of memory. Writes target/bench-scale/result.json.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Pages of the tier
     #[arg(long, default_value_t = 1 << 22)]
     pages: u64,
-    /// Count instructions in an emulated machine (4 Mi pages), which is the same on any machine;
-    /// leaves target/bench-scale/instructions.json
+    /// Count instructions in an emulated machine (4 Mi pages), whose number is the same on any
+    /// machine; writes target/bench-scale/instructions.json
     #[arg(long, conflicts_with = "pages")]
     instructions: bool,
     /// Print the result as JSON

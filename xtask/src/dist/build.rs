@@ -15,7 +15,7 @@ use crate::{cache, chroot::Chroot, progress, root, workspace};
 /// The kinds of remarks of lintian that a package must not cause.
 const REFUSED: &str = "error,warning";
 
-/// Builds the packages of a release; returns the directory that they are in.
+/// Builds the packages in a version; returns the directory that they are in.
 pub(super) fn packages(version: &Version) -> Result<PathBuf> {
     let root = root::dist()?;
     let vendor = vendor()?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The page that tells what was seen to work where.
+//! The page with the results on each kernel.
 
 use std::fmt::Write as _;
 
 use super::Record;
 
-/// The records as a table, a column for each kernel.
+/// Formats the records as a table with a column for each kernel.
 pub(super) fn markdown(records: &[Record]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for scenario in records.iter().flat_map(|record| &record.scenarios) {

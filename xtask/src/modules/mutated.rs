@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Modules with patches of `tests/mutations`, a build for each set of patches. A set is built again
-//! when what it is made from has changed.
+//! Modules with patches of `tests/mutations`, one build for each set of patches. A set is built
+//! again when its inputs have changed.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::{cache, patch::Patch, progress, tree::Kernel, workspace};
 
 /// Folders of the modules that are patched.
 const PATCHED: [&str; 2] = [RUST_MODULES[0], RUST_MODULES[1]];
-/// What is a part of one module alone.
+/// Paths that affect one module only.
 const OWN: [(&str, &str); 3] = [
     ("host-module/", PATCHED[0]),
     // The engine of the host.
@@ -23,7 +23,7 @@ const OWN: [(&str, &str); 3] = [
     ("guest-module/", PATCHED[1]),
 ];
 
-/// Builds the modules that patches change. Returns the directory that has these, and nothing else.
+/// Builds the modules that the patches change. Returns the directory with these only.
 pub(crate) fn build(kernel: &Kernel, names: &[&str]) -> Result<PathBuf> {
     let patches = names.iter().map(|name| Patch::read(name));
     let patches = patches.collect::<Result<Vec<_>>>()?;
@@ -65,7 +65,7 @@ pub(crate) fn build(kernel: &Kernel, names: &[&str]) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Returns the folders of the modules that these files are a part of.
+/// Returns the folders of the modules that these files affect.
 fn touched(files: &[&str]) -> Vec<&'static str> {
     let is_part = |file: &str, module: &str| {
         let owner = OWN.iter().find(|(own, _)| file.starts_with(own));
@@ -75,7 +75,7 @@ fn touched(files: &[&str]) -> Vec<&'static str> {
     PATCHED.into_iter().filter(is_touched).collect()
 }
 
-/// Copies a folder without what is built in it.
+/// Copies a folder without its build results.
 fn duplicate(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -92,7 +92,7 @@ fn duplicate(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the paths and the content of a directory's files, in an order of their own.
+/// Adds the paths and contents of a directory's files to `parts`, in a fixed order.
 fn read(dir: &Path, parts: &mut Vec<String>) -> Result<()> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);

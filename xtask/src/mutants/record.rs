@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is kept of runs of cargo-mutants.
+//! The records of runs of cargo-mutants.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-/// All results, and the faults that no test can notice.
+/// All results, and the faults that are argued.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Records {
-    /// One for each file, or for each part of a file that was tried by itself.
+    /// One record for each file, or for each part of a file that was tried separately.
     files: Vec<Record>,
-    /// Faults that change nothing that is promised, with the reason.
+    /// Faults that break no promise, with the reason.
     argued: Vec<Argued>,
 }
 
-/// What came of the faults in a file.
+/// The results of the faults in a file.
 #[derive(Debug, Deserialize, Serialize)]
 struct Record {
     package: String,
     file: String,
-    /// Which part of the mutants of a selection of files, if not all.
+    /// The part of the mutants that was tried, if not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shard: Option<String>,
     commit: String,
@@ -29,11 +29,11 @@ struct Record {
     date: String,
     mutants: usize,
     caught: usize,
-    /// Tests that did not end: noticed as well.
+    /// Faults with which a test did not end. They count as noticed.
     timeouts: usize,
-    /// What does not compile.
+    /// Faults that do not compile.
     unviable: usize,
-    /// What no test noticed, argued or not.
+    /// Faults that no test noticed, argued or not.
     survivors: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ struct Argued {
     argument: String,
 }
 
-/// Which part of which tree was tried when.
+/// Identifies the part of the tree that was tried, and the time.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) shard: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct Run {
     pub(super) date: String,
 }
 
-/// What is read of cargo-mutants' `outcomes.json`.
+/// The part of cargo-mutants' `outcomes.json` that is used here.
 #[derive(Debug, Deserialize)]
 pub(super) struct Outcomes {
     outcomes: Vec<Outcome>,
@@ -83,13 +83,13 @@ enum Summary {
     MissedMutant,
     Timeout,
     Unviable,
-    /// Of the tree as it is.
+    /// The test of the unchanged tree.
     Success,
     Failure,
 }
 
 impl Mutant {
-    /// Its name without line and column, which change with the code above.
+    /// Returns its name without line and column, which change with the code above.
     fn name(&self) -> String {
         let place = self.name.split(": ").next().unwrap_or_default();
         self.name.replacen(place, &self.file, 1)
@@ -118,8 +118,8 @@ impl Records {
         }
     }
 
-    /// Takes over what a run found. What is known of the same files gives way, unless it is of
-    /// another part of them. Returns the faults that were neither noticed nor are argued.
+    /// Merges a run. Existing records of the same files are replaced, unless they are of another
+    /// part of them. Returns the faults that were neither noticed nor argued.
     pub(super) fn merge(&mut self, outcomes: &Outcomes, run: &Run) -> Vec<String> {
         let mut newer: BTreeMap<&str, Record> = BTreeMap::new();
         for outcome in &outcomes.outcomes {
@@ -157,8 +157,7 @@ impl Records {
         unnoticed
     }
 
-    /// Takes over what a run of known survivors found. Returns those that survive again, and are
-    /// not argued.
+    /// Merges a run of known survivors. Returns those that survived again and are not argued.
     pub(super) fn retried(&mut self, outcomes: &Outcomes, run: &Run) -> Vec<String> {
         let mut results: BTreeMap<String, Vec<Summary>> = BTreeMap::new();
         for outcome in &outcomes.outcomes {
@@ -169,7 +168,8 @@ impl Records {
                     .push(outcome.summary);
             }
         }
-        // Two of a name are told apart by their lines only: the one that is missed comes first.
+        // Two faults of the same name differ only in their lines. The one that was missed comes
+        // first.
         for summaries in results.values_mut() {
             summaries.sort_by_key(|summary| *summary == Summary::MissedMutant);
         }
@@ -190,7 +190,7 @@ impl Records {
         unnoticed.cloned().collect()
     }
 
-    /// Patterns of the survivors of a package that are not argued.
+    /// Returns patterns of the survivors of a package that are not argued.
     pub(super) fn unnoticed(&self, package: &str) -> Vec<String> {
         let of = |record: &&Record| record.package == package;
         let files = self.files.iter().filter(of);
@@ -209,7 +209,7 @@ impl Records {
         known.map(|one| one.argument.as_str())
     }
 
-    /// A line for each package.
+    /// Returns a line for each package.
     pub(super) fn summary(&self) -> String {
         let mut packages: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
         for one in &self.files {

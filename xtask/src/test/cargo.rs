@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Tests cargo builds. All crates are built at once, so that they share their
-//! dependencies, and the programs that come out are run one by one.
+//! Tests that cargo builds. All crates are built together, so that they share dependencies, and the
+//! resulting programs are run one by one.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::{progress, workspace};
 /// Crates whose integration tests are the `cli` layer.
 const TOOLS: [&str; 3] = ["ddctl", "ddhostd", "policyd"];
 
-/// Runs the tests of `layers`, of [`Layer::Unit`] and [`Layer::Cli`].
+/// Runs the tests of `layers`, which are [`Layer::Unit`] and [`Layer::Cli`].
 pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {
     let (programs, compiled) = build()?;
     if !compiled {
@@ -42,7 +42,7 @@ pub(super) fn run(layers: &[Layer], outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Names the tests of `layers`.
+/// Returns the names of the tests of `layers`.
 pub(super) fn list(layers: &[Layer]) -> Result<Vec<Listed>> {
     let (programs, _) = build()?;
     let mut listed = Vec::new();
@@ -65,17 +65,17 @@ pub(super) fn list(layers: &[Layer]) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// A program full of tests.
+/// A test program.
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
     package: String,
-    /// Directory of the package.
+    /// Directory of its package.
     dir: PathBuf,
     target: Target,
 }
 
-/// A message of cargo's, as far as it is about a program.
+/// The part of a message of cargo that describes a program.
 #[derive(Debug, Deserialize)]
 struct Artifact {
     executable: Option<PathBuf>,
@@ -96,7 +96,7 @@ struct Target {
     name: String,
 }
 
-/// Builds all test programs; and whether none is missing.
+/// Builds all test programs. Returns them, and whether none is missing.
 fn build() -> Result<(Vec<Program>, bool)> {
     let mut compiled = false;
     let programs = progress::step("compile the tests", || {
@@ -132,7 +132,7 @@ fn program(message: &str) -> Option<Program> {
     })
 }
 
-/// The name in `path+file:///dir/name#0.1.0` and `path+file:///dir#name@0.1.0`.
+/// Returns the name in `path+file:///dir/name#0.1.0` or `path+file:///dir#name@0.1.0`.
 fn package_name(id: &str) -> Option<&str> {
     let (place, version) = id.rsplit_once('#')?;
     match version.split_once('@') {
@@ -150,7 +150,7 @@ impl Program {
         }
     }
 
-    /// What a test's own name is prefixed by.
+    /// Returns the prefix of its tests' names.
     fn name(&self) -> String {
         match self.target.name == self.package {
             true => self.package.clone(),
@@ -162,13 +162,13 @@ impl Program {
         Listed::new(self.layer(), format!("{}::{test}", self.name()))
     }
 
-    /// As cargo would run it.
+    /// Returns a command that runs it as cargo would.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command
             .current_dir(&self.dir)
             .env("CARGO_MANIFEST_DIR", &self.dir)
-            // New snapshots are for their author to accept, not for us to add.
+            // New snapshots must be accepted by their author, and not be added here.
             .env("INSTA_UPDATE", "no");
         command
     }
@@ -195,7 +195,7 @@ impl Program {
     }
 }
 
-/// The examples in the documentation; cargo builds and runs these itself.
+/// Runs the examples in the documentation, which cargo builds and runs itself.
 fn documentation(outcome: &mut Outcome) -> Result<()> {
     let output = cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])
         .stderr(Stdio::piped())
@@ -210,7 +210,7 @@ fn documentation(outcome: &mut Outcome) -> Result<()> {
     take(outcome, Layer::Unit, "documentation", report, &text)
 }
 
-/// Adds a report to the outcome; keeps what failed ones wrote.
+/// Adds a report to the outcome, and keeps the output of failed tests.
 fn take(
     outcome: &mut Outcome,
     layer: Layer,

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What Rust's own test programs print.
+//! Parser of the output of Rust's test programs.
 
 use std::{collections::HashMap, process::ExitStatus};
 
-/// Outcome of one program.
+/// Results of one program.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) tests: Vec<Single>,
-    /// What is wrong beyond single tests: the program died, or its own count
-    /// is another.
+    /// A problem beyond single tests: the program crashed, or its own count differs.
     pub(super) trouble: Option<String>,
 }
 
-/// One test; an ignored one is none.
+/// One test. Ignored tests are left out.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Single {
     pub(super) name: String,
@@ -59,7 +58,7 @@ impl Report {
         self.trouble.is_none() && self.failed() == 0
     }
 
-    /// Names and errors of the failed tests.
+    /// Returns the names and errors of the failed tests.
     pub(super) fn errors(&self) -> impl Iterator<Item = (&str, &str)> {
         self.tests
             .iter()
@@ -75,18 +74,18 @@ impl Report {
     }
 }
 
-/// What a person wants to see of an error at first.
+/// Returns an error without its backtrace.
 pub(super) fn without_backtrace(error: &str) -> &str {
     let end = error.find("\nstack backtrace:");
     &error[..end.unwrap_or(error.len())]
 }
 
-/// Names in the output of `--list`.
+/// Returns the names in the output of `--list`.
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| line.strip_suffix(": test"))
 }
 
-/// `test name ... ok`, of unit and documentation tests alike.
+/// Parses `test name ... ok`, of unit and documentation tests.
 fn verdict(line: &str) -> Option<(&str, bool)> {
     let (name, verdict) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
@@ -97,7 +96,7 @@ fn verdict(line: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// Passed and failed tests by the programs' own counts.
+/// Returns the numbers of passed and failed tests as counted by the programs.
 fn counts(text: &str) -> (usize, usize) {
     let number = |line: &str, what: &str| -> usize {
         line.split([';', '.'])
@@ -114,7 +113,7 @@ fn counts(text: &str) -> (usize, usize) {
         })
 }
 
-/// What failed tests wrote: `---- name stdout ----` and the lines below.
+/// Returns the output of failed tests: `---- name stdout ----` and the lines below.
 fn errors(text: &str) -> HashMap<&str, &str> {
     text.split("\n---- ")
         .skip(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The last run of each scenario, as data in the tree: all scenarios together take many hours, so
-//! each entry has a commit and a date of its own.
+//! The last run of each scenario, kept as data in the tree. All scenarios together take many hours,
+//! so that each entry has a commit and a date.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::Outcome;
 use crate::{commit, workspace};
 
-/// Where it is, below the workspace.
+/// The file, relative to the top of the tree.
 const RECORD: &str = "docs/results/scenarios.json";
 
-/// Runs by the name of the scenario.
+/// Entries by the name of the scenario.
 type Record = BTreeMap<String, Entry>;
 
 /// The last run of a scenario.
@@ -24,17 +24,17 @@ struct Entry {
     passed: bool,
     /// Whether it ran in its short form.
     quick: bool,
-    /// Duration, booting included.
+    /// Duration in seconds, including the boot.
     seconds: u64,
     #[serde(flatten)]
     state: State,
     targets: Vec<Target>,
-    /// The last run that failed, if one did. A later pass does not remove it.
+    /// The last run that failed, if any. A later pass does not remove it.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Failure>,
 }
 
-/// What ran.
+/// The tested state.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct State {
     /// `uname -r` of the kernel.
@@ -54,7 +54,7 @@ struct Failure {
     error: String,
 }
 
-/// A scenario that has just run.
+/// A run of a scenario in this run of the tests.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) name: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Run {
     pub(super) targets: Vec<Target>,
 }
 
-/// Adds the scenarios of this run to the record, each in place of its run before.
+/// Adds the scenarios of this run to the record, each in place of its previous entry.
 pub(super) fn write(outcome: &Outcome) -> Result<()> {
     let state = State {
         release: outcome.release.clone().context("no scenario ran")?,

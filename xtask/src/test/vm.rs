@@ -23,22 +23,22 @@ use crate::{
     package, workspace,
 };
 
-/// What a lab needs of this machine's memory, in bytes, with what it caches of the images.
+/// Memory of this machine that a lab needs, in bytes, including its cache of the images.
 const MEMORY_EACH: u64 = 8 << 30;
-/// Boots in a run that may be tried again: that a kernel stops while it boots is rare.
+/// Number of boots in a run that may be repeated. A kernel rarely stops while it boots.
 const MOST_RETRIES: f64 = 3.0;
-/// More would wait for the longest scenario alone.
+/// Maximum number of labs. With more of them, the longest scenario alone determines the time.
 const MOST_LABS: usize = 4;
 /// Scenarios that run the kernel's selftests.
 const NEED_SELFTESTS: [&str; 1] = ["selftests"];
 /// Scenarios that run the file system exerciser.
 const NEED_FSX: [&str; 1] = ["tools"];
 
-/// Scenarios that need another kernel than the one that is meant unless it is named: one with checks
+/// Scenarios that need another kernel than the selected one, unless they are named: one with checks
 /// that fails allocations, and one with PREEMPT_RT, which must be refused.
 const OTHER_KERNELS: [&str; 2] = ["allocations", "refused"];
-/// Scenarios by name whose turn does not come beside others: these measure what a machine does, which
-/// others disturb.
+/// Scenarios by name that do not take part in the rotation, because they measure the machine and
+/// others would disturb them.
 const ALONE: [&str; 6] = [
     "overhead",
     "offload",
@@ -47,17 +47,17 @@ const ALONE: [&str; 6] = [
     "figure-14",
     "table-4",
 ];
-/// And these take an hour, or build the kernel's tests first.
+/// Scenarios that do not take part because they take an hour, or build the kernel's tests first.
 const LONG: [&str; 2] = ["mutations", "selftests"];
 
-/// All scenarios, the lab's own first.
+/// Returns all scenarios, the lab's own first.
 fn all() -> Vec<Scenario> {
     let mut all = vec![selftest::BOOT];
     all.extend(ddscenarios::all());
     all
 }
 
-/// What takes too long for every run.
+/// Returns the scenarios that take too long for every run.
 fn by_name() -> Vec<Scenario> {
     let mut named = vec![selftest::WATCHDOG];
     named.extend(ddscenarios::by_name());
@@ -65,15 +65,15 @@ fn by_name() -> Vec<Scenario> {
     named
 }
 
-/// A scenario that is to run.
+/// A selected scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selected {
     scenario: Scenario,
-    /// In its short form.
+    /// Whether it runs in its short form.
     quick: bool,
 }
 
-/// The scenarios meant by the arguments.
+/// Returns the scenarios that the arguments select.
 pub(super) fn selected(args: &Args) -> Result<Vec<Selected>> {
     let mut known = all();
     known.extend(by_name());
@@ -105,8 +105,8 @@ pub(super) fn selected(args: &Args) -> Result<Vec<Selected>> {
     Ok(selected.collect())
 }
 
-/// The names of `count` scenarios whose turn it is after so many commits: each comes before any comes
-/// again, if the count of commits grows by one.
+/// Returns the names of `count` scenarios for a number of commits. While that number grows by one,
+/// each scenario comes before any is repeated.
 fn rotated(scenarios: &[Scenario], commits: usize, count: usize) -> Vec<&'static str> {
     let left_out = [&OTHER_KERNELS[..], &ALONE, &LONG].concat();
     let names = scenarios.iter().map(|one| one.name);
@@ -117,7 +117,7 @@ fn rotated(scenarios: &[Scenario], commits: usize, count: usize) -> Vec<&'static
     turn.collect()
 }
 
-/// The scenarios there are that do not run.
+/// Returns the scenarios that are not run.
 pub(super) fn not_run(vm: bool, selected: &[Selected]) -> Vec<&'static str> {
     let runs = |name: &str| vm && selected.iter().any(|one| one.scenario.name == name);
     let names = all().into_iter().chain(by_name()).map(|one| one.name);
@@ -163,7 +163,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     );
     let verdicts = Mutex::new(BTreeMap::new());
     let next = AtomicUsize::new(0);
-    // Takes the next scenario when it is done with one; its lab is its own.
+    // Each thread has a lab of its own, and takes the next scenario when it is done with one.
     let work = || {
         let mut context = Context::new(artifacts.clone(), args.accel, &dir, args.quick);
         loop {
@@ -176,7 +176,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             eprintln!("{place} {}: {}", scenario.name, scenario.about);
             let verdict = context.run(scenario);
             tell(scenario, &verdict);
-            let mut verdicts = verdicts.lock().expect("nobody panics with it");
+            let mut verdicts = verdicts.lock().expect("no thread panics with the lock");
             verdicts.insert(number, verdict);
         }
     };
@@ -185,7 +185,9 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
             scope.spawn(work);
         }
     });
-    let verdicts = verdicts.into_inner().expect("nobody panics with it");
+    let verdicts = verdicts
+        .into_inner()
+        .expect("no thread panics with the lock");
     let retries: usize = verdicts.values().map(|verdict| verdict.retries).sum();
     outcome.boot_retries += retries;
     outcome.targets.push(Target::at_most(
@@ -216,7 +218,7 @@ pub(super) fn run(args: &Args, selected: &[Selected], outcome: &mut Outcome) -> 
     Ok(())
 }
 
-/// How many labs this machine carries side by side.
+/// Returns how many labs this machine can carry in parallel.
 fn affordable_labs(accel: Accel) -> usize {
     // L1 has two processors; emulated ones share a thread.
     let cpus_each = if accel == Accel::Kvm { 2 } else { 1 };
@@ -227,7 +229,7 @@ fn affordable_labs(accel: Accel) -> usize {
     (cpus / cpus_each).min(by_memory).clamp(1, MOST_LABS)
 }
 
-/// Says all at once how a scenario ended: others may speak too.
+/// Prints the result of a scenario in one piece, because other threads print too.
 fn tell(scenario: &Scenario, verdict: &Verdict) {
     let end = if verdict.error.is_none() {
         "ok"

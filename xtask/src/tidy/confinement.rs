@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `unsafe` stays in few files, so that a reader knows where memory safety is to be proved.
+//! `unsafe` is confined to few files, so that a reader knows where memory safety has to be proved.
 
 use super::Source;
 
@@ -25,7 +25,7 @@ const ALLOWED: &[&str] = &[
     // Mappings of files, and system calls that have no safe interface.
     "tests/agent/src/read.rs",
     "tests/helper/src/",
-    // A guest that is hostile.
+    // The kernel module of a hostile guest.
     "tests/hostile-module/src/draft.rs",
     "tests/hostile-module/src/ffi.rs",
 ];
@@ -55,7 +55,7 @@ fn covers(allowed: &str, path: &str) -> bool {
     path == allowed || (allowed.ends_with('/') && path.starts_with(allowed))
 }
 
-/// Whether the keyword stands outside of comments and texts.
+/// Returns whether the keyword occurs outside of comments and strings.
 fn holds_unsafe(text: &str) -> bool {
     text.lines().any(|line| {
         let code = line.split("//").next().unwrap_or_default();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! No merge was left half done.
+//! No file has conflict markers of a merge.
 
 use super::Source;
 
-/// What git writes before and after two versions of lines; between them stands what Markdown may
-/// have below a title, too.
+/// The markers before and after two versions of lines. The one between them is not used, because it
+/// is also the underline of a title in Markdown.
 const MARKS: [char; 2] = ['<', '>'];
 const LEN: usize = 7;
 
@@ -16,7 +16,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
 fn of(source: &Source) -> impl Iterator<Item = String> {
     let lines = source.text.lines().zip(1..);
     let marked = lines.filter(|(line, _)| MARKS.iter().any(|mark| is_mark(line, *mark)));
-    marked.map(|(_, number)| format!("{}:{number}: a merge was left here", source.path))
+    marked.map(|(_, number)| format!("{}:{number}: conflict markers of a merge", source.path))
 }
 
 fn is_mark(line: &str, mark: char) -> bool {

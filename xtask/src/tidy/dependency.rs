@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Dependencies point one way: from what changes often to what does not, as `cargo metadata` has
-//! them.
+//! Dependencies have one direction, from crates that change often to crates that do not, as `cargo
+//! metadata` reports them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use serde::Deserialize;
 use super::Source;
 use crate::workspace;
 
-/// A crate of ours: its name, those of ours that it may depend on, and those that its tests may
-/// use besides.
+/// A crate of the project: its name, the crates that it may depend on, and further ones that its
+/// tests may use.
 type Ours = (
     &'static str,
     &'static [&'static str],
     &'static [&'static str],
 );
 
-/// Our crates, from the bottom up: each names only crates above it in this list.
+/// The project's crates from the bottom up. Each names only crates above it in this list.
 const OURS: &[Ours] = &[
     ("ddabi", &[], &[]),
-    // Its tests have the feature `heap`.
+    // Its tests use the feature `heap`.
     ("ddcore", &["ddabi"], &["ddcore"]),
     ("ddnl", &["ddabi"], &[]),
     ("ddconf", &["ddabi"], &[]),
@@ -41,7 +41,7 @@ const OURS: &[Ours] = &[
         &["ddcore", "ddsim"],
     ),
     ("ddpages", &["ddctl", "ddhostd", "policyd"], &[]),
-    // What runs in the test machines knows nothing of what is tested.
+    // The program in the test machines does not depend on the code under test.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),
     ("ddhelper", &["ddabi", "ddagent", "ddload"], &[]),
@@ -61,15 +61,15 @@ const OURS: &[Ours] = &[
     ("ddfuzz", &["ddabi", "ddcore", "ddsim"], &[]),
     ("xtask", &["dddemo", "ddlab", "ddscenarios"], &[]),
 ];
-/// Crates that the kernel build compiles as well, and the only crates of others that it has.
+/// Crates that the kernel build compiles as well, and the only external crates that it has.
 const IN_KERNEL: [&str; 2] = ["ddabi", "ddcore"];
 const KERNELS_OWN: [&str; 2] = ["zerocopy", "zerocopy-derive"];
-/// Folders of crates that build and test. All others are products.
+/// Folders of crates for building and testing. All others are products.
 const MACHINERY: [&str; 4] = ["fuzz", "packaging", "tests", "xtask"];
 /// The workspaces, by their manifests.
 const WORKSPACES: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// What `cargo metadata` says of a workspace.
+/// The part of the output of `cargo metadata` that is used here.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -84,11 +84,11 @@ struct Package {
 
 #[derive(Debug, Deserialize)]
 struct Dependency {
-    /// The name of its package, whatever the depending crate calls it.
+    /// Name of its package, whatever the depending crate calls it.
     name: String,
-    /// None for those of the crate itself.
+    /// `None` for dependencies of the crate itself.
     kind: Option<Kind>,
-    /// The folder of a crate that is not from a registry.
+    /// Folder of a crate that is not from a registry.
     path: Option<PathBuf>,
 }
 
@@ -136,7 +136,7 @@ fn metadata(manifest: &Path) -> Result<Metadata> {
     serde_json::from_slice(&output.stdout).context("cannot read what cargo says of the crates")
 }
 
-/// Returns what is wrong with the dependencies of a crate.
+/// Returns the violations in the dependencies of a crate.
 fn complaints(package: &Package, top: &Path) -> Vec<String> {
     let path = folder(package.manifest_path.parent(), top);
     let name = package.name.as_str();
@@ -167,7 +167,7 @@ fn complaints(package: &Package, top: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns a folder of the tree from its top; nothing for a crate from a registry.
+/// Returns a folder relative to the top of the tree; an empty string for a crate from a registry.
 fn folder(path: Option<&Path>, top: &Path) -> String {
     let path = path.and_then(|path| path.strip_prefix(top).ok());
     path.map_or_else(String::new, |path| path.display().to_string())
@@ -184,7 +184,8 @@ mod tests {
 
     use super::*;
 
-    /// Complaints about a crate in a folder with one dependency, whose folder is given if it is no
+    /// Returns the violations of a crate in a folder with one dependency. `path` is the folder of
+    /// that dependency if it is not from a registry.
     /// crate of a registry.
     fn of(name: &str, at: &str, kind: Option<&str>, to: &str, path: Option<&str>) -> Vec<String> {
         let package = from_value(json!({
@@ -239,7 +240,7 @@ mod tests {
                 of("policyd", "policyd", kind, "ddlab", Some("tests/lab")).len(),
                 1
             );
-            // Even one that would be allowed elsewhere, or that no list knows.
+            // Crates of the machinery are refused, also where the name is allowed elsewhere or unknown.
             assert_eq!(
                 of("ddctl", "ddctl", kind, "ddsim", Some("tests/sim")).len(),
                 1

@@ -19,7 +19,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
     missing.chain(without_text(sources)).collect()
 }
 
-/// In the first line, or behind an interpreter's.
+/// Returns whether the header is in the first line, or in the second after an interpreter's.
 fn has_header(text: &str) -> bool {
     header(text).is_some_and(|licences| licences == OURS)
 }

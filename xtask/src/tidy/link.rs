@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Links between our documents lead somewhere, and documents that are named are there.
+//! Links between documents have a target, and documents that are named exist.
 
 use std::path::Path;
 
@@ -23,7 +23,8 @@ fn dead_links(sources: &[Source], top: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Paths from the top, in prose, code and comments alike; this file makes some up.
+/// Checks paths from the top in prose, code and comments. This file is left out, because it
+/// contains made-up ones.
 fn missing_documents(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
@@ -62,7 +63,7 @@ fn leads_somewhere(sources: &[Source], top: &Path, from: &Source, link: &str) ->
     }
 }
 
-/// `link` as seen from the directory of `from`, without `..`.
+/// Returns `link` relative to the directory of `from`, without `..`.
 fn resolve(from: &str, link: &str) -> String {
     let dir = from.rsplit_once('/').map_or("", |(dir, _)| dir);
     let mut parts: Vec<&str> = Vec::new();
@@ -76,7 +77,7 @@ fn resolve(from: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// Targets of `[text](target)` outside code.
+/// Returns the targets of `[text](target)` outside of code.
 fn links(text: &str) -> Vec<&str> {
     prose(text)
         .flat_map(|line| {
@@ -89,7 +90,7 @@ fn links(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What the common renderers call the headings.
+/// Returns the anchors that common renderers give to the headings.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
     prose(text)
         .filter(|line| line.starts_with('#'))
@@ -103,7 +104,7 @@ fn anchors(text: &str) -> impl Iterator<Item = String> {
         })
 }
 
-/// The lines outside fenced code.
+/// Returns the lines outside of fenced code.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     text.lines().filter(move |line| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Patches of `tests/mutations` apply to the tree, alone and as they are combined, and a scenario
-//! loads the modules that are built with each.
+//! Patches of `tests/mutations` apply to the tree, alone and in the combinations that are used, and
+//! a scenario loads the modules that are built with each.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -37,7 +37,7 @@ fn strays(there: &BTreeSet<String>, loaded: &BTreeSet<String>) -> Vec<String> {
     missing.chain(idle).collect()
 }
 
-/// Applies patches one after the other to a copy of what they change.
+/// Applies patches one after the other to a copy of the files that they change.
 fn try_on(top: &Path, names: &[&str]) -> Result<()> {
     let copy = tempfile::tempdir()?;
     let patches = names.iter().map(|name| Patch::read(name));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file is named after what it is about.
+//! A file has the name of its subject.
 
 use super::Source;
 
-/// Names that say nothing; `foo.rs` beside `foo/` stands for `foo/mod.rs`.
+/// Names without meaning. `foo.rs` beside `foo/` replaces `foo/mod.rs`.
 const EMPTY: [&str; 6] = [
     "common.rs",
     "helpers.rs",

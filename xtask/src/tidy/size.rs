@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files stay short enough to be read in one go.
+//! Files are short enough to be read in one go.
 
 use super::Source;
 
-/// Longest source file.
+/// Maximum number of lines of a source file.
 const MAX_LINES: usize = 800;
-/// What half of the source files may exceed at most.
+/// Maximum median of the lines of source files.
 const MAX_MEDIAN: usize = 250;
 const CODE: [&str; 3] = [".rs", ".c", ".h"];
-/// How many of the longest are named.
+/// How many of the longest files are named.
 const NAMED: usize = 3;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
@@ -25,7 +25,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
     broken
 }
 
-/// One line for people.
+/// Returns one line for people.
 pub(super) fn report(sources: &[Source]) -> String {
     let lengths = lengths(sources);
     let longest: Vec<String> = lengths
@@ -42,7 +42,7 @@ pub(super) fn report(sources: &[Source]) -> String {
     )
 }
 
-/// Lines and path of each file, shortest first.
+/// Returns lines and path of each file, shortest first.
 fn lengths(sources: &[Source]) -> Vec<(usize, &str)> {
     let mut lengths: Vec<_> = sources
         .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Titles of commits name a component and what the commit does, in a line that git shows whole.
+//! Titles of commits name a component and the change, in a line that git shows completely.
 
 use std::{path::Path, process::Command};
 
@@ -11,10 +11,10 @@ use super::Source;
 /// The file that lists the components, and the words before its list.
 const FILE: &str = "CONTRIBUTING.md";
 const LIST: &str = "Components of titles: ";
-/// Columns that git shows of a title without wrapping it.
+/// Columns of a title that git shows without wrapping.
 const MOST_COLUMNS: usize = 72;
 
-/// Checks the commits that came after the rule itself.
+/// Checks the commits that were made after this rule.
 pub(super) fn check(sources: &[Source], top: &Path) -> Result<Vec<String>> {
     let contributing = sources.iter().find(|source| source.path == FILE);
     let components = components(contributing.map_or("", |file| &file.text));
@@ -36,7 +36,7 @@ pub(super) fn check(sources: &[Source], top: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The components that a document lists, up to the end of its sentence.
+/// Returns the components that a document lists, up to the end of the sentence.
 fn components(text: &str) -> Vec<&str> {
     let list = text.split_once(LIST).map_or("", |(_, rest)| rest);
     let list = list.split_once('.').map_or(list, |(list, _)| list);
@@ -45,7 +45,7 @@ fn components(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns what is wrong with a title, if anything is.
+/// Returns the fault of a title, if it has one.
 fn wrong(title: &str, components: &[&str]) -> Option<String> {
     let columns = title.chars().count();
     if columns > MOST_COLUMNS {
@@ -60,7 +60,7 @@ fn wrong(title: &str, components: &[&str]) -> Option<String> {
     }
     let starts_small = what.starts_with(|first: char| !first.is_uppercase());
     (!starts_small || what.ends_with('.'))
-        .then(|| "what it does begins with a small letter and ends without a full stop".to_owned())
+        .then(|| "the text after the component must begin with a small letter and end without a full stop".to_owned())
 }
 
 fn git(top: &Path, arguments: &[&str]) -> Result<String> {

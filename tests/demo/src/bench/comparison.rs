@@ -60,7 +60,7 @@ impl Comparison {
     ///
     /// # Errors
     ///
-    /// When a file cannot be written.
+    /// Fails if a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<()> {
         report::write_json(&dir.join("result.json"), self)?;
         pages::write(dir, &comparison_page(self))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What answers: a program, line by line, or a web server.
+//! A service: a program that answers line by line, or a web server.
 
 use std::{
     io::{BufRead, BufReader, Read as _, Write as _},
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// A service and what it answered last.
+/// A service and its last answer.
 #[derive(Debug)]
 pub(super) struct Service {
     kind: Kind,
@@ -23,7 +23,7 @@ enum Kind {
     Program {
         input: ChildStdin,
         output: BufReader<ChildStdout>,
-        /// It ends when its input is closed.
+        /// The program ends when its input is closed.
         _child: Child,
     },
     Web(BufReader<UnixStream>),
@@ -50,7 +50,7 @@ impl Service {
         }))
     }
 
-    /// Connects to a web server, once for all questions.
+    /// Connects to a web server, with one connection for all questions.
     pub(super) fn web(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("cannot connect to {}", socket.display()))?;
@@ -64,7 +64,7 @@ impl Service {
         }
     }
 
-    /// Asks and waits for the whole answer: a line, or what a path holds.
+    /// Asks and waits for the whole answer: a line, or the content at a path.
     pub(super) fn ask(&mut self, question: &str) -> Result<&[u8]> {
         self.answer.clear();
         match &mut self.kind {
@@ -79,7 +79,7 @@ impl Service {
     }
 }
 
-/// Gets a path of a length that the server knows.
+/// Gets a path from a server that sends the length.
 fn get(stream: &mut BufReader<UnixStream>, path: &str, body: &mut Vec<u8>) -> Result<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stream.get_mut().write_all(request.as_bytes())?;

@@ -2,47 +2,47 @@
 
 //! Pseudo-random numbers and file content.
 
-/// A source of numbers; equal seeds mean equal numbers.
+/// A random number generator. Equal seeds give equal numbers.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The numbers of a seed.
+    /// Creates a generator.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `end`; 0 when there is none.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.any() % end.max(1)
     }
 
-    /// A number in `first..=last`.
+    /// Returns a number in `first..=last`.
     pub fn within(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// True in `percent` of all cases.
+    /// Returns `true` with a probability of `percent`.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
-/// Fills `buffer` with the bytes of content `seed` from position `offset` on.
-/// Every page of every seed is different.
+/// Fills `buffer` with the content of `seed` from position `offset` on. All pages of all seeds
+/// differ.
 pub fn fill(seed: u64, offset: u64, buffer: &mut [u8]) {
     let mut at = offset;
     let mut rest = buffer;
     while !rest.is_empty() {
         let word = mix(seed ^ (at / 8).wrapping_mul(0xa076_1d64_78bd_642f)).to_le_bytes();
-        // Below eight, hence in range.
+        // The result is below eight.
         let skip = (at % 8) as usize;
         let count = rest.len().min(8 - skip);
         let (now, later) = rest.split_at_mut(count);

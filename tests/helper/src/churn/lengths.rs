@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long each file is.
+//! The lengths of the files.
 
 use super::step::{Shift, Step};
 
-/// The length of each file; none when it is not there.
+/// The length of each file, or `None` for files that do not exist.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths(Vec<Option<u64>>);
 
 impl Lengths {
-    /// No files.
+    /// Returns the state without files.
     pub(super) fn new(files: u32) -> Self {
         Self(vec![None; files as usize])
     }
 
-    /// The length of a file.
+    /// Returns the length of a file.
     pub(super) fn of(&self, file: u32) -> Option<u64> {
         self.0.get(file as usize).copied().flatten()
     }
 
-    /// What a step makes of them.
+    /// Applies a step to the lengths.
     pub(super) fn apply(&mut self, step: &Step) {
         let lens = &mut self.0;
         match *step {

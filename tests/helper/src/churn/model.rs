@@ -10,7 +10,7 @@ use super::{
     step::{Shift, Step},
 };
 
-/// What the filesystem must hold.
+/// The expected content of the filesystem.
 #[derive(Clone, Debug)]
 pub struct Model {
     files: Vec<Option<Vec<u8>>>,
@@ -18,7 +18,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// No files yet.
+    /// Returns the state without files.
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
         Self {
@@ -27,22 +27,22 @@ impl Model {
         }
     }
 
-    /// The content of a file; none when it is not there.
+    /// Returns the content of a file, or `None` if it does not exist.
     #[must_use]
     pub fn file(&self, file: u32) -> Option<&[u8]> {
         self.files.get(file as usize)?.as_deref()
     }
 
-    /// The content of a file that the script knows to be there.
+    /// Returns the content of a file that exists according to the script.
     fn there(&mut self, file: u32) -> &mut Vec<u8> {
         self.files[file as usize].get_or_insert_default()
     }
 
-    /// Does a step.
+    /// Applies a step.
     ///
     /// # Panics
     ///
-    /// When the step is not of the model's script.
+    /// Panics if the step is not of the model's script.
     pub fn apply(&mut self, step: &Step) {
         match *step {
             Step::Create { file, len, seed } => {
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// A range of a file, which grows to have it.
+    /// Returns a range of a file, which is extended if necessary.
     fn room(&mut self, file: u32, offset: u64, len: u64) -> &mut [u8] {
         let range = range(offset, len);
         let content = self.there(file);

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Judging what a guest saw.
+//! The verdict about a guest's reads.
 
 use std::{collections::HashMap, fmt};
 
 use super::{Model, Plan, Script, Seen, Step, digests, fill};
 
-/// A page that was not what it should have been.
+/// A page with wrong content.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wrong {
-    /// Number of the step that saw it.
+    /// Number of the step that read it.
     pub at: u32,
     /// That step.
     pub step: Step,
-    /// The page; none when the file's length was wrong, or it was not there,
-    /// or was there and should not.
+    /// The page; `None` if the length of the file or its existence was wrong.
     pub page: Option<usize>,
-    /// The last step that put this page there; none if no step ever did.
+    /// The last step that wrote this content there; `None` if no step did.
     pub since: Option<u32>,
 }
 
@@ -33,22 +32,22 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Does the steps of a plan on bytes and compares them with what was seen.
+/// Executes the steps of a plan on bytes and compares them with the guest's reads.
 #[derive(Debug)]
 pub struct Replay {
     plan: Plan,
-    /// Pages compared.
+    /// Number of compared pages.
     pub pages: u64,
     /// Pages that were wrong.
     pub wrong: Vec<Wrong>,
 }
 
 impl Replay {
-    /// Judges a complete report: what each read of the plan saw, in order.
+    /// Judges a complete report: the result of each read of the plan, in order.
     ///
     /// # Errors
     ///
-    /// When the report is not one of this plan.
+    /// Fails if the report is not one of this plan.
     pub fn judge(plan: Plan, report: &[Seen]) -> Result<Self, String> {
         let mut replay = Self {
             plan,
@@ -90,7 +89,7 @@ impl Replay {
                 at,
                 step,
                 page,
-                // The digest, until it is explained.
+                // The digest, which explain() replaces by a step.
                 since: digest,
             });
         };
@@ -110,8 +109,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Finds out since when each wrong page was outdated: replaces its digest
-    /// by the step that put the same page there last.
+    /// Determines since when each wrong page was outdated: replaces its digest by the last step
+    /// that wrote the same content there.
     fn explain(&mut self) {
         if self.wrong.is_empty() {
             return;
@@ -139,7 +138,7 @@ impl Replay {
     }
 }
 
-/// What a step must see, if it looks at all.
+/// Returns the expected result of a step, if it reads.
 fn expected(model: &Model, step: &Step) -> Option<Option<Vec<u8>>> {
     match *step {
         Step::Read { file, .. } => Some(model.file(file).map(<[u8]>::to_vec)),

@@ -11,20 +11,20 @@ use super::{
 
 /// The steps of a plan, one after the other.
 ///
-/// It knows how long each file is, so that every step makes sense; the last
-/// steps read everything from an empty cache, past the cache and after a mount.
+/// The script tracks the lengths of all files, so that every step is valid. The last steps read all
+/// files from an empty cache, past the cache, and after a mount.
 #[derive(Clone, Debug)]
 pub struct Script {
     plan: Plan,
     dice: Dice,
     lengths: Lengths,
     made: u32,
-    /// Steps decided already, the next one last.
+    /// Steps that are already chosen, the next one last.
     queue: Vec<Step>,
 }
 
 impl Script {
-    /// The script of a plan.
+    /// Returns the script of a plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Script {
     }
 
     fn decide(&mut self) {
-        // Below the number of files, which is 32 bits.
+        // The number of files has 32 bits.
         let file = self.dice.below(self.plan.files.into()) as u32;
         let Some(len) = self.lengths.of(file) else {
             let step = self.create(file);
@@ -120,7 +120,7 @@ impl Script {
         }
     }
 
-    /// A range inside the first `len` bytes; most are short.
+    /// Returns a range inside the first `len` bytes. Most ranges are short.
     fn range(&mut self, len: u64) -> (u64, u64) {
         let offset = self.dice.below(len);
         let most = (len - offset).min(match self.dice.below(3) {
@@ -133,7 +133,7 @@ impl Script {
 
     fn new_len(&mut self, len: u64) -> u64 {
         match self.dice.below(4) {
-            // Into the last page, and back.
+            // The new end is in the last page.
             0 => len.saturating_sub(self.dice.below(4096)),
             1 => (len + self.dice.below(8192)).min(self.plan.longest),
             2 => self.dice.below(len + 1),
@@ -174,7 +174,7 @@ impl Script {
         }
         let (mut offset, mut count) = self.range(len);
         if self.dice.chance(60) {
-            // Whole blocks can be shared.
+            // Only whole blocks can be shared.
             offset -= offset % self.plan.block;
             count = count.next_multiple_of(self.plan.block);
         }
@@ -197,7 +197,7 @@ impl Script {
         Step::Rename { from, to }
     }
 
-    /// Deletes a file and makes a new one, which likely gets its inode.
+    /// Deletes a file and makes a new one, which probably gets its inode.
     fn replace(&mut self, file: u32) -> Step {
         if self.dice.chance(70) {
             let create = self.create(file);
@@ -243,11 +243,11 @@ impl Script {
 
     fn other(&mut self, file: u32) -> u32 {
         let files = self.plan.files;
-        // Below the number of files, which is 32 bits.
+        // The number of files has 32 bits.
         (file + 1 + self.dice.below(u64::from(files) - 1) as u32) % files
     }
 
-    /// Reads everything from an empty cache, past the cache and after a mount.
+    /// Reads all files from an empty cache, past the cache, and after a mount.
     fn finale(&mut self) {
         let ends = [
             (Step::DropCaches { what: 3 }, By::Calls),

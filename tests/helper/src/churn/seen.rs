@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a read saw, in few words.
+//! The result of a read in compact form.
 
 use serde::{Deserialize, Serialize};
 
 use super::PAGE;
 
-/// What a step of kind `Read` (or `Orphan`) saw.
+/// Result of a step of kind `Read` (or `Orphan`).
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Seen {
     /// Number of the step.
     pub step: u32,
-    /// Length of the file; none when it was not there.
+    /// Length of the file; `None` if it did not exist.
     pub len: Option<u64>,
-    /// Eight hex digits a page: its digest.
+    /// Digests of the pages, eight hex digits each.
     pub pages: String,
 }
 
 impl Seen {
-    /// What a step saw.
+    /// Returns the result of a step.
     #[must_use]
     pub fn new(step: u32, content: Option<&[u8]>) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Seen {
         }
     }
 
-    /// The digests of its pages; none when they are malformed.
+    /// Returns the digests of its pages, or `None` if they are malformed.
     #[must_use]
     pub fn digests(&self) -> Option<Vec<u32>> {
         self.pages
@@ -43,10 +43,10 @@ impl Seen {
     }
 }
 
-/// Digest of each page of a content; the last page may be short.
+/// Returns a digest of each page of a content. The last page may be short.
 ///
-/// Fast where everything is emulated. Pages are not forged here, so nothing
-/// cryptographic is needed.
+/// The digest is fast under emulation. It need not be cryptographic, because pages are not forged
+/// here.
 pub fn digests(content: &[u8]) -> impl Iterator<Item = u32> {
     content.chunks(PAGE).map(|page| {
         let mut state = page.len() as u64;
@@ -56,7 +56,7 @@ pub fn digests(content: &[u8]) -> impl Iterator<Item = u32> {
             state = (state ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9fb2_1c65_1e98_df25);
             state ^= state >> 29;
         }
-        // The upper half is the better mixed one.
+        // The upper half is mixed better.
         (state >> 32) as u32
     })
 }

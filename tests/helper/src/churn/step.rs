@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What can be done to a file.
+//! Operations on files.
 
 use serde::{Deserialize, Serialize};
 
-/// How bytes get into a file, or out of it.
+/// The way in which bytes are read or written.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum By {
     /// Through the page cache.
@@ -15,29 +15,29 @@ pub enum By {
     Direct,
 }
 
-/// In which order a file is read.
+/// The order in which a file is read.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Seek {
-    /// From start to end: the kernel reads ahead.
+    /// From start to end, with the kernel's readahead.
     Forward,
-    /// Page by page from the end: it does not.
+    /// Page by page from the end, without readahead.
     Backward,
 }
 
-/// How a range of a file changes its place or its content without a write.
+/// A change of a range of a file without a write.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Shift {
-    /// Becomes a hole.
+    /// The range becomes a hole.
     Punch,
-    /// Becomes zeros.
+    /// The range becomes zeros.
     Zero,
-    /// Is taken out; what follows moves down.
+    /// The range is removed, and the rest moves down.
     Collapse,
-    /// Is put in as a hole; what follows moves up.
+    /// A hole is inserted, and the rest moves up.
     Insert,
 }
 
-/// One step. Files are named by numbers.
+/// One step. Files are identified by numbers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Step {
     /// A new file in place of what was there.

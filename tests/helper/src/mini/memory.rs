@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory to give to a guest.
+//! Memory for guests.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,21 +16,21 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// Bytes of a page.
 pub(super) const PAGE: usize = PAGE_SIZE;
 
-/// What a userfaultfd is asked for (`linux/userfaultfd.h`).
+/// Requests to a userfaultfd (`linux/userfaultfd.h`).
 const API: libc::Ioctl = 0xc018_aa3f_u32 as libc::Ioctl;
 const REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
 const API_VERSION: u64 = 0xaa;
 const MODE_MISSING: u64 = 1;
 
-/// The firmware's read-only memory below 1 MiB, which may be mapped and is no RAM of the kernel's.
+/// The firmware's read-only memory below 1 MiB, which may be mapped and is not RAM of the kernel.
 const FIRMWARE: u64 = 0xf_0000;
 
-/// Memory like any other.
+/// Returns ordinary memory.
 pub(super) fn ordinary(pages: usize) -> Result<MmapMut> {
     Ok(MmapMut::map_anon(pages * PAGE)?)
 }
 
-/// Memory that is mapped twice: for this program, and for guests. All pages are there.
+/// Returns memory that is mapped twice, for this program and for guests. All its pages are present.
 pub(super) fn shared(pages: usize) -> Result<(MmapMut, MmapMut)> {
     let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC)?);
     file.set_len((pages * PAGE) as u64)?;
@@ -40,17 +40,17 @@ pub(super) fn shared(pages: usize) -> Result<(MmapMut, MmapMut)> {
     Ok((map()?, map()?))
 }
 
-/// Memory of which all that has not been touched is withheld from [`Withheld::begin`] on: a task
-/// that needs it waits for a handler of userfaults, and there is none.
+/// Memory whose untouched pages are withheld from [`Withheld::begin`] on: a task that accesses one
+/// waits for a handler of userfaults, which does not exist.
 pub(super) struct Withheld {
     pub(super) memory: MmapMut,
 }
 
 impl Withheld {
-    /// Memory that is not yet withheld.
+    /// Returns memory that is not withheld yet.
     pub(super) fn new(pages: usize) -> Result<Self> {
         let memory = ordinary(pages)?;
-        // A huge page would come as a whole with its first byte.
+        // A huge page would be allocated completely at the first access.
         // SAFETY: the range is that of the mapping, and nothing in it changes.
         let advised = unsafe {
             let start = memory.as_ptr().cast_mut().cast();
@@ -60,7 +60,7 @@ impl Withheld {
         Ok(Self { memory })
     }
 
-    /// Withholds from now on what has not been touched.
+    /// Withholds all untouched pages from now on.
     pub(super) fn begin(&self) -> Result<()> {
         // SAFETY: makes a descriptor, which stays open until the process ends.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) };
@@ -77,7 +77,7 @@ impl Withheld {
     }
 }
 
-/// Memory that is a device's, as far as the kernel knows: mapped by frame number.
+/// Returns memory that the kernel treats as a device's, mapped by frame number.
 pub(super) fn device(pages: usize) -> Result<MmapMut> {
     let mut options = OpenOptions::new();
     let file = options
@@ -91,7 +91,7 @@ pub(super) fn device(pages: usize) -> Result<MmapMut> {
     mapped.context("cannot map /dev/mem")
 }
 
-/// Has the kernel move memory to swap.
+/// Makes the kernel swap memory out.
 pub(super) fn swap_out(memory: &MmapMut) -> Result<()> {
     // SAFETY: the range is that of the mapping, whose content stays.
     let advised = unsafe {

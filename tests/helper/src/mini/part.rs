@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What mini VMs are used for.
+//! The tests with mini VMs.
 
 use std::{
     collections::BTreeMap,
@@ -25,10 +25,10 @@ use super::{
 
 /// Pages of a run.
 const RUN: u16 = 32;
-/// Pages of the largest put.
+/// Maximum number of pages of a put.
 const MOST: u16 = 1024;
 
-/// Does something; how long it took comes with it.
+/// Returns a result together with the time that the operation took.
 fn timed(done: Result<Done>, since: Instant) -> Result<Value> {
     let done = done?;
     Ok(json!({
@@ -44,7 +44,7 @@ pub(super) fn say(value: &Value) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Puts and gets a run of frames that are there, then of those from `other` on.
+/// Puts and gets a run of present frames, then one of the frames from `other` on.
 fn exchange(vm: &mut MiniVm<'_>, other: u64) -> Result<Value> {
     let mut order = |operation, place| -> Result<Value> {
         let start = Instant::now();
@@ -53,12 +53,12 @@ fn exchange(vm: &mut MiniVm<'_>, other: u64) -> Result<Value> {
     let own = order(Operation::Put, (0, 0))?;
     let put = order(Operation::Put, (u64::from(MOST), other))?;
     let get = order(Operation::Get, (0, other))?;
-    // A get that was in vain leaves nothing.
+    // A get without a hit leaves nothing at the host.
     let again = order(Operation::Get, (0, 0))?;
     Ok(json!({"own": own, "put": put, "get": get, "again": again}))
 }
 
-/// Half of the frames are there, the others are withheld.
+/// Half of the frames are present, and the others are withheld.
 pub(super) fn absent() -> Result<()> {
     let kvm = Kvm::new()?;
     let mut withheld = Withheld::new(2 * usize::from(MOST))?;
@@ -73,7 +73,7 @@ pub(super) fn absent() -> Result<()> {
     }
 }
 
-/// Frames are there, and behind them a device.
+/// Present frames are followed by those of a device.
 pub(super) fn device() -> Result<()> {
     let kvm = Kvm::new()?;
     let (ordinary, device) = (filled(MOST)?, memory::device(2)?);
@@ -89,7 +89,7 @@ pub(super) fn device() -> Result<()> {
     say(&json!({"own": own, "put": put, "get": get}))
 }
 
-/// A put of as much as one can take, twice; before the second the frames are swapped out.
+/// Makes the largest possible put twice. Before the second one the frames are swapped out.
 pub(super) fn swapped() -> Result<()> {
     let kvm = Kvm::new()?;
     let memory = filled(MOST)?;
@@ -106,7 +106,7 @@ pub(super) fn swapped() -> Result<()> {
     say(&json!({"resident": resident, "swapped": swapped}))
 }
 
-/// A guest registers twice; calls of its first session come late. Then it is rolled back.
+/// A guest registers twice, and calls of its first session arrive late. Then it is rolled back.
 pub(super) fn sessions() -> Result<()> {
     let kvm = Kvm::new()?;
     let mut vm = MiniVm::new(&kvm)?;
@@ -128,7 +128,7 @@ pub(super) fn sessions() -> Result<()> {
     }))
 }
 
-/// Another process holds the VM when this one is gone.
+/// Another process holds the VM after this one has ended.
 pub(super) fn orphan() -> Result<()> {
     let kvm = Kvm::new()?;
     let mut vm = MiniVm::new(&kvm)?;
@@ -138,7 +138,7 @@ pub(super) fn orphan() -> Result<()> {
     say(&json!({"heir": heir.id()}))
 }
 
-/// Lets this process open so many files.
+/// Sets the limit of open files of this process.
 pub(super) fn allow_files(files: u64) -> Result<()> {
     let limit = Rlimit {
         current: Some(files),
@@ -147,7 +147,7 @@ pub(super) fn allow_files(files: u64) -> Result<()> {
     Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
-/// As many VMs as are wanted.
+/// Registers a number of VMs.
 pub(super) fn crowd(vms: u32) -> Result<()> {
     allow_files(u64::from(vms) * 4 + 100)?;
     let kvm = Kvm::new()?;
@@ -156,7 +156,7 @@ pub(super) fn crowd(vms: u32) -> Result<()> {
     for _ in 0..vms {
         let mut vm = MiniVm::new(&kvm)?;
         vm.frames(&memory)?;
-        // KVM has what it needs for the VM once it has run.
+        // KVM has allocated its memory for the VM once the VM has run.
         vm.ping(1)?;
         crowd.push(vm);
     }
@@ -177,23 +177,23 @@ pub(super) fn crowd(vms: u32) -> Result<()> {
     }
 }
 
-/// Memory whose pages are all there.
+/// Returns memory whose pages are all present.
 fn filled(pages: u16) -> Result<MmapMut> {
     let mut memory = memory::ordinary(pages.into())?;
     for (page, number) in memory.chunks_mut(PAGE).zip(1u16..) {
-        // What is alike could be one page.
+        // Equal pages could be merged.
         page[..2].copy_from_slice(&number.to_le_bytes());
         page[2..].fill(7);
     }
     Ok(memory)
 }
 
-/// Bytes of kernel memory that this program's cgroup is charged for.
+/// Returns the bytes of kernel memory charged to this program's cgroup.
 fn kernel_memory() -> Result<u64> {
     let cgroup = fs::read_to_string("/proc/self/cgroup")?;
     let path = cgroup.trim().strip_prefix("0::").context("cgroup v2")?;
     let Ok(stat) = fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.stat")) else {
-        // The root has no such file.
+        // The root cgroup has no such file.
         return Ok(0);
     };
     let line = stat.lines().find_map(|line| line.strip_prefix("kernel "));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Many VMs that share a tier, in steps. The scenario looks at the host between two steps, and
-//! begins the next one by a signal.
+//! Many VMs that share a tier, in steps. The scenario examines the host between two steps, and
+//! starts the next one with a signal.
 
 use std::ops::Range;
 
@@ -21,11 +21,11 @@ use super::{
 /// Pages of a put.
 const RUN: u64 = 32;
 
-/// Registers `vms` VMs. Each puts `pages`; then the first puts `stream` pages more; then all put
-/// `pages` more, in turns; then all ask for what they have put.
+/// Registers `vms` VMs. Each puts `pages`; then the first puts `stream` more pages; then all put
+/// `pages` more, in turns; then all read back their pages.
 pub(super) fn share(vms: u32, pages: u64, stream: u64) -> Result<()> {
     allow_files(u64::from(vms) * 4 + 100)?;
-    // Signals that come early wait in it.
+    // Early signals are queued in it.
     let mut signals = Signals::new([SIGUSR1])?;
     let mut begin = || signals.forever().next().context("no signal");
     let kvm = Kvm::new()?;
@@ -84,7 +84,7 @@ fn put(vm: &mut MiniVm<'_>, frames: &mut MmapMut, number: u32, pages: Range<u64>
     Ok(())
 }
 
-/// Returns what the VM `number` has in a page of its file.
+/// Returns the content of a page in the file of VM `number`.
 fn content(number: u32, index: u64) -> [u8; PAGE] {
     let mut page = [0; PAGE];
     let word = (u64::from(number) << 32 | index).to_le_bytes();

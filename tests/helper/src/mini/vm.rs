@@ -22,19 +22,19 @@ use zerocopy::{FromBytes as _, Immutable, IntoBytes};
 
 use super::memory::{self, PAGE};
 
-// What lies where in the guest's own memory.
+// Layout of the guest's own memory.
 const TABLES: [usize; 3] = [PAGE, 2 * PAGE, 3 * PAGE];
 const CODE: usize = 4 * PAGE;
 const REQUEST: usize = 6 * PAGE;
 const ANSWER: usize = REQUEST + PAGE;
 const OWN_PAGES: usize = 8;
 
-/// First of the frames that requests name.
+/// The first frame that requests name.
 pub(super) const FRAMES: u64 = 0x1000;
 
 /// A page table's entry: present, writable.
 const ENTRY: u64 = 3;
-/// The entry is no table but 2 MiB of memory.
+/// Marks an entry that maps 2 MiB of memory instead of a table.
 const LARGE: u64 = 1 << 7;
 
 const CR0_PROTECTED_PAGED: u64 = 1 | 1 << 31;
@@ -42,14 +42,14 @@ const CR4_PAE: u64 = 1 << 5;
 const EFER_LONG_MODE: u64 = 1 << 8 | 1 << 10;
 const FLAGS: u64 = 1 << 1;
 
-/// What came of a put or get of one run.
+/// Result of a put or get of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) outcome: Outcome,
     pub(super) done: bool,
 }
 
-/// The VM. Memory that was given to it lives at least as long.
+/// The VM. The memory that it was given lives at least as long.
 pub(super) struct MiniVm<'a> {
     vcpu: VcpuFd,
     vm: VmFd,
@@ -60,7 +60,7 @@ pub(super) struct MiniVm<'a> {
 }
 
 impl<'a> MiniVm<'a> {
-    /// A VM that is not registered.
+    /// Creates a VM that is not registered.
     pub(super) fn new(kvm: &Kvm) -> Result<Self> {
         let vm = kvm.create_vm()?;
         let mut own = memory::ordinary(OWN_PAGES)?;
@@ -105,7 +105,7 @@ impl<'a> MiniVm<'a> {
         })
     }
 
-    /// Gives it memory at [`FRAMES`].
+    /// Adds memory at [`FRAMES`].
     pub(super) fn frames(&mut self, memory: &'a MmapMut) -> Result<()> {
         give(&self.vm, 1, FRAMES * PAGE as u64, memory)?;
         self.frames = Some(memory);
@@ -128,24 +128,24 @@ impl<'a> MiniVm<'a> {
         Ok(outcome)
     }
 
-    /// Another descriptor of it, which keeps it alive.
+    /// Returns another descriptor of the VM, which keeps it alive.
     pub(super) fn descriptor(&self) -> Result<OwnedFd> {
         // SAFETY: the VM has its descriptor as long as it lives.
         let own = unsafe { BorrowedFd::borrow_raw(self.vm.as_raw_fd()) };
         Ok(own.try_clone_to_owned()?)
     }
 
-    /// Its session.
+    /// Returns its session.
     pub(super) fn session(&self) -> u64 {
         self.session
     }
 
-    /// Puts or gets a run of pages, named by their frames.
+    /// Puts or gets a run of pages, in frames of the same numbers.
     pub(super) fn order(&mut self, operation: Operation, first: u64, pages: u16) -> Result<Done> {
         self.move_pages(operation, (first, first), pages)
     }
 
-    /// Puts or gets a run of pages, from an index on, in frames from one on.
+    /// Puts or gets a run of pages from an index on, in frames from `frame` on.
     pub(super) fn move_pages(
         &mut self,
         operation: Operation,
@@ -167,12 +167,12 @@ impl<'a> MiniVm<'a> {
         Ok(Done { outcome, done })
     }
 
-    /// Makes a call that only has to be let in.
+    /// Makes a call that only has to be accepted.
     pub(super) fn ping(&mut self, session: u64) -> Result<Status> {
         Ok(self.call(Operation::Ping, session, &[0u8; 0])?.status)
     }
 
-    /// Gives the next call the number of the last one.
+    /// Makes the next call use the number of the last one.
     pub(super) fn roll_back(&mut self) {
         self.sequence -= 1;
     }
@@ -232,7 +232,7 @@ fn prepare(own: &mut MmapMut) {
     entry(TABLES[2], ENTRY | LARGE);
 }
 
-/// Gives a VM memory, which the caller keeps as long as the VM.
+/// Adds memory to a VM. The caller keeps it as long as the VM.
 fn give(vm: &VmFd, slot: u32, at: u64, memory: &MmapMut) -> Result<()> {
     let region = kvm_userspace_memory_region {
         slot,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module is loaded while a hole is being punched, which waits for pages that are still
-//! being read: pages that come after them, and were read before, can be reclaimed then.
+//! The module is loaded while a hole is punched, which waits for pages that are still being read.
+//! Pages behind these, which were read before, can be reclaimed meanwhile.
 //!
 //! The filesystem is on a device of the device mapper with the name "slow".
 
@@ -21,12 +21,12 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 
 use super::{at, content, create, let_go, read};
 
-/// How long the device takes for a read.
+/// Time that the device takes for a read.
 const DELAY: Duration = Duration::from_secs(15);
-/// Pages that are read last, one by one: more than truncation looks at together, for it holds
-/// references to all of these.
+/// Number of pages that are read last, one by one. They are more than truncation processes
+/// together, because it holds references to those.
 const SLOW: usize = 48;
-/// The first page that is read before them, and the end of the file.
+/// The first of the pages that were read before them, and the end of the file.
 const READY: usize = 64;
 const PAGES: usize = 96;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(super) fn attach(dir: &Path, device: &str) -> Result<u64> {
     file.write_all_at(&content(1, PAGES * PAGE), 0)?;
     let hole = create(dir, "attach.hole")?;
     hole.set_len(at(1))?;
-    // Where the blocks are is known from now on.
+    // The filesystem knows the blocks from now on.
     let_go(&file)?;
     read(&file)?;
     let_go(&file)?;
@@ -53,7 +53,7 @@ pub(super) fn attach(dir: &Path, device: &str) -> Result<u64> {
         let punching = scope.spawn(|| fallocate(&file, flags, 0, at(PAGES)));
         println!("punching");
         wait_for_host()?;
-        // A filesystem is cached from its first read on. There is no block to be read.
+        // A filesystem is cached from its first read on. This one needs no block.
         read(&hole)?;
         thread::sleep((DELAY + PAUSE).saturating_sub(start.elapsed()));
         let len = at(PAGES - READY);
@@ -67,13 +67,13 @@ pub(super) fn attach(dir: &Path, device: &str) -> Result<u64> {
     Ok(found.iter().filter(|byte| **byte != 0).count() as u64)
 }
 
-/// Has pages read without waiting for them.
+/// Starts to read pages without waiting for them.
 fn want(file: &File, page: usize, pages: usize) -> Result<()> {
     let len = NonZero::new(at(pages));
     Ok(fadvise(file, at(page), len, Advice::WillNeed)?)
 }
 
-/// Makes each read of the device take [`DELAY`]; writes take no longer than before.
+/// Makes each read of the device take [`DELAY`]. Writes are not delayed.
 fn slow_down(device: &str) -> Result<()> {
     let ms = DELAY.as_millis();
     let line = format!(
@@ -87,7 +87,7 @@ fn slow_down(device: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the module, which the scenario loads now, has a host.
+/// Waits until the module, which the scenario now loads, has a host.
 fn wait_for_host() -> Result<()> {
     loop {
         let asked = Command::new("ddctl")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One block of each page is written while the host has the page, which leaves the page
-//! cache again before it is read. Where blocks are smaller it is not up to date until then.
+//! One block of each page is written while the host has the page, which leaves the page cache again
+//! before it is read. With smaller blocks it is not up to date until then.
 
 use std::{os::unix::fs::FileExt as _, path::Path};
 
@@ -11,7 +11,7 @@ use ddhelper::churn::PAGE;
 use super::{at, content, create, give_away, let_go, wrong};
 
 const PAGES: usize = 64;
-/// As long as the shortest block.
+/// Size of the smallest block.
 const BLOCK: usize = 1024;
 
 pub(super) fn block(dir: &Path) -> Result<u64> {

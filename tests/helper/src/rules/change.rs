@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file is cut and made longer, punched, written past the page cache and through it, each
-//! while the host has all of its pages; then its pages come from the host.
+//! A file is truncated and extended, punched, and written past the page cache and through it, each
+//! time while the host has all of its pages; then its pages come from the host.
 
 use std::{
     fs::OpenOptions,
@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use super::{at, content, create, give_away, let_go, wrong};
 
 const PAGES: usize = 64;
-/// What changes begins with this page of the file, and has so many pages.
+/// First page of the changed range, and number of its pages.
 const FIRST: usize = 16;
 const COUNT: usize = 8;
 

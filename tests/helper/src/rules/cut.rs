@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A large folio that a write filled in part, with blocks smaller than a page, is
-//! cut in two: its first page is not up to date, and no block of it is known any
-//! more to have been written. It is read like a new one.
+//! A large folio that a write has filled in part, with blocks smaller than a page, is split. Its
+//! first page is not up to date, and the information that blocks of it were written is lost. It is
+//! read like a new one.
 
 use std::{os::unix::fs::FileExt as _, path::Path};
 
@@ -20,7 +20,7 @@ pub(super) fn cut(dir: &Path) -> Result<u64> {
         let mut want = content(2 * time, 4 * PAGE);
         file.write_all_at(&want, 0)?;
         give_away(&file)?;
-        // Long enough for a folio of two pages, of which it leaves out the beginning.
+        // The range needs a folio of two pages, and leaves out its beginning.
         let (from, to) = (PAGE / 2, 7 * PAGE / 2);
         fill(2 * time + 1, from as u64, &mut want[from..to]);
         file.write_all_at(&want[from..to], from as u64)?;

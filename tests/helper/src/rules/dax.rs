@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file that was written past the page cache because its device is memory is not read from the
-//! host as it was before.
+//! A file that was written past the page cache, because its device is memory, is not read from the
+//! host with its old content.
 
 use std::{fs, os::unix::fs::FileExt as _, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ use super::{content, create, give_away, wrong};
 
 const LEN: usize = 1 << 20;
 
-/// Tries it on a file of XFS's realtime device, which offers DAX.
+/// Tests a file on XFS's realtime device, which offers DAX.
 pub(super) fn dax(dir: &Path) -> Result<u64> {
     let path = dir.join("dax");
     let file = create(dir, "dax")?;
@@ -35,7 +35,7 @@ pub(super) fn dax(dir: &Path) -> Result<u64> {
     wrong(&fs::File::open(&path)?, &content(2, LEN))
 }
 
-/// Has the file get attributes, or lose them.
+/// Sets or removes an attribute of a file.
 fn mark(path: &Path, how: &str) -> Result<()> {
     let command = format!("chattr {how}");
     let done = Command::new("xfs_io")
@@ -50,7 +50,7 @@ fn mark(path: &Path, how: &str) -> Result<()> {
     Ok(())
 }
 
-/// Has the inode leave memory: it is DAX or not from its loading on.
+/// Makes the inode leave memory, because it becomes DAX or not when it is loaded.
 fn reload(path: &Path, wanted: bool) -> Result<()> {
     for _ in 0..100 {
         fs::write("/proc/sys/vm/drop_caches", "2")?;

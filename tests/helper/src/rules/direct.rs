@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages are read and dropped again and again while a direct write is on its way to
-//! the disk: what is read before it has arrived is old as soon as it has.
+//! Pages are read and dropped repeatedly while a direct write is under way. Content that is read
+//! before the write has arrived on the disk is old as soon as it has.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,9 +18,9 @@ use rustix::fs::{Advice, OFlags, fadvise};
 
 use super::{at, content, create, give_away, wrong};
 
-/// As long as a write takes a while.
+/// Enough pages for a write that takes some time.
 const PAGES: usize = 512;
-/// The last ones, which arrive last.
+/// The last pages, which arrive last.
 const LAST: usize = 4;
 const TIMES: u64 = 16;
 
@@ -36,7 +36,7 @@ pub(super) fn direct(dir: &Path) -> Result<u64> {
         .open(dir.join("direct"))?;
     let reader = File::open(dir.join("direct"))?;
     fadvise(&reader, 0, None, Advice::Random)?;
-    // Of whole pages, as direct writes want it.
+    // The buffer has whole pages, as direct writes need it.
     let mut want = MmapMut::map_anon(PAGES * PAGE)?;
     let mut sum = 0;
     for time in 1..=TIMES {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Two files swap blocks while the host has the pages of both (`EXT4_IOC_MOVE_EXT`): the one
-//! that gives better blocks to the other has another content after it.
+//! Two files swap blocks while the host has the pages of both (`EXT4_IOC_MOVE_EXT`): the donor has
+//! other content afterwards.
 
 use std::{
     fs::{File, OpenOptions},
@@ -34,13 +34,13 @@ pub(super) fn donor(dir: &Path) -> Result<u64> {
     let (moved, done) = move_extents(&file, &donor, (0, 0, blocks));
     done?;
     ensure!(moved == blocks, "{moved} of {blocks} blocks were moved");
-    // The donor's new blocks may count as never written; what is on disk decides.
+    // The donor's new blocks may count as unwritten; the content on disk decides.
     let now = on_disk(&dir.join("donor"))?;
     ensure!(now[..] != old[..], "the donor kept its content");
     Ok(wrong(&donor, &now)? + wrong(&file, &taker)?)
 }
 
-/// Content of a file past the page cache.
+/// Returns the content of a file, read past the page cache.
 fn on_disk(path: &Path) -> Result<MmapMut> {
     let file = OpenOptions::new()
         .read(true)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file's owner gives it another generation, changes it, and gives it the old generation
-//! back, under which the host has its old pages.
+//! A file's owner sets another generation, changes the file, and restores the old generation, under
+//! which the host has its old pages.
 
 use std::{os::unix::fs::FileExt as _, path::Path};
 

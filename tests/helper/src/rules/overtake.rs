@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Holes are punched where pages are that have left the page cache and not yet
-//! arrived at the host: the task that reclaims them is interrupted between the two.
+//! Holes are punched over pages that have left the page cache and have not arrived at the host yet:
+//! the task that reclaims them is interrupted in between.
 
 use std::{
     fs::File,
@@ -21,7 +21,7 @@ use super::{at, content, create, give_away, stay, wrong};
 
 const PAGES: usize = 256;
 const TIMES: u64 = 8;
-/// Pause between two looks, in which others run.
+/// Pause between two looks, in which other tasks run.
 const PAUSE: Duration = Duration::from_micros(100);
 
 pub(super) fn overtake(dir: &Path, cgroup: &str) -> Result<u64> {
@@ -35,19 +35,19 @@ fn once(file: &File, cgroup: &str, seed: u64) -> Result<u64> {
     let mut want = content(seed, PAGES * PAGE);
     file.write_all_at(&want, 0)?;
     give_away(file)?;
-    // Page by page: the smaller folios are, the more of them go together.
+    // Files are read page by page, because more of small folios are freed in one batch.
     fadvise(file, 0, None, Advice::Random)?;
     let mut page = [0; PAGE];
     (0..PAGES).try_for_each(|number| file.read_exact_at(&mut page, at(number)))?;
 
-    // On the same processor, and whenever no other task wants it.
+    // This task runs on the same processor with the lowest priority.
     let line = format!(
         "echo {} > /sys/fs/cgroup/{cgroup}/memory.reclaim",
         PAGES * PAGE
     );
     let mut reclaim = Command::new("chrt")
         .args(["--idle", "0", "sh", "-c", &line])
-        // It fails when less than that can be reclaimed.
+        // It fails if less than that can be reclaimed.
         .stderr(Stdio::null())
         .spawn()
         .context("cannot run chrt")?;
@@ -67,7 +67,7 @@ fn once(file: &File, cgroup: &str, seed: u64) -> Result<u64> {
     wrong(file, &want)
 }
 
-/// The pages of a file that are not in the page cache.
+/// Returns the pages of a file that are not in the page cache.
 fn absent(map: &Mmap) -> Result<Vec<usize>> {
     let mut present = [0_u8; PAGES];
     // SAFETY: the mapping has as many pages as there is room for.
@@ -84,7 +84,7 @@ fn absent(map: &Mmap) -> Result<Vec<usize>> {
     Ok((0..PAGES).filter(|page| present[*page] & 1 == 0).collect())
 }
 
-/// Has this thread run as soon as it wants to, whatever the kernel does for others.
+/// Gives this thread the highest priority.
 fn go_first() -> Result<()> {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: reads the parameters.

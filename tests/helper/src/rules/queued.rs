@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A page of a file is read and dropped again and again beside the first asynchronous direct
-//! write after a mount. That write stops for a while between the kernel's invalidation of the
-//! page cache and its own beginning, because the filesystem gets a work queue then.
+//! A page of a file is read and dropped repeatedly beside the first asynchronous direct write after
+//! a mount. That write pauses between the kernel's invalidation of the page cache and its actual
+//! begin, because the filesystem creates a work queue then.
 
 use std::{
     fs::{File, OpenOptions},

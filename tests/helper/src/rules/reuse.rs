@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file is deleted while the host has its pages, and a new file gets its inode:
-//! the new file is a hole from beginning to end.
+//! A file is deleted while the host has its pages, and a new file that is a hole gets its inode.
 
 use std::{
     fs::{self, File},
@@ -17,9 +16,9 @@ use rustix::fs::statvfs;
 use super::{at, content, create, give_away, wrong};
 
 const PAGES: usize = 64;
-/// Time in which a filesystem hands the inode out again.
+/// Time in which a filesystem must use the inode again.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// New files between two looks at the clock.
+/// Number of new files between two looks at the clock.
 const BATCH: u32 = 256;
 
 pub(super) fn reuse(dir: &Path) -> Result<u64> {
@@ -44,9 +43,9 @@ pub(super) fn reuse(dir: &Path) -> Result<u64> {
 
 /// Creates files until one of them has this inode number.
 ///
-/// The files stay until the end, so that each of them gets another inode. They are in
-/// the directory of the deleted file because XFS takes a file's inode from its
-/// directory's allocation group, and gives every new directory the next group.
+/// The files stay until the end, so that each of them gets another inode. They are in the directory
+/// of the deleted file, because XFS takes a file's inode from its directory's allocation group, and
+/// assigns the next group to every new directory.
 fn file_with_inode(dir: &Path, inode: u64, names: &mut Vec<String>) -> Result<File> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file that was swapped to holds what was swapped, not what it held before.
+//! A file that was swapped to has the swapped content, and not its content from before.
 
 use std::{
     ffi::CString,
@@ -22,7 +22,7 @@ use super::{content, create, give_away, wrong};
 use crate::files::Aligned;
 
 const LEN: usize = 1 << 20;
-/// Memory that is swapped out.
+/// Size of the memory that is swapped out.
 const AWAY: usize = 512 << 10;
 
 pub(super) fn swap(dir: &Path) -> Result<u64> {
@@ -48,7 +48,7 @@ pub(super) fn swap(dir: &Path) -> Result<u64> {
     wrong(&file, &now)
 }
 
-/// Has some memory swapped out.
+/// Makes the kernel swap some memory out.
 fn push_out() -> io::Result<()> {
     let mut memory = MmapMut::map_anon(AWAY)?;
     memory.copy_from_slice(&content(2, AWAY));
@@ -56,7 +56,7 @@ fn push_out() -> io::Result<()> {
     succeeded(unsafe { libc::madvise(memory.as_mut_ptr().cast(), AWAY, libc::MADV_PAGEOUT) })
 }
 
-/// What the disk has of a file.
+/// Returns the content of a file on the disk.
 fn direct(path: &Path) -> Result<Vec<u8>> {
     let file = OpenOptions::new()
         .read(true)

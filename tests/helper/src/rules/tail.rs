@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files end inside a folio, as they do where a block is larger than a page, and
-//! have no blocks: what a folio has beyond the end is seen when they are made longer.
+//! Files end inside a folio, as they do where a block is larger than a page, and have no blocks.
+//! Content of a folio beyond the end becomes visible when they are extended.
 //!
-//! Frames must keep what was in them for this to show anything
-//! (`init_on_alloc=0` on the kernel's command line).
+//! Frames must keep their content for a meaningful test (`init_on_alloc=0` on the kernel's command
+//! line).
 
 use std::{fs, fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
@@ -23,7 +23,7 @@ pub(super) fn tail(dir: &Path) -> Result<u64> {
     let files = (0..FILES).map(|number| create(dir, &format!("tail.{number}")));
     let files: Vec<File> = files.collect::<io::Result<_>>()?;
     for file in &files {
-        // The end of the second page is beyond that of the file, too.
+        // The end of the second page is also beyond that of the file.
         file.set_len(at(2) - 100)?;
         give_away(file)?;
     }
@@ -37,7 +37,7 @@ pub(super) fn tail(dir: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// Leaves free frames, blocks of them, that hold anything but zeros.
+/// Fills frames with non-zero content and frees them.
 fn litter(dir: &Path) -> Result<()> {
     let litter = content(1, BLOCK * PAGE);
     let file = create(dir, "litter")?;

@@ -29,7 +29,7 @@ pub(super) fn unmount(dir: &Path, device: &str, fstype: &str) -> Result<u64> {
     detach(dir, UnmountFlags::empty()).context("cannot unmount")?;
     overwrite(device, "/unmount", BLOCK, BYTE)?;
     mount(device, dir, fstype, MountFlags::NOATIME, None).context("cannot mount")?;
-    // Below the file's length.
+    // The block is below the file's length.
     want[BLOCK as usize * block..][..block].fill(BYTE);
     wrong(&File::open(dir.join("unmount"))?, &want)
 }

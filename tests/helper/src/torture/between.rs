@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Extents that go from one file to another, or are shared by both.
+//! Extents that move from one file to another, or are shared by both.
 
 use std::{
     fs::{self, File},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::ioctl::{self, TO_END};
 
-/// Two files: their paths, opened for writing, and their models.
+/// Two files: their paths, the open files, and their models.
 struct Pair<'a, 'm> {
     paths: [&'a Path; 2],
     files: [File; 2],
@@ -34,7 +34,7 @@ struct Pair<'a, 'm> {
 }
 
 impl Worker<'_> {
-    /// Does an operation that needs two files.
+    /// Executes an operation that needs two files.
     pub(super) fn between(&mut self, kind: Kind, one: usize, models: &mut [Model]) -> Result<Done> {
         let other = self.another(one, models.len());
         let paths = (self.path(one), self.path(other));
@@ -49,7 +49,7 @@ impl Worker<'_> {
             one: &mut first,
             other: &mut second,
         };
-        // Pages of both are with the host, as far as it takes them.
+        // Both files' pages are put, as far as the host stores them.
         if self.dice.chance(60) {
             pair.paths.into_iter().try_for_each(give_away)?;
         }
@@ -63,7 +63,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Whole blocks inside both files: where in each, and how many bytes.
+    /// Returns whole blocks inside both files: the offset in each, and the number of bytes.
     fn blocks(&mut self, pair: &Pair<'_, '_>) -> (usize, usize, usize) {
         let block = self.arguments.block as usize;
         let mut start = |model: &Alone<'_>| {
@@ -80,7 +80,7 @@ impl Worker<'_> {
         let (offset, to, len) = self.blocks(pair);
         let [one, other] = &pair.files;
         if self.dice.chance(40) {
-            // The files get each other's length, so that both ranges must begin at one place.
+            // The files swap their lengths, so that both ranges must begin at the same offset.
             let at = offset.min(to);
             ioctl::exchange((one, at as u64), (other, at as u64), 0, TO_END)?;
             pair.one.swap_tails(pair.other, at);
@@ -95,29 +95,30 @@ impl Worker<'_> {
     fn move_extents(&mut self, pair: &mut Pair<'_, '_>) -> Done {
         let block = self.arguments.block;
         let (offset, to, len) = self.blocks(pair);
-        // Where a page begins, in both files the same.
+        // Both offsets have the same position in a page.
         let to = to - to % 4096 + offset % 4096;
         let len = len.min((pair.other.len().saturating_sub(to)) / block as usize * block as usize);
         if len == 0 {
             return Ok(false);
         }
         pair.paths.into_iter().try_for_each(without_journal)?;
-        // Holes are left alone: there are none.
+        // The operation skips holes, so that there must be none.
         for (model, file, at) in [
             (&mut *pair.one, &pair.files[0], offset),
             (&mut *pair.other, &pair.files[1], to),
         ] {
             file.write_all_at(self.invent(model, at, len), at as u64)?;
         }
-        // Pages of the donor that are in the page cache would be old afterwards, with us or without.
+        // Pages of the donor that are in the page cache would be old afterwards, with and without
+        // the modules.
         flock(&self.quiet, FlockOperation::LockExclusive)?;
         pair.paths.into_iter().try_for_each(give_away)?;
         let [one, other] = &pair.files;
         let range = (offset as u64 / block, to as u64 / block, len as u64 / block);
         let (moved, done) = ioctl::move_extents(one, other, range);
         flock(&self.quiet, FlockOperation::Unlock)?;
-        // The file keeps its bytes, in the donor's blocks. The donor gets those they were in, not
-        // written yet. What was moved is moved even if the rest was not.
+        // The file keeps its bytes, in the donor's blocks. The donor gets the file's former blocks,
+        // marked as unwritten. Blocks that were moved stay moved even if the rest failed.
         let moved = (moved * block) as usize;
         pair.other.room(to, moved).fill(0);
         match done {
@@ -136,7 +137,7 @@ impl Worker<'_> {
             pair.other.room(to, len).copy_from_slice(bytes);
         }
         let shared = ioctl::dedupe((one, offset as u64), (other, to as u64), len as u64)?;
-        // Content stays what it was either way.
+        // The content does not change either way.
         Ok(alike && shared == len as u64)
     }
 
@@ -158,8 +159,8 @@ impl Pair<'_, '_> {
             (&mut *self.other, &self.files[1]),
         ] {
             model.resize(len);
-            // Written as a whole. With files that shared blocks, runs of this old ioctl ended in
-            // a filesystem that had shut down; why was not found out.
+            // The files are written as a whole. With files that shared blocks, runs of this old
+            // ioctl ended with a filesystem that had shut down; the reason is not known.
             file.set_len(0)?;
             file.write_all_at(model.content().unwrap_or_default(), 0)?;
             sync(file)?;
@@ -174,7 +175,7 @@ impl Pair<'_, '_> {
             done => done,
         };
         match done {
-            // One was changed by the clock since it was looked at.
+            // The clock changed one of them since the check.
             Err(error) if is_busy(&error) => Ok(false),
             done => {
                 done?;
@@ -185,7 +186,7 @@ impl Pair<'_, '_> {
     }
 }
 
-/// Reads a file and drops what was read, for the host to take.
+/// Reads a file and drops the pages, so that they are put.
 fn give_away(path: &Path) -> io::Result<()> {
     forget(path)?;
     fs::read(path)?;

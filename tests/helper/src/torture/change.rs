@@ -30,7 +30,7 @@ use super::{
 use crate::files::Aligned;
 
 impl Worker<'_> {
-    /// Changes a file somehow, and maybe another one.
+    /// Changes a file in some way, and possibly another one.
     pub(super) fn change(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let path = self.path(file);
         if self.arguments.special && self.dice.chance(45) {
@@ -45,7 +45,8 @@ impl Worker<'_> {
             return self.create(&path, &mut model);
         }
         if model.is_sealed() {
-            // It can be deleted, renamed and forgotten; most are deleted, or all files end so.
+            // The file can be deleted, renamed and dropped from the cache. Most are deleted, or all
+            // files would end in this state.
             kind = self.dice.within(60, 79).max(66);
         }
         let (what, done) = match kind {
@@ -63,12 +64,12 @@ impl Worker<'_> {
         self.count(done, what, &path)
     }
 
-    /// A file that is not this one.
+    /// Returns another file.
     pub(super) fn another(&mut self, one: usize, count: usize) -> usize {
         (one + 1 + self.dice.below(count as u64 - 1) as usize) % count
     }
 
-    /// Counts a change; one that the filesystem does not offer changed nothing.
+    /// Counts a change. A change that the filesystem does not offer had no effect.
     fn count(&mut self, done: io::Result<()>, what: &str, path: &Path) -> Result<()> {
         match done {
             Ok(()) => self.tally.changes += 1,
@@ -82,7 +83,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Fills the model of a range with something new; returns it.
+    /// Fills the model of a range with new content, and returns it.
     pub(super) fn invent<'a>(
         &mut self,
         model: &'a mut Alone<'_>,
@@ -99,7 +100,7 @@ impl Worker<'_> {
         model.resize(0);
         let len = self.dice.below(200 << 10) as usize;
         if self.dice.chance(30) {
-            // It gets its name when its content is there.
+            // The file gets its name after its content was written.
             let dir = path.parent().context("a file is in a directory")?;
             let flags = OFlags::TMPFILE | OFlags::WRONLY;
             let file = openat(CWD, dir, flags, Mode::from_raw_mode(0o644));
@@ -122,7 +123,7 @@ impl Worker<'_> {
     fn write(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
         let end = model.len();
         let (mut offset, mut len) = self.range(end.max(1));
-        // Some go on beyond the end, some begin there.
+        // Some ranges continue beyond the end, and some begin there.
         if self.dice.chance(10) {
             offset = end;
         }
@@ -190,13 +191,13 @@ impl Worker<'_> {
         writer(path, OFlags::empty())?.set_len(len as u64)
     }
 
-    /// fallocate in all its modes.
+    /// Calls fallocate in one of its modes.
     fn allocate(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
         let end = model.len();
         let (offset, len) = self.range(end.max(1));
         let len = len.min(LONGEST - offset);
         let block = self.arguments.block as usize;
-        // Whole blocks, for what moves the rest of a file.
+        // Operations that move the rest of a file need whole blocks.
         let first = offset - offset % block;
         let blocks = len.next_multiple_of(block);
         let alter = |flags, offset: usize, len: usize| -> io::Result<()> {
@@ -238,8 +239,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Deletes the file, looks at it once more while it is open, and lets the
-    /// next one have its inode.
+    /// Deletes the file, compares it once more while it is open, and lets the next one have its
+    /// inode.
     fn replace(&mut self, path: &Path, model: &mut Alone<'_>) -> io::Result<()> {
         let file = File::open(path)?;
         fs::remove_file(path)?;
@@ -256,7 +257,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Changes that need another file: copies, clones, names.
+    /// Makes a change that needs another file: a copy, a clone, or a name.
     fn change_two(&mut self, one: usize, models: &mut [Model]) -> Result<()> {
         let other = self.another(one, models.len());
         let (mut from, mut to) = two(models, one, other)?;
@@ -282,7 +283,7 @@ impl Worker<'_> {
                 }
                 done
             }
-            // What ends inside a block can only be cloned to an end.
+            // A range that ends inside a block can be cloned only to the end of a file.
             3.. if to.is_sealed() => Ok(()),
             3..5 if from.len() % self.arguments.block as usize == 0 || from.len() >= to.len() => {
                 clone(&paths.0, &paths.1).map(|()| {
@@ -293,7 +294,7 @@ impl Worker<'_> {
             _ if from.len() > 0 => {
                 let (mut offset, mut len) = self.range(from.len());
                 if self.dice.chance(60) {
-                    // Whole blocks can be shared.
+                    // Only whole blocks can be shared.
                     let block = self.arguments.block as usize;
                     offset -= offset % block;
                     len = len.next_multiple_of(block).min(from.len() - offset);
@@ -346,7 +347,7 @@ fn splice_in(path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the file another name, takes the old one away, and gives it back.
+/// Gives the file a second name, removes the first one, and restores it.
 fn relink(path: &Path) -> io::Result<()> {
     let link = path.with_extension("link");
     fs::hard_link(path, &link)?;
@@ -354,10 +355,10 @@ fn relink(path: &Path) -> io::Result<()> {
     fs::rename(&link, path)
 }
 
-/// Writes a file back. If a direct write finds a dirty page in its range when it ends, it has written
-/// all it had to, but the kernel has the next `fsync` return EIO (`dio_warn_stale_pagecache`). One
-/// cause is that XFS writes shared blocks through the page cache although the write is direct. The
-/// error is told once; if data was lost, the reads that follow find out.
+/// Writes a file back. If a direct write finds a dirty page in its range when it ends, it has
+/// written all data, but the kernel makes the next `fsync` return EIO (`dio_warn_stale_pagecache`).
+/// One cause is that XFS writes shared blocks through the page cache although the write is direct.
+/// The error is reported once and ignored here; if data was lost, the following reads detect it.
 pub(super) fn sync(file: &File) -> io::Result<()> {
     match file.sync_all() {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => file.sync_all(),

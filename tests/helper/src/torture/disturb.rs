@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What happens to a filesystem under torture.
+//! Disturbances of a filesystem under torture.
 
 use std::{
     fs::{self, File},
@@ -18,10 +18,10 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount},
 };
 
-/// What to disturb.
+/// The filesystem to disturb.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DisturbArguments {
-    /// Where the filesystem is mounted
+    /// Mount point of the filesystem
     #[arg(long)]
     pub(super) mount: PathBuf,
     /// Its device
@@ -36,13 +36,13 @@ pub(crate) struct DisturbArguments {
     /// Cgroups (paths below the mount) to reclaim from
     #[arg(long)]
     cgroup: Vec<String>,
-    /// Whether it is unmounted too: nothing is mounted above it
+    /// Also unmount it, if nothing is mounted above it
     #[arg(long)]
     unmount: bool,
-    /// What its choices follow from
+    /// Seed of its choices
     #[arg(long)]
     seed: u64,
-    /// Size it was made with, in MiB, if it grows while it is worked on
+    /// Initial size in MiB, if it grows while it is in use
     #[arg(long)]
     grow_from: Option<u64>,
 }
@@ -60,7 +60,7 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
     let freezing = File::create(FREEZING)?;
     let mut growth = arguments.grow_from.map(Growth::new);
     loop {
-        // A pace, so that there is something to disturb.
+        // The pause lets pages accumulate.
         thread::sleep(Duration::from_millis(dice.within(20, 400)));
         if let Some(growth) = growth.as_mut().filter(|growth| growth.is_due(&mut dice)) {
             growth.step(arguments)?;
@@ -69,7 +69,7 @@ pub(crate) fn disturb(arguments: &DisturbArguments) -> Result<()> {
             0..88 => {
                 for cgroup in &arguments.cgroup {
                     let file = format!("/sys/fs/cgroup/{cgroup}/memory.reclaim");
-                    // Less than wanted is reclaimed (EAGAIN) when there is no more.
+                    // Less memory is reclaimed (EAGAIN) if there is no more.
                     let _ = fs::write(file, format!("{}K", dice.within(64, 2048)));
                 }
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A filesystem that gets larger while it is worked on.
+//! A filesystem that grows while it is in use.
 
 use std::{fs, process::Command};
 
@@ -9,17 +9,17 @@ use ddhelper::churn::Dice;
 
 use super::DisturbArguments;
 
-/// How much larger each time, in MiB.
+/// Growth of each step, in MiB.
 const STEP: u64 = 4;
-/// Times.
+/// Number of steps.
 const STEPS: u64 = 40;
 
 /// The growth of a filesystem.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// What it was made with, in MiB.
+    /// Initial size in MiB.
     from: u64,
-    /// How often it grew.
+    /// Number of times it has grown.
     steps: u64,
 }
 
@@ -28,12 +28,12 @@ impl Growth {
         Self { from, steps: 0 }
     }
 
-    /// The first time comes soon, the others now and then.
+    /// Returns whether to grow now. The first time comes soon, the others rarely.
     pub(super) fn is_due(&self, dice: &mut Dice) -> bool {
         self.steps < STEPS && dice.chance(if self.steps == 0 { 30 } else { 3 })
     }
 
-    /// Makes the filesystem larger, and leaves word of how often that succeeded.
+    /// Enlarges the filesystem, and writes the number of successes to a file.
     pub(super) fn step(&mut self, arguments: &DisturbArguments) -> Result<()> {
         let mib = self.from + (self.steps + 1) * STEP;
         let mut command = if arguments.fstype == "xfs" {

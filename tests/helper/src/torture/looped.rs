@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file as a disk: a loop device that does direct I/O to it.
+//! A file as a disk: a loop device with direct I/O to it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,13 +12,13 @@ use std::{
 
 use rustix::fs::OFlags;
 
-/// A loop device above a file, which goes when this is dropped.
+/// A loop device above a file. It is removed when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Loop(PathBuf);
 
 impl Loop {
-    /// Shows a file as a disk. `None` if the file does not take direct I/O: the kernel falls
-    /// back to buffered I/O then.
+    /// Attaches a loop device to a file. Returns `None` if the file does not support direct I/O,
+    /// for which the kernel would use buffered I/O.
     pub(super) fn direct(path: &Path) -> io::Result<Option<Self>> {
         let arguments = ["--find", "--show", "--direct-io=on"];
         let shown = Command::new("losetup").args(arguments).arg(path).output()?;
@@ -36,7 +36,7 @@ impl Loop {
         Ok(fs::read_to_string(setting)?.trim() == "1")
     }
 
-    /// Opens the disk, past its own page cache.
+    /// Opens the disk for direct I/O.
     pub(super) fn open(&self) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
@@ -49,7 +49,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // One that stays keeps the filesystem from being unmounted, which is noticed.
+        // A device that remains keeps the filesystem from being unmounted, which is noticed.
         let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a file must hold.
+//! The expected content of a file.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,32 +13,32 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::LONGEST;
 
-/// Bytes before the content: the length, plus one; zero if the file is not there. Behind it,
-/// whether the file is sealed.
+/// Bytes before the content: the length plus one, or zero if the file does not exist, followed by
+/// the seal.
 const HEAD: usize = 4096;
-/// Place of the seal.
+/// Offset of the seal.
 const SEAL: usize = 8;
 
 /// The content of a file as bytes, shared by all processes that map it.
 #[derive(Debug)]
 pub(super) struct Model {
     file: File,
-    /// Beyond the file's length there are only zeros.
+    /// Bytes beyond the file's length are zero.
     map: MmapMut,
 }
 
-/// A model that no other worker changes.
+/// A model that no other worker can change.
 #[derive(Debug)]
 pub(super) struct Shared<'a>(&'a Model);
 
-/// A model that no other worker looks at.
+/// A model that no other worker can read.
 #[derive(Debug)]
 pub(super) struct Alone<'a>(&'a mut Model);
 
 impl Model {
-    /// Makes the model of a file that is not there.
+    /// Makes the model of a file that does not exist.
     pub(super) fn make(path: &Path) -> Result<()> {
-        // Written, not only made long: its memory is taken here.
+        // The file is written, and not only extended, so that its memory is allocated here.
         std::fs::write(path, vec![0; HEAD + LONGEST])
             .with_context(|| format!("cannot make {}", path.display()))
     }
@@ -50,13 +50,13 @@ impl Model {
         Ok(Self { file, map })
     }
 
-    /// Keeps others from changing the file.
+    /// Prevents other workers from changing the file.
     pub(super) fn share(&self) -> Result<Shared<'_>> {
         flock(&self.file, FlockOperation::LockShared)?;
         Ok(Shared(self))
     }
 
-    /// Keeps others from the file.
+    /// Prevents other workers from using the file.
     pub(super) fn own(&mut self) -> Result<Alone<'_>> {
         flock(&self.file, FlockOperation::LockExclusive)?;
         Ok(Alone(self))
@@ -75,8 +75,8 @@ impl Model {
     }
 }
 
-/// Keeps others from two files. All take them in one order, so that no worker waits for one that it
-/// keeps waiting.
+/// Prevents other workers from using two files. All workers lock in the same order, so that there
+/// is no deadlock.
 pub(super) fn two(
     models: &mut [Model],
     one: usize,
@@ -91,7 +91,7 @@ pub(super) fn two(
 }
 
 impl Shared<'_> {
-    /// The content; none when the file is not there.
+    /// Returns the content, or `None` if the file does not exist.
     pub(super) fn content(&self) -> Option<&[u8]> {
         self.0.content()
     }
@@ -99,23 +99,23 @@ impl Shared<'_> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        // It was locked: this cannot fail.
+        // The model is locked, so that this cannot fail.
         let _ = flock(&self.0.file, FlockOperation::Unlock);
     }
 }
 
 impl Alone<'_> {
-    /// The content; none when the file is not there.
+    /// Returns the content, or `None` if the file does not exist.
     pub(super) fn content(&self) -> Option<&[u8]> {
         self.0.content()
     }
 
-    /// Its length; 0 when it is not there.
+    /// Returns its length, which is 0 if it does not exist.
     pub(super) fn len(&self) -> usize {
         self.0.len().unwrap_or(0)
     }
 
-    /// Gives the file a length; what it grows by is zero.
+    /// Sets the length of the file. Added bytes are zero.
     pub(super) fn resize(&mut self, len: usize) {
         let old = self.len();
         if len < old {
@@ -124,23 +124,23 @@ impl Alone<'_> {
         self.0.map[..8].copy_from_slice(&(len as u64 + 1).to_le_bytes());
     }
 
-    /// The file is not there any more.
+    /// Records that the file was deleted.
     pub(super) fn remove(&mut self) {
         self.resize(0);
         self.0.map[..=SEAL].fill(0);
     }
 
-    /// The file cannot be changed any more.
+    /// Records that the file cannot be changed any more.
     pub(super) fn seal(&mut self) {
         self.0.map[SEAL] = 1;
     }
 
-    /// Whether it cannot be changed any more.
+    /// Returns whether the file cannot be changed any more.
     pub(super) fn is_sealed(&self) -> bool {
         self.0.map[SEAL] != 0
     }
 
-    /// A range of the file, which grows to have it.
+    /// Returns a range of the file, which is extended if necessary.
     pub(super) fn room(&mut self, offset: usize, len: usize) -> &mut [u8] {
         if offset + len > self.len() {
             self.resize(offset + len);
@@ -148,7 +148,7 @@ impl Alone<'_> {
         &mut self.0.map[HEAD + offset..][..len]
     }
 
-    /// Takes a range out of the file.
+    /// Removes a range of the file.
     pub(super) fn collapse(&mut self, offset: usize, len: usize) {
         let old = self.len();
         let content = &mut self.0.map[HEAD..][..old];
@@ -156,7 +156,7 @@ impl Alone<'_> {
         self.resize(old - len);
     }
 
-    /// Puts zeros between what is before and what is behind `offset`.
+    /// Inserts zeros at `offset`.
     pub(super) fn insert(&mut self, offset: usize, len: usize) {
         let old = self.len();
         self.resize(old + len);
@@ -165,7 +165,7 @@ impl Alone<'_> {
         content[offset..offset + len].fill(0);
     }
 
-    /// Swaps what is behind `offset` with what another one has there.
+    /// Swaps the content from `offset` on with that of another one.
     pub(super) fn swap_tails(&mut self, other: &mut Alone<'_>, offset: usize) {
         let tail = |model: &Alone<'_>, start| model.content().unwrap_or_default()[start..].to_vec();
         let (mine, theirs) = (tail(self, offset), tail(other, offset));
@@ -175,7 +175,7 @@ impl Alone<'_> {
         other.room(offset, mine.len()).copy_from_slice(&mine);
     }
 
-    /// Swaps what two models say.
+    /// Swaps the content of two models.
     pub(super) fn swap(&mut self, other: &mut Alone<'_>) {
         self.0.map.swap_with_slice(&mut other.0.map);
     }
@@ -183,7 +183,7 @@ impl Alone<'_> {
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        // It was locked: this cannot fail.
+        // The model is locked, so that this cannot fail.
         let _ = flock(&self.0.file, FlockOperation::Unlock);
     }
 }

@@ -22,9 +22,9 @@ use serde::Serialize;
 use super::special::UNCACHED;
 use crate::files::Aligned;
 
-/// Most that fits into a pipe, wherever in a page it begins.
+/// Maximum number of bytes that fit into a pipe, at any position in a page.
 pub(super) const PIPE: usize = 15 * 4096;
-/// What direct reads are multiples of.
+/// Unit of direct reads.
 pub(super) const SECTOR: usize = 512;
 
 /// How to read.
@@ -41,7 +41,7 @@ pub(super) enum Way {
     Direct,
     /// Through a pipe.
     Splice,
-    /// pread whose pages leave the cache at once.
+    /// pread whose pages leave the cache immediately.
     Uncached,
 }
 
@@ -57,7 +57,7 @@ impl Way {
         }
     }
 
-    /// The range this way reads instead of one inside a file of length `end`.
+    /// Returns the range that this way reads instead of a range inside a file of length `end`.
     pub(super) fn fit(self, offset: usize, len: usize, end: usize) -> (usize, usize) {
         match self {
             Self::Direct => {
@@ -73,7 +73,7 @@ impl Way {
     }
 }
 
-/// Opens a file for reading, past the page cache if that is the way.
+/// Opens a file for reading, past the page cache if the way requires it.
 pub(super) fn open(path: &Path, way: Way) -> io::Result<File> {
     let flags = match way {
         Way::Direct => OFlags::DIRECT,
@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path, way: Way) -> io::Result<File> {
         .open(path)
 }
 
-/// Reads a range that [`Way::fit`] the file.
+/// Reads a range that [`Way::fit`] returned.
 pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<Vec<u8>> {
     let mut content = vec![0; len];
     let at = offset as u64;

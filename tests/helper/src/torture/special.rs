@@ -30,16 +30,16 @@ use crate::{files::Aligned, ioctl, queue::Queue};
 const ATOMIC: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x40);
 /// `RWF_DONTCACHE`.
 pub(super) const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-/// Generations that users choose, so few that each comes again.
+/// Number of generations that are used, which is small so that each comes again.
 const GENERATIONS: u64 = 3;
-/// Shortest file for most of these.
+/// Minimum file size for most of these.
 pub(super) const STOCK: usize = 40 << 10;
 
-/// What came of an operation: whether it was done, or the files did not allow it just now.
+/// Whether an operation was done; `false` if the files did not allow it at that moment.
 pub(super) type Done = io::Result<bool>;
 
 impl Worker<'_> {
-    /// The operation whose turn it is.
+    /// Executes the next operation.
     pub(super) fn special(&mut self, file: usize, models: &mut [Model]) -> Result<()> {
         let kind = self.deck.draw(&mut self.dice);
         let done = if kind.takes_two() {
@@ -74,7 +74,7 @@ impl Worker<'_> {
         match kind {
             // A task that has queued some of its writes waits for the freeze of the filesystem
             // below the overlay before it queues the next, and the freeze waits for the queued
-            // ones: neither ends, with our modules or without.
+            // ones: neither ends, with and without the modules.
             Kind::Ring | Kind::RingDirect | Kind::Aio | Kind::AioDirect
                 if self.arguments.overlay =>
             {
@@ -96,7 +96,7 @@ impl Worker<'_> {
                 if self.dice.chance(70) {
                     forget(path)?;
                 }
-                // Below the number of generations.
+                // The result is below the number of generations.
                 let generation = 1 + self.dice.below(GENERATIONS) as u32;
                 ioctl::set_generation(&File::open(path)?, generation)?;
                 Ok(true)
@@ -107,7 +107,7 @@ impl Worker<'_> {
                 model.seal();
                 Ok(true)
             }
-            // `EXT4_IOC_SWAP_BOOT` gives both inodes other generations, which seed the checksums
+            // `EXT4_IOC_SWAP_BOOT` sets other generations of both inodes, which seed the checksums
             // of extent blocks, and does not compute these again.
             Kind::Boot if self.arguments.metadata_csum => Err(Errno::OPNOTSUPP.into()),
             Kind::Boot => self.boot(path, model),
@@ -115,7 +115,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sees to it that there is a file that can be changed, and that it is not too short.
+    /// Ensures that the file exists, can be changed, and is not too short.
     pub(super) fn stock(&mut self, path: &Path, model: &mut Alone<'_>) -> Result<bool> {
         if model.is_sealed() {
             return Ok(false);
@@ -133,7 +133,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// A range of whole units inside the file; at most what a buffer for direct I/O takes.
+    /// Returns a range of whole units inside the file, at most as long as a buffer for direct I/O.
     fn units(&mut self, model: &Alone<'_>, unit: usize) -> (usize, usize) {
         let (offset, len) = self.range(model.len() - unit);
         let offset = offset - offset % unit;
@@ -162,11 +162,11 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Writes with RWF_DONTCACHE, and reads so.
+    /// Writes and reads with RWF_DONTCACHE.
     fn uncached(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
         let (offset, len) = self.range(model.len());
         let file = writer(path, OFlags::empty())?;
-        // What is refused is refused before anything is written.
+        // A refusal comes before any byte is written.
         let mut byte = [0];
         preadv2(&file, &mut [IoSliceMut::new(&mut byte)], 0, UNCACHED)?;
         let bytes = self.invent(model, offset, len);
@@ -175,7 +175,7 @@ impl Worker<'_> {
     }
 
     fn atomic(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
-        // A block on its place is the least that can be had.
+        // A single aligned block is the least that is offered.
         let block = self.arguments.block as usize;
         let offset = self.dice.below((model.len() / block) as u64) as usize * block;
         let file = writer(path, OFlags::DIRECT)?;
@@ -185,7 +185,7 @@ impl Worker<'_> {
         ddhelper::churn::fill(seed, offset as u64, bytes);
         let written = pwritev2(&file, &[IoSlice::new(bytes)], offset as u64, ATOMIC);
         if written == Err(Errno::INVAL) {
-            // The filesystem says so of a device that cannot.
+            // The filesystem reports it for a device that does not support it.
             return Err(Errno::OPNOTSUPP.into());
         }
         whole(written?, block)?;
@@ -200,7 +200,7 @@ impl Worker<'_> {
             return Err(Errno::OPNOTSUPP.into());
         };
         let disk = shown.open()?;
-        // Nothing is zeroed: the loop driver calls the file's `fallocate` without
+        // No range is zeroed: the loop driver calls the file's `fallocate` without
         // `sb_start_write`, and ext4 warns if the filesystem is frozen meanwhile.
         let mut room = Aligned::new();
         let bytes = &mut room.buffer()[..len];
@@ -209,10 +209,10 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Swaps content with the boot loader's inode, which nothing else reads or writes.
+    /// Swaps content with the boot loader's inode, which no other task reads or writes.
     fn boot(&mut self, path: &Path, model: &mut Alone<'_>) -> Done {
         without_journal(path)?;
-        // The last lock that is taken: no worker waits for it in a circle.
+        // This lock is always taken last, so that there is no deadlock.
         let mut boot = self.boot.own().map_err(io::Error::other)?;
         ioctl::swap_boot(&writer(path, OFlags::empty())?)?;
         if boot.content().is_none() {
@@ -223,7 +223,7 @@ impl Worker<'_> {
     }
 }
 
-/// Ends journalling of a file's data, which keeps extents from being swapped.
+/// Ends journalling of a file's data, which prevents swaps of extents.
 pub(super) fn without_journal(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     match ioctl_getflags(&file) {
@@ -234,7 +234,7 @@ pub(super) fn without_journal(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a filesystem does not know an operation.
+/// Returns whether a filesystem does not know an operation.
 fn is_not_offered(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

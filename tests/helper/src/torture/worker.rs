@@ -18,23 +18,23 @@ use super::{
 };
 use crate::unrest::populate;
 
-/// Steps between two chances to unmount the filesystem.
+/// Number of steps between two opportunities to unmount the filesystem.
 const TURN: u32 = 64;
-/// Wrong pages after which there is nothing more to learn.
+/// Number of wrong pages after which the worker stops.
 const ENOUGH: usize = 10;
 
-/// One process: its choices, and what it has seen.
+/// One process: its choices and results.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     pub(super) arguments: &'a TortureArguments,
     pub(super) dice: Dice,
     pub(super) tally: Tally,
     pub(super) deck: Deck,
-    /// Content of the boot loader's inode, to be locked after all others.
+    /// Content of the boot loader's inode, which is locked after all others.
     pub(super) boot: Model,
-    /// Locked alone where the kernel leaves pages old that are read just then.
+    /// Locked exclusively where the kernel leaves pages old that are being read.
     pub(super) quiet: File,
-    /// Files opened a while ago.
+    /// Files opened some time ago.
     held: HashMap<usize, File>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Worker<'a> {
                     self.step(&mut models)?;
                 }
             }
-            // Nothing is open any more: it may be unmounted.
+            // No file is open any more, so that the filesystem may be unmounted.
             self.held.clear();
             flock(&gate, FlockOperation::Unlock)?;
         }
@@ -87,7 +87,7 @@ impl<'a> Worker<'a> {
     }
 
     fn step(&mut self, models: &mut [Model]) -> Result<()> {
-        // Below the number of models.
+        // The result is below the number of models.
         let file = self.dice.below(models.len() as u64) as usize;
         match self.dice.below(100) {
             0..60 => self
@@ -103,7 +103,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a file here and there, without a look at it and without its lock.
+    /// Reads parts of a file without comparing them and without its lock.
     fn noise(&self, file: usize) {
         if flock(&self.quiet, FlockOperation::NonBlockingLockShared).is_err() {
             return;
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         if let Ok(file) = File::open(self.path(file)) {
             populate(&file);
         }
-        // It was locked: this cannot fail.
+        // The file is locked, so that this cannot fail.
         let _ = flock(&self.quiet, FlockOperation::Unlock);
     }
 
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// The file, now or some time ago opened.
+    /// Returns the file, opened now or some time ago.
     fn opened(&mut self, file: usize, way: Way) -> Result<File> {
         let path = self.path(file);
         if way != Way::Direct {
@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
         Ok(reader::open(&path, way)?)
     }
 
-    /// A range of the first `len` bytes; most are short.
+    /// Returns a range of the first `len` bytes. Most ranges are short.
     pub(super) fn range(&mut self, len: usize) -> (usize, usize) {
         let offset = self.dice.below(len as u64) as usize;
         let most = (len - offset).min(match self.dice.below(20) {
@@ -178,7 +178,7 @@ impl<'a> Worker<'a> {
         (offset, self.dice.within(1, most as u64) as usize)
     }
 
-    /// Counts a read, and says what was wrong with it.
+    /// Counts a read, and records an error in its content.
     pub(super) fn compare(
         &mut self,
         name: &str,
@@ -216,8 +216,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Whether a direct read met blocks that are reserved and not allocated yet: kernels fail it
-/// ("Direct I/O collision with buffered writes"). Or the filesystem caches all it reads.
+/// Returns whether a direct read met blocks that are reserved and not allocated yet, which kernels
+/// refuse ("Direct I/O collision with buffered writes"), or the filesystem caches all reads.
 fn is_refused(way: Way, error: &anyhow::Error) -> bool {
     let error = error.downcast_ref().and_then(Errno::from_io_error);
     match way {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Guests whose kernel makes way for another one, in the same VMM.
+//! Guests whose kernel is replaced by another one in the same VMM.
 
 use anyhow::{Context as _, Result};
 use ddagent::protocol::Op;
@@ -8,24 +8,24 @@ use ddagent::protocol::Op;
 use super::Guest;
 use crate::wait;
 
-/// What a kernel says when it has come up.
+/// Message of a kernel that has booted.
 const UP: &str = "Run /init as init process";
 
 impl Guest {
-    /// What the kernel says after [`Guest::crash`], for [`crate::Context::allow_console`].
+    /// The kernel's message after [`Guest::crash`], for [`crate::Context::allow_console`].
     pub const LAST_WORDS: &str = "Kernel panic - not syncing: sysrq triggered crash";
 
-    /// Waits until another kernel runs than now; `how` sees to that, and the guest is asked
-    /// nothing until then. Whatever the old one said is no reason to give the new one up.
+    /// Calls `how`, which must make the guest start another kernel, and waits for that kernel.
+    /// Until then the agent gets no requests, and messages of the old kernel are not errors.
     ///
     /// # Errors
     ///
-    /// When none comes up.
+    /// Fails if no other kernel boots.
     pub fn restart(&self, how: impl FnOnce() -> Result<()>) -> Result<()> {
         let vitals = &self.machine.link().vitals;
-        // Told by the console: a question to an agent that is about to go gets no answer.
+        // The console is used, because an agent that is about to end does not answer.
         let boots = || vitals.count(&self.name, UP);
-        // It is up, even if the news of that still travels.
+        // The current kernel has booted, even if its message has not arrived yet.
         let before = boots().max(1);
         how()?;
         wait::until("another kernel runs", || {
@@ -39,11 +39,11 @@ impl Guest {
         Ok(())
     }
 
-    /// Has its kernel panic. Without another kernel loaded for that the VMM ends.
+    /// Makes its kernel panic. Unless a crash kernel is loaded the VMM ends.
     ///
     /// # Errors
     ///
-    /// When L1 is dead.
+    /// Fails if L1 is dead.
     pub fn crash(&self) -> Result<()> {
         self.machine.tell(Op::WriteFile {
             path: "/proc/sysrq-trigger".to_owned(),

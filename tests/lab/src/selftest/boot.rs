@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Host and guest come up and do as told: what all other scenarios rely on.
+//! Host and guest boot and execute requests, on which all other scenarios rely.
 
 use anyhow::{Result, ensure};
 
@@ -9,7 +9,7 @@ use crate::{
     Throttle,
 };
 
-/// Boots a host and a guest; files, cgroups and background programs work.
+/// Boots a host and a guest, and tests files, cgroups and background programs.
 pub const BOOT: Scenario = Scenario {
     name: "boot",
     about: "host and guest boot, and their agents do what tests ask",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Guests that die or hang under a request: it fails soon, and says why.
+//! Requests to guests that die or hang fail soon, with the reason.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{Command, Context, Guest, GuestConfig, Lab, Patience, Scenario, Target};
 
-/// Quicker than the tests' own: the guest does nothing at all here.
+/// Shorter than the patience of other tests, because the guest is idle.
 const PATIENCE: Duration = Duration::from_secs(8);
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
-/// Crashes one guest and stops another; requests to both fail with the reason.
+/// Crashes one guest and stops another one. Requests to both must fail with the reason.
 pub const WATCHDOG: Scenario = Scenario {
     name: "watchdog",
     about: "a guest that panics or hangs is noticed, with the end of its console",
@@ -26,7 +26,7 @@ fn watchdog(context: &mut Context) -> Result<Vec<Target>> {
     let lab = context.lab()?;
     let panic = panics(lab).context("the guest that panics")?;
     let hang = hangs(lab).context("the guest that hangs")?;
-    // Neither took anything with it.
+    // The other machines must be unaffected.
     lab.host().exec_ok(["true"])?;
     let again = lab.start_guest(&GuestConfig::new("panics"))?;
     again.exec_ok(["true"])?;
@@ -50,7 +50,7 @@ fn panics(lab: &Lab) -> Result<Duration> {
     ensure!(text.contains("sysrq triggered crash"), "{text}");
     ensure!(text.contains("write_sysrq_trigger"), "{text}");
     let took = start.elapsed();
-    // It was told not to restart.
+    // The guest is configured not to restart.
     guest.wait()?;
     ensure!(!guest.is_alive()?);
     Ok(took)
@@ -70,13 +70,13 @@ fn hangs(lab: &Lab) -> Result<Duration> {
     lab.set_patience(Patience::default());
     ensure!(text.contains("guest hangs stands still"), "{text}");
     ensure!(text.contains("the end of "), "{text}");
-    // It was only stopped: what went on outside is not held against it.
+    // The guest was only stopped, and must continue to work.
     guest.signal(SIGCONT)?;
     guest.exec_ok(["true"])?;
     Ok(took)
 }
 
-/// How a command fails that never ends.
+/// Returns the error of a command that never ends.
 fn failure(guest: &Guest, line: &str) -> Result<String> {
     let error = guest.run(&Command::shell(line)).err();
     let error = error.context("a dead guest answered")?;

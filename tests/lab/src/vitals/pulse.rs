@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Judging one machine by its progress. No clock and no files: what was seen,
-//! and when, comes in as arguments.
+//! The verdict about one machine from its progress. It uses neither clock nor files: observations
+//! and their times are arguments.
 
 use std::{fmt, time::Duration};
 
-/// How much of nothing is too much.
+/// Limits for a machine without progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
-    /// How long everything may stand still.
+    /// How long all signs may be absent.
     pub still: Duration,
     /// How much processor time may pass without a heartbeat.
     pub spinning: Duration,
 }
 
 impl Patience {
-    /// That for a machine which needs so many times as long for everything.
+    /// Returns the limits for a machine that is slower by this factor.
     pub(crate) fn times(self, pace: u32) -> Self {
         Self {
             still: self.still.saturating_mul(pace),
@@ -25,7 +25,7 @@ impl Patience {
 }
 
 impl Default for Patience {
-    /// For a machine that shares its processors with others.
+    /// Returns the limits for a machine that shares its processors with others.
     fn default() -> Self {
         Self {
             still: Duration::from_secs(120),
@@ -34,20 +34,20 @@ impl Default for Patience {
     }
 }
 
-/// Signs of life of one machine: heartbeats of its agent, growth of its
-/// console, processor time of its VMM. Times are those of a [`super::Watch`].
+/// Signs of life of one machine: heartbeats of its agent, growth of its console, processor time of
+/// its VMM. Times are those of a [`super::Watch`].
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
     heartbeat: Duration,
-    /// The VMM's processor time at that heartbeat.
+    /// The VMM's processor time at the last heartbeat.
     work_then: Duration,
     console: Grown<u64>,
     work: Grown<Duration>,
 }
 
 impl Pulse {
-    /// A machine that starts `now`, with this much on its console and this
-    /// much work done already.
+    /// Returns the state of a machine that starts `now`, with this length of its console and this
+    /// much processor time used already.
     pub(crate) fn new(now: Duration, console: u64, work: Duration) -> Self {
         Self {
             heartbeat: now,
@@ -63,23 +63,23 @@ impl Pulse {
         }
     }
 
-    /// Its agent reported.
+    /// Records a heartbeat of its agent.
     pub(crate) fn beat(&mut self, now: Duration) {
         self.heartbeat = now;
         self.work_then = self.work.value;
     }
 
-    /// Its console has this length.
+    /// Records the length of its console.
     pub(crate) fn console(&mut self, now: Duration, len: u64) {
         self.console.note(now, len);
     }
 
-    /// Its VMM has used this much processor time.
+    /// Records the processor time of its VMM.
     pub(crate) fn work(&mut self, now: Duration, spent: Duration) {
         self.work.note(now, spent);
     }
 
-    /// Whether it has stopped making progress.
+    /// Returns whether, and how, it has stopped making progress.
     pub(crate) fn stuck(&self, now: Duration, patience: Patience) -> Option<Stuck> {
         let silent = now.saturating_sub(self.heartbeat);
         if silent <= patience.still {
@@ -95,7 +95,7 @@ impl Pulse {
     }
 }
 
-/// A value and when it last changed.
+/// A value and the time of its last change.
 #[derive(Clone, Copy, Debug)]
 struct Grown<T> {
     value: T,
@@ -110,12 +110,12 @@ impl<T: PartialEq> Grown<T> {
     }
 }
 
-/// How a machine makes no progress.
+/// Kind of a lack of progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stuck {
-    /// Nothing moves.
+    /// All signs are absent.
     Still(Duration),
-    /// It works without its agent running.
+    /// The VMM uses processor time, and the agent does not run.
     Spins(Duration),
 }
 
@@ -165,7 +165,7 @@ mod tests {
         }
         assert_eq!(pulse.stuck(s(200), PATIENCE), None);
         for now in 200..400 {
-            // A slow machine: half of a processor.
+            // A slow machine that gets half of a processor.
             pulse.work(s(now), s(now) / 2);
         }
         assert_eq!(pulse.stuck(s(400), PATIENCE), None);
@@ -177,7 +177,7 @@ mod tests {
         pulse.beat(s(10));
         pulse.console(s(20), 5);
         pulse.work(s(30), s(3));
-        // The same again is no progress.
+        // An unchanged value is no progress.
         pulse.console(s(100), 5);
         pulse.work(s(100), s(3));
         assert_eq!(pulse.stuck(s(150), PATIENCE), None);
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn many_processors_do_not_make_it_spin_sooner_than_it_is_silent() {
         let mut pulse = born();
-        // Sixteen of them, at full load, for a minute.
+        // A machine of sixteen processors at full load for a minute.
         pulse.work(s(60), s(16 * 60));
         assert_eq!(pulse.stuck(s(60), PATIENCE), None);
     }

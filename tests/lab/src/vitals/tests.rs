@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// An emulator that does what the test says.
+/// An emulator with a given state.
 #[derive(Debug, Default)]
 struct Fake(Mutex<(Duration, Option<String>)>);
 
@@ -28,7 +28,7 @@ impl Emulator for Fake {
     }
 }
 
-/// L1 and guest `one`, both just born, with the directory of their logs.
+/// Returns L1 and guest `one`, both just started, with the directory of their logs.
 fn world() -> (tempfile::TempDir, Arc<Fake>, Vitals) {
     let dir = tempfile::tempdir().unwrap();
     let emulator = Arc::new(Fake::default());
@@ -41,7 +41,7 @@ fn world() -> (tempfile::TempDir, Arc<Fake>, Vitals) {
     (dir, emulator, vitals)
 }
 
-/// Out of patience at once, one way or the other.
+/// Sets a patience that is exceeded immediately in one of the two ways.
 fn impatient(vitals: &Vitals, still: Duration) {
     vitals.set_patience(Patience {
         still,
@@ -57,7 +57,7 @@ fn complaint(vitals: &Vitals, vm: Option<&str>) -> String {
 fn new_machines_are_well() {
     let (_dir, _emulator, vitals) = world();
     vitals.check(Some("one")).unwrap();
-    // One never started is not judged.
+    // A machine that was never started is not judged.
     vitals.check(Some("two")).unwrap();
 }
 
@@ -102,7 +102,7 @@ fn a_name_used_again_starts_afresh() {
     vitals.check(Some("one")).unwrap_err();
     vitals.born(Some("one"));
     vitals.check(Some("one")).unwrap();
-    // What the first one said is still to be judged.
+    // The messages of the first kernel are still to be judged.
     assert_eq!(vitals.judge(&[]).len(), 1);
 }
 
@@ -132,7 +132,7 @@ fn the_end_of_a_process_is_told() {
     );
     let text = complaint(&vitals, Some("one"));
     assert!(text.starts_with("guest one ended unexpectedly (signal 9)"));
-    // As it is after a triple fault.
+    // This is the state after a triple fault.
     emulator.ends("exit status: 0");
     let text = complaint(&vitals, Some("one"));
     assert!(text.starts_with("L1 ended unexpectedly (exit status: 0)"));

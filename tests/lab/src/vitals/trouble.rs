@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Why waiting for a machine is pointless.
+//! Reasons why waiting for a machine is pointless.
 
 use std::fmt;
 
 use super::pulse::Stuck;
 
-/// What is wrong with a machine.
+/// Problem of a machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Trouble {
-    /// Its process ended, like this: with success, too, if its processor was reset.
+    /// Its process ended in this way, which may be a success if its processor was reset.
     Ended(String),
     /// It makes no progress.
     Stuck(Stuck),
-    /// Its kernel says so.
+    /// Its kernel reports a problem.
     Unwell {
-        /// The words that say it.
+        /// The words of the report.
         what: String,
-        /// Where they are in its console's log.
+        /// Their offset in the log of its console.
         at: usize,
     },
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Time that was watched.
+//! A clock of observed time.
 
 use std::time::{Duration, Instant};
 
-/// Longest time between two looks that counts.
+/// Maximum time between two looks that is counted.
 const BLINK: Duration = Duration::from_secs(2);
 
-/// A clock that runs only while it is looked at often: time during which
-/// this process slept, was stopped or did something else proves nothing about
-/// the machines it watches.
+/// A clock that runs only while it is read often. Time during which this process slept, was stopped
+/// or did something else does not count against the machines that it watches.
 #[derive(Debug)]
 pub(crate) struct Watch {
     seen: Duration,
@@ -24,7 +23,7 @@ impl Watch {
         }
     }
 
-    /// The time watched until `at`.
+    /// Returns the observed time until `at`.
     pub(crate) fn look(&mut self, at: Instant) -> Duration {
         self.seen += at.saturating_duration_since(self.last).min(BLINK);
         self.last = self.last.max(at);
@@ -45,7 +44,7 @@ mod tests {
         assert_eq!(watch.look(after(1000)), Duration::from_millis(1000));
         // The machine was suspended for an hour.
         assert_eq!(watch.look(after(3_601_000)), Duration::from_millis(3000));
-        // Another thread's look came in late.
+        // A look of another thread arrived late.
         assert_eq!(watch.look(after(3_600_000)), Duration::from_millis(3000));
         assert_eq!(watch.look(after(3_601_500)), Duration::from_millis(3500));
     }

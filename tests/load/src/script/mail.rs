@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mailboxes, as Filebench's `varmail`: delete a message; deliver one; read one
-//! and add to it; read one. Whatever is written is synced.
+//! Mailboxes, like Filebench's `varmail`: delete a message; deliver one; read one and append to it;
+//! read one. All writes are synced.
 
 use std::io;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A web proxy, as Filebench's `webproxy`: one file is replaced by another,
-//! then five are served.
+//! A web proxy, like Filebench's `webproxy`: one file is replaced by another, then five are served.
 
 use std::io;
 

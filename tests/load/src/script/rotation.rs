@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files of one thread, taken in turn, as Filebench takes them.
+//! Files of one thread, used in turn as in Filebench.
 
 use std::{collections::VecDeque, path::PathBuf};
 
 use crate::fileset::{File, FileSet};
 
-/// A thread's files: those that are there, and those that are not.
+/// A thread's files: those that exist, and those that do not.
 #[derive(Debug)]
 pub(super) struct Rotation {
     present: VecDeque<PathBuf>,
@@ -14,8 +14,8 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// The share of a thread, so that no two threads meet. With fewer files
-    /// than threads, neighbours read the same ones.
+    /// Returns the share of a thread. No two threads have a file in common, unless there are fewer
+    /// files than threads.
     pub(super) fn new(set: &FileSet, thread: u64, threads: u64) -> Self {
         let groups = threads.min(set.files().len() as u64);
         let share = set.share(thread % groups, groups);
@@ -28,21 +28,21 @@ impl Rotation {
         }
     }
 
-    /// The next file that is there.
+    /// Returns the next file that exists.
     pub(super) fn next(&mut self) -> Option<&PathBuf> {
         let path = self.present.pop_front()?;
         self.present.push_back(path);
         self.present.back()
     }
 
-    /// A file to delete: the one whose turn it is.
+    /// Returns the file to delete next.
     pub(super) fn remove(&mut self) -> Option<&PathBuf> {
         let path = self.present.pop_front()?;
         self.absent.push_back(path);
         self.absent.back()
     }
 
-    /// A file to create: the one absent for longest.
+    /// Returns the file to create next: the one that was absent for longest.
     pub(super) fn add(&mut self) -> Option<&PathBuf> {
         let path = self.absent.pop_front()?;
         self.present.push_back(path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A video server, as Filebench's: streams play one video after the other, and
-//! now and then a new video replaces an old one that is not watched.
+//! A video server, like Filebench's: streams play one video after the other, and at intervals a new
+//! video replaces an old one that is not watched.
 
 use std::{fs::File, io};
 

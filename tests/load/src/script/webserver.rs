@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A web server, as Filebench's: ten files are served, then a log grows.
+//! A web server, like Filebench's: ten files are served, then a log grows.
 
 use std::{fs, io, path::PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) struct Webserver {
 }
 
 impl Webserver {
-    /// A new log for every run.
+    /// Creates the state with a new log for the run.
     pub(super) fn new(load: &Load, thread: u64) -> Result<Self> {
         let dir = load.dir().join("log");
         let log = dir.join(thread.to_string());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A random reader: blocks of all files, the popular ones far more often.
+//! A random reader of blocks of all files, with a few popular ones.
 
 use std::{fs::File, io};
 
@@ -36,8 +36,8 @@ impl Zipf {
         })
     }
 
-    /// The block of a rank. Popular blocks are scattered, or read-ahead would
-    /// fetch them together.
+    /// Returns the block of a rank. Popular blocks are scattered, because read-ahead would
+    /// otherwise fetch them together.
     fn block(&self, rank: u64) -> u64 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let blocks = self.blocks_per_file * self.files.len() as u64;

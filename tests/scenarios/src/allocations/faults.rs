@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A kernel's allocations are told to fail (`Documentation/fault-injection`).
+//! Allocations of a kernel that are made to fail (`Documentation/fault-injection`).
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::Machine;
 
-/// Those who can be told, for slabs and for pages.
+/// The allocators that can be made to fail, of slabs and of pages.
 const KINDS: &str = "failslab fail_page_alloc";
 const DIR: &str = "/sys/kernel/debug";
-/// How often each may fail at random: it counts down from here.
+/// Initial value of the counter of random failures, which counts down.
 const TIMES: u64 = 1 << 30;
-/// What kernels say of memory they did not have, and what switches their checks off.
+/// Messages of kernels about missing memory, and about checks that were switched off.
 const WARNINGS: &str = "vmalloc error|page allocation failure|SLUB: Unable|percpu: allocation \
      failed|kmemleak: Cannot|ODEBUG: Out of memory|KASAN: .*disabled|lockdep.*turning off";
 
-/// Allocations of a machine that can fail.
+/// The allocations of a machine that can be made to fail.
 pub(super) struct Faults<'a> {
     machine: &'a Machine,
 }
 
-/// Whose allocations: those with this code among their callers.
+/// Selects allocations by code among their callers.
 #[derive(Clone, Copy)]
 pub(super) enum Below {
-    /// Whatever a module does while it is loaded.
+    /// The code of a module while it is loaded.
     Loading,
-    /// The module of this name, which is loaded.
+    /// The code of the loaded module of this name.
     Module(&'static str),
 }
 
 impl<'a> Faults<'a> {
-    /// None fails yet.
+    /// Prepares a machine. No allocation fails yet.
     pub(super) fn new(machine: &'a Machine) -> Result<Self> {
         let there = machine.exec(["test", "-d", &format!("{DIR}/failslab")])?;
         ensure!(
@@ -49,7 +49,7 @@ impl<'a> Faults<'a> {
         for (file, value) in [("min-order", "0"), ("ignore-gfp-highmem", "N")] {
             machine.write_file(&format!("{DIR}/fail_page_alloc/{file}"), value)?;
         }
-        // What the search for leaks notes of each allocation is none of ours.
+        // Allocations by the search for leaks itself are excluded.
         if let Some((start, end)) = functions(machine, LEAKS)? {
             faults.set("reject-start", &start.to_string())?;
             faults.set("reject-end", &end.to_string())?;
@@ -62,7 +62,7 @@ impl<'a> Faults<'a> {
         self.machine.shell(line).map(drop)
     }
 
-    /// Only these allocations count from now on.
+    /// Restricts the failures to these allocations.
     pub(super) fn only(&self, below: Below) -> Result<()> {
         let (start, end) = match below {
             Below::Loading => {
@@ -74,15 +74,15 @@ impl<'a> Faults<'a> {
         self.set("require-end", &end.to_string())
     }
 
-    /// Lets so many of hundred fail from now on, of all tasks or of those that
-    /// [`Faults::mark_workers`] or [`MARKED`] marked.
+    /// Makes `percent` of all allocations fail from now on, of all tasks or of those that
+    /// [`Faults::mark_workers`] or [`MARKED`] have marked.
     pub(super) fn at_random(&self, percent: u32, marked: bool) -> Result<()> {
         self.set("times", &TIMES.to_string())?;
         self.set("task-filter", if marked { "Y" } else { "N" })?;
         self.set("probability", &percent.to_string())
     }
 
-    /// Marks the kernel's workers, and those there will be.
+    /// Marks the kernel's workers, including future ones.
     pub(super) fn mark_workers(&self) -> Result<()> {
         let line = format!(
             "for task in /proc/2 $({WORKERS}); do echo 1 > $task/make-it-fail || :; done 2> /dev/null"
@@ -90,13 +90,13 @@ impl<'a> Faults<'a> {
         self.machine.shell(line).map(drop)
     }
 
-    /// None fails any more; how many did.
+    /// Ends the failures. Returns the number of allocations that failed.
     pub(super) fn stop(&self) -> Result<u64> {
         self.set("probability", "0")?;
         self.count()
     }
 
-    /// How many failed since [`Faults::at_random`].
+    /// Returns the number of allocations that failed since [`Faults::at_random`].
     pub(super) fn count(&self) -> Result<u64> {
         let line = format!("for kind in {KINDS}; do cat {DIR}/$kind/times; done");
         let left = self.machine.shell(line)?;
@@ -104,7 +104,7 @@ impl<'a> Faults<'a> {
         left.map(|left| Ok(TIMES.saturating_sub(left?))).sum()
     }
 
-    /// Fails if the kernel said that it has no memory, or checks itself no more.
+    /// Fails if the kernel reported missing memory, or has switched its checks off.
     pub(super) fn unsaid(&self) -> Result<()> {
         let line = format!("dmesg | grep -E '{WARNINGS}' || :");
         let said = self.machine.shell(line)?;
@@ -116,13 +116,13 @@ impl<'a> Faults<'a> {
 /// Prints the directories of the kernel's workers.
 const WORKERS: &str = "grep -l ^kworker /proc/[0-9]*/comm | sed s,/comm,,";
 
-/// Begins a line of shell whose allocations fail with those of the workers.
+/// Begins a line of shell whose allocations fail like those of the workers.
 pub(super) const MARKED: &str = "echo 1 > /proc/self/make-it-fail; exec";
 
-/// Functions next to each other, which allocate for themselves whenever a task does.
+/// Neighbouring functions that allocate for the leak detector whenever a task allocates.
 const LEAKS: &str = "__alloc_object|__create_object";
 
-/// The addresses from the first of some functions to the end of the last, if there are any.
+/// Returns the addresses from the first of some functions to the end of the last, if they exist.
 fn functions(machine: &Machine, names: &str) -> Result<Option<(u64, u64)>> {
     let line = format!("grep -E -A9 ' ({names})$' /proc/kallsyms || :");
     let symbols = machine.shell(line)?;
@@ -144,7 +144,7 @@ fn functions(machine: &Machine, names: &str) -> Result<Option<(u64, u64)>> {
     Ok(end.map(|end| (start, end)))
 }
 
-/// First and last address of a module.
+/// Returns the first and the last address of a module.
 fn module(machine: &Machine, name: &str) -> Result<(u64, u64)> {
     let modules = machine.read_text("/proc/modules")?;
     let fields = modules
@@ -168,18 +168,18 @@ pub(super) struct Tasks<'a> {
 }
 
 impl<'a> Tasks<'a> {
-    /// The threads of a process.
+    /// Returns the threads of a process.
     pub(super) fn threads(machine: &'a Machine, pid: u32, nth: u32) -> Result<Self> {
         Self::new(machine, &format!("ls -d /proc/{pid}/task/*"), nth)
     }
 
-    /// The kernel's workers.
+    /// Returns the kernel's workers.
     pub(super) fn workers(machine: &'a Machine, nth: u32) -> Result<Self> {
         Self::new(machine, WORKERS, nth)
     }
 
     fn new(machine: &'a Machine, list: &str, nth: u32) -> Result<Self> {
-        // A task that has ended since is none of them.
+        // A task that has ended in between is left out.
         let line = format!(
             "for task in $({list}); do echo {nth} 2> /dev/null > $task/fail-nth && echo $task || :; done"
         );
@@ -187,7 +187,7 @@ impl<'a> Tasks<'a> {
         Ok(Self { machine, nth, dirs })
     }
 
-    /// Lets none fail any more; what came of it.
+    /// Ends the failures, and returns their result.
     pub(super) fn end(self) -> Result<Starved> {
         let line = format!(
             "for task in {}; do cat $task/fail-nth 2> /dev/null || :; \
@@ -205,13 +205,13 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// What came of tasks whose n-th allocation was to fail.
+/// Result for tasks whose n-th allocation should fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Starved {
     /// It failed.
     Once,
-    /// There were fewer.
+    /// There were fewer allocations.
     TooFew,
-    /// None of them allocated anything.
+    /// No task allocated anything.
     Never,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Some of all allocations fail while a guest is tortured: first of the host module, then of
-//! the guest module's worker and of what the guest's administrator does.
+//! A part of all allocations fails while a guest is tortured: first those of the host module, then
+//! those of the guest module's worker and of the guest's administrator.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, FileSpec, GuestConfig, ReadSpec, Target, Throttle, content};
@@ -17,20 +17,20 @@ use crate::{
     torture::{FEW, Storm},
 };
 
-/// Of a hundred allocations of the host: what puts and gets need.
+/// Percentage of failing allocations in the host, which are those of puts and gets.
 const PERCENT_AT_HOST: u32 = 10;
-/// In the guest, where only what is rare allocates.
+/// Percentage in the guest, where only rare operations allocate.
 const PERCENT_IN_GUEST: u32 = 20;
-/// Read again and again, from a container that holds half of it.
+/// Size of a file that is read again and again, from a container that can hold half of it.
 const FILE: u64 = 16 << 20;
 const MOST_READS: u32 = 60;
-/// Reads that must have been compared, a sixth of what the short form had.
+/// Number of reads that must have been compared, a sixth of those in the short form.
 const LEAST_READS: u64 = 20_000;
 const READER: &str = "reader";
 const READER_LIMIT: &str = "8M";
 /// A container that comes and goes.
 const PASSER: &str = "passer";
-/// Files that are too many for what the guest's map has at first.
+/// Number of files, which is too many for the initial memory of the guest's map.
 const SMALL_FILES: u64 = 7500;
 
 pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
@@ -88,7 +88,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
         stage.load_host(CAPACITY_MIB)?;
         read()?;
     }
-    // Its map grows when there is memory, and does without when there is none.
+    // The map grows when there is memory, and works without growing when there is none.
     guest.cgroup("many", &[("memory.max", READER_LIMIT)])?;
     let many = "for dir in /mnt/tree/*; do cat $dir/*; done > /dev/null";
     guest.run_ok(&Command::shell(many).cgroup("many"))?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One allocation after the other fails: of what administrators do, in the task that does it;
-//! of calls, in the threads of the VMM; of looking for a host, in the guest's workers.
+//! One allocation after the other fails: those of administrators' commands in the task that
+//! executes them, those of calls in the threads of the VMM, and those of the search for a host in
+//! the guest's workers.
 
 use std::fmt;
 
@@ -20,16 +21,16 @@ use crate::{
     vmm,
 };
 
-/// The containers that are always there, and one that comes and goes.
+/// The container that always exists, and the one that comes and goes.
 const OLD: &str = "old";
 const NEW: &str = "new";
 const WEIGHT: u32 = 100;
-/// Allocations in a row that fail before some are left out, where each takes its time.
+/// Number of consecutive allocations that fail before some are left out, for slow operations.
 const DENSE: u32 = 24;
-/// How often nobody may have allocated anything before that is believed.
+/// Number of rounds without an allocation after which there are taken to be no more.
 const IDLE: u32 = 3;
 
-/// The parts of this half of the scenario that are wanted.
+/// Runs the selected parts of this half of the scenario.
 pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<Target>> {
     let dense = if quick { DENSE / 8 } else { DENSE };
     let wanted = |part| parts.contains(&part);
@@ -86,14 +87,14 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
     )])
 }
 
-/// What came of an operation whose allocations failed, one at a time.
+/// Results of an operation whose allocations failed one at a time.
 struct Sum {
     what: String,
-    /// Allocations that failed.
+    /// Number of allocations that failed.
     failed: u32,
-    /// How often the operation was refused then.
+    /// How many times the operation was then refused.
     refused: u32,
-    /// The last of them, counted from 1.
+    /// The last failed allocation, counted from 1.
     last: u32,
 }
 
@@ -113,7 +114,7 @@ impl Sum {
         self.last = nth;
     }
 
-    /// It is over.
+    /// Prints the result and returns it.
     fn say(self) -> Self {
         eprintln!("    allocations: {self}");
         self
@@ -136,13 +137,14 @@ impl fmt::Display for Sum {
     }
 }
 
-/// The number after `nth`: without a gap at first, then fewer and fewer.
+/// Returns the number after `nth`: the next one at first, then with increasing gaps.
 const fn next(nth: u32, dense: u32) -> u32 {
     nth + 1 + nth / dense
 }
 
-/// Has `attempt` let an operation's first allocation fail, then its second, and so on, until
-/// it says that there are fewer (none); else whether the operation was refused.
+/// Calls `attempt` with the number of the allocation that must fail, from the first one on, until
+/// it returns `None` because there are fewer. Otherwise it returns whether the operation was
+/// refused.
 fn one_by_one(
     what: &str,
     dense: u32,
@@ -157,7 +159,7 @@ fn one_by_one(
     Ok(sum.say())
 }
 
-/// What `ddhelper starve` prints.
+/// Output of `ddhelper starve`.
 #[derive(Deserialize)]
 struct Attempt {
     left: u32,
@@ -165,8 +167,8 @@ struct Attempt {
     said: String,
 }
 
-/// Runs a program again and again, whose first allocation fails, then its second, and so on;
-/// `check` is told each time whether the program succeeded, and makes all as it was.
+/// Runs a program repeatedly while its first allocation fails, then its second, and so on. `check`
+/// gets each time whether the program succeeded, and restores the initial state.
 fn each(
     machine: &Machine,
     what: &str,
@@ -189,9 +191,9 @@ fn each(
     })
 }
 
-/// A module is loaded, and unloaded if it was.
+/// Loads a module, and unloads it if that succeeded.
 fn loading(machine: &Machine, faults: &Faults<'_>, module: &str, dense: u32) -> Result<Sum> {
-    // Once for what only the first time needs.
+    // The first time has allocations that are not repeated.
     machine.load_module(module, &[])?;
     machine.unload_module(module)?;
     faults.only(Below::Loading)?;
@@ -206,20 +208,20 @@ fn loading(machine: &Machine, faults: &Faults<'_>, module: &str, dense: u32) -> 
     })
 }
 
-/// A host and a guest that are attached to each other.
+/// A host and a guest that are connected.
 struct Pair<'a> {
     stage: &'a Stage<'a>,
-    /// Those of the host.
+    /// Failures in the host.
     faults: &'a Faults<'a>,
     guest: &'a Guest,
-    /// The VMM.
+    /// Process id of the VMM.
     pid: u32,
     /// See [`next`].
     dense: u32,
 }
 
 impl Pair<'_> {
-    /// Both sides show what was enrolled.
+    /// Checks that both sides show the enrolled containers.
     fn shows(&self, new: Option<u32>, old: u32) -> Result<()> {
         let host = self.stage.host();
         let site = Site {
@@ -232,7 +234,7 @@ impl Pair<'_> {
         site.shows("after it", &all)
     }
 
-    /// What the guest's administrator does.
+    /// Tests the commands of the guest's administrator.
     fn in_guest(&self) -> Result<Vec<Sum>> {
         let guest = self.guest;
         let run = |line: &str| ddctl::run(guest, line).map(drop);
@@ -278,7 +280,7 @@ impl Pair<'_> {
         Ok(sums)
     }
 
-    /// What the host's administrator does.
+    /// Tests the commands of the host's administrator.
     fn at_host(&self) -> Result<Vec<Sum>> {
         let host = self.stage.host();
         self.faults.only(Below::Module(HOST))?;
@@ -312,7 +314,7 @@ impl Pair<'_> {
         Ok(sums)
     }
 
-    /// What the guest has the host do, and how it finds the host.
+    /// Tests the calls of the guest, and its registration.
     fn calls(&self) -> Result<Vec<Sum>> {
         self.faults.only(Below::Module(HOST))?;
         Ok(vec![
@@ -322,7 +324,7 @@ impl Pair<'_> {
         ])
     }
 
-    /// The threads of the VMM.
+    /// Returns the threads of the VMM.
     fn vmm(&self, nth: u32) -> Result<Tasks<'_>> {
         Tasks::threads(self.stage.host(), self.pid, nth)
     }
@@ -330,7 +332,8 @@ impl Pair<'_> {
     fn pool_created(&self) -> Result<Sum> {
         let guest = self.guest;
         one_by_one("host: a container is added", self.dense, |nth| {
-            // A session keeps what its pools once had.
+            // A session keeps the memory of its former pools, so that each attempt needs a new
+            // session.
             let before = ddctl::counters(guest)?.sessions;
             ddctl::run(guest, "--guest flush --all")?;
             self.attached_after(before)?;
@@ -358,7 +361,7 @@ impl Pair<'_> {
             let before = ddctl::counters(guest)?.sessions;
             let tasks = self.vmm(nth)?;
             ddctl::run(guest, "--guest flush --all")?;
-            // It tries again until there is one.
+            // The guest tries again until it has a session.
             self.attached_after(before)?;
             let starved = tasks.end()?;
             self.shows(None, WEIGHT)
@@ -367,8 +370,8 @@ impl Pair<'_> {
         })
     }
 
-    /// The host module comes anew: the VM registers, and the guest hooks its kernel. An allocation
-    /// of either fails.
+    /// Loads the host module again, after which the VM registers and the guest attaches its hooks.
+    /// An allocation of either side fails.
     fn host_found(&self) -> Result<Sum> {
         let (host, guest) = (self.stage.host(), self.guest);
         let mut sum = Sum::new("host and guest: they find each other");
@@ -388,7 +391,7 @@ impl Pair<'_> {
             self.shows(None, WEIGHT)
                 .with_context(|| format!("allocation {nth} failed for a first session"))?;
             if starved[0] == Starved::Never && idle < IDLE {
-                // The job is a new worker's now.
+                // Another worker runs the job now.
                 idle += 1;
                 continue;
             }
@@ -399,12 +402,12 @@ impl Pair<'_> {
             for _ in starved.iter().filter(|starved| **starved == Starved::Once) {
                 sum.add(nth, true);
             }
-            // Hooking a kernel anew takes minutes where it checks itself.
+            // Attaching hooks takes minutes on kernels with checks.
             nth = next(nth, self.dense / 3);
         }
     }
 
-    /// Waits until the guest has a session after `before` others.
+    /// Waits until the guest has a session after `before` earlier ones.
     fn attached_after(&self, before: u64) -> Result<()> {
         wait::until("the guest has a new session", || {
             let status = ddctl::guest(self.guest)?;

@@ -15,10 +15,10 @@ use crate::{
 
 /// Containers that come and go.
 const CONTAINERS: u32 = 12;
-/// Time in which the worker looks for a host a few times.
+/// Time in which the worker looks for a host several times.
 const LOOKS: Duration = Duration::from_secs(8);
 
-/// Containers whose cgroup was removed go, although there is no host.
+/// Containers whose cgroup was removed disappear also without a host.
 pub(super) fn reaps(guest: &Guest) -> Result<()> {
     stage::alone(guest)?;
     for number in 0..CONTAINERS {
@@ -32,8 +32,8 @@ pub(super) fn reaps(guest: &Guest) -> Result<()> {
     })
 }
 
-/// A kernel that refuses the hooks is asked once in a while, and users are told once. It is
-/// attached to when it has thought better of it.
+/// If the kernel refuses the hooks, the module tries again at intervals and reports it once. It
+/// attaches when the kernel allows it.
 pub(super) fn attaches(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     let enabled = "/proc/sys/kernel/ftrace_enabled";
     guest.write_file(enabled, "0")?;

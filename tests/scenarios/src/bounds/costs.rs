@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Work that gains nothing from the cache, counted by the kernel's own probes.
+//! Costs of work that does not benefit from the cache, counted by the kernel's probes.
 
 use std::{thread, time::Duration};
 
@@ -18,15 +18,15 @@ use crate::{
 const READAHEAD_KIB: u64 = 128;
 /// Files of a filesystem that is not cached.
 const FILES: u64 = 100;
-/// Small writes to one page.
+/// Number of small writes to one page.
 const WRITES: u64 = 2000;
 /// Bytes of a file that a chunk of the map stands for.
 const CHUNK: u64 = 512 << 10;
-/// Files are read at least this long with a map that is full.
+/// Minimum time for which files are read with a full map.
 const SECONDS: f64 = 10.0;
 
-/// Reads a file for the first time, sequentially and with the kernel told so; how many
-/// requests its disk got.
+/// Reads a file for the first time, sequentially and with a hint to the kernel. Returns the number
+/// of requests to the disk.
 pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
     let device = guest.exec_ok(["readlink", "-f", &disk.path_in_guest()])?;
     let block = format!("/sys/block/{}", device.trim().trim_start_matches("/dev/"));
@@ -39,15 +39,15 @@ pub(super) fn requests(guest: &Guest, disk: &Disk, file: &str) -> Result<u64> {
     };
     set(&READAHEAD_KIB.to_string())?;
     let before = reads()?;
-    // It tells the kernel by posix_fadvise(), and reads less at a time than a window has: requests
-    // of the kernel are as long as what a task reads at a time, if that is more.
+    // md5sum calls posix_fadvise(), and reads less at a time than a window has: the kernel's
+    // requests are as long as a task's reads, if these are longer.
     guest.run_ok(&Command::shell(format!("md5sum {DATA}/{file}")).cgroup(READER))?;
     let requests = reads()? - before;
     set(usual.trim())?;
     Ok(requests)
 }
 
-/// A reader that asked for long requests gets them with the module, too.
+/// Checks that a reader that asked for long requests gets them with the module, too.
 pub(super) fn sequential(alone: u64, with: u64) -> Target {
     Target::at_most(
         "bounds: requests of a sequential cold read, by those without the module",
@@ -74,7 +74,7 @@ impl<'a> Probe<'a> {
         Ok(Self { guest, name })
     }
 
-    /// How often the function was called; the probe is gone then.
+    /// Removes the probe and returns how many times the function was called.
     fn hits(self) -> Result<u64> {
         let name = self.name;
         let hits = self.guest.shell(format!(
@@ -87,7 +87,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Names of functions that were looked up while files of a filesystem that is not cached were read.
+/// Returns how many names of functions were looked up while files of a filesystem that is not
+/// cached were read.
 pub(super) fn journalled(guest: &Guest, disk: &Disk) -> Result<Target> {
     let device = disk.path_in_guest();
     guest.exec_ok(["mke2fs", "-q", "-t", "ext4", &device])?;
@@ -108,12 +109,12 @@ pub(super) fn journalled(guest: &Guest, disk: &Disk) -> Result<Target> {
     ))
 }
 
-/// How often the map was asked while a page was written again and again.
+/// Returns how many times the map was searched while a page was written repeatedly.
 pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     let device = disk.path_in_guest();
     XFS.format(guest, &device)?;
     guest.mount(&device, &XFS.path(), "xfs", "noatime")?;
-    // Has the filesystem be one that is cached.
+    // This makes the filesystem one that is cached.
     guest.shell("head -c 8M /dev/zero > /xfs/file; sync")?;
     guest.drop_caches(false)?;
     guest.shell("head -c 4096 /xfs/file > /dev/null")?;
@@ -131,7 +132,7 @@ pub(super) fn written(guest: &Guest, disk: &Disk) -> Result<Target> {
     ))
 }
 
-/// Reads a page of each chunk of the long file, and has them leave at once.
+/// Reads a page of each chunk of the long file, and reclaims them immediately.
 fn leave_long(guest: &Guest) -> Result<()> {
     let last = LONG / CHUNK - 1;
     let read = format!(
@@ -143,13 +144,13 @@ fn leave_long(guest: &Guest) -> Result<()> {
     guest.run_ok(&Command::shell(both).cgroup(READER)).map(drop)
 }
 
-/// Calls of the worker, in a minute, while each put finds the map full.
+/// Returns the number of the worker's calls in a minute in which each put finds the map full.
 pub(super) fn paced(guest: &Guest) -> Result<Target> {
-    // Too little for the chunks of the long file.
+    // The map is too small for the chunks of the long file.
     guest.load_module(GUEST, &["map_mib=1"])?;
     stage::attached(guest)?;
     ddctl::run(guest, &format!("container add {READER} --policy fifo"))?;
-    // What is called once is over.
+    // Calls that are made once are over by then.
     thread::sleep(Duration::from_secs(1));
     let uptime = || -> Result<f64> {
         let text = guest.read_text("/proc/uptime")?;

@@ -10,8 +10,8 @@ use crate::{filesystem::EXT4, mapper, stage};
 const MOUNT: &str = "/slow";
 const DEVICE: &str = "/dev/mapper/slow";
 
-/// Attaches the guest to its host while a hole is being punched on a disk, which is blank
-/// before and after.
+/// Attaches the guest to its host while a hole is punched on a disk, which is blank before and
+/// afterwards.
 pub(super) fn hold(guest: &Guest, disk: &Disk) -> Result<Target> {
     let device = disk.path_in_guest();
     EXT4.format(guest, &device)?;
@@ -38,7 +38,7 @@ pub(super) fn hold(guest: &Guest, disk: &Disk) -> Result<Target> {
         .with_context(|| format!("the rule failed: {output}"))?
         .trim()
         .parse()
-        .context("it is no number")?;
+        .context("the output is not a number")?;
 
     guest.exec_ok(["umount", MOUNT])?;
     mapper::run(guest, "remove slow")?;

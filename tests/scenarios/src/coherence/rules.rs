@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Rules of the cache, each tried by a few steps that are made for it.
+//! Rules of the cache, each tested by a few steps made for it.
 
 use anyhow::{Context as _, Result};
 use ddlab::{Command, Guest, Target};
@@ -13,11 +13,11 @@ use crate::{
 
 /// A rule.
 struct Rule {
-    /// The name the helper knows it by.
+    /// The helper's name of the rule.
     name: &'static str,
-    /// When bytes are wrong if it does not hold.
+    /// Operation after which bytes are wrong if the rule is broken.
     after: &'static str,
-    /// Where it is tried.
+    /// Filesystems on which it is tested.
     sites: &'static [Filesystem],
 }
 
@@ -83,10 +83,10 @@ const RULES: [Rule; 12] = [
         sites: &[EXT4],
     },
 ];
-/// Pages that the steps put, at least.
+/// Minimum number of pages that the steps put.
 const PAGES: u64 = 3000;
 
-/// Tries all rules. No other task is at work on the filesystems.
+/// Tests all rules. No other task uses the filesystems.
 pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {
     let before = ddctl::counters(guest)?;
     let mut targets = Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn hold(guest: &Guest) -> Result<Vec<Target>> {
         ));
     }
     let counted = ddctl::counters(guest)? - before;
-    // Without these the rules would hold whatever the modules do.
+    // Without these pages the rules would hold whatever the modules do.
     targets.push(Target::at_least(
         "coherence: pages put while single rules were tried",
         PAGES as f64,
@@ -127,6 +127,6 @@ impl Rule {
         );
         let command = Command::new(line.split(' ')).cgroup(site.name);
         let wrong = guest.run_ok(&command)?;
-        wrong.trim().parse().context("it is no number")
+        wrong.trim().parse().context("the output is not a number")
     }
 }

@@ -10,17 +10,17 @@ use crate::{
     stage::{self, Stage},
 };
 
-/// What kernels say of disks that fail.
+/// Messages of kernels about disks that fail.
 pub(super) const MESSAGES: [&str; 2] = ["I/O error", "EXT4-fs (warning|error)"];
 
 const CONTAINER: &str = "reader";
-/// The last one is not read before the disk fails.
+/// The files. The last one is not read before the disk fails.
 const FILES: [(&str, u64); 3] = [("one", 6 << 20), ("two", 6 << 20), ("cold", 6 << 20)];
 /// Less than one of the files.
 const LIMIT: &str = "5M";
 /// Bytes that are read and compared at a time.
 const PART: u64 = 1 << 20;
-/// How a read ends that the disk refuses.
+/// The error of a read that the disk refuses.
 const REFUSED: &str = "Input/output error";
 
 fn files() -> impl Iterator<Item = FileSpec> {
@@ -36,8 +36,8 @@ pub(super) fn make(stage: &Stage<'_>) -> Result<Disk> {
     stage.disk("failing", files().collect())
 }
 
-/// Reads it while it works, while it does not, and when it works again: all that is read is
-/// right, and what could not be read is not kept as something else.
+/// Reads the disk while it works, while it fails, and when it works again. All content that is read
+/// must be right, and a part that could not be read must not be cached with other content.
 pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     stage::container(guest, CONTAINER, LIMIT, 100)?;
     let device = disk.path_in_guest();
@@ -56,7 +56,7 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     for file in files() {
         let parts = read(guest, &file)?;
         refused.push(parts.iter().filter(|read| !**read).count());
-        // What the guest and the host have of the others may well be all.
+        // All parts of the other files may be in the guest or at the host.
         let is_cold = refused.len() == FILES.len();
         ensure!(
             !is_cold || refused.ends_with(&[parts.len()]),
@@ -75,14 +75,14 @@ pub(super) fn fail(guest: &Guest, disk: &Disk) -> Result<()> {
     mapper::run(guest, "remove failing")
 }
 
-/// Reads a file of which all parts must be right.
+/// Reads a file, of which all parts must be right.
 fn whole(guest: &Guest, file: &FileSpec) -> Result<()> {
     let parts = read(guest, file)?;
     ensure!(parts.iter().all(|read| *read), "{}: {parts:?}", file.path);
     Ok(())
 }
 
-/// Reads a file part by part. Returns which parts could be read; whatever is read must be right.
+/// Reads a file part by part. Returns which parts could be read; their content must be right.
 fn read(guest: &Guest, file: &FileSpec) -> Result<Vec<bool>> {
     let part = |offset: u64| {
         let spec = ReadSpec::new(format!("/failing/{}", file.path)).cgroup(CONTAINER);

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A guest whose kernel has no memory left but what it takes from page caches.
+//! A guest whose kernel has only the memory that it reclaims from page caches.
 
 use anyhow::Result;
 use ddlab::{Guest, Machine, wait};
 
 use crate::{hog::Hog, memory::Memory, torture::Storm};
 
-/// What the guest is left at the least: with less, tasks are killed.
+/// Minimum memory of the guest. With less, tasks are killed.
 const FLOOR_KIB: u64 = 12 << 10;
-/// Pages that its kernel must have taken from page caches: a third of what there is.
+/// Number of pages that its kernel must have reclaimed from page caches, a third of the existing
+/// ones.
 const RECLAIMED: u64 = 2 << 10;
-/// Larger than what is left, and in no container that had to make room for it alone.
+/// A file larger than the remaining memory. It is read outside of the containers, which would make
+/// room for it alone.
 const READ: &str = "cat /dev/dd/root > /dev/null";
 
-/// Takes a tortured guest's memory until its kernel has to reclaim for each allocation, and
-/// has pages come from the host all the same. Consoles would tell if a task were killed.
+/// Takes a tortured guest's memory until its kernel has to reclaim for each allocation, and checks
+/// that pages still come from the host. A killed task would be reported by the console.
 pub(super) fn starve(guest: &Guest) -> Result<()> {
     let enough = reclaimed(guest)? + RECLAIMED;
     let hog = Hog::start(guest, FLOOR_KIB)?;
@@ -27,8 +29,8 @@ pub(super) fn starve(guest: &Guest) -> Result<()> {
     Storm::some_hits(guest)
 }
 
-/// Pages that a machine's kernel took because memory was short, not because a container was
-/// full or it was asked for.
+/// Returns the pages that a machine's kernel reclaimed because memory was short, and not because a
+/// container was full or on request.
 fn reclaimed(machine: &Machine) -> Result<u64> {
     let text = machine.read_text("/proc/vmstat")?;
     let lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -8,8 +8,8 @@ use ddlab::{Command, Machine, wait};
 
 use crate::ddctl;
 
-/// Events are counted from before the alarm is set: one that comes before the machine sleeps
-/// ends the attempt, where otherwise nothing would wake it any more.
+/// The event count is read before the alarm is set. An alarm before the machine sleeps then ends
+/// the attempt; otherwise the machine would never wake up.
 const SUSPEND: &str = "
     alarm=/sys/class/rtc/rtc0/wakealarm
     echo 0 > $alarm
@@ -18,7 +18,7 @@ const SUSPEND: &str = "
     echo $events > /sys/power/wakeup_count &&
     echo mem > /sys/power/state";
 
-/// Suspends a machine, the guest or its host, until the alarm; the guest keeps its session.
+/// Suspends a machine, the guest or its host, until the alarm. The guest must keep its session.
 pub(super) fn to_memory(machine: &Machine, guest: &Machine) -> Result<()> {
     let sleeps = || -> Result<u32> {
         let times = machine.read_text("/sys/power/suspend_stats/success")?;
@@ -26,7 +26,7 @@ pub(super) fn to_memory(machine: &Machine, guest: &Machine) -> Result<()> {
     };
     let (sessions, before) = (ddctl::counters(guest)?.sessions, sleeps()?);
     wait::until("it slept", || {
-        // An alarm may come before it sleeps.
+        // An alarm may come before the machine sleeps.
         let done = machine.run(&Command::new(["flock", FREEZING, "sh", "-c", SUSPEND]))?;
         Ok(done.exit.success().then_some(()))
     })?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module that sends requests (`tests/hostile-module`), as it is used here.
+//! The kernel module that sends requests (`tests/hostile-module`).
 
 use anyhow::{Context as _, Result};
 use ddlab::{GuestConfig, Machine, wait};
@@ -11,22 +11,22 @@ const MODULE: &str = "doubledecker_hostile";
 
 /// Kinds of requests, as the module's parameter names them.
 pub(crate) const EVERYTHING: u64 = 0;
-/// What a good guest sends.
+/// Valid requests.
 pub(crate) const ORDERS: u64 = 2;
-/// Sessions and sequences: replayed, jumping, at their ends, never given out.
+/// Sessions and sequence numbers: replayed, jumping, extreme, never assigned.
 pub(crate) const NUMBERS: u64 = 4;
-/// Registering and leaving.
+/// Registering and leaving repeatedly.
 pub(crate) const STORMS: u64 = 5;
-/// Pools, and pages in as many as there may be.
+/// Pools, and pages in the maximum number of them.
 pub(crate) const POOLS: u64 = 6;
-/// Frames in memory that comes and goes.
+/// Frames in memory that is plugged in and unplugged.
 const MOVING: u64 = 9;
 
 const MEMORY_MIB: u64 = 512;
-/// Memory at the end that the guest's kernel leaves alone.
+/// Memory at the end that the guest's kernel does not use.
 const ARENA_MIB: u64 = 64;
 
-/// A guest that can carry it.
+/// Returns a guest that can load the module.
 pub(crate) fn guest(name: &str) -> GuestConfig {
     let base = MEMORY_MIB - ARENA_MIB;
     GuestConfig::new(name)
@@ -38,7 +38,7 @@ pub(crate) fn guest(name: &str) -> GuestConfig {
 /// The module while it is loaded.
 pub(crate) struct Fuzzer<'a>(&'a Machine);
 
-/// What it counted; see the module's parameters.
+/// Its counters; see the module's parameters.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "all of it is printed")]
 pub(crate) struct Tally {
@@ -60,12 +60,12 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Fuzzer<'a> {
-    /// Begins to send, until it is stopped.
+    /// Starts to send, until it is stopped.
     pub(crate) fn start(guest: &'a Machine, mode: u64, seed: u64) -> Result<Self> {
         Self::load(guest, mode, seed, Vec::new())
     }
 
-    /// The same with frames of memory that comes and goes at an address.
+    /// Does the same with frames at an address where memory is plugged in and unplugged.
     pub(crate) fn start_moving(guest: &'a Machine, address: u64, seed: u64) -> Result<Self> {
         let moving = vec![
             format!("moving_base={address}"),
@@ -89,14 +89,14 @@ impl<'a> Fuzzer<'a> {
         Ok(Self(guest))
     }
 
-    /// Requests sent so far.
+    /// Returns the number of requests sent so far.
     pub(crate) fn sent(&self) -> Result<u64> {
         let path = format!("/sys/module/{MODULE}/parameters/sent");
         let sent = self.0.read_text(&path)?;
         sent.parse().with_context(|| format!("{path} is {sent}"))
     }
 
-    /// What it counted so far.
+    /// Returns its counters.
     pub(crate) fn tally(&self) -> Result<Tally> {
         let path = format!("/sys/module/{MODULE}/parameters");
         let text = self.0.shell(format!("cd {path}; grep . *"))?;
@@ -108,7 +108,7 @@ impl<'a> Fuzzer<'a> {
             value
                 .with_context(|| format!("{MODULE} does not tell {name}: {text}"))?
                 .parse::<u64>()
-                .with_context(|| format!("{name} is no number: {text}"))
+                .with_context(|| format!("{name} is not a number: {text}"))
         };
         Ok(Tally {
             sent: value("sent")?,
@@ -129,14 +129,14 @@ impl<'a> Fuzzer<'a> {
         })
     }
 
-    /// Waits until it has sent some.
+    /// Waits until it has sent some requests.
     pub(crate) fn sends(&self) -> Result<()> {
         wait::until("there were some requests", || {
             Ok((self.sent()? > 1000).then_some(()))
         })
     }
 
-    /// Ends it.
+    /// Stops it.
     pub(crate) fn stop(self) -> Result<()> {
         self.0.unload_module(MODULE)
     }

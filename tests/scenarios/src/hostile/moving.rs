@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! An attacker whose memory is plugged in and taken out while its requests name frames of it.
+//! An attacker whose memory is plugged in and unplugged while its requests name frames of it.
 
 use std::time::Instant;
 
@@ -10,12 +10,12 @@ use ddlab::{Guest, Target, wait};
 use super::{Attack, fuzzer::Fuzzer};
 use crate::{books, ddctl, hotplug::Bay};
 
-/// How often it is taken out.
+/// How many times memory is unplugged.
 const TIMES: u64 = 12;
-/// Requests between two changes, at least.
+/// Minimum number of requests between two changes.
 const BETWEEN: u64 = 500;
 
-/// Takes memory out and plugs it in again, at any instruction of the host.
+/// Unplugs memory and plugs it in again, at any instruction of the host.
 pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>> {
     let host = attack.stage.host();
     let bay = Bay::new(host, hostile);
@@ -84,7 +84,7 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
     ])
 }
 
-/// Waits until it has sent some more: no call is stuck.
+/// Waits until it has sent some more requests, which shows that no call is stuck.
 fn sends(fuzzer: &Fuzzer<'_>) -> Result<()> {
     let wanted = fuzzer.sent()? + BETWEEN;
     wait::until("there were some requests", || {

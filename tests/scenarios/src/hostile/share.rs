@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a victim has of what it is entitled to.
+//! A victim's part of its entitlement.
 
 use anyhow::Result;
 use ddlab::Target;
@@ -10,29 +10,29 @@ use crate::{
     stage::percent,
 };
 
-/// Looks after the victim has come to its share.
+/// Number of looks after the victim has reached its share.
 const LOOKS: usize = 8;
-/// It has come to its share with so many percent of it.
+/// Percentage of its share with which the victim has reached it.
 const ALL: f64 = 95.0;
-/// What it must have at 95 of 100 looks from then on, in percent. A batch of 512 pages is 5.6 % of
-/// its share here, and what it reads leaves the tier before something else of it comes; 93.0 was
+/// Percentage that the victim must have at 95 of 100 looks from then on. A batch of 512 pages is
+/// 5.6 % of its share here, and pages that it reads leave the tier before others come; 93.0 was
 /// seen.
 const MOSTLY: f64 = 90.0;
-/// What it must have at any moment, in percent: two batches less; 91.6 was seen.
+/// Percentage that it must have at any moment: two batches less; 91.6 was seen.
 const LEAST: f64 = 88.0;
 
-/// The victim's part of its entitlement, in percent, at one look after the other.
+/// The victim's part of its entitlement in percent, at each look.
 #[derive(Default)]
 pub(super) struct Shares {
-    /// Looks before it came to its share for the first time: nobody can keep it from what it has
-    /// not put yet.
+    /// Number of looks before it reached its share for the first time. The victim had not put
+    /// enough pages until then.
     before: usize,
-    /// At every look since, whatever its peers have.
+    /// The parts at all looks since then, whatever its peers have.
     since: Vec<f64>,
 }
 
 impl Shares {
-    /// Looks once more.
+    /// Takes one more look.
     pub(super) fn look(&mut self, vms: &[Vm]) -> Result<()> {
         let victim = ddctl::vm(vms, "victim")?;
         self.add(percent(victim.used_pages, victim.entitlement_pages));
@@ -47,12 +47,12 @@ impl Shares {
         }
     }
 
-    /// Whether there were enough looks to judge by.
+    /// Returns whether there were enough looks for a verdict.
     pub(super) fn are_enough(&self) -> bool {
         self.since.len() >= LOOKS
     }
 
-    /// The part below which so many percent of the looks are; nothing without looks.
+    /// Returns the part below which `percent` of the looks are, or 0 without looks.
     fn percentile(&self, percent: usize) -> f64 {
         let mut sorted = self.since.clone();
         sorted.sort_by(f64::total_cmp);

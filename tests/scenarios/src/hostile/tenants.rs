@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! An attacker with as many pools as there may be, and pages in them.
+//! An attacker with the maximum number of pools, and pages in them.
 
 use std::time::{Duration, Instant};
 
@@ -16,28 +16,28 @@ use crate::{
     ddctl::{self, Vm},
 };
 
-/// Pools that there must be at a time; the host allows 1024.
+/// Number of pools that must exist at the same time. The host allows 1024.
 const MANY: usize = 1000;
-/// Times that the victim must have read its file: it did so eight times.
+/// Number of passes of the victim over its file; there were eight.
 const LEAST_PASSES: f64 = 3.0;
-/// Longest wait for all statistics, in seconds: it was 9 on an emulated host with two processors, which
-/// three attack, and 27 with another such host beside it.
+/// Maximum wait for all statistics in seconds. It was 9 on an emulated host with two processors,
+/// which three tasks attack, and 27 with another such host beside it.
 const STATISTICS_S: f64 = 40.0;
 
-/// What was seen while there were many.
+/// Observations while there were many pools.
 #[derive(Default)]
 struct Seen {
     pools: usize,
-    /// Pools that had pages.
+    /// Number of pools that had pages.
     holding: usize,
     /// What the victim had of its entitlement.
     shares: Shares,
-    /// The longest that the host's administrator waited for all pools' statistics.
+    /// Longest wait of the host's administrator for the statistics of all pools.
     slowest: Duration,
 }
 
 impl Seen {
-    /// Looks at the host; whether it was seen often enough.
+    /// Looks at the host. Returns whether there were enough looks.
     fn look(&mut self, attack: &Attack<'_>) -> Result<bool> {
         let host = attack.stage.host();
         let start = Instant::now();
@@ -58,7 +58,7 @@ impl Seen {
     }
 }
 
-/// Has it make them, fill and empty them, and end them, until its session ends.
+/// Makes the attacker create, fill, empty and destroy pools until its session ends.
 pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     let host = attack.stage.host();
     let (mut peak, mut seen) = (Peak::default(), Seen::default());
@@ -79,14 +79,14 @@ pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Its session ends, with all that is in it.
+/// The attacker's session ends with all its pools.
 fn leave(attack: &Attack<'_>) -> Result<()> {
     let fuzzer = Fuzzer::start(attack.hostile, STORMS, 3)?;
     fuzzer.sends()?;
     fuzzer.stop()?;
     wait::until("the pools are gone", || {
         let vms = ddctl::vms(attack.stage.host())?;
-        // The last word may have been to register again.
+        // Its last request may have been to register again.
         let left = ddctl::vm(&vms, "hostile").ok();
         let gone = left.is_none_or(|vm| vm.containers.len() <= 1 && vm.used_pages == 0);
         Ok(gone.then_some(()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long KVM keeps a vCPU for a hypercall, with the memory of its VM in place and in swap.
+//! Time for which KVM keeps a vCPU for a hypercall, with the memory of its VM in place and in swap.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Machine, Target};
@@ -16,12 +16,12 @@ use crate::{
 pub(super) const VMM: &str = "vmm";
 /// Swap of the host, in MiB.
 const SWAP_MIB: u64 = 512;
-/// How much of its memory the VMM is asked for: as much as it has.
+/// Memory that is reclaimed from the VMM, all that it has.
 const OUT_MIB: u64 = 512;
-/// The longest exit there may be, in million instructions: a put of 128 pages copies 512 KiB.
+/// Maximum length of an exit in million instructions. A put of 128 pages copies 512 KiB.
 const MOST_MS: f64 = 3.0;
 
-/// Pages leave and come back, first with the VM's memory in place.
+/// Reclaims pages and reads them back, first with the VM's memory in place.
 pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
     let host = stage.host();
     let resident = around(host, site, "in place", || Ok(()))?;
@@ -39,7 +39,7 @@ pub(super) fn exits(stage: &Stage<'_>, site: &Site<'_>) -> Result<[Target; 2]> {
     Ok([longest("in place", resident), longest("in swap", swapped)])
 }
 
-/// Has the guest's pages of a file leave and come back once, after `before`.
+/// Reclaims and reads back the guest's pages of a file once, after `before`.
 fn around(
     host: &Machine,
     site: &Site<'_>,
@@ -65,10 +65,10 @@ fn around(
     Ok(seen)
 }
 
-/// Sends a part of the VM's memory to swap.
+/// Swaps out a part of the VM's memory.
 fn push_out(host: &Machine) -> Result<()> {
     let cgroup = format!("/sys/fs/cgroup/{VMM}");
-    // The kernel gives what it can; how much that is, is looked at below.
+    // The kernel swaps out as much as it can; the amount is checked below.
     host.shell(format!(
         "echo {OUT_MIB}M > {cgroup}/memory.reclaim 2> /dev/null || true"
     ))?;

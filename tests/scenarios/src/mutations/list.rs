@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The mutations, the scenarios that notice them, and how these say so.
+//! The mutations, the scenarios that notice them, and the messages with which they do.
 
 use ddlab::Scenario;
 
@@ -9,13 +9,14 @@ use crate::{
     scarce, shares, shrinker, small_files, ssd, stream, torture, tracing,
 };
 
-/// An invariant that is broken.
+/// A mutation, which breaks an invariant.
 pub(crate) struct Mutation {
     /// Name of its patch in `tests/mutations`.
     pub(crate) name: &'static str,
-    /// The scenarios that may notice, the quickest first.
+    /// The scenarios that may notice it, the fastest first.
     pub(crate) scenarios: &'static [Scenario],
-    /// One of these is in what a scenario fails with that noticed this and nothing else.
+    /// Texts of which one is in the error of a scenario that noticed this mutation, and in no
+    /// other.
     pub(super) reasons: &'static [&'static str],
 }
 
@@ -31,10 +32,10 @@ const fn mutation(
     }
 }
 
-/// Scenarios that compare all they read.
+/// Scenarios that compare the content of all reads.
 const CONTENT: &[Scenario] = &[coherence::COHERENCE, torture::TORTURE];
 
-/// How they say that something was not right.
+/// Their messages about wrong content.
 const WRONG: &[&str] = &["coherence: wrong", "torture: wrong"];
 
 pub(crate) const ALL: &[Mutation] = &[

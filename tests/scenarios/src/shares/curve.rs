@@ -10,10 +10,10 @@ use crate::{
     events,
 };
 
-/// Seconds between two pictures.
+/// Seconds between two observations.
 const PERIOD_S: f64 = 0.1;
 
-/// One peer's share at one moment.
+/// The share of one peer at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Share {
     pub(super) weight: u32,
@@ -21,22 +21,22 @@ pub(super) struct Share {
     pub(super) used: u64,
 }
 
-/// The peers whose shares are looked at.
+/// Returns the shares of the peers under test.
 pub(super) type Peers = fn(&[Vm]) -> Result<Vec<Share>>;
 
 /// Shares of the same peers at several moments.
 pub(super) struct Curve(Vec<(f64, Vec<Share>)>);
 
 impl Curve {
-    /// Watches the peers for `seconds` of the host's time. `change` happens
-    /// after the first picture.
+    /// Observes the peers for `seconds` of the host's time. `change` is called after the first
+    /// observation.
     pub(super) fn record(
         host: &Machine,
         peers: Peers,
         seconds: f64,
         change: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
-        // A positive number, and a small one.
+        // The number is positive and small.
         let count = (seconds / PERIOD_S).ceil() as u32;
         let watch = format!("ddctl --json --host stats --watch={PERIOD_S} --count={count}");
         let mut watcher = host.spawn(&Command::new(watch.split(' ').map(str::to_owned)))?;
@@ -55,8 +55,8 @@ impl Curve {
         pictures.collect::<Result<_>>().map(Self)
     }
 
-    /// Seconds from the last picture with the old weights to the first from which on all show the
-    /// new shares, within `percent`; none if there is none.
+    /// Returns the seconds from the last observation with the old weights to the first from which
+    /// on all have the new shares, within `percent`; `None` if there is none.
     pub(super) fn seconds_to_settle(&self, percent: f64) -> Option<f64> {
         let weights = |shares: &[Share]| -> Vec<u32> { shares.iter().map(|s| s.weight).collect() };
         let new = weights(&self.0.last()?.1);
@@ -73,9 +73,9 @@ impl Curve {
         Some((settled.0 - begin).max(0.0))
     }
 
-    /// How far the peers were off at each moment, in percent: the median of three neighbouring
-    /// pictures, as pages that a guest reads are in none of its pools until it reclaims them, and
-    /// a picture may show one burst of reads.
+    /// Returns the deviation of the peers at each moment, in percent. It is the median of three
+    /// neighbouring observations, because pages that a guest reads are in none of its pools until
+    /// they are reclaimed, and an observation may see a burst of reads.
     fn deviations(&self) -> Vec<(f64, f64)> {
         let single: Vec<f64> = self.0.iter().map(|(_, shares)| deviation(shares)).collect();
         let median = |at: usize| {
@@ -88,14 +88,14 @@ impl Curve {
         times.zip((0..single.len()).map(median)).collect()
     }
 
-    /// The pictures of the last `seconds`.
+    /// Returns the observations of the last `seconds`.
     fn last(&self, seconds: f64) -> Vec<&[Share]> {
         let end = self.0.last().map_or(0.0, |(time, _)| *time);
         let last = self.0.iter().filter(|(time, _)| *time >= end - seconds);
         last.map(|(_, shares)| shares.as_slice()).collect()
     }
 
-    /// How far any peer was off at any moment of the last `seconds`, in percent.
+    /// Returns the largest deviation of any peer in the last `seconds`, in percent.
     pub(super) fn worst(&self, seconds: f64) -> f64 {
         let end = self.0.last().map_or(0.0, |(time, _)| *time);
         let last = self.deviations().into_iter();
@@ -103,7 +103,7 @@ impl Curve {
         off.reduce(f64::max).unwrap_or(f64::INFINITY)
     }
 
-    /// Mean shares of the last `seconds`.
+    /// Returns the mean shares of the last `seconds`.
     pub(super) fn mean(&self, seconds: f64) -> Vec<Share> {
         let last = self.last(seconds);
         let peers = last.first().map_or(0, |shares| shares.len());
@@ -119,7 +119,7 @@ impl Curve {
             .collect()
     }
 
-    /// The curve as text: a line for each picture, seconds and pages.
+    /// Returns the curve as text, with a line of seconds and pages for each observation.
     pub(super) fn table(&self) -> String {
         let start = self.0.first().map_or(0.0, |(time, _)| *time);
         let line = |(time, shares): &(f64, Vec<Share>)| {
@@ -132,8 +132,7 @@ impl Curve {
     }
 }
 
-/// How far the peer that is farthest off is from its entitlement, in percent of
-/// that.
+/// Returns the largest deviation of a peer from its entitlement, in percent of that.
 pub(super) fn deviation(shares: &[Share]) -> f64 {
     let one = |share: &Share| {
         share.used.abs_diff(share.entitlement) as f64 * 100.0 / share.entitlement.max(1) as f64
@@ -145,8 +144,8 @@ pub(super) fn deviation(shares: &[Share]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two peers of a hundred pages, the first of which uses so many, ten pictures a second; weights
-    /// change after the first picture.
+    /// Returns a curve of two peers of a hundred pages with ten observations a second, in which the
+    /// first uses these numbers of pages. Weights change after the first observation.
     fn curve(used: &[u64]) -> Curve {
         let share = |weight, used| Share {
             weight,
@@ -166,10 +165,10 @@ mod tests {
         let settled = curve(&[60, 70, 90, 98, 101, 100]);
         assert!((settled.seconds_to_settle(3.0).unwrap() - 0.3).abs() < 1e-9);
         assert_eq!(settled.worst(0.25), 2.0);
-        // One burst of reads counts for nothing, two pictures in a row do.
+        // One burst of reads is ignored, and two observations in a row are not.
         assert_eq!(curve(&[60, 100, 100, 80, 100, 100]).worst(0.35), 0.0);
         assert_eq!(curve(&[60, 100, 80, 80, 100, 100]).worst(0.35), 20.0);
-        // As much above as below: the mean shows nothing of it.
+        // Deviations above and below are equal, so that the mean hides them.
         let swings = curve(&[60, 100, 70, 130, 70, 130]);
         assert_eq!(swings.seconds_to_settle(3.0), None);
         assert_eq!(deviation(&swings.mean(0.35)), 0.0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What else an administrator changes at run time: capacity, batch and mode.
+//! Other settings that an administrator changes at run time: capacity, batch and mode.
 
 use anyhow::{Result, ensure};
 use ddlab::{Machine, Target, wait};
@@ -8,13 +8,14 @@ use ddlab::{Machine, Target, wait};
 use super::{CAPACITY_MIB, OFF, curve::Peers, curve::deviation, entitled};
 use crate::{ddctl, stage::ratio};
 
-/// Pages of the batch that `shares` asks for.
+/// Pages of the batch that `shares` sets.
 pub(super) const BATCH_PAGES: u64 = 32;
-/// How far from their entitlement peers are, in percent of that, when weights do not count: two
-/// that put alike have a half each, which is two thirds more than 30 of 100.
+/// Deviation from the entitlement, in percent, if weights have no effect: two peers that put
+/// equally have half each, which is two thirds more than 30 of 100.
 const FAR: f64 = 20.0;
 
-/// Changes each under load, and back. The peers have the weights 30:70 and want all they can get.
+/// Changes each setting under load and back. The peers have weights of 30:70 and use all room that
+/// they can get.
 pub(super) fn change(host: &Machine, peers: Peers) -> Result<Vec<Target>> {
     let targets = vec![batches(host)?];
     let all = ddctl::host(host)?.capacity_pages;
@@ -47,7 +48,7 @@ pub(super) fn change(host: &Machine, peers: Peers) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// How many pages are evicted at a time.
+/// Returns the target for the number of pages evicted at a time.
 fn batches(host: &Machine) -> Result<Target> {
     let before = ddctl::host(host)?;
     let counted = || -> Result<(u64, u64)> {
@@ -74,7 +75,7 @@ fn settle(host: &Machine, peers: Peers, of: &str) -> Result<()> {
     })
 }
 
-/// How far the peers are off their entitlement.
+/// Returns the deviation of the peers from their entitlements.
 fn off(host: &Machine, peers: Peers) -> Result<f64> {
     Ok(deviation(&peers(&ddctl::vms(host)?)?))
 }

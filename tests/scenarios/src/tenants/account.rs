@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What policyd costs.
+//! Costs of policyd.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use ddlab::{Guest, wait};
 
 use crate::service::{journal, main_pid};
 
-/// What policyd took in a window of the guest's time.
+/// Resources that policyd used in a window of the guest's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
-    /// Percent of a processor.
+    /// Processor time in percent of a processor.
     pub(super) processor: f64,
-    /// Lines of the journal.
+    /// Lines in the journal.
     pub(super) lines: f64,
 }
 
 impl Account {
-    /// Lines of a window at the most: a burst, and two a second.
+    /// Maximum number of lines in a window: a burst, and two a second.
     pub(super) const LINES: f64 = 700.0;
 }
 
-/// Accounts for a window, in which `look` is done again and again.
+/// Measures a window in which `look` is called again and again.
 pub(super) fn over(
     guest: &Guest,
     window: Duration,
@@ -45,7 +45,7 @@ pub(super) fn over(
     })
 }
 
-/// MiB that the daemon had at the most.
+/// Returns the daemon's maximum memory in MiB.
 pub(super) fn peak_mib(guest: &Guest) -> Result<f64> {
     let status = guest.read_text(&format!("/proc/{}/status", main_pid(guest)?))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -53,24 +53,24 @@ pub(super) fn peak_mib(guest: &Guest) -> Result<f64> {
     Ok(kib.context("there is no VmHWM")?.parse::<f64>()? / 1024.0)
 }
 
-/// Rounds of the user's storm so far, each of which makes and removes 200 cgroups.
+/// Returns the rounds of the user's storm so far, each of which makes and removes 200 cgroups.
 pub(super) fn storms(guest: &Guest) -> Result<u32> {
     let text = guest.shell("cat /run/storm/round 2> /dev/null || echo 0")?;
     // The file is empty while it is written.
     Ok(text.trim().parse().unwrap_or(0))
 }
 
-/// Processor time of the daemon so far, in ticks.
+/// Returns the processor time of the daemon so far, in ticks.
 fn ticks(guest: &Guest) -> Result<f64> {
     let stat = guest.read_text(&format!("/proc/{}/stat", main_pid(guest)?))?;
-    // Its name, in parentheses, may have spaces.
+    // The name in parentheses may have spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |at: usize| -> Result<f64> {
         let field = fields.get(at).context("the line is too short")?;
         Ok(field.parse()?)
     };
-    // Fields 14 and 15 of all, of which two are before the parenthesis.
+    // These are fields 14 and 15; two fields are before the closing parenthesis.
     Ok(number(11)? + number(12)?)
 }
 

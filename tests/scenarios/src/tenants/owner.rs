@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Owners of containers, who change limits while policyd does.
+//! Owners of containers, who change limits while policyd does as well.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Guest, wait};
@@ -8,14 +8,14 @@ use ddlab::{Guest, wait};
 use super::{CEILING, CEILING_BYTES, file};
 use crate::service::{FILE_PATH, UNIT_NAME};
 
-/// What each container is, and what its owner did last.
+/// The containers, and the last action of each owner.
 pub(super) struct Owners<'a> {
     guest: &'a Guest,
-    /// The number of podman's container.
+    /// The id of podman's container.
     id: String,
 }
 
-/// What owners set last, in bytes.
+/// The last values that owners set, in bytes.
 const TWO_MAX: &str = "262144000";
 const TWO_HIGH: &str = "157286400";
 const THREE_MAX: &str = "41943040";
@@ -34,7 +34,8 @@ impl<'a> Owners<'a> {
         &self.id
     }
 
-    /// Waits until policyd's ceiling is in force wherever nobody set a stricter one.
+    /// Waits until policyd's ceiling is in force in all files in which no owner has set a stricter
+    /// value.
     pub(super) fn limited(&self, when: &str) -> Result<()> {
         for name in ["one", "two", "gold"] {
             self.becomes(name, "memory.max", CEILING_BYTES, when)?;
@@ -42,7 +43,7 @@ impl<'a> Owners<'a> {
         self.says("three", "memory.max", THREE_MAX, when)
     }
 
-    /// policyd lifts its limits, owners change theirs, policyd sets its own again, and owners
+    /// policyd removes its limits, owners change theirs, policyd sets its own again, and owners
     /// change them once more.
     pub(super) fn round(&self, round: u32) -> Result<()> {
         let when = format!("in round {round}");
@@ -56,7 +57,7 @@ impl<'a> Owners<'a> {
         self.set("two", &[("MemoryMax", &format!("{}M", 220 + round))])?;
         self.update(&format!("{}m", 120 + round))?;
         let mib = |mib: u32| (u64::from(mib) << 20).to_string();
-        // policyd decides several times meanwhile, and leaves these to their owners.
+        // policyd decides several times meanwhile, and must leave these values to their owners.
         for _ in 0..3 {
             self.guest.shell("sleep 1")?;
             self.says("two", "memory.max", &mib(220 + round), &when)?;
@@ -65,13 +66,13 @@ impl<'a> Owners<'a> {
         Ok(())
     }
 
-    /// Owners change limits while policyd's are in force, for the last time.
+    /// Owners change limits for the last time, while policyd's are in force.
     pub(super) fn last_words(&self) -> Result<()> {
         self.set("two", &[("MemoryMax", "250M"), ("MemoryHigh", "150M")])?;
         self.update("130m")
     }
 
-    /// Each limit is what its owner set last, or what it was before policyd came.
+    /// Checks that each limit is the last one of its owner, or the one before policyd was started.
     pub(super) fn have_what_they_set(&self, when: &str) -> Result<()> {
         for (name, max, high) in [
             ("one", "max", "max"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! fio: what is written in one way is verified in another, by checksums and by the seed
-//! in each block's header, which tells what was written last from what was before.
+//! fio: data that is written in one way is verified in another, by checksums and by the seed in
+//! each block's header, which distinguishes the last write from earlier ones.
 
 use std::fmt::Write as _;
 
@@ -20,11 +20,11 @@ pub(super) const FIO: Tool = Tool {
 
 /// Size of each file in MiB.
 const FILE_MIB: u64 = 4;
-/// What all have in common. The page cache is left as it is; before it verifies, fio
-/// has the kernel forget the file all the same.
+/// Common options. fio leaves the page cache as it is, except that it makes the kernel drop a file
+/// before verifying it.
 const COMMON: &str = "--bsrange=1k-64k --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
     --invalidate=0 --exitall_on_error=1";
-/// Ways to read and to write; there is a file for each.
+/// Ways to read and to write, with a file for each.
 const WAYS: [&str; 7] = [
     "psync",
     "mmap",
@@ -35,9 +35,9 @@ const WAYS: [&str; 7] = [
     "io_uring --iodepth=8",
 ];
 
-/// All rounds, each of which writes all files anew, every file in another way, and then
-/// verifies them, each in a way it was not written in. Beside the writers two more read,
-/// write and verify a file all the time, one half directly, the other not.
+/// Returns the command for all rounds. Each round writes all files, every file in another way, and
+/// then verifies them, each in a way other than that of the write. Two more jobs read, write and
+/// verify a file all the time, one directly and one through the page cache.
 fn line(rounds: usize) -> String {
     let mut line = String::new();
     for round in 1..=rounds {
@@ -56,7 +56,7 @@ fn line(rounds: usize) -> String {
     line
 }
 
-/// A job for each file, in the way that many places after its own.
+/// Returns a job for each file, in the way that is `shift` places after its own.
 fn jobs(shift: usize) -> String {
     let job = |file| {
         let way = WAYS[(file + shift) % WAYS.len()];
@@ -65,7 +65,7 @@ fn jobs(shift: usize) -> String {
     (0..WAYS.len()).map(job).collect()
 }
 
-/// Blocks that were read and verified: each that was written, in jobs that read them.
+/// Returns the number of blocks that were read and verified, from the jobs that read.
 fn verified(output: &str) -> Result<u64> {
     let mut sum = 0;
     for job in output.split("issued rwts: total=").skip(1) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The file system exerciser: random operations on a file, whose content it keeps in
-//! memory to compare each read with.
+//! The file system exerciser: random operations on a file, whose content it keeps in memory and
+//! compares with each read.
 
 use anyhow::{Context as _, Result};
 
@@ -16,10 +16,10 @@ pub(super) const FSX: Tool = Tool {
     least: [1_000, 200],
 };
 
-/// How many of it there are, each with a file.
+/// Number of its processes, each with a file.
 const PROCESSES: u64 = 2;
 const CONFIG_PATH: &str = "/run/fsx.toml";
-/// All operations it has; numbers say how often compared with others.
+/// All of its operations, with their relative frequencies.
 const CONFIG: &str = "
 flen = 2000000
 [opsize]
@@ -41,8 +41,8 @@ sendfile = 8
 posix_fadvise = 2
 copy_file_range = 3
 ";
-/// It tells each operation. Reads are counted, others left out, and what else it says is
-/// shown.
+/// It prints each operation. Reads are counted, other operations are dropped, and all other output
+/// is shown.
 const COUNT: &str = r#"awk '
     /^\[INFO/ { if ($4 ~ /^(read|mapread|sendfile)$/) compared++; next }
     { print }

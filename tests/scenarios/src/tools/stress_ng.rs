@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! stress-ng's stressors of filesystems: those that compare what they read with what
-//! they wrote, and one that looks at sizes.
+//! stress-ng's stressors of filesystems: those that compare their reads with their writes, and one
+//! that checks sizes.
 
 use anyhow::{Result, ensure};
 
@@ -16,29 +16,29 @@ pub(super) const STRESS_NG: Tool = Tool {
     least: [500, 125],
 };
 
-/// Their sizes.
+/// Sizes for the stressors.
 const STRESSORS: &str = "--hdd-bytes 8m --hdd-write-size 16k --hdd-opts wr-seq,rd-rnd \
     --readahead-bytes 8m --copy-file-bytes 128m --pseek-io-size 64k --fallocate-bytes 1m";
-/// Those that compare, and how many operations each does; several times as many if there is
-/// time.
+/// Stressors that compare, with the number of operations of each; several times as many in the long
+/// form.
 const COMPARING: [(&str, u64); 4] = [
     ("hdd", 64),
     ("readahead", 64),
     ("copy-file", 4),
     ("pseek", 8),
 ];
-/// Looks at sizes. Others look at nothing but errors.
+/// Checks sizes. Other stressors check only for errors.
 const SIZING: (&str, u64) = ("fallocate", 1);
-/// Those files have no names while it works on them, and pages of such a file go with it:
-/// they are not put. So nothing is unlinked, although it is told so.
+/// These files have no names while they are in use, so that their pages are not put. Unlinking is
+/// therefore made to do nothing and to succeed.
 const KEEP: &str = "strace -f --seccomp-bpf -qq -o /dev/null -e trace=unlink,unlinkat,rmdir \
     -e inject=unlink,unlinkat,rmdir:retval=0";
-/// Compares too, and would fill the disk with what is not unlinked.
+/// This one compares too, and would fill the disk with files that are not unlinked.
 const UNLINKING: (&str, u64) = ("metamix", 2);
 /// Its size.
 const UNLINKING_SIZE: &str = "--metamix-bytes 1m";
 
-/// Those whose operations are counted.
+/// Returns the stressors whose operations are counted.
 fn comparing() -> impl Iterator<Item = &'static str> {
     let all = COMPARING.iter().chain([&UNLINKING]);
     all.map(|(name, _)| *name)
@@ -60,7 +60,7 @@ fn lines(quick: bool) -> Vec<String> {
     ]
 }
 
-/// Its exit status is that of the stressors, some of which only say what was wrong.
+/// The exit status covers the stressors, but some of them only print what was wrong.
 fn verified(output: &str) -> Result<u64> {
     ensure!(!output.contains("stress-ng: fail:"), "something was wrong");
     ensure!(output.contains("skipped: 0"), "something was skipped");
@@ -71,7 +71,7 @@ fn verified(output: &str) -> Result<u64> {
     Ok(counts.iter().sum())
 }
 
-/// What the table of figures says of a stressor.
+/// Returns the operations of a stressor in the table of figures.
 fn operations(output: &str, stressor: &str) -> Option<u64> {
     output.lines().find_map(|line| {
         let (_, row) = line.split_once("stress-ng: metrc: ")?;

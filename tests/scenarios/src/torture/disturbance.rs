@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What happens to a filesystem while processes work on it.
+//! Events on a filesystem while processes use it.
 
 use anyhow::{Result, ensure};
 use ddlab::{Command, Guest, Running};
@@ -11,19 +11,19 @@ use crate::filesystem::Filesystem;
 #[derive(Debug)]
 pub(crate) struct Disturbance<'a> {
     pub(crate) filesystem: &'a Filesystem,
-    /// Where it is mounted, from which device.
+    /// Its mount point and device.
     pub(crate) place: &'a str,
     pub(crate) device: &'a str,
-    /// Directory made by `ddhelper torture-models`.
+    /// Directory with the models, made by `ddhelper torture-models`.
     pub(crate) models: &'a str,
-    /// Whether it is unmounted now and then, for which processes must make way.
+    /// Whether it is unmounted at times, for which processes close their files.
     pub(crate) unmount: bool,
-    /// Size it was made with, in MiB, if it is smaller than its device and to grow.
+    /// Initial size in MiB, if it is smaller than its device and grows.
     pub(crate) grow_from: Option<u64>,
 }
 
 impl Disturbance<'_> {
-    /// Starts what drops caches, freezes, remounts, and reclaims from containers.
+    /// Starts the program that drops caches, freezes, remounts, and reclaims from containers.
     pub(crate) fn start<C: AsRef<str>>(
         &self,
         guest: &Guest,

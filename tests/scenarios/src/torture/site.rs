@@ -11,30 +11,30 @@ use ddlab::{Command, Guest, Machine, Running};
 use super::{disturbance::Disturbance, storm::CONTAINERS};
 use crate::filesystem::{EXT4, EXT4_1K, Filesystem, XFS, XFS_1K};
 
-/// Files of a filesystem. Truncations leave them some ten pages each, which their containers
-/// could hold: what makes pages leave are `memory.reclaim` and `drop_caches`.
+/// Number of files of a filesystem. Truncations leave them some ten pages each, which their
+/// containers could hold, so that pages leave because of `memory.reclaim` and `drop_caches`.
 const FILES: u32 = 24;
-/// Reads before an overlay is mounted above what was written between them.
+/// Number of reads before an overlay is mounted above the files written so far.
 const CHECKS_BELOW: u64 = 200;
-/// Size of the file that a loop device shows as a disk, in MiB.
+/// Size of the file of a loop device, in MiB.
 const LOOP_MIB: u64 = 384;
-/// Longest a process may work: half a million reads on an emulated machine.
+/// Maximum time of a process: half a million reads on an emulated machine.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Size of a filesystem that is made smaller than its disk, to grow, in MiB.
+/// Size of a filesystem that is made smaller than its disk and grows, in MiB.
 const SMALL_MIB: u64 = 320;
 
-/// A filesystem, whose name is that of its models too, and what is above it.
+/// A filesystem with the layer above it. Its models have its name.
 #[derive(Debug)]
 pub(crate) struct Site {
     filesystem: Filesystem,
     above: Above,
-    /// Operations that it must offer, of those that only some filesystems do; others may be
-    /// missing. None of them is tried where this is absent, and the filesystem does not grow.
+    /// Operations, of those that only some filesystems offer, that it must offer; others may be
+    /// missing. If this is absent none of them is tried, and the filesystem does not grow.
     offers: Option<&'static [Kind]>,
 }
 
-/// What files take on all of them but overlays.
+/// Space of the files on all of them but overlays.
 const QUEUED: [Kind; 4] = [Kind::Ring, Kind::RingDirect, Kind::Aio, Kind::AioDirect];
 const ON_EXT4: &[Kind] = &[
     Kind::Uncached,
@@ -43,8 +43,8 @@ const ON_EXT4: &[Kind] = &[
     Kind::Verity,
     Kind::MoveExtents,
 ];
-/// Without checksums of metadata, files can be given generations, and be swapped with the boot
-/// loader's inode.
+/// Without metadata checksums, generations of files can be set, and files can be swapped with the
+/// boot loader's inode.
 const ON_OLD_EXT4: &[Kind] = &[
     Kind::Uncached,
     Kind::Loop,
@@ -64,11 +64,11 @@ const ON_XFS: &[Kind] = &[
     Kind::CloneRange,
 ];
 
-/// What lies between the files and the filesystem on the disk.
+/// The layer between the files and the filesystem on the disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Above {
     Nothing,
-    /// An overlay; its lower layer has some of the files, for others to be copied up.
+    /// An overlay. Its lower layer has some of the files, which are copied up.
     Overlay,
     /// A filesystem of the same kind, in a file of the one on the disk.
     Loop,
@@ -154,7 +154,7 @@ pub(super) const COMMON: [Site; 6] = [
     SITES[5].common(),
 ];
 
-/// Some of them, of both kinds: ext4 with small blocks, and XFS.
+/// Two of them, one of each kind: ext4 with small blocks, and XFS.
 pub(crate) const FEW: [&Site; 2] = [&COMMON[1], &COMMON[2]];
 /// Each kind with blocks of 4 and of 1 KiB.
 pub(super) const EXT4_ALONE: [&Site; 2] = [&SITES[0], &SITES[1]];
@@ -169,7 +169,7 @@ impl Site {
         }
     }
 
-    /// The same without operations that only some filesystems offer.
+    /// Returns the same without operations that only some filesystems offer.
     const fn common(&self) -> Self {
         Self {
             filesystem: self.filesystem,
@@ -178,7 +178,7 @@ impl Site {
         }
     }
 
-    /// Operations without which the torture would not have shown what it should.
+    /// Returns the operations that must succeed for a meaningful torture.
     pub(crate) fn offers(&self) -> impl Iterator<Item = Kind> {
         let queued: &[Kind] = match self.above {
             Above::Nothing | Above::Loop if self.offers.is_some() => &QUEUED,
@@ -190,40 +190,40 @@ impl Site {
             .copied()
     }
 
-    /// Whether it gets larger while it is worked on.
+    /// Returns whether it grows while it is in use.
     pub(crate) fn grows(&self) -> bool {
         self.above == Above::Nothing && self.offers.is_some()
     }
 
-    /// How often it got larger.
+    /// Returns how many times it has grown.
     pub(crate) fn grown(&self, guest: &Machine) -> Result<u64> {
         let said = guest.read_text(&format!("{}/grown", self.models()))?;
         Ok(said.trim().parse()?)
     }
 
-    /// That of its disk, mount point and models.
+    /// Returns the name of its disk, mount point and models.
     pub(crate) const fn name(&self) -> &'static str {
         self.filesystem.name
     }
 
-    /// Where its models are: on tmpfs, made outside of all containers, which could
-    /// not reclaim them.
+    /// Returns the directory of its models, which is on tmpfs and made outside of all containers,
+    /// because these could not reclaim it.
     fn models(&self) -> String {
         format!("/run/models-{}", self.name())
     }
 
-    /// Has all its processes end soon, and say what they saw.
+    /// Makes all its processes end soon and report.
     pub(crate) fn stop(&self, guest: &Machine) -> Result<()> {
         guest.write_file(&format!("{}/stop", self.models()), "")
     }
 
-    /// Where the filesystem on the disk is mounted, if not on its path.
+    /// Returns the mount point of the filesystem on the disk, if it is not its path.
     fn below(&self) -> String {
         format!("/{}-below", self.name())
     }
 
-    /// Makes and mounts it on its disk, and what tells the processes what its files hold. The
-    /// device that can be unmounted and mounted again.
+    /// Makes and mounts it on its disk, and makes the models. Returns the device that can be
+    /// unmounted and mounted again.
     pub(crate) fn make(&self, guest: &Guest) -> Result<String> {
         let filesystem = &self.filesystem;
         let device = format!("/dev/dd/{}", self.name());
@@ -232,7 +232,7 @@ impl Site {
         guest.exec_ok(["modprobe", "loop"])?;
         let (path, below) = (filesystem.path(), self.below());
         if self.grows() && filesystem.fstype == "ext4" {
-            // Its size comes behind the device.
+            // The size is the argument after the device.
             let size = format!("{SMALL_MIB}M");
             let words = filesystem.make.iter().copied();
             guest.exec_ok(words.chain([device.as_str(), &size]))?;
@@ -268,9 +268,9 @@ impl Site {
         Ok(device)
     }
 
-    /// Starts what reclaims, freezes and unmounts it.
+    /// Starts the program that reclaims from, freezes and unmounts it.
     pub(crate) fn disturb(&self, guest: &Guest, device: &str) -> Result<Running> {
-        // Overlays cannot be frozen; what is below them can. It stays mounted.
+        // Overlays cannot be frozen, but the filesystem below them can. It stays mounted.
         let (place, unmount) = match self.above {
             Above::Overlay => (self.below(), false),
             Above::Nothing | Above::Loop => (self.filesystem.path(), true),
@@ -288,7 +288,7 @@ impl Site {
 
     /// Starts a process that reads and changes its files.
     pub(crate) fn work(&self, guest: &Guest, container: &str, checks: u64) -> Result<Running> {
-        // Both sides make other choices, and so does each filesystem.
+        // Each process makes other choices, on each filesystem.
         let seed =
             container.len() as u64 * 100 + self.name().len() as u64 * 10 + self.filesystem.block;
         let line = self.torture(&self.filesystem.path(), checks, seed);
@@ -296,7 +296,7 @@ impl Site {
         guest.patient(LONGEST).spawn(&command)
     }
 
-    /// The command line of a process that reads and changes files in a directory.
+    /// Returns the command of a process that reads and changes files in a directory.
     fn torture(&self, dir: &str, checks: u64, seed: u64) -> String {
         // An open file of an overlay may be another one after a write.
         let overlay = match self.above {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! All processes of a torture.
+//! The processes of a torture.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use serde::Deserialize;
 use super::{Site, disturbance};
 use crate::{ddctl, stage::percent};
 
-/// Each filesystem is worked on from both.
+/// The containers. Each filesystem is used from both.
 pub(super) const CONTAINERS: [&str; 2] = ["left", "right"];
 const LIMIT: &str = "14M";
-/// Pages that must come from the host for something to have been shown.
+/// Number of pages that must come from the host for a meaningful result.
 const SOME: u64 = 300;
 
-/// What a process of the torture says in the end.
+/// The report of a process of the torture.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) checks: u64,
@@ -27,39 +27,40 @@ pub(crate) struct Tally {
     /// Reads by way: compared, and refused by the filesystem.
     #[serde(default)]
     pub(crate) ways: BTreeMap<String, Count>,
-    /// How often each operation succeeded that only some filesystems offer.
+    /// Number of successes of each operation that only some filesystems offer.
     pub(crate) done: BTreeMap<Kind, u64>,
     pub(crate) wrong: Vec<String>,
 }
 
-/// What came of one way to read.
+/// Results of one way to read.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Count {
     pub(crate) compared: u64,
     pub(crate) refused: u64,
 }
 
-/// Ways to read of which each must have been compared now and then; reads that leave the cache at
-/// once are not offered everywhere.
+/// Ways to read that must all have been compared. Reads that leave the cache immediately are not
+/// offered everywhere.
 const WAYS: [&str; 5] = ["call", "vector", "mapping", "direct", "splice"];
-/// One read in so many is of the rarest way, at least; one in 20 is tried, many in a row.
+/// Minimum fraction, one in this number, of the rarest way; one read in 20 is tried, many in a row.
 const RAREST: u64 = 200;
 
 impl Tally {
-    /// Ways to read that were hardly compared.
+    /// Returns the ways to read that were hardly compared.
     pub(crate) fn rare(&self) -> Vec<&'static str> {
         let compared = |way: &str| self.ways.get(way).map_or(0, |count| count.compared);
         let is_rare = |way: &&str| compared(way) * RAREST < self.checks;
         WAYS.into_iter().filter(is_rare).collect()
     }
 
-    /// Reads that were refused although every filesystem offers them, in percent of all.
+    /// Returns the reads that were refused although every filesystem offers them, in percent of
+    /// all.
     pub(crate) fn refused(&self) -> f64 {
         let refused = WAYS.iter().filter_map(|way| self.ways.get(*way));
         percent(refused.map(|count| count.refused).sum(), self.checks)
     }
 
-    /// What must have succeeded on a filesystem and did not.
+    /// Returns the operations that must have succeeded on a filesystem and did not.
     pub(crate) fn missing(&self, site: &Site) -> Vec<Kind> {
         let offered = site.offers();
         offered
@@ -77,8 +78,8 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
-    /// Makes the filesystems on their disks, and lets it loose on them from two
-    /// containers, until a filesystem saw `checks` reads.
+    /// Makes the filesystems on their disks, and starts the processes on them from two containers.
+    /// They run until a filesystem has seen `checks` reads.
     pub(crate) fn start(guest: &Guest, sites: &[&'static Site], checks: u64) -> Result<Self> {
         for name in CONTAINERS {
             guest.cgroup(name, &[("memory.max", LIMIT)])?;
@@ -102,7 +103,7 @@ impl Storm {
         Ok(storm)
     }
 
-    /// The same after its machine went on as another one.
+    /// Returns the same after its machine was migrated to another one.
     pub(crate) fn moved(self, to: &Machine) -> Self {
         let workers = self.workers.into_iter();
         let disturbers = self.disturbers.into_iter();
@@ -113,12 +114,12 @@ impl Storm {
         }
     }
 
-    /// Waits until pages came from the host.
+    /// Waits until pages have come from the host.
     pub(crate) fn some_hits(guest: &Machine) -> Result<()> {
         Self::hits(guest, SOME)
     }
 
-    /// Waits until so many pages came from the host.
+    /// Waits until this number of pages have come from the host.
     pub(crate) fn hits(guest: &Machine, pages: u64) -> Result<()> {
         let wanted = ddctl::counters(guest)?.get_hits + pages;
         wait::until("pages come from the host", || {
@@ -126,7 +127,7 @@ impl Storm {
         })
     }
 
-    /// Ends it; how many reads were wrong, of at least so many, without which nothing was shown.
+    /// Ends it. Returns the targets for wrong reads, and for the minimum number of reads.
     pub(crate) fn verdict(self, scenario: &str, least: u64) -> Result<[Target; 2]> {
         let sums = self.end()?;
         let sum = |of: fn(&Tally) -> u64| sums.iter().map(|(_, tally)| of(tally)).sum::<u64>();
@@ -147,12 +148,12 @@ impl Storm {
         ])
     }
 
-    /// Has all processes end soon, however much they saw.
+    /// Makes all processes end soon, however many reads there were.
     pub(crate) fn stop(&self, guest: &Machine) -> Result<()> {
         self.sites.iter().try_for_each(|site| site.stop(guest))
     }
 
-    /// Waits for the end; what was seen, by filesystem. Says what was wrong.
+    /// Waits for the end. Returns the results by filesystem, and prints errors.
     pub(crate) fn end(self) -> Result<Vec<(&'static Site, Tally)>> {
         let sites = self.sites.into_iter();
         let mut sums: Vec<_> = sites.map(|site| (site, Tally::default())).collect();
@@ -180,8 +181,8 @@ impl Storm {
     }
 }
 
-/// Enrols the containers; one takes all it can get, for what is kept of the other is
-/// for the default policy to judge.
+/// Enrols the containers. One uses all room that it can get; the default policy decides for the
+/// other.
 pub(crate) fn add_containers(guest: &Machine) -> Result<()> {
     for (name, policy) in CONTAINERS.into_iter().zip(["fifo", "adaptive"]) {
         let add = format!("container add {name} --weight 100 --policy {policy}");
@@ -200,7 +201,7 @@ pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
     guest.spawn(&Command::new(["sh".into(), "-c".into(), line]))
 }
 
-/// Waits for a process of the torture; what it says.
+/// Waits for a process of the torture. Returns its report.
 fn finish(name: &str, worker: &mut Running) -> Result<Tally> {
     let exit = worker.wait()?;
     let output = worker.output()?;

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The functions that a module of ours is attached to, as the kernel lists them.
+//! The functions that a module is attached to, as listed by the kernel.
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::Machine;
 
 pub(super) const TRACEFS: &str = "/sys/kernel/tracing";
-/// What ftrace calls in our modules.
+/// The function in the modules that ftrace calls.
 const CALLED: &str = "dd_hook_called";
 
 /// A function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// The kernel module it is in.
+    /// The kernel module that contains it.
     pub(super) module: Option<String>,
-    /// Whether its calls are diverted, not only seen.
+    /// Whether its calls are diverted, not only observed.
     pub(super) diverted: bool,
 }
 
 impl Function {
-    /// Whether a filesystem reads by it.
+    /// Returns whether it is a read function of a filesystem.
     pub(super) fn reads(&self) -> bool {
         self.name.ends_with("_readahead") || self.name.ends_with("_read_folio")
     }
 }
 
-/// Those our module is attached to now. No other user may be attached to them: the kernel names
-/// no callback where there is more than one.
+/// Returns the functions to which the module is attached now. No other user may be attached to
+/// them, because the kernel names no callback if there are several.
 pub(super) fn attached(machine: &Machine) -> Result<Vec<Function>> {
     let text = machine.read_text(&format!("{TRACEFS}/enabled_functions"))?;
     let lines = text.lines().filter(|line| line.contains(CALLED));
@@ -40,7 +40,7 @@ pub(super) fn attached(machine: &Machine) -> Result<Vec<Function>> {
     Ok(functions)
 }
 
-/// `name [module] (users) flags …`.
+/// Parses `name [module] (users) flags …`.
 fn parse(line: &str) -> Option<Function> {
     let (name, flags) = line.split_once(" (")?;
     let (_, flags) = flags.split_once(')')?;

@@ -12,7 +12,7 @@ const MODULE: &str = "doubledecker_livepatch";
 pub(super) struct Livepatch<'a>(&'a Machine);
 
 impl<'a> Livepatch<'a> {
-    /// Patches a function, for all tasks.
+    /// Patches a function for all tasks.
     pub(super) fn enable(machine: &'a Machine, function: &str) -> Result<Self> {
         load(machine, function)?;
         wait::until("the livepatch is enabled", || {
@@ -23,14 +23,14 @@ impl<'a> Livepatch<'a> {
         Ok(Self(machine))
     }
 
-    /// A function that our modules divert cannot be patched.
+    /// A function that the modules divert cannot be patched.
     pub(super) fn is_refused(machine: &Machine, function: &str) -> Result<()> {
         let enabled = load(machine, function);
         ensure!(enabled.is_err(), "a livepatch took {function} from us");
         Ok(())
     }
 
-    /// Undoes it and unloads it.
+    /// Disables and unloads it.
     pub(super) fn disable(self) -> Result<()> {
         let enabled = format!("/sys/kernel/livepatch/{MODULE}/enabled");
         self.0.write_file(&enabled, "0")?;
@@ -40,7 +40,7 @@ impl<'a> Livepatch<'a> {
     }
 }
 
-/// Loads the module; the function may be in a module of the kernel's.
+/// Loads the module. The function may be in a module of the kernel.
 fn load(machine: &Machine, function: &str) -> Result<()> {
     let symbols = machine.shell(format!("grep -w {function} /proc/kallsyms"))?;
     let object = symbols.lines().find_map(|line| {

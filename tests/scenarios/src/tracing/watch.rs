@@ -14,15 +14,15 @@ const SIGINT: i32 = 2;
 pub(super) enum Tracer {
     /// The function tracer.
     Function,
-    /// The function graph tracer, which sees functions return too.
+    /// The function graph tracer, which also sees functions return.
     Graph,
-    /// A kprobe and a kretprobe on each.
+    /// A kprobe and a kretprobe on each function.
     Probes,
-    /// BPF programs at entry and exit of each.
+    /// BPF programs at entry and exit of each function.
     Bpf,
 }
 
-/// A tracer at work.
+/// A running tracer.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     machine: &'a Machine,
@@ -50,7 +50,7 @@ impl Tracer {
         Ok(watch)
     }
 
-    /// Its own buffer, and the name the kernel has for it.
+    /// Returns its buffer, and the kernel's name for it.
     fn instance(self) -> (String, &'static str) {
         let name = match self {
             Self::Graph => "function_graph",
@@ -61,7 +61,7 @@ impl Tracer {
 }
 
 impl Watch<'_> {
-    /// Detaches it; it must have seen calls.
+    /// Detaches it. It must have seen calls.
     pub(super) fn stop(mut self) -> Result<()> {
         let seen = match self.tracer {
             Tracer::Function | Tracer::Graph => self.stop_trace()?,
@@ -159,7 +159,7 @@ fn bpf(machine: &Machine, functions: &[Function]) -> Result<Running> {
         };
         functions.iter().map(one).collect::<Vec<_>>().join(",")
     };
-    // What is printed is read once all probes are attached.
+    // The output is read once all probes are attached.
     let program = format!(
         "BEGIN {{ printf(\"begun\\n\"); }} {} {{ @entries = count(); }} {} {{ @exits = count(); }}",
         probes("fentry"),
