@@ -28,26 +28,26 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
-    #[arg(long)]
-    save: bool,
     /// Weight of VMs in the SSD tier, if it is to differ (host)
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd: Option<u32>,
+    /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
+    #[arg(long)]
+    save: bool,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
+        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
+            Kind::Usage,
+            "a container has one weight: --ssd is for VMs, on their host",
+        )),
         Either::Guest(_) if arguments.save => Err(Error::new(
             Kind::Usage,
             "`--save` works on the host, not in a guest",
         )
         .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
-        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
-            Kind::Usage,
-            "a container has one weight: --ssd is for VMs, on their host",
-        )),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
