@@ -14,6 +14,8 @@ use crate::{cache, chroot::Chroot, progress, root, workspace};
 
 /// The kinds of remarks of lintian that a package must not cause.
 const REFUSED: &str = "error,warning";
+/// Remarks that concern uploads to Debian's archive alone.
+const SUPPRESSED: &str = "initial-upload-closes-no-bugs";
 
 /// Builds the packages in a version; returns the directory that they are in.
 pub(super) fn packages(version: &Version) -> Result<PathBuf> {
@@ -38,7 +40,7 @@ pub(super) fn packages(version: &Version) -> Result<PathBuf> {
                 "cd /build/doubledecker\n\
              rm -f ../*.deb ../*.buildinfo ../*.changes\n\
              dpkg-buildpackage --build=binary --no-sign\n\
-             lintian --fail-on {REFUSED} --display-info --allow-root ../*.changes\n"
+             lintian --fail-on {REFUSED} --suppress-tags {SUPPRESSED} --allow-root ../*.changes\n"
             );
             let mut command = Chroot::new(&root)
                 .bind(&build, "/build")
