@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Sizes as people write and read them. Units are powers of 1024: `512M`, `512MB` and `512MiB` are
 //! the same.

@@ -152,8 +152,8 @@ pub(crate) fn neither() -> Error {
         "neither doubledecker_host nor doubledecker_guest is loaded",
     )
     .hint(
-        "load doubledecker_host.ko on a KVM host, or doubledecker_guest.ko in a VM; `ddctl doctor` \
-         shows what they need",
+        "run `modprobe doubledecker_host` on a KVM host, or `modprobe doubledecker_guest` in a VM; \
+         `ddctl doctor` shows what they need",
     )
 }
 

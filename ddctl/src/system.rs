@@ -3,6 +3,7 @@
 //! Access to the modules, files, clock and terminal, through a trait that tests implement too.
 
 use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
+use raw_cpuid::{CpuId, native_cpuid::cpuid_count};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{self, IsTerminal, stdout},
@@ -30,9 +31,14 @@ pub trait System {
     fn sleep(&self, duration: Duration);
     /// Sends SIGHUP to a process.
     fn hang_up(&self, pid: Pid) -> io::Result<()>;
+    /// Returns the signatures of the hypervisors that CPUID shows, none on bare metal.
+    fn hypervisors(&self) -> Vec<String>;
     /// Returns whether the output is a terminal.
     fn terminal(&self) -> bool;
 }
+
+/// The first leaf of CPUID that is a hypervisor's.
+const HYPERVISORS: u32 = 0x4000_0000;
 
 /// The machine that ddctl runs on.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +76,27 @@ impl System for Machine {
 
     fn hang_up(&self, pid: Pid) -> io::Result<()> {
         Ok(kill_process(pid, Signal::HUP)?)
+    }
+
+    fn hypervisors(&self) -> Vec<String> {
+        let features = CpuId::new().get_feature_info();
+        if !features.is_some_and(|features| features.has_hypervisor()) {
+            return Vec::new();
+        }
+        // A VMM may show the interfaces of several hypervisors, each at a place of its own.
+        let signature = |leaf| {
+            let registers = cpuid_count(leaf, 0);
+            let words = [registers.ebx, registers.ecx, registers.edx];
+            let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            let text = String::from_utf8(bytes).ok()?;
+            let text = text.trim_end_matches('\0');
+            let is_signature = registers.eax >= leaf && text.len() > 4 && text.is_ascii();
+            is_signature.then(|| text.to_owned())
+        };
+        let leaves = (HYPERVISORS..HYPERVISORS + 0x1000).step_by(0x100);
+        let mut signatures: Vec<String> = leaves.filter_map(signature).collect();
+        signatures.dedup();
+        signatures
     }
 
     fn terminal(&self) -> bool {

@@ -12,6 +12,17 @@ pub(crate) fn weight(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("a weight is a whole number from 0 to {MAX_WEIGHT}"))
 }
 
+/// Parses a weight that comes after names, the last of which is taken for it if it is missing.
+pub(crate) fn last_weight(text: &str) -> Result<u32, String> {
+    if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+        return weight(text);
+    }
+    Err(format!(
+        "the weight is missing, or is no number: it comes last, a whole number from 0 to \
+         {MAX_WEIGHT}"
+    ))
+}
+
 /// Parses the name of a policy.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     let names = || Policy::ALL.map(Policy::name).join(", ");

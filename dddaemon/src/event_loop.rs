@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The loop of a daemon: one thread, signals as requests, and threads for calls that block.
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Decides which VM gets which weight, and when.
 //!
@@ -6,10 +6,10 @@
 //! between, the weight is the administrator's, who may change it by `ddctl set-weight`.
 
 use crate::report::Rule;
-use ddnl::Vm;
+use ddnl::{Vm, VmChange};
 use ddvm::{
     Vmm,
-    config::{Config, Unlisted},
+    config::{Config, Unlisted, Weights},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -132,16 +132,16 @@ impl Keeper {
         self.sizes_due = false;
     }
 
-    /// Returns the VMs whose weights are to be set, with their weights.
-    pub fn due(&mut self, now: Duration) -> Vec<(u32, u32)> {
+    /// Returns the VMs whose weights are to be set, with their weights and the changes that give them.
+    pub fn due(&mut self, now: Duration) -> Vec<(u32, Weights, VmChange)> {
         let mut due = Vec::new();
         for (vm, known) in &mut self.vms {
             if !known.named && now < known.since + PATIENCE {
                 continue;
             }
-            let weight = self.config.weight(&known.vmm);
-            if known.due && known.vm.weight != weight {
-                due.push((*vm, weight));
+            let weights = self.config.weights(&known.vmm);
+            if known.due && !weights.are_those_of(&known.vm) {
+                due.push((*vm, weights, weights.change(&known.vm)));
             } else if known.due {
                 known.due = false;
                 known.trouble = None;
@@ -150,14 +150,15 @@ impl Keeper {
         due
     }
 
-    /// The weight of a VM was set, or could not be set for a reason.
-    pub fn weight_set(&mut self, vm: u32, result: Result<u32, String>) {
+    /// The weights of a VM were set, or could not be set for a reason.
+    pub fn weights_set(&mut self, vm: u32, result: Result<Weights, String>) {
         let Some(known) = self.vms.get_mut(&vm) else {
             return;
         };
         match result {
-            Ok(weight) => {
-                known.vm.weight = weight;
+            Ok(weights) => {
+                known.vm.weight = weights.memory;
+                known.vm.ssd_weight = weights.ssd();
                 known.due = false;
                 known.trouble = None;
             }
@@ -187,10 +188,10 @@ mod tests {
 
     fn vm(id: u32, pid: u32, weight: u32) -> Vm {
         Vm {
-            ssd_weight: 100,
             id,
             pid,
             weight,
+            ssd_weight: weight,
             used: 0,
             entitlement: 0,
             pools: 1,
@@ -209,6 +210,12 @@ mod tests {
         Keeper::new(Config::parse(text, 8 << 30).unwrap())
     }
 
+    /// The weights that are to be set.
+    fn due(keeper: &mut Keeper, now: Duration) -> Vec<(u32, u32)> {
+        let due = keeper.due(now).into_iter();
+        due.map(|(vm, weights, _)| (vm, weights.memory)).collect()
+    }
+
     const WEB: &str = "default = \"deny\"\n[[vm]]\nname = \"web\"\nweight = 300\n";
 
     #[test]
@@ -216,16 +223,42 @@ mod tests {
         let mut keeper = keeper(WEB);
         assert_eq!(keeper.listed(START, vec![vm(1, 10, 100)]), [(1, 10)]);
         // Without its name it keeps what it has.
-        assert_eq!(keeper.due(START), []);
+        assert_eq!(due(&mut keeper, START), []);
         keeper.identified(1, 10, named("web"), true);
-        assert_eq!(keeper.due(START), [(1, 300)]);
-        keeper.weight_set(1, Ok(300));
-        assert_eq!(keeper.due(START), []);
+        assert_eq!(due(&mut keeper, START), [(1, 300)]);
+        keeper.weights_set(1, Ok(Weights::both(300)));
+        assert_eq!(due(&mut keeper, START), []);
         // By hand.
         assert_eq!(keeper.listed(START, vec![vm(1, 10, 7)]), []);
-        assert_eq!(keeper.due(START), []);
+        assert_eq!(due(&mut keeper, START), []);
         keeper.registered(1);
-        assert_eq!(keeper.due(START), [(1, 300)]);
+        assert_eq!(due(&mut keeper, START), [(1, 300)]);
+    }
+
+    #[test]
+    fn the_ssd_tier_has_weights_of_its_own_where_they_are_given() {
+        let change = |weight, ssd_weight| VmChange {
+            weight: Some(weight),
+            ssd_weight,
+        };
+        let changes = |text: &str, ssd_weight| {
+            let mut keeper = keeper(text);
+            let vm = Vm {
+                ssd_weight,
+                ..vm(1, 10, 100)
+            };
+            keeper.listed(START, vec![vm]);
+            keeper.identified(1, 10, named("web"), true);
+            let changes = keeper.due(START).into_iter().map(|(_, _, change)| change);
+            changes.collect::<Vec<VmChange>>()
+        };
+        // It follows the weight in the memory tier, unless it was set.
+        assert_eq!(changes(WEB, 100), [change(300, None)]);
+        assert_eq!(changes(WEB, 5), [change(300, Some(300))]);
+        let own = format!("{WEB}ssd-weight = 7\n");
+        assert_eq!(changes(&own, 100), [change(300, Some(7))]);
+        let same = own.replace("300", "100");
+        assert_eq!(changes(&same, 7), []);
     }
 
     #[test]
@@ -233,11 +266,11 @@ mod tests {
         let mut keeper = keeper(WEB);
         keeper.listed(START, vec![vm(1, 10, 100)]);
         keeper.identified(1, 10, named("web"), true);
-        keeper.weight_set(1, Err("no".into()));
+        keeper.weights_set(1, Err("no".into()));
         assert_eq!(keeper.vms()[&1].trouble.as_deref(), Some("no"));
-        assert_eq!(keeper.due(START), [(1, 300)]);
+        assert_eq!(due(&mut keeper, START), [(1, 300)]);
         keeper.listed(START, vec![vm(1, 10, 300)]);
-        assert_eq!(keeper.due(START), []);
+        assert_eq!(due(&mut keeper, START), []);
         assert_eq!(keeper.vms()[&1].trouble, None);
     }
 
@@ -247,11 +280,11 @@ mod tests {
         keeper.listed(START, vec![vm(1, 10, 100)]);
         keeper.identified(1, 10, Vmm::default(), false);
         let almost = PATIENCE - Duration::from_millis(1);
-        assert_eq!(keeper.due(almost), []);
-        assert_eq!(keeper.due(PATIENCE), [(1, 0)]);
-        keeper.weight_set(1, Ok(0));
+        assert_eq!(due(&mut keeper, almost), []);
+        assert_eq!(due(&mut keeper, PATIENCE), [(1, 0)]);
+        keeper.weights_set(1, Ok(Weights::both(0)));
         keeper.identified(1, 10, named("web"), true);
-        assert_eq!(keeper.due(PATIENCE), [(1, 300)]);
+        assert_eq!(due(&mut keeper, PATIENCE), [(1, 300)]);
     }
 
     #[test]
@@ -261,7 +294,7 @@ mod tests {
         assert_eq!(keeper.listed(START, vec![vm(1, 11, 100)]), [(1, 11)]);
         // What was asked of the first one comes late.
         keeper.identified(1, 10, named("web"), true);
-        assert_eq!(keeper.due(PATIENCE), [(1, 0)]);
+        assert_eq!(due(&mut keeper, PATIENCE), [(1, 0)]);
     }
 
     #[test]
@@ -271,10 +304,10 @@ mod tests {
         keeper.sizes_set();
         keeper.listed(START, vec![vm(1, 10, 300)]);
         keeper.identified(1, 10, named("web"), true);
-        assert!(keeper.due(START).is_empty() && !keeper.sizes_due());
+        assert!(due(&mut keeper, START).is_empty() && !keeper.sizes_due());
         let other = WEB.replace("300", "20");
         keeper.reload(Config::parse(&other, 8 << 30).unwrap());
-        assert_eq!(keeper.due(START), [(1, 20)]);
+        assert_eq!(due(&mut keeper, START), [(1, 20)]);
         assert!(!keeper.sizes_due(), "it has no sizes");
         keeper.forget();
         assert!(keeper.vms().is_empty());

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The daemon of a host: keeps the weights of VMs and the sizes of the memory tier.
 //!
+//! - [`cli`]: the command line;
 //! - [`keeper`]: decides which VM gets which weight, without I/O;
 //! - [`runtime`]: the daemon's loop;
 //! - [`module`], [`names`]: the kernel module, and the names of VMs;
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod keeper;
 pub mod metrics;
 pub mod module;

@@ -1,79 +1,27 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! `ddhostd`, the daemon of a host.
 
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddhostd::{
+    cli::{Cli, Command},
     module::Kernel,
     rehearsal::rehearse,
     report::Report,
     runtime::{Places, Runtime},
 };
 use ddnl::{blocking, printable_json};
-use ddvm::config;
 use serde::Serialize;
 use std::{
     fmt::Display,
     io::{self, Write, stdout},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
-
-/// Keep the weights of a host's VMs and the sizes of its memory tier
-#[derive(Debug, Parser)]
-#[command(
-    name = "ddhostd",
-    version,
-    disable_help_subcommand = true,
-    term_width = 100,
-    after_help = EXIT_CODES
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 wrong file, unhealthy daemon or other failure, \
-                          2 usage error, 3 module not loaded, 4 no permission, 5 daemon not \
-                          running, 6 version mismatch, 7 refused by the kernel";
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run the daemon: give VMs their weights as they register, until stopped
-    Run {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = config::PATH)]
-        config: PathBuf,
-    },
-    /// Check a configuration file and print its problems with their places
-    Check {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = config::PATH)]
-        config: PathBuf,
-    },
-    /// Print the entry that matches each registered VM, and what would be changed
-    DryRun {
-        /// Configuration file
-        #[arg(long, value_name = "FILE", default_value = config::PATH)]
-        config: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the running daemon keeps; exits with 1 if something is not in force
-    Status {
-        /// Status socket of the daemon
-        #[arg(long, value_name = "SOCKET", default_value = config::SOCKET)]
-        socket: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
 
 /// Where the daemon keeps its lock and its socket.
 const STATE: &str = "/run/doubledecker";

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The report as a page for Prometheus.
 
@@ -82,8 +82,11 @@ fn host(registry: &mut Registry, report: &Report) {
 
 fn vms(registry: &mut Registry, vms: &[VmReport]) {
     type Of = fn(&VmReport) -> f64;
-    let gauges: [(&str, &str, Of); 4] = [
+    let gauges: [(&str, &str, Of); 5] = [
         ("weight", "Weight of a VM", |vm| vm.weight.into()),
+        ("ssd_weight", "Weight of a VM in the SSD tier", |vm| {
+            vm.ssd_weight.into()
+        }),
         ("file_weight", "Weight that the file gives a VM", |vm| {
             vm.file_weight.into()
         }),
@@ -163,7 +166,9 @@ mod tests {
                 uuid: None,
                 cgroup: None,
                 weight: 60,
+                ssd_weight: 60,
                 file_weight: 70,
+                file_ssd_weight: 70,
                 rule: Rule::Allow,
                 used_pages: 1,
                 entitlement_pages: 2,

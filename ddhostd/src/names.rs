@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Asks VMMs for the names of their VMs, beside the daemon's loop.
 //!

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! What the daemon would do, found out without doing it.
 
 use crate::{
     keeper::rule,
-    report::{Rule, table},
+    report::{Rule, show_weights, table},
 };
 use anyhow::{Result, anyhow};
 use ddconf::size::show_pages;
@@ -43,8 +43,12 @@ pub struct VmChange {
     pub vmm: Vmm,
     /// Its weight.
     pub weight: u32,
+    /// Its weight in the SSD tier.
+    pub ssd_weight: u32,
     /// The weight that it would get.
     pub new_weight: u32,
+    /// The weight in the SSD tier that it would get.
+    pub new_ssd_weight: u32,
     /// The rule by which it would get it.
     pub rule: Rule,
 }
@@ -76,12 +80,17 @@ pub fn rehearse(config: &Config, host: &mut dyn HostControl, proc: &Path) -> Res
     });
     let vms = host.vms()?;
     let vmms = Vmm::all(proc, vms.iter().map(|vm| vm.pid));
-    let vms = vms.into_iter().zip(vmms).map(|(vm, vmm)| VmChange {
-        id: vm.id,
-        weight: vm.weight,
-        new_weight: config.weight(&vmm),
-        rule: rule(config, &vmm),
-        vmm,
+    let vms = vms.into_iter().zip(vmms).map(|(vm, vmm)| {
+        let weights = config.weights(&vmm);
+        VmChange {
+            id: vm.id,
+            weight: vm.weight,
+            ssd_weight: vm.ssd_weight,
+            new_weight: weights.memory,
+            new_ssd_weight: weights.ssd(),
+            rule: rule(config, &vmm),
+            vmm,
+        }
     });
     Ok(Rehearsal {
         sizes: sizes.collect(),
@@ -109,8 +118,8 @@ impl fmt::Display for Rehearsal {
             [
                 vm.id.to_string(),
                 name.unwrap_or_else(|| format!("vm{}", vm.id)),
-                vm.weight.to_string(),
-                vm.new_weight.to_string(),
+                show_weights(vm.weight, vm.ssd_weight),
+                show_weights(vm.new_weight, vm.new_ssd_weight),
                 vm.rule.to_string(),
             ]
         };

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The state of the daemon. Its JSON is an interface: see `docs/ddhostd.md`.
 
@@ -65,8 +65,12 @@ pub struct VmReport {
     pub cgroup: Option<String>,
     /// Its weight.
     pub weight: u32,
+    /// Its weight in the SSD tier.
+    pub ssd_weight: u32,
     /// The weight that the file gives it; another one was set by hand.
     pub file_weight: u32,
+    /// The weight in the SSD tier that the file gives it.
+    pub file_ssd_weight: u32,
     /// The rule of the file.
     pub rule: Rule,
     /// Pages in use.
@@ -115,19 +119,24 @@ impl VmReport {
 
 /// Returns the VMs that a keeper knows.
 pub(crate) fn vms(keeper: &Keeper) -> Vec<VmReport> {
-    let report = |(id, known): (&u32, &Known)| VmReport {
-        id: *id,
-        pid: Some(known.vm.pid).filter(|pid| *pid != 0),
-        uid: known.vmm.uid,
-        name: known.vmm.name.clone(),
-        uuid: known.vmm.uuid.clone(),
-        cgroup: known.vmm.cgroup.clone(),
-        weight: known.vm.weight,
-        file_weight: keeper.config().weight(&known.vmm),
-        rule: rule(keeper.config(), &known.vmm),
-        used_pages: known.vm.used,
-        entitlement_pages: known.vm.entitlement,
-        counters: counters(&known.vm.stats),
+    let report = |(id, known): (&u32, &Known)| {
+        let weights = keeper.config().weights(&known.vmm);
+        VmReport {
+            id: *id,
+            pid: Some(known.vm.pid).filter(|pid| *pid != 0),
+            uid: known.vmm.uid,
+            name: known.vmm.name.clone(),
+            uuid: known.vmm.uuid.clone(),
+            cgroup: known.vmm.cgroup.clone(),
+            weight: known.vm.weight,
+            ssd_weight: known.vm.ssd_weight,
+            file_weight: weights.memory,
+            file_ssd_weight: weights.ssd(),
+            rule: rule(keeper.config(), &known.vmm),
+            used_pages: known.vm.used,
+            entitlement_pages: known.vm.entitlement,
+            counters: counters(&known.vm.stats),
+        }
     };
     keeper.vms().iter().map(report).collect()
 }
@@ -170,14 +179,16 @@ impl fmt::Display for Report {
             writeln!(f, "No VM is registered")?;
         } else {
             let row = |vm: &VmReport| {
-                let by_hand = match vm.weight == vm.file_weight {
+                let shown = show_weights(vm.weight, vm.ssd_weight);
+                let file = show_weights(vm.file_weight, vm.file_ssd_weight);
+                let by_hand = match shown == file {
                     true => String::new(),
-                    false => format!(", but set by hand (the file says {})", vm.file_weight),
+                    false => format!(", but set by hand (the file says {file})"),
                 };
                 [
                     vm.id.to_string(),
                     vm.label(),
-                    vm.weight.to_string(),
+                    shown,
                     show_pages(vm.used_pages),
                     show_pages(vm.entitlement_pages),
                     format!("{}{by_hand}", vm.rule),
@@ -200,6 +211,14 @@ impl fmt::Display for Report {
             true => writeln!(f, "Everything that the file says is in force"),
             false => writeln!(f, "Not everything that the file says is in force"),
         }
+    }
+}
+
+/// Formats the weights in the memory tier and in the SSD tier, if that is another one.
+pub(crate) fn show_weights(memory: u32, ssd: u32) -> String {
+    match memory == ssd {
+        true => memory.to_string(),
+        false => format!("{memory}, SSD {ssd}"),
     }
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The daemon's loop: asks the module, sets what is due, and reports.
 
@@ -18,7 +18,7 @@ use dddaemon::{
     service::{Pulse, Service},
     show::Show,
 };
-use ddnl::{AsyncHostControl, HostStatus, VmChange};
+use ddnl::{AsyncHostControl, HostStatus};
 use ddvm::{Config, config::Unlisted, tier};
 use std::{
     fs,
@@ -66,7 +66,7 @@ impl Places {
                 "a VM that no entry lists has weight {weight} from its registration until ddhostd \
                  sees it, because the module was loaded with default_weight={weight}: put \
                  `options doubledecker_host default_weight=0` into \
-                 /etc/modprobe.d/doubledecker.conf and load the module again"
+                 /etc/modprobe.d/doubledecker-host.conf and load the module again"
             )
         })
     }
@@ -267,13 +267,9 @@ impl<M: Module, S: Service> Runtime<M, S> {
         let Some(control) = &mut self.control else {
             return;
         };
-        for (vm, weight) in self.keeper.due(self.start.elapsed()) {
-            let change = VmChange {
-                weight: Some(weight),
-                ssd_weight: None,
-            };
+        for (vm, weights, change) in self.keeper.due(self.start.elapsed()) {
             let result = match control.set_vm(vm, change).await {
-                Ok(_) => Ok(weight),
+                Ok(_) => Ok(weights),
                 // It went since it was listed.
                 Err(ddnl::Error::NotFound { .. }) => continue,
                 Err(error) => Err(error.to_string()),
@@ -282,15 +278,18 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let name = known.and_then(|known| known.vmm.name.as_deref());
             let name = name.unwrap_or("unknown");
             match &result {
-                Ok(weight) => info!(vm, name, weight, "weight set"),
+                Ok(weights) => {
+                    let (weight, ssd) = (weights.memory, weights.ssd());
+                    info!(vm, name, weight, ssd, "weights set");
+                }
                 Err(trouble) => {
                     let before = known.and_then(|known| known.trouble.as_ref());
                     if before != Some(trouble) {
-                        warn!(vm, name, weight, "cannot set the weight: {trouble}");
+                        warn!(vm, name, "cannot set the weights: {trouble}");
                     }
                 }
             }
-            self.keeper.weight_set(vm, result);
+            self.keeper.weights_set(vm, result);
         }
     }
 

@@ -139,8 +139,8 @@ pub trait AsyncHostControl {
     fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
     /// All VMs.
     fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
-    /// Sets a VM's weight. Returns the number of pages that the module evicts in the background
-    /// because the VM has no weight any more.
+    /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
+    /// background because the VM has no weight any more.
     fn set_vm(&mut self, vm: u32, change: VmChange) -> impl Future<Output = Result<u64>>;
     /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
     /// background because they are beyond the limit.

@@ -127,7 +127,7 @@ impl Error {
                 "install the tools and the modules of the same release".into()
             }
             Self::NotLoaded { side } => format!(
-                "load it with `insmod {0}.ko` or `modprobe {0}`; `ddctl doctor` shows what it needs",
+                "load it with `modprobe {0}`; `ddctl doctor` shows what it needs",
                 side.module()
             ),
             Self::Permission { .. } => {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The file of a host, `/etc/doubledecker/host.toml`, parsed. `docs/ddhostd.md` describes it.
 
@@ -9,6 +9,7 @@ use crate::{
 };
 use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
 use ddconf::{Problem, Reader, Section, reader::Value};
+use ddnl::{Vm, VmChange};
 use std::{fs, net::SocketAddr, ops::Range, path::Path, path::PathBuf};
 use toml::de::DeTable;
 
@@ -48,8 +49,47 @@ pub struct Entry {
     pub line: usize,
     /// The VMs.
     pub selector: Selector,
-    /// The weight of each of them, 0 to 10000.
-    pub weight: u32,
+    /// The weights of each of them.
+    pub weights: Weights,
+}
+
+/// Weights of a VM, 0 to 10000.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Weights {
+    /// In the memory tier.
+    pub memory: u32,
+    /// In the SSD tier, which is that in the memory tier if absent.
+    pub ssd: Option<u32>,
+}
+
+impl Weights {
+    /// The same weight in both tiers.
+    pub const fn both(weight: u32) -> Self {
+        Self {
+            memory: weight,
+            ssd: None,
+        }
+    }
+
+    /// Returns the weight in the SSD tier.
+    pub fn ssd(self) -> u32 {
+        self.ssd.unwrap_or(self.memory)
+    }
+
+    /// Returns whether a VM has these weights.
+    pub fn are_those_of(self, vm: &Vm) -> bool {
+        vm.weight == self.memory && vm.ssd_weight == self.ssd()
+    }
+
+    /// Returns the change that gives a VM these weights.
+    pub fn change(self, vm: &Vm) -> VmChange {
+        // The module makes the weight in the SSD tier follow the other one until it is set.
+        let follows = self.ssd.is_none() && vm.ssd_weight == vm.weight;
+        VmChange {
+            weight: Some(self.memory),
+            ssd_weight: (!follows).then(|| self.ssd()),
+        }
+    }
 }
 
 impl Config {
@@ -74,12 +114,12 @@ impl Config {
         entries.find(|(_, entry)| entry.selector.matches(vmm))
     }
 
-    /// Returns the weight of a VM.
-    pub fn weight(&self, vmm: &Vmm) -> u32 {
+    /// Returns the weights of a VM.
+    pub fn weights(&self, vmm: &Vmm) -> Weights {
         match (self.entry(vmm), self.unlisted) {
-            (Some((_, entry)), _) => entry.weight,
-            (None, Unlisted::Allow(weight)) => weight,
-            (None, Unlisted::Deny) => 0,
+            (Some((_, entry)), _) => entry.weights,
+            (None, Unlisted::Allow(weight)) => Weights::both(weight),
+            (None, Unlisted::Deny) => Weights::both(0),
         }
     }
 }
@@ -210,6 +250,7 @@ fn entry(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Entry> {
     };
     let has_weight = section.has("weight");
     let weight = section.whole("weight", MAX_WEIGHT);
+    let ssd = section.whole("ssd-weight", MAX_WEIGHT);
     if !selects.contains(&true) {
         let message = "this entry has no `name`, `uuid` or `cgroup`";
         section.problem(at.clone(), message);
@@ -222,7 +263,10 @@ fn entry(mut section: Section<'_, '_, '_>, at: &Range<usize>) -> Option<Entry> {
     (!selector.is_empty()).then(|| Entry {
         line,
         selector,
-        weight: weight.unwrap_or_default(),
+        weights: Weights {
+            memory: weight.unwrap_or_default(),
+            ssd,
+        },
     })
 }
 
@@ -255,11 +299,11 @@ mod tests {
                     [[vm]]\nname = \"web-*\"\nweight = 300\n\
                     [[vm]]\nname = \"web-1\"\nweight = 1\n";
         let config = Config::parse(text, MEMORY).unwrap();
-        assert_eq!(config.weight(&vm("web-1")), 300);
-        assert_eq!(config.weight(&vm("mail")), 50);
+        assert_eq!(config.weights(&vm("web-1")), Weights::both(300));
+        assert_eq!(config.weights(&vm("mail")), Weights::both(50));
         assert_eq!(config.entry(&vm("web-1")).unwrap().1.line, 4);
         let config = Config::parse("default = \"deny\"", MEMORY).unwrap();
-        assert_eq!(config.weight(&vm("web-1")), 0);
+        assert_eq!(config.weights(&vm("web-1")), Weights::both(0));
     }
 
     #[test]
@@ -278,7 +322,7 @@ host.toml: line 6, column 1: unknown key `flor` in [memory]; did you mean `floor
 host.toml: line 7, column 1: this entry has no `name`, `uuid` or `cgroup`
 host.toml: line 8, column 10: `weight` must be a whole number from 0 to 10000
 host.toml: line 10, column 8: `name`: error parsing glob 'a[': unclosed character class; missing ']'
-host.toml: line 11, column 3: unknown key `colour` in [[vm]]; known are cgroup, name, uuid, weight
+host.toml: line 11, column 3: unknown key `colour` in [[vm]]; known are cgroup, name, ssd-weight, uuid, weight
 host.toml: line 13, column 1: this entry has no `weight`";
         assert_eq!(problems(text), wanted);
     }

@@ -1,8 +1,13 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Changes of the file of a host that keep its comments and its order.
 
-use crate::{config::Config, selector::Selector, tier::Sizes, vmm::Vmm};
+use crate::{
+    config::{Config, Weights},
+    selector::Selector,
+    tier::Sizes,
+    vmm::Vmm,
+};
 use ddconf::size::Size;
 use std::{
     fs::{self, Permissions},
@@ -46,9 +51,9 @@ impl Editor {
         })
     }
 
-    /// Sets the weight of a VM by its name: in the entry for exactly this name, or in a new one,
+    /// Sets the weights of a VM by its name, that in the SSD tier if it is given: in the entry for exactly this name, or in a new one,
     /// which is placed before the first entry that matches the VM.
-    pub fn set_weight(&mut self, name: &str, vmm: &Vmm, weight: u32) -> Result<(), String> {
+    pub fn set_weights(&mut self, name: &str, vmm: &Vmm, weights: Weights) -> Result<(), String> {
         let config = parse(&self.path, &self.document.to_string(), self.memory)?;
         let exact = Selector::of_name(name)?;
         let own = config
@@ -60,7 +65,7 @@ impl Editor {
         match (own, first) {
             (Some(own), Some(first)) if own <= first => {
                 if let Some(entry) = entries.get_mut(own) {
-                    set(entry, "weight", i64::from(weight).into());
+                    set_both(entry, weights);
                 }
             }
             (own, first) => {
@@ -76,14 +81,15 @@ impl Editor {
                         entry
                     }
                 };
-                set(&mut entry, "weight", i64::from(weight).into());
+                set_both(&mut entry, weights);
                 insert(self.entries()?, first.unwrap_or(end), entry);
             }
         }
         Ok(())
     }
 
-    /// Sets the sizes that are given.
+    /// Sets the sizes that are given. Fails if the file would be wrong with them, for example by a
+    /// floor that it has.
     pub fn set_sizes(&mut self, sizes: &Sizes) -> Result<(), String> {
         if !self.document.contains_key("memory") {
             let table = self.new_table(true);
@@ -102,7 +108,7 @@ impl Editor {
                 set_like(memory, key, value);
             }
         }
-        Ok(())
+        parse(&self.path, &self.document.to_string(), self.memory).map(drop)
     }
 
     /// Writes the file in one step, if it is valid. Returns its path and its content.
@@ -142,6 +148,14 @@ impl Editor {
 
 fn parse(path: &Path, text: &str, memory: u64) -> Result<Config, String> {
     Config::parse(text, memory).map_err(|problems| ddconf::list(path, &problems))
+}
+
+/// Sets the weights of an entry.
+fn set_both(entry: &mut Table, weights: Weights) {
+    set(entry, "weight", i64::from(weights.memory).into());
+    if let Some(ssd) = weights.ssd {
+        set(entry, "ssd-weight", i64::from(ssd).into());
+    }
 }
 
 /// Sets a value and keeps the comment behind it.
@@ -218,10 +232,12 @@ mod tests {
 
     fn with_weight(text: &str, name: &str, weight: u32) -> String {
         let new = edit(text, |editor| {
-            editor.set_weight(name, &vm(name), weight).unwrap();
+            editor
+                .set_weights(name, &vm(name), Weights::both(weight))
+                .unwrap();
         });
         let config = Config::parse(&new, MEMORY).unwrap();
-        assert_eq!(config.weight(&vm(name)), weight, "{new}");
+        assert_eq!(config.weights(&vm(name)), Weights::both(weight), "{new}");
         new
     }
 
@@ -233,6 +249,20 @@ mod tests {
     fn a_weight_is_changed_in_its_place() {
         let wanted = TEXT.replace("300", "20");
         assert_eq!(with_weight(TEXT, "web", 20), wanted);
+    }
+
+    #[test]
+    fn a_weight_of_its_own_in_the_ssd_tier_is_kept() {
+        let weights = |memory, ssd| Weights { memory, ssd };
+        let with = |text: &str, weights| {
+            edit(text, |editor| {
+                editor.set_weights("web", &vm("web"), weights).unwrap();
+            })
+        };
+        let text = with(TEXT, weights(20, Some(5)));
+        let wanted = TEXT.replace("300 # much\n", "20 # much\nssd-weight = 5\n");
+        assert_eq!(text, wanted);
+        assert_eq!(with(&text, weights(30, None)), wanted.replace("20", "30"));
     }
 
     #[test]
@@ -283,7 +313,9 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("etc/host.toml");
         let mut editor = Editor::open(&path, MEMORY).unwrap();
-        editor.set_weight("web", &vm("web"), 5).unwrap();
+        editor
+            .set_weights("web", &vm("web"), Weights::both(5))
+            .unwrap();
         editor.save().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(
@@ -302,7 +334,9 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         symlink(&path, &link).unwrap();
         let mut editor = Editor::open(&link, MEMORY).unwrap();
-        editor.set_weight("web", &vm("web"), 5).unwrap();
+        editor
+            .set_weights("web", &vm("web"), Weights::both(5))
+            .unwrap();
         assert_eq!(editor.save().unwrap().0, path.canonicalize().unwrap());
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let mode = fs::metadata(&path).unwrap().permissions().mode();
@@ -322,7 +356,8 @@ mod tests {
         ] {
             fs::write(&path, text).unwrap();
             let opened = Editor::open(&path, MEMORY);
-            let changed = opened.and_then(|mut editor| editor.set_weight("web", &vm("web"), 5));
+            let changed = opened
+                .and_then(|mut editor| editor.set_weights("web", &vm("web"), Weights::both(5)));
             let error = changed.unwrap_err();
             assert!(error.contains(message), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);

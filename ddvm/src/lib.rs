@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! VMs as their host's administrator knows them, and the file in which the administrator gives
 //! them weights.

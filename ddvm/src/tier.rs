@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Sizes of the memory tier, and which of them are possible on a machine.
 
@@ -84,9 +84,8 @@ impl Sizes {
         Ok(ConfigChange {
             capacity: own,
             floor,
-            mode: None,
-            deadline: None,
             batch,
+            ..ConfigChange::default()
         })
     }
 }
@@ -134,9 +133,8 @@ mod tests {
         let change_of = |capacity, floor, batch| ConfigChange {
             capacity,
             floor,
-            mode: None,
-            deadline: None,
             batch,
+            ..ConfigChange::default()
         };
         assert_eq!(
             change(sizes(size("25%"), size("1G"), size("4M"))),

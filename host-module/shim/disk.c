@@ -91,13 +91,6 @@ int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count)
 				    GFP_KERNEL, 0);
 }
 
-/* Tells the device that pages have no content any more. */
-void dd_disk_discard(struct dd_disk *disk, u64 first, u64 count)
-{
-	if (bdev_max_discard_sectors(dd_bdev(disk)))
-		blkdev_issue_discard(dd_bdev(disk), dd_sector(first), dd_sector(count), GFP_NOIO);
-}
-
 struct dd_write {
 	struct completion done;
 	atomic_t left;

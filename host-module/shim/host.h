@@ -53,7 +53,6 @@ struct dd_disk *dd_disk_open(const char *path, u64 *pages);
 void dd_disk_close(struct dd_disk *disk);
 bool dd_disk_dead(const struct dd_disk *disk);
 int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count);
-void dd_disk_discard(struct dd_disk *disk, u64 first, u64 count);
 int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count);
 int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, size_t count,
 		 u64 limit_us);

@@ -17,8 +17,8 @@ use ddabi::ABI_VERSION;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::TierKind;
-use ddcore::host::walk::counted;
 use ddcore::host::tier::MAX_BATCH;
+use ddcore::host::walk::counted;
 use ddcore::host::{Host as _, Session as _};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -122,7 +122,11 @@ fn set_vm(host: &Host, args: &Args, reply: &mut Message) -> Result {
         return Err(reply.explain(c"the attributes vm-id and weight are required", EINVAL));
     };
     let weights = [args.weight(), args.ssd_weight()];
-    if weights.into_iter().flatten().any(|weight| weight > MAX_WEIGHT) {
+    if weights
+        .into_iter()
+        .flatten()
+        .any(|weight| weight > MAX_WEIGHT)
+    {
         return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let (vm, session) = find_vm(host, vm, reply)?;

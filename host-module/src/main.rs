@@ -21,10 +21,10 @@
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
 //! 4. `Vm::gate` (spin): session and sequence of a VM;
 //! 5. `Shard::index` (spin): a part of the index. Never two at once, never with `Vm::gate`;
-//! 6. `Log::seat` (spin): the segment that a pool fills;
+//! 6. `Log::seat` (spin): the segment that a pool fills; `Ssd::devices` (spin): the devices;
 //! 7. `Segment::inner` (spin): a segment of a device;
 //! 8. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
-//!    `Stock::pages`, `Ssd::devices`, `Device::free`, `Device::queue` (spin): innermost.
+//!    `Stock::pages`, `Device::free`, `Device::queue` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs
 //! with preemption off, takes none. Page data is copied, and memory allocated and freed, without

@@ -13,17 +13,21 @@ pub(crate) mod reclaim;
 pub(crate) mod segment;
 pub(crate) mod write;
 
-use crate::ffi::disk::checksum;
+use crate::ffi::queue;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
 use crate::ssd::log::{Holding, Log, Seat};
+use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
 use ddcore::host::standing::Standing;
 use ddcore::ssd::place::{Place, MAX_DEVICES};
 use kernel::prelude::*;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::atomic::{
+    ordering::{Full, Relaxed},
+    Atomic,
+};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
@@ -50,6 +54,8 @@ pub(crate) struct Ssd {
     staged: Atomic<u64>,
     /// Places of all devices.
     places: Atomic<u64>,
+    /// Whether a task queues segments that are not full.
+    hurrying: Atomic<bool>,
     /// Whether a task evicts segments.
     reclaiming: Atomic<bool>,
     deadline_us: Atomic<u64>,
@@ -68,6 +74,7 @@ impl Ssd {
                 sequence: Atomic::new(0),
                 staged: Atomic::new(0),
                 places: Atomic::new(0),
+                hurrying: Atomic::new(false),
                 reclaiming: Atomic::new(false),
                 deadline_us: Atomic::new(DEADLINE_US),
                 standing: Standing::new(),
@@ -148,7 +155,10 @@ impl Ssd {
 
     /// Lets go of a place, whose page is gone.
     pub(crate) fn release(&self, place: Place) {
-        if let Some(device) = self.device(place.device) {
+        // Without another owner of the device: the last one closes it, which sleeps, and a page may
+        // be dropped under a lock.
+        let devices = self.devices.lock();
+        if let Some(Some(device)) = devices.get(place.device) {
             device.release(self, place.number);
         }
     }
@@ -165,12 +175,10 @@ impl Ssd {
         let mut sums = [0; STEP];
         let count = pages.len().min(STEP);
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
-            let frame = page.as_ref()?.frame()?;
-            // SAFETY: The page is ours.
-            *sum = unsafe { checksum(frame, seed(index)) } as u32;
+            *sum = page.as_ref()?.checksum(seed(index))?;
         }
         if self.staged.load(Relaxed) + count as u64 > STAGING {
-            self.write_open();
+            self.hurry();
             return None;
         }
         // The second time a segment was opened before.
@@ -189,7 +197,8 @@ impl Ssd {
         let mut from = 0;
         while let Some(device) = self.next_device(from) {
             from = device.number + 1;
-            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free()) {
+            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free())
+            {
                 best = Some(device);
             }
         }
@@ -209,12 +218,23 @@ impl Ssd {
         }
     }
 
-    /// Writes what pools have put into segments that are not full, because too much waits.
-    fn write_open(&self) {
-        let mut from = 0;
-        while let Some(device) = self.next_device(from) {
-            from = device.number + 1;
-            device.write_open();
+    /// Writes what pools have put into segments that are not full, because too much waits. This is done
+    /// in the background, by one task at a time.
+    fn hurry(&self) {
+        if self.hurrying.xchg(true, Full) {
+            return;
+        }
+        let has_begun = queue::spawn(|| {
+            let Some(host) = host() else { return };
+            let mut from = 0;
+            while let Some(device) = host.ssd.next_device(from) {
+                from = device.number + 1;
+                device.write_open();
+            }
+            host.ssd.hurrying.xchg(false, Full);
+        });
+        if !has_begun {
+            self.hurrying.xchg(false, Full);
         }
     }
 
@@ -224,10 +244,5 @@ impl Ssd {
 
     fn unstage(&self, pages: usize) {
         self.staged.fetch_sub(pages as u64, Relaxed);
-    }
-
-    /// Returns the number of pages in memory that are not written yet.
-    pub(crate) fn staged(&self) -> u64 {
-        self.staged.load(Relaxed)
     }
 }

@@ -104,9 +104,7 @@ impl ddcore::host::Host for Host {
     }
 
     fn wake_evictor(&self) {
-        // SAFETY: Puts of guests call this, and commands of the netlink family. KVM's hooks and the
-        // family end before the queue does.
-        unsafe { queue::wake_evictor() };
+        queue::wake_evictor();
     }
 
     fn milliseconds(&self) -> u64 {

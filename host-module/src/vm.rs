@@ -102,7 +102,12 @@ impl ddcore::host::room::Vm for Vm {
 
 impl Vm {
     /// A VM of the calling process, without a session.
-    pub(crate) fn new(number: u32, weight: u32, tier: Arc<Tier>, ssd: Arc<Ssd>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        number: u32,
+        weight: u32,
+        tier: Arc<Tier>,
+        ssd: Arc<Ssd>,
+    ) -> Result<Arc<Self>> {
         let current = kernel::current!();
         let process: ARef<Task> = current.group_leader().into();
         Arc::pin_init(
@@ -162,7 +167,8 @@ impl Vm {
     fn settle(&self) {
         settle(&self.tier, self);
         let weight = || self.session().map_or(0, |_| self.ssd_weight().into());
-        self.ssd_standing.publish_weight(self.ssd.standing(), weight);
+        self.ssd_standing
+            .publish_weight(self.ssd.standing(), weight);
     }
 
     /// Returns the pages of the SSD tier that the VM is entitled to.

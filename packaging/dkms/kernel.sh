@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # What the scripts beside this one know of a kernel. It is sourced with
 #   kernel   the kernel, as `uname -r` prints it

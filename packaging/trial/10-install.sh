@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Installs the packages where the source of the kernel is missing, and then that.
 # shellcheck source=packaging/trial/expect.sh

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Looks at what was installed.
 # shellcheck source=packaging/trial/expect.sh
@@ -26,8 +26,11 @@ done
 ddctl --version
 policyd --version
 policyd check
+ddhostd --version
+ddhostd check
 expect_text 'set-weight' man --pager=cat ddctl
 expect_text 'Exit codes' man --pager=cat ddctl
+expect_text 'ddhostd' man --pager=cat 8 ddhostd-dry-run
 expect_text 'policyd' man --pager=cat 8 policyd-dry-run
 for file in bash-completion/completions/ddctl bash-completion/completions/policyd \
     fish/vendor_completions.d/ddctl.fish zsh/vendor-completions/_ddctl; do

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Upgrades and downgrades the packages. What an administrator changed stays.
 # shellcheck source=packaging/trial/expect.sh

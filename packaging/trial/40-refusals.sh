@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Kernels that the modules cannot be built for are installed all the same, and the reason is told.
 # shellcheck source=packaging/trial/expect.sh
@@ -40,12 +40,11 @@ expect_no_modules "$other"
 
 # Tools.
 mkdir -p /tmp/hidden
-printf '#!/bin/sh\necho rustc 1.99.0\n' >/usr/local/bin/rustc
-chmod +x /usr/local/bin/rustc
 mv /usr/bin/rustc /tmp/hidden
-expect_text 'installed is: rustc 1.99.0' run_kernel_hook "$other"
-rm /usr/local/bin/rustc
 expect_text 'installed is: none' run_kernel_hook "$other"
+printf '#!/bin/sh\necho rustc 1.99.0\n' >/usr/bin/rustc
+chmod +x /usr/bin/rustc
+expect_text 'installed is: rustc 1.99.0' run_kernel_hook "$other"
 mv /tmp/hidden/rustc /usr/bin
 mv /usr/bin/bindgen /tmp/hidden
 expect_text 'apt install bindgen' run_kernel_hook "$other"

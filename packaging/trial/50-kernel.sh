@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # A newer kernel gets modules, and the older one keeps its own.
 # shellcheck source=packaging/trial/expect.sh

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # Removes the packages, and then their settings. Nothing stays.
 # shellcheck source=packaging/trial/expect.sh
@@ -9,7 +9,7 @@
 ours() {
     find / -xdev \( -path /packages -o -path /trial -o -path /var/log -o -path /proc -o \
         -path /var/cache/apt -o -path /tmp -o -path /var/lib/dpkg/info \) -prune -o \
-        \( -iname '*doubledecker*' -o -name '*ddctl*' -o -name '*policyd*' \) -print
+        \( -iname '*doubledecker*' -o -name '*ddctl*' -o -name '*ddhostd*' -o -name '*policyd*' \) -print
 }
 
 packages='doubledecker-host-dkms doubledecker-guest-dkms doubledecker-tools'

@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
 #
 # What the scripts of a trial share. They run as root in a Debian, one after the other in the order
 # of their names, with
@@ -68,9 +68,9 @@ expect_version() {
     return 0
 }
 
-# Builds what has to be built for a kernel as the kernel's own packages make DKMS do it.
+# Builds what has to be built for a kernel as the packages of kernels make DKMS do it.
 run_kernel_hook() {
-    run-parts --arg="$1" /etc/kernel/postinst.d
+    /etc/kernel/postinst.d/dkms "$1"
 }
 
 # Makes a kernel $1 whose headers are those of $KERNEL, with a configuration that sed changes by the

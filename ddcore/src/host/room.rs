@@ -33,8 +33,11 @@ const VMS_BY_VICTIM: usize = 16;
 /// The most VMs that a task evicts from until it locks the list of VMs again.
 const CHOSEN: usize = 16;
 
-/// Pages that are taken from a VM in a turn when the host needs memory.
+/// The most pages that are taken from a VM in a turn when the host needs memory.
 const VM_TURN: u64 = 8 * TURN;
+
+/// A turn takes no more than one part in so many of the average pages of a VM.
+const TURNS: u64 = 16;
 
 /// Evicted pages that the next puts fill. A host that is short of memory would not provide them
 /// again if they were freed.
@@ -439,9 +442,11 @@ fn evict_from<H: Host>(
 fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
     let mut taken = 0;
     while taken < pages {
-        let count = (pages - taken).div_ceil(VM_TURN).min(CHOSEN as u64) as usize;
         let mut vm_list = host.lock();
-        choose(host, &mut *vm_list, VM_TURN, count);
+        let vms = vm_list.parts().vms.len() as u64;
+        let turn = (host.tier().limit() / TURNS / vms.max(1)).clamp(1, VM_TURN);
+        let count = (pages - taken).div_ceil(turn).min(CHOSEN as u64) as usize;
+        choose(host, &mut *vm_list, turn, count);
         let chosen = chosen::<H>(&mut *vm_list, count);
         // What is chosen for turns is not for batches.
         vm_list.parts().victims.clear();
@@ -449,7 +454,7 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
         let before = taken;
         for vm in chosen.iter().flatten() {
             if let Some(session) = vm.session() {
-                taken += shrink(&*session, VM_TURN.min(pages - taken));
+                taken += shrink(&*session, turn.min(pages - taken));
             }
         }
         if taken == before {

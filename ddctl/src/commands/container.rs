@@ -46,7 +46,7 @@ pub(crate) struct SetWeightArguments {
     )]
     containers: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = value::weight, allow_negative_numbers = true)]
+    #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
 }
 

@@ -136,7 +136,7 @@ fn sides(context: &Context<'_>) -> Vec<Side> {
     ];
     let looks = [
         (Side::Host, system.file("/dev/kvm").exists()),
-        (Side::Guest, machine::is_virtual(system)),
+        (Side::Guest, machine::is_kvm_guest(system)),
     ];
     let of = |signs: [(Side, bool); 2]| -> Vec<Side> {
         let present = signs.into_iter().filter(|(_, present)| *present);

@@ -13,7 +13,7 @@ use crate::{
 };
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
-use ddvm::Editor;
+use ddvm::{Editor, config::Weights};
 use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
@@ -26,28 +26,28 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
     targets: Vec<String>,
     /// Weight from 0 to 10000
-    #[arg(value_parser = value::weight, allow_negative_numbers = true)]
+    #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Weight of VMs in the SSD tier, if it is to differ (host)
-    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
-    ssd: Option<u32>,
     /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
     #[arg(long)]
     save: bool,
+    /// Weight of VMs in the SSD tier, if it is to differ (host)
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd: Option<u32>,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
-        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
-            Kind::Usage,
-            "a container has one weight: --ssd is for VMs, on their host",
-        )),
         Either::Guest(_) if arguments.save => Err(Error::new(
             Kind::Usage,
             "`--save` works on the host, not in a guest",
         )
         .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
+        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
+            Kind::Usage,
+            "a container has one weight: --ssd is for VMs, on their host",
+        )),
         Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
     }
 }
@@ -68,8 +68,12 @@ fn vms(
             (vm, Some(container)) => Err(foreign(vm, container, weight)),
         })
         .collect::<Result<_>>()?;
+    let weights = Weights {
+        memory: weight,
+        ssd: arguments.ssd,
+    };
     let editor = match arguments.save {
-        true => Some(edit(context, &targets, weight)?),
+        true => Some(edit(context, &targets, weights)?),
         false => None,
     };
     let mut done = Done::default();
@@ -108,7 +112,7 @@ fn vms(
 }
 
 /// Changes the file of the host in memory. VMs are kept by their names.
-fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Editor> {
+fn edit(context: &Context<'_>, targets: &[&NamedVm], weights: Weights) -> Result<Editor> {
     let mut editor = save::open(context.system)?;
     for target in targets {
         let Some(name) = &target.vmm.name else {
@@ -122,7 +126,7 @@ fn edit(context: &Context<'_>, targets: &[&NamedVm], weight: u32) -> Result<Edit
             .hint("give the VM a name, or write an entry for its cgroup into the file by hand"));
         };
         editor
-            .set_weight(name, &target.vmm, weight)
+            .set_weights(name, &target.vmm, weights)
             .map_err(|error| Error::new(Kind::Failed, error).hint("nothing was changed"))?;
     }
     Ok(editor)

@@ -136,6 +136,7 @@ fn wrong_words() {
         "set-weight web -1",
         "set-weight web half",
         "set-weight 5",
+        "set-weight web",
         "set-capacity",
         "set-capacity 12",
         "set-capacity 12X",

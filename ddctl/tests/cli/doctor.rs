@@ -47,12 +47,9 @@ fn healthy_host() -> World {
 }
 
 fn healthy_guest() -> World {
-    let world = World::guest();
+    let mut world = World::guest();
     healthy(&world);
-    world.file(
-        "/proc/cpuinfo",
-        "processor: 0\nflags\t\t: fpu svm hypervisor lm\n",
-    );
+    world.hypervisors = vec!["Microsoft Hv".into(), "KVMKVMKVM".into()];
     world
 }
 
@@ -110,11 +107,11 @@ fn a_sick_host() {
 
 #[test]
 fn a_sick_guest() {
-    let world = healthy_guest();
+    let mut world = healthy_guest();
+    world.hypervisors = vec!["VMwareVMware".into()];
     world.file("/proc/self/uid_map", "0 100000 65536\n");
     world.file("/proc/mounts", "/dev/vda1 / btrfs rw 0 0\n");
     world.file("/sys/fs/cgroup/cgroup.controllers", "cpu io pids\n");
-    world.file("/proc/cpuinfo", "flags: fpu\n");
     world.file(
         "/sys/kernel/security/lockdown",
         "none [integrity] confidentiality\n",
@@ -175,6 +172,46 @@ fn modules_of_other_versions() {
         texts.push(module.join("\n"));
     }
     assert_snapshot!(texts.join("\n\n"));
+}
+
+/// How to load it depends on whether it is installed.
+#[test]
+fn a_module_that_is_not_loaded() {
+    let world = healthy_guest();
+    world.guest.with(|state| state.mood = Mood::Absent);
+    let advice = |world: &World| {
+        let text = world.outcome("doctor --guest").out;
+        let mut lines = text
+            .lines()
+            .skip_while(|line| !line.contains("FAIL  module"));
+        lines.nth(1).unwrap().trim().to_owned()
+    };
+    assert_eq!(
+        advice(&world),
+        "-> it is not installed for this kernel: install the package doubledecker-guest-dkms, or \
+         build it, and run `modprobe doubledecker_guest`"
+    );
+    let list =
+        "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko\nupdates/dkms/doubledecker_guest.ko.xz:\n";
+    world.file("/lib/modules/7.2.12+deb13-cloud-amd64/modules.dep", list);
+    assert_eq!(advice(&world), "-> run `modprobe doubledecker_guest`");
+}
+
+/// All kernels that the modules are tested with are well, and no other is.
+#[test]
+fn kernels_that_are_tested() {
+    for (release, verdict) in [
+        ("7.2.12+deb13-cloud-amd64", "  ok    kernel"),
+        ("7.3-rc4-cloud-amd64", "  ok    kernel"),
+        ("7.3~rc4-cloud-amd64", "  ok    kernel"),
+        ("7.30.1", "  warn  kernel"),
+        ("6.12.1", "  warn  kernel"),
+    ] {
+        let world = healthy_host();
+        world.file("/proc/sys/kernel/osrelease", release);
+        let text = world.outcome("doctor").out;
+        assert!(text.contains(verdict), "{release}: {text}");
+    }
 }
 
 /// Kernels that carry their configuration packed, and machines without tracefs.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Settings that are kept: the file, and the daemon that reads it.
 
@@ -125,8 +125,12 @@ fn what_cannot_be_kept_is_not_set() {
     world.file(FILE, TEXT);
     let nameless = world.run("set-weight web vm3 5 --save");
     let guest = World::guest().run("set-weight nginx 5 --save");
-    let all = [broken, nameless, guest].join("\n");
+    let floor = "[memory]\nfloor = \"2G\"\n";
+    world.file(FILE, floor);
+    let low = world.run("set-capacity 512M --save");
+    let all = [broken, nameless, guest, low].join("\n");
     assert_snapshot!(plain(&world, &all));
-    assert_eq!(text(&world), TEXT);
+    assert_eq!(text(&world), floor);
+    assert_eq!(world.host.with(|state| state.status.capacity), 1 << 18);
     assert_eq!(world.host.with(|state| state.vms[0].weight), 60);
 }

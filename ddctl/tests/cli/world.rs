@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
     /// How much the time of day is ahead of what it was set to at first.
     pub step: Rc<Cell<Duration>>,
+    /// Signatures of hypervisors.
+    pub hypervisors: Vec<String>,
     /// Called with the process that gets SIGHUP.
     pub hang_up: RefCell<Box<dyn FnMut(Pid)>>,
     clock: Cell<SystemTime>,
@@ -49,6 +51,7 @@ impl World {
             terminal: false,
             meanwhile: RefCell::new(Box::new(|| {})),
             step: Rc::default(),
+            hypervisors: Vec::new(),
             hang_up: RefCell::new(Box::new(|_| panic!("no daemon is there"))),
             clock: Cell::new(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         };
@@ -171,6 +174,10 @@ impl System for World {
     fn hang_up(&self, pid: Pid) -> io::Result<()> {
         (self.hang_up.borrow_mut())(pid);
         Ok(())
+    }
+
+    fn hypervisors(&self) -> Vec<String> {
+        self.hypervisors.clone()
     }
 
     fn terminal(&self) -> bool {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The daemon of a host: its loop around a module in memory, its documents, and the program itself.
 

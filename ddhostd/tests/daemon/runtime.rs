@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! The loop, with a module in memory.
 
@@ -295,6 +295,7 @@ fn a_module_that_counts_from_zero_is_another_one() {
             state.status.counters.calls = 3;
             state.status.capacity = 1 << 10;
             state.vms[0].weight = 100;
+            state.vms[0].ssd_weight = 100;
             state.vms[0].used = 5;
         });
         bench.changes.send(Change::Lost).await.unwrap();

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! A host in memory, with processes in a directory.
 
@@ -44,10 +44,10 @@ impl World {
         let cgroup = format!("0::/machine.slice/{name}.scope/emulator\n");
         self.write(&format!("proc/{pid}/cgroup"), &cgroup);
         let vm = Vm {
-            ssd_weight: 100,
             id,
             pid,
             weight: 100,
+            ssd_weight: 100,
             used: 0,
             entitlement: 0,
             pools: 1,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 
 //! Command lines of VMMs.
 
@@ -19,7 +19,9 @@ pub(super) fn names(words: &[String]) -> Vmm {
         (options.value("--id"), None)
     } else if program.contains("cloud-hypervisor") {
         let socket = options.value("--api-socket");
-        (socket.as_deref().map(socket_name), None)
+        let platform = options.value("--platform");
+        let uuid = platform.as_deref().and_then(platform_uuid);
+        (socket.as_deref().map(socket_name), uuid)
     } else if program.contains("crosvm") || program.contains("lkvm") {
         (options.value("--name"), None)
     } else {
@@ -63,15 +65,29 @@ fn qemu_name(value: &str) -> String {
     name.replace('\0', ",")
 }
 
-/// `path=/run/web.sock` or `/run/web.sock`.
+/// What programs call the socket of any VM. The directory around it is the VM's.
+const ANY_SOCKET: [&str; 5] = ["api", "ch", "clh-api", "cloud-hypervisor", "socket"];
+
+/// `path=/run/web.sock` or `/run/web.sock`, as an administrator writes it;
+/// `/run/libvirt/ch/web-socket`, as libvirt does; `/run/vc/vm/web/clh-api.sock`, as Kata does.
 fn socket_name(value: &str) -> String {
     let path = value
         .split(',')
         .find_map(|part| part.strip_prefix("path="))
         .unwrap_or(value);
-    let stem = Path::new(path).file_stem();
-    stem.map(|stem| stem.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    let path = Path::new(path);
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = match path.parent().and_then(Path::file_name) {
+        Some(directory) if ANY_SOCKET.contains(&&*stem) => directory.to_string_lossy(),
+        _ => stem,
+    };
+    name.strip_suffix("-socket").unwrap_or(&name).into()
+}
+
+/// `serial_number=1,uuid=UUID`.
+fn platform_uuid(value: &str) -> Option<String> {
+    let uuid = value.split(',').find_map(|part| part.strip_prefix("uuid="));
+    uuid.map(Into::into)
 }
 
 fn file_name(path: &str) -> String {
@@ -116,6 +132,13 @@ mod tests {
         assert_eq!(name(command), Some("mail".into()));
         let command = "cloud-hypervisor --api-socket=/run/ch/proxy.sock";
         assert_eq!(name(command), Some("proxy".into()));
+        // libvirt, and Kata.
+        let command = "cloud-hypervisor --api-socket path=/run/libvirt/ch/web-socket";
+        assert_eq!(name(command), Some("web".into()));
+        let command = "cloud-hypervisor --api-socket /run/vc/vm/7f3a/clh-api.sock";
+        assert_eq!(name(command), Some("7f3a".into()));
+        let command = "cloud-hypervisor --api-socket api.sock --platform serial_number=1,uuid=ab";
+        assert_eq!(names(command), (Some("api".into()), Some("ab".into())));
     }
 
     #[test]

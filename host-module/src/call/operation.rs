@@ -277,7 +277,10 @@ impl Caller<'_> {
     fn ssd_pressure(&self, run: &Run) -> PoolPressure {
         let capacity = self.vm.ssd_entitlement();
         let capacity = self.session.ssd_entitlement(run.pool, capacity);
-        let held = self.session.pool(run.pool).map_or(0, |pool| pool.log.holding.places());
+        let held = self
+            .session
+            .pool(run.pool)
+            .map_or(0, |pool| pool.log.holding.places());
         PoolPressure {
             capacity,
             pool: run.pool,

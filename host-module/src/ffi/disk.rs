@@ -12,7 +12,6 @@ extern "C" {
     fn dd_disk_close(disk: *mut c_void);
     fn dd_disk_dead(disk: *const c_void) -> bool;
     fn dd_disk_clear(disk: *mut c_void, first: u64, count: u64) -> c_int;
-    fn dd_disk_discard(disk: *mut c_void, first: u64, count: u64);
     fn dd_disk_write(disk: *mut c_void, first: u64, frames: *const u64, count: usize) -> c_int;
     fn dd_disk_read(
         disk: *mut c_void,
@@ -63,19 +62,10 @@ impl Disk {
         kernel::error::to_result(unsafe { dd_disk_clear(self.raw, first, count) })
     }
 
-    /// Tells the device that it need not keep pages. May sleep.
-    pub(crate) fn discard(&self, first: u64, count: u64) {
-        // SAFETY: As above.
-        unsafe { dd_disk_discard(self.raw, first, count) };
-    }
-
-    /// Writes pages to consecutive places, and waits until they are written.
-    ///
-    /// # Safety
-    ///
-    /// The frames are pages of the host that stay until the function returns.
-    pub(crate) unsafe fn write(&self, first: u64, frames: &[u64]) -> Result {
-        // SAFETY: By the function's contract; the slice has the length given.
+    /// Writes pages of memory to consecutive places, and waits until they are written.
+    pub(crate) fn write(&self, first: u64, pages: &[Option<Page>]) -> Result {
+        let frames = Page::frames(pages).ok_or(EINVAL)?;
+        // SAFETY: The slice has the length given, and the borrow keeps the pages.
         let error = unsafe { dd_disk_write(self.raw, first, frames.as_ptr(), frames.len()) };
         kernel::error::to_result(error)
     }
@@ -93,7 +83,9 @@ impl Disk {
         if result == Err(ETIMEDOUT) {
             for page in pages.iter_mut() {
                 // The read frees them.
-                page.take().map(core::mem::forget);
+                if let Some(page) = page.take() {
+                    core::mem::forget(page);
+                }
             }
         }
         result

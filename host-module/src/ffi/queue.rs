@@ -2,6 +2,7 @@
 
 //! The work queue, and the scheduler (`shim/queue.c`).
 
+use crate::memory::quietly;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::workqueue::Queue;
@@ -56,7 +57,17 @@ impl Drop for PendingWork {
     }
 }
 
-/// Returns the queue.
+/// Runs `work` on the queue. Returns `false` if there is no memory for that.
+///
+/// For calls of guests, commands, and work of the queue. All of them end before the queue is
+/// destroyed (`Module` in `main.rs`), and none begins before it is created.
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
+    // SAFETY: The callers run only while the queue exists, as the function's documentation says.
+    let queue = unsafe { Queue::from_raw(dd_queue_get()) };
+    queue.try_spawn(quietly(), work).is_ok()
+}
+
+/// Returns the queue, for the work of a VM that is gone.
 ///
 /// # Safety
 ///
@@ -66,13 +77,9 @@ pub(crate) unsafe fn queue<'a>() -> &'a Queue {
     unsafe { Queue::from_raw(dd_queue_get()) }
 }
 
-/// Makes the background evictor run soon.
-///
-/// # Safety
-///
-/// A [`WorkQueue`] lives.
-pub(crate) unsafe fn wake_evictor() {
-    // SAFETY: By the function's contract. Work that is pending is not queued twice.
+/// Makes the background evictor run soon. For the same callers as [`spawn`].
+pub(crate) fn wake_evictor() {
+    // SAFETY: As for `spawn`. Work that is pending is not queued twice.
     unsafe { dd_queue_wake_evictor() };
 }
 

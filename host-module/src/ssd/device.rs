@@ -25,8 +25,9 @@ const MARGIN: u64 = 256;
 /// Places of a segment: the paper's eviction batch of 2 MiB.
 const SEGMENT: u64 = 512;
 
-/// The most places of a segment: 64 MiB.
-const MOST_SEGMENT: u64 = 1 << 14;
+/// The most places of a segment: 8 MiB. What is kept of them in memory is allocated at once, and
+/// freed under locks.
+const MOST_SEGMENT: u64 = 1 << 11;
 
 /// Segments of a device that is large enough to have larger ones.
 const SEGMENTS: u64 = 1 << 15;
@@ -68,7 +69,8 @@ pub(crate) struct Device {
     pub(crate) number: usize,
     path: KVec<u8>,
     pub(crate) disk: Disk,
-    size: u32,
+    /// Binary logarithm of the places of a segment.
+    size_bits: u32,
     segments: Pin<KVBox<[Segment]>>,
     #[pin]
     free: SpinLock<KVVec<u32>>,
@@ -88,15 +90,16 @@ impl Device {
     pub(crate) fn open_path(number: usize, path: &CStr) -> Result<Arc<Self>> {
         let disk = Disk::open(path)?;
         let pages = disk.pages().saturating_sub(2 * MARGIN).min(MAX_PLACES);
-        let size = (pages / SEGMENTS).max(SEGMENT).min(MOST_SEGMENT);
-        let size = size.next_power_of_two();
-        let count = (pages / size) as usize;
+        let size = (pages / SEGMENTS).clamp(SEGMENT, MOST_SEGMENT);
+        let size_bits = size.next_power_of_two().ilog2();
+        let size = 1 << size_bits;
+        let count = (pages >> size_bits) as usize;
         if count < 4 {
             return Err(ENOSPC);
         }
         disk.clear(0, MARGIN)?;
         disk.clear(disk.pages() - MARGIN, MARGIN)?;
-        let segments = KVBox::pin_slice(|_| Segment::new(size as u32), count, quietly())?;
+        let segments = KVBox::pin_slice(|_| Segment::new(size), count, quietly())?;
         let mut free = KVVec::with_capacity(count, quietly())?;
         for segment in (0..count as u32).rev() {
             free.push(segment, quietly())?;
@@ -109,7 +112,7 @@ impl Device {
                 number,
                 path: name,
                 disk,
-                size: size as u32,
+                size_bits,
                 segments,
                 free <- new_spinlock!(free, "Device::free"),
                 free_count: Atomic::new(count),
@@ -130,12 +133,12 @@ impl Device {
 
     /// Returns the number of its places for pages.
     pub(crate) fn places(&self) -> u64 {
-        self.segments.len() as u64 * u64::from(self.size)
+        (self.segments.len() as u64) << self.size_bits
     }
 
     /// Returns the places of a segment.
     pub(crate) fn size(&self) -> u32 {
-        self.size
+        1 << self.size_bits
     }
 
     /// Returns the number of free segments.
@@ -176,13 +179,13 @@ impl Device {
 
     /// Returns the place of the first page of a segment, as the index knows it.
     pub(crate) fn first_place(&self, segment: u32) -> u64 {
-        u64::from(segment) * u64::from(self.size)
+        u64::from(segment) << self.size_bits
     }
 
     /// Returns the segment of a place, and the place in it.
     pub(crate) fn locate(&self, place: u64) -> Option<(&Segment, u32)> {
-        let segment = self.segments.get((place / u64::from(self.size)) as usize)?;
-        Some((segment, (place % u64::from(self.size)) as u32))
+        let segment = self.segments.get((place >> self.size_bits) as usize)?;
+        Some((segment, (place & (u64::from(self.size()) - 1)) as u32))
     }
 
     /// Returns where a place is on the device, in pages.
@@ -209,8 +212,8 @@ impl Device {
         sequence: u64,
         holding: &Arc<Holding>,
     ) -> Result<(), AllocError> {
-        let room = Room::new(self.size)?;
-        holding.add(self.size.into());
+        let room = Room::new(self.size())?;
+        holding.add(self.size().into());
         let holding = holding.clone();
         self.segment(segment)
             .with(|inner| inner.open(sequence, room, holding));
@@ -224,6 +227,13 @@ impl Device {
         self.vacate(ssd, segment);
     }
 
+    /// Ends filling a segment whose pool has no pages any more. Nothing is written, because the work
+    /// queue may be gone.
+    pub(crate) fn abandon(&self, ssd: &Ssd, segment: u32) {
+        self.segment(segment).with(|inner| inner.life.close());
+        self.vacate(ssd, segment);
+    }
+
     /// Lets go of a place.
     pub(crate) fn release(&self, ssd: &Ssd, place: u64) {
         if let Some((segment, _)) = self.locate(place) {
@@ -232,7 +242,7 @@ impl Device {
                 inner.life.live() == 0
             });
             if is_last {
-                self.vacate(ssd, (place / u64::from(self.size)) as u32);
+                self.vacate(ssd, (place >> self.size_bits) as u32);
             }
         }
     }
@@ -244,7 +254,7 @@ impl Device {
         };
         ssd.unstage(waste.staged);
         if let Some(holding) = waste.holding() {
-            holding.subtract(self.size.into());
+            holding.subtract(self.size().into());
         }
         drop(waste);
         self.give_free(segment);
@@ -261,7 +271,9 @@ impl Device {
     /// Queues the segments that are being filled, so that they are written as far as they are full.
     pub(crate) fn write_open(self: &Arc<Self>) {
         for number in 0..self.segments.len() as u32 {
-            let has_pages = self.segment(number).with(|inner| inner.life.in_memory() > 0);
+            let has_pages = self
+                .segment(number)
+                .with(|inner| inner.life.in_memory() > 0);
             if has_pages {
                 self.write_soon(number);
             }
@@ -287,7 +299,7 @@ impl Device {
     pub(crate) fn stats(&self) -> SsdStats {
         let mut stats = SsdStats {
             places: self.places(),
-            segment_places: self.size.into(),
+            segment_places: self.size().into(),
             segments: self.segments.len() as u64,
             free_segments: self.free() as u64,
             used: self.live(),

@@ -3,7 +3,6 @@
 //! Reading pages for a get. They have left the index, and their places are not used again until the
 //! pages are dropped.
 
-use crate::ffi::disk::checksum;
 use crate::ssd::device::Device;
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
@@ -66,7 +65,10 @@ impl Ssd {
     /// Looks a page up. What is to be read so far is read first, if the page is on another device, or
     /// if there is no room for more.
     fn find(&self, place: Place, read: &mut Read, pages: &mut [Option<Page>]) -> Option<Found> {
-        let is_on = read.device.as_ref().is_some_and(|device| device.number == place.device);
+        let is_on = read
+            .device
+            .as_ref()
+            .is_some_and(|device| device.number == place.device);
         if !is_on || read.count == STEP {
             self.read(read, pages);
         }
@@ -104,7 +106,14 @@ impl Ssd {
         positions.for_each(|place| *place = device.position(*place));
         device.counts.reads.add(1);
         match device.disk.read(&read.places[..count], fresh, limit) {
-            Ok(()) => device.health.succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+            Ok(()) => device
+                .health
+                .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+            // The device's queue is full, or the host has no memory.
+            Err(EAGAIN | ENOMEM) => {
+                device.counts.refused_reads.add(count as u64);
+                return;
+            }
             Err(error) => {
                 let counter = match error {
                     ETIMEDOUT => &device.counts.timeouts,
@@ -115,12 +124,12 @@ impl Ssd {
                 return;
             }
         }
-        for (((at, sum), seed), page) in read.at.iter().zip(&read.sums).zip(&read.seeds).zip(fresh) {
-            let Some(frame) = page.as_ref().and_then(Page::frame) else {
+        for (((at, sum), seed), page) in read.at.iter().zip(&read.sums).zip(&read.seeds).zip(fresh)
+        {
+            let Some(found) = page.as_ref().and_then(|page| page.checksum(*seed)) else {
                 continue;
             };
-            // SAFETY: The page is ours.
-            if unsafe { checksum(frame, *seed) } as u32 == *sum {
+            if found == *sum {
                 device.counts.read_pages.add(1);
                 pages[usize::from(*at)] = page.take();
             } else {

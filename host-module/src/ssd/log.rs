@@ -136,13 +136,17 @@ impl Log {
     /// Returns whether the pool fills a segment of a device.
     pub(crate) fn is_on(&self, number: usize) -> bool {
         let seat = self.seat.lock();
-        seat.as_ref().is_some_and(|seat| seat.device.number == number)
+        seat.as_ref()
+            .is_some_and(|seat| seat.device.number == number)
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for Log {
     fn drop(self: Pin<&mut Self>) {
-        self.close(None);
+        let seat = self.seat.lock().take();
+        if let Some(Seat { device, segment }) = seat {
+            device.abandon(&self.ssd, segment);
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! Evicting segments. Algorithm 1 chooses a VM and one of its pools, whose oldest segment goes.
 
 use crate::ffi::queue;
-use crate::memory::quietly;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use crate::vm::session::Session;
@@ -11,7 +10,6 @@ use ddcore::host::evict::{evict_ssd, oldest_ssd_stamp};
 use ddcore::host::room::{Vm as _, VmList as _};
 use ddcore::host::{Host as _, Session as _};
 use ddcore::partition::{entitle, victim, Entity};
-use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Full;
 use kernel::sync::Arc;
 
@@ -24,14 +22,12 @@ pub(super) fn wake(ssd: &Ssd) {
     if ssd.reclaiming.xchg(true, Full) {
         return;
     }
-    // SAFETY: The callers are calls of guests and work, which end before the queue is destroyed.
-    let queue = unsafe { queue::queue() };
-    let begun = queue.try_spawn(quietly(), || {
+    let has_begun = queue::spawn(|| {
         if let Some(host) = host() {
             reclaim(host);
         }
     });
-    if begun.is_err() {
+    if !has_begun {
         ssd.reclaiming.xchg(false, Full);
     }
 }

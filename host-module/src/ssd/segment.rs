@@ -21,9 +21,9 @@ pub(crate) struct Segment {
 pub(crate) struct Inner {
     pub(crate) life: segment::Segment,
     /// The pages that wait to be written, by their place.
-    pages: KVVec<Option<Page>>,
+    pages: KVec<Option<Page>>,
     /// Checksums of the pages, by their place.
-    sums: KVVec<u32>,
+    sums: KVec<u32>,
     /// Whether the segment is in the queue of the writers.
     pub(crate) queued: bool,
     holding: Option<Arc<Holding>>,
@@ -31,28 +31,28 @@ pub(crate) struct Inner {
 
 /// Memory for the pages of a segment, allocated without its lock.
 pub(crate) struct Room {
-    pages: KVVec<Option<Page>>,
-    sums: KVVec<u32>,
+    pages: KVec<Option<Page>>,
+    sums: KVec<u32>,
 }
 
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
-        let mut pages = KVVec::with_capacity(size as usize, quietly())?;
+        let mut pages = KVec::with_capacity(size as usize, quietly())?;
         for _ in 0..size {
             pages.push(None, quietly())?;
         }
         Ok(Self {
             pages,
-            sums: KVVec::from_elem(0, size as usize, quietly())?,
+            sums: KVec::from_elem(0, size as usize, quietly())?,
         })
     }
 }
 
-/// What is to be freed without the lock.
-#[derive(Default)]
+/// What is to be freed without the lock of the segment. Another spinlock may be held, so that this
+/// is memory of `kmalloc`.
 pub(crate) struct Waste {
-    pages: KVVec<Option<Page>>,
-    sums: KVVec<u32>,
+    _pages: KVec<Option<Page>>,
+    _sums: KVec<u32>,
     holding: Option<Arc<Holding>>,
     /// Pages that waited to be written.
     pub(crate) staged: usize,
@@ -72,8 +72,8 @@ impl Segment {
     pub(crate) fn new(size: u32) -> impl PinInit<Self, Error> {
         let inner = Inner {
             life: segment::Segment::new(size),
-            pages: KVVec::new(),
-            sums: KVVec::new(),
+            pages: KVec::new(),
+            sums: KVec::new(),
             queued: false,
             holding: None,
         };
@@ -117,25 +117,27 @@ impl Inner {
     /// Returns where the data of a page is.
     pub(crate) fn find(&self, at: u32) -> Found {
         match self.life.data(at) {
-            Data::Written => self.sums.get(at as usize).map_or(Found::Lost, |sum| Found::Written(*sum)),
+            Data::Written => self
+                .sums
+                .get(at as usize)
+                .map_or(Found::Lost, |sum| Found::Written(*sum)),
             Data::Lost => Found::Lost,
             Data::InMemory => {
                 let page = self.pages.get(at as usize).and_then(Option::as_ref);
-                page.and_then(Page::share).map_or(Found::Lost, Found::InMemory)
+                page.and_then(Page::share)
+                    .map_or(Found::Lost, Found::InMemory)
             }
         }
     }
 
-    /// Begins a write. Writes the frames of the pages into `frames`, which has room for all of a
-    /// segment, and returns the first place.
-    pub(crate) fn begin_write(&mut self, frames: &mut KVVec<u64>) -> Option<u32> {
-        frames.clear();
+    /// Begins a write. `pages`, which is empty and has room for all of a segment, gets other owners of
+    /// the pages that are to be written. Returns the first place.
+    pub(crate) fn begin_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
         let range = self.life.begin_write()?;
         for at in range.clone() {
             let page = self.pages.get(at as usize).and_then(Option::as_ref);
-            // All of them are there, and there is room.
-            let frame = page.and_then(Page::frame).unwrap_or(0);
-            let _ = frames.push_within_capacity(frame);
+            // There is room.
+            let _ = pages.push_within_capacity(page.and_then(Page::share));
         }
         Some(range.start)
     }
@@ -153,8 +155,8 @@ impl Inner {
     pub(crate) fn vacate(&mut self) -> Option<Waste> {
         let rest = self.life.vacate()?;
         Some(Waste {
-            pages: core::mem::take(&mut self.pages),
-            sums: core::mem::take(&mut self.sums),
+            _pages: core::mem::take(&mut self.pages),
+            _sums: core::mem::take(&mut self.sums),
             holding: self.holding.take(),
             staged: rest.len(),
         })

@@ -39,11 +39,7 @@ impl Device {
             return;
         }
         let device = self.clone();
-        // SAFETY: The callers are calls of guests, commands and work, which end before the queue is
-        // destroyed.
-        let queue = unsafe { queue::queue() };
-        let begun = queue.try_spawn(quietly(), move || device.write_queue());
-        if begun.is_err() {
+        if !queue::spawn(move || device.write_queue()) {
             // The next segment that is queued tries again.
             self.writers.fetch_sub(1, Full);
         }
@@ -67,25 +63,25 @@ impl Device {
     /// Writes the pages of a segment that wait.
     fn write(&self, ssd: &Ssd, segment: u32) {
         let size = self.size() as usize;
-        let frames = KVVec::<u64>::with_capacity(size, quietly());
+        let pages = KVVec::<Option<Page>>::with_capacity(size, quietly());
         let written = KVVec::<Page>::with_capacity(size, quietly());
         let place = self.segment(segment);
-        let (Ok(mut frames), Ok(mut written)) = (frames, written) else {
+        let (Ok(mut pages), Ok(mut written)) = (pages, written) else {
             // It is queued again with the next pages, or when it is closed.
             place.with(|inner| inner.queued = false);
             return;
         };
-        while let Some(first) = place.with(|inner| inner.begin_write(&mut frames)) {
+        while let Some(first) = place.with(|inner| inner.begin_write(&mut pages)) {
             let at = self.position(self.first_place(segment) + u64::from(first));
-            // SAFETY: The segment owns the pages until `end_write`.
-            let result = unsafe { self.disk.write(at, &frames) };
+            let result = self.disk.write(at, &pages);
             match result {
-                Ok(()) => self.counts.written_pages.add(frames.len() as u64),
+                Ok(()) => self.counts.written_pages.add(pages.len() as u64),
                 Err(_) => self.write_failed(),
             }
             place.with(|inner| inner.end_write(result.is_ok(), &mut written));
-            ssd.unstage(frames.len());
+            ssd.unstage(pages.len());
             written.clear();
+            pages.clear();
         }
         place.with(|inner| inner.queued = false);
         self.vacate(ssd, segment);

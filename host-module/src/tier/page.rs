@@ -4,11 +4,12 @@
 //!
 //! A page is in the host's memory, or on a device of the SSD tier.
 
+use crate::ffi::disk::checksum;
 use crate::ffi::kvm::{CallingVm, Fault};
 use crate::ffi::page;
+use crate::state::host;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
-use crate::state::host;
 use ddcore::index::{Removed, PLACED};
 use ddcore::ssd::place::Place;
 
@@ -69,9 +70,17 @@ impl Page {
         Some(Self(self.0))
     }
 
+    /// Returns a checksum of a page in memory, which depends on a seed.
+    pub(crate) fn checksum(&self, seed: u64) -> Option<u32> {
+        let frame = self.frame()?;
+        // SAFETY: By the type invariants the page is ours; it is only read.
+        Some(unsafe { checksum(frame, seed) } as u32)
+    }
+
     /// Returns the frames of pages that are all in memory.
     pub(crate) fn frames(pages: &[Option<Self>]) -> Option<&[u64]> {
-        let is_in_memory = |page: &Option<Self>| page.as_ref().is_some_and(|page| page.frame().is_some());
+        let is_in_memory =
+            |page: &Option<Self>| page.as_ref().is_some_and(|page| page.frame().is_some());
         if !pages.iter().all(is_in_memory) {
             return None;
         }

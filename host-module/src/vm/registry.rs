@@ -78,7 +78,12 @@ impl Registry {
         if self.table.find(guest).is_none() {
             let number = self.admit(*last)?;
             let room = self.room()?;
-            let vm = Vm::new(number, self.admission.weight, self.tier.clone(), self.ssd.clone())?;
+            let vm = Vm::new(
+                number,
+                self.admission.weight,
+                self.tier.clone(),
+                self.ssd.clone(),
+            )?;
             self.table.insert(guest, vm.clone())?;
             // It cannot die before it is on the list: a call of it is under way.
             let rest = self.vm_list.lock().add(vm, room);

@@ -193,7 +193,8 @@ impl ddcore::host::Session for Session {
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
         let log = &self.pool(run.pool)?.log;
         let file = self.hasher.file(&run.file);
-        self.ssd.place(log, run, pages, |index| self.seed(file, index))
+        self.ssd
+            .place(log, run, pages, |index| self.seed(file, index))
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

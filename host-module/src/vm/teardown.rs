@@ -49,7 +49,7 @@ impl Teardowns {
             let shards = task * SHARDS / TASKS..(task + 1) * SHARDS / TASKS;
             let spawned = teardown.as_ref().is_some_and(|one| {
                 let (one, shards) = (one.clone(), shards.clone());
-                in_background(move || _ = drain(&*one.session, shards))
+                queue::spawn(move || _ = drain(&*one.session, shards))
             });
             if !spawned {
                 drain(&**session, shards);
@@ -102,7 +102,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
     let held = session.place(number).map_or(0, held);
     let background = session.clone();
-    if held <= FEW || !in_background(move || work(&background)) {
+    if held <= FEW || !queue::spawn(move || work(&background)) {
         work(session);
     }
 }
@@ -113,18 +113,9 @@ pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX);
     let used = session.used() + session.ledger().ssd();
-    if used > FEW && in_background(move || evict(&background)) {
+    if used > FEW && queue::spawn(move || evict(&background)) {
         return used;
     }
     evict(session);
     0
-}
-
-/// Runs `work` on the module's queue. Returns `false` if there is no memory for that.
-fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
-    // SAFETY: The callers are calls of guests, which come through KVM's hooks, commands of the netlink
-    // family, and work on the queue itself. The queue is destroyed after hooks and family, and waits
-    // for its work.
-    let queue = unsafe { queue::queue() };
-    queue.try_spawn(quietly(), work).is_ok()
 }

@@ -15,11 +15,15 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// The definition of a command line, and the section of its man pages.
+/// A program's command line, and the section of its man pages.
 type Program = (fn() -> Command, &'static str);
 
-/// The programs with the sections of their man pages: 1 for all users, 8 for administrators.
-const PROGRAMS: &[Program] = &[(ddctl::command, "1"), (policyd::cli::command, "8")];
+/// The programs. Section 1 is for all users, 8 for administrators.
+const PROGRAMS: &[Program] = &[
+    (ddctl::command, "1"),
+    (ddhostd::cli::command, "8"),
+    (policyd::cli::command, "8"),
+];
 /// The shells with their names for directories.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash"),

@@ -88,6 +88,13 @@ impl Endpoint {
         if path.contains(|c: char| c.is_control() || c == ' ') {
             return Err(format!("`{path}` is no path"));
         }
+        if path.contains("{}") {
+            return Err(
+                "`{}` is not replaced in a page's path; select the container's series by \
+                        a label in `metric`, where it is"
+                    .into(),
+            );
+        }
         let host = host.replacen("localhost", "127.0.0.1", 1);
         let address = host
             .parse()
@@ -178,6 +185,7 @@ mod tests {
             "http://web/",
             "127.0.0.1",
             "http://1.2.3.4/a b",
+            "http://1.2.3.4/{}",
         ] {
             assert!(read(text).is_err(), "{text}");
         }

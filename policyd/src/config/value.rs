@@ -132,6 +132,8 @@ pub enum Store {
     /// The memory tier.
     #[default]
     Mem,
+    /// The SSD tier.
+    Ssd,
     /// Nowhere.
     None,
 }
@@ -143,12 +145,15 @@ impl TryFrom<String> for Store {
         match name.as_str() {
             "mem" => Ok(Self::Mem),
             "none" => Ok(Self::None),
-            // The stores of the thesis' hybrid cache (section 5.3.2).
-            "hybrid" | "ssd" => Err(format!(
-                "`{name}` is not possible: hosts of this version keep pages in memory only, \
-                 expected `mem` or `none`"
+            "ssd" => Ok(Self::Ssd),
+            // The store of the thesis' hybrid cache (section 5.3.2).
+            "hybrid" => Err(format!(
+                "`{name}` is not possible: a container is in one tier, expected `mem`, `ssd` or \
+                 `none`"
             )),
-            _ => Err(format!("unknown store `{name}`, expected `mem` or `none`")),
+            _ => Err(format!(
+                "unknown store `{name}`, expected `mem`, `ssd` or `none`"
+            )),
         }
     }
 }

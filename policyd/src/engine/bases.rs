@@ -34,7 +34,9 @@ impl Bases {
         let base = |(cgroup, container): (&String, &Container)| {
             (cgroup.clone(), Base::of(container, bytes))
         };
-        let mut bases: BTreeMap<String, Base> = subjects.iter().map(base).collect();
+        // The memory tier is divided among its containers only.
+        let subjects_of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let mut bases: BTreeMap<String, Base> = subjects_of_tier.map(base).collect();
         let weight = subjects.config.default_pool_weight;
         bases.insert(
             DEFAULT.into(),
@@ -119,5 +121,5 @@ pub(super) const LEAST_BUDGET: Share = Share(0.01);
 
 /// Whether a container's share is decided here.
 pub(super) fn takes_part(container: &Container) -> bool {
-    container.is_controlled() && container.store != Store::None
+    container.is_controlled() && container.store == Store::Mem
 }

@@ -22,7 +22,7 @@ use super::{
     sample::Sample,
     subjects::Subjects,
 };
-use crate::config::Container;
+use crate::config::{Container, Store};
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 use std::collections::BTreeMap;
@@ -93,8 +93,8 @@ impl Controller {
             let cgroup: &String = cgroup;
             Some((cgroup, container, pools.get(cgroup.as_str())?.weight))
         };
-        let present: Option<Vec<(&String, &Container, u32)>> =
-            subjects.iter().map(weight).collect();
+        let of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let present: Option<Vec<(&String, &Container, u32)>> = of_tier.map(weight).collect();
         let Some(present) = present else { return };
         let sum = present.iter().map(|(.., weight)| weight).sum::<u32>() + default.weight;
         if sum != WEIGHT_SUM {

@@ -106,6 +106,7 @@ pub(super) fn has_room(
 fn store(wanted: config::Store) -> Store {
     match wanted {
         config::Store::Mem => Store::Memory,
+        config::Store::Ssd => Store::Ssd,
         config::Store::None => Store::None,
     }
 }

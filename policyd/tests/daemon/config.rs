@@ -19,25 +19,34 @@ fn problems(text: &str) -> String {
     }
 }
 
-/// This version's hosts keep pages in memory only.
 #[test]
 fn what_has_no_effect_is_refused() {
     let container = |more: &str| {
         let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{more}\n");
         problems(&text)
     };
-    let no_tier = |store: &str| {
-        format!(
-            "line 4, column 9: `store`: `{store}` is not possible: hosts of this version keep pages in \
-             memory only, expected `mem` or `none`\n"
-        )
-    };
-    assert_eq!(container("store = \"ssd\""), no_tier("ssd"));
-    assert_eq!(container("store = \"hybrid\""), no_tier("hybrid"));
+    assert!(container("store = \"ssd\"").contains("store: Ssd"));
+    assert_eq!(
+        container("store = \"hybrid\""),
+        "line 4, column 9: `store`: `hybrid` is not possible: a container is in one tier, expected \
+         `mem`, `ssd` or `none`\n"
+    );
     assert_eq!(
         container("ssd_weight = 3"),
-        "line 4, column 1: `ssd_weight` has no effect: hosts of this version keep pages in memory only\n"
+        "line 4, column 1: `ssd_weight` has no effect: a container is in one tier, and `weight` is \
+         its weight there\n"
     );
+    for key in [
+        "cache_floor = 0.1",
+        "priority = 1",
+        "target = { hit_ratio = 0.5 }",
+    ] {
+        let told = container(&format!("store = \"ssd\"\n{key}"));
+        assert!(
+            told.contains("does nothing with `store = \"ssd\"`"),
+            "{key}: {told}"
+        );
+    }
 }
 
 #[test]

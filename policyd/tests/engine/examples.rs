@@ -175,6 +175,25 @@ fn policies_are_what_the_file_says() {
     assert_eq!(policy(&world), Policy::S3);
 }
 
+/// The weights of the memory tier have one sum, which those of another tier do not change.
+#[test]
+fn a_container_of_the_ssd_tier_has_the_weight_of_the_file() {
+    let mut world = World::new(
+        "interval_s = 5\n\
+         [[container]]\nname = \"web\"\ncgroup = \"/web\"\npriority = 1\n\
+         [[container]]\nname = \"video\"\ncgroup = \"/video\"\nstore = \"ssd\"\nweight = 300\n",
+    );
+    world.make("/web", true);
+    world.make("/video", true);
+    world.pass(MINUTE);
+    let pools = world.guest.with(|state| state.pools.clone());
+    let (on_ssd, in_memory): (Vec<_>, Vec<_>) =
+        pools.iter().partition(|pool| pool.store == Store::Ssd);
+    assert_eq!((on_ssd.len(), on_ssd[0].weight), (1, 300));
+    let sum: u32 = in_memory.iter().map(|pool| pool.weight).sum();
+    assert_eq!(sum, 10_000);
+}
+
 #[test]
 fn what_is_not_in_the_file_is_left_alone() {
     let mut world = World::new(TWO);

@@ -40,7 +40,7 @@ const OURS: &[Ours] = &[
         &["ddabi", "ddconf", "dddaemon", "ddnl"],
         &["ddcore", "ddsim"],
     ),
-    ("ddpages", &["ddctl", "policyd"], &[]),
+    ("ddpages", &["ddctl", "ddhostd", "policyd"], &[]),
     // The program in the test machines does not depend on the code under test.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),

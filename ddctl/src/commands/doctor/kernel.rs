@@ -7,8 +7,8 @@ use ddnl::Side;
 use flate2::read::GzDecoder;
 use std::{collections::BTreeSet, fs::File, io::Read, path::PathBuf};
 
-/// The kernels the modules are tested with.
-const TESTED: &str = "7.2";
+/// The kernels that the modules are tested with. A test compares them with `docs/kernels.json`.
+const TESTED: [&str; 2] = ["7.2", "7.3"];
 
 pub(super) fn examine(examination: &mut Examination<'_>) {
     let release = examination.read("/proc/sys/kernel/osrelease");
@@ -26,14 +26,19 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
 }
 
 fn version(examination: &mut Examination<'_>, release: &str) {
-    let rest = release.strip_prefix(TESTED);
-    let tested = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
-    if tested {
+    let is_of = |version: &&str| {
+        let rest = release.strip_prefix(*version);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if TESTED.iter().any(is_of) {
         examination.ok("kernel", release);
     } else {
         examination.warn(
             "kernel",
-            format!("{release}: the modules are tested with {TESTED}"),
+            format!(
+                "{release}: the modules are tested with {}",
+                TESTED.join(" and ")
+            ),
             "the module refuses to load if the kernel lacks something it needs",
         );
     }
@@ -246,5 +251,25 @@ fn signatures(examination: &mut Examination<'_>) {
             "this kernel loads only signed modules (lockdown or module.sig_enforce)",
             "sign the module with a key that the kernel trusts, or switch Secure Boot off",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TESTED;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn kernels_are_those_of_the_record() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kernels.json");
+        let text = std::fs::read_to_string(path).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let releases = record.as_array().unwrap().iter().map(|one| {
+            let release = one["release"].as_str().unwrap();
+            let mut parts = release.split(['.', '-', '+', '~']);
+            format!("{}.{}", parts.next().unwrap(), parts.next().unwrap())
+        });
+        let releases: BTreeSet<String> = releases.collect();
+        assert_eq!(releases, TESTED.map(Into::into).into());
     }
 }

@@ -17,12 +17,13 @@ pub(super) fn examine(examination: &mut Examination<'_>) {
     }
 }
 
-/// Returns whether this machine is a VM, according to CPUID.
-pub(super) fn is_virtual(system: &dyn System) -> bool {
-    let cpuinfo = std::fs::read_to_string(system.file("/proc/cpuinfo")).unwrap_or_default();
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+/// Returns whether this machine is a VM of KVM.
+pub(super) fn is_kvm_guest(system: &dyn System) -> bool {
+    system.hypervisors().iter().any(|one| one == KVM)
 }
+
+/// The signature of KVM in CPUID, by which the guest's kernel knows it.
+const KVM: &str = "KVMKVMKVM";
 
 fn permission(examination: &mut Examination<'_>) {
     /// Bit of the capability in the kernel's masks.
@@ -92,11 +93,15 @@ fn cgroups(examination: &mut Examination<'_>) {
 }
 
 fn virtual_machine(examination: &mut Examination<'_>) {
-    if !is_virtual(examination.system) {
-        examination.warn(
-            "machine",
-            "this does not look like a VM",
-            "load the guest module in VMs of a KVM host that runs doubledecker_host",
-        );
+    let advice = "load the guest module in VMs of a KVM host that runs doubledecker_host";
+    let hypervisors = examination.system.hypervisors();
+    if is_kvm_guest(examination.system) {
+        examination.ok("machine", format!("a VM of KVM (CPUID has {KVM})"));
+    } else if hypervisors.is_empty() {
+        examination.warn("machine", "no VM (CPUID has no hypervisor)", advice);
+    } else {
+        let found = hypervisors.join(", ");
+        let message = format!("no VM of KVM (CPUID has {found} instead of {KVM})");
+        examination.warn("machine", message, advice);
     }
 }

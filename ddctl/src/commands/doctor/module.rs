@@ -41,7 +41,7 @@ fn module<T>(
         }
         Err(error) => {
             let advice = match &error {
-                Error::NotLoaded { side } => format!("run `insmod {}.ko`", side.module()),
+                Error::NotLoaded { side } => loading(examination, *side),
                 error => error
                     .advice()
                     .unwrap_or_else(|| "see the kernel log".into()),
@@ -52,13 +52,36 @@ fn module<T>(
     }
 }
 
+/// Returns how to load a module that is installed for this kernel, or is not.
+fn loading(examination: &Examination<'_>, side: Side) -> String {
+    let (name, release) = (
+        side.module(),
+        examination.read("/proc/sys/kernel/osrelease"),
+    );
+    let list = examination.read(&format!("/lib/modules/{}/modules.dep", release.trim()));
+    let file = format!("/{name}.ko");
+    let is_it = |line: &str| {
+        line.split(':')
+            .next()
+            .is_some_and(|path| path.contains(&file))
+    };
+    if list.lines().any(is_it) {
+        return format!("run `modprobe {name}`");
+    }
+    format!(
+        "it is not installed for this kernel: install the package {}-dkms, or build it, and run \
+         `modprobe {name}`",
+        name.replace('_', "-")
+    )
+}
+
 fn link(examination: &mut Examination<'_>, status: &GuestStatus) {
     match status.state {
         LinkState::Attached => examination.ok("host", "attached"),
         LinkState::Alone => examination.warn(
             "host",
             "no host answers: nothing is cached",
-            "load doubledecker_host.ko on the KVM host; the guest finds it within seconds",
+            "run `modprobe doubledecker_host` on the KVM host; the guest finds it within seconds",
         ),
         LinkState::Refused => examination.fail(
             "host",

@@ -125,7 +125,7 @@ fn container(
     let offload = section.get("offload");
     section.refuse(
         "ssd_weight",
-        "has no effect: hosts of this version keep pages in memory only",
+        "has no effect: a container is in one tier, and `weight` is its weight there",
     );
     let container = name.zip(selector).zip(weight);
     let container = container.map(|((name, selector), weight)| Container {
@@ -176,8 +176,16 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         }
     }
     let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
-    let uncached = (container.store == Store::None, "with `store = \"none\"`");
+    let uncached = match container.store {
+        Store::Mem => (false, ""),
+        // Only the memory tier is divided by targets.
+        Store::Ssd => (true, "with `store = \"ssd\"`"),
+        Store::None => (true, "with `store = \"none\"`"),
+    };
+    let on_ssd = (container.store == Store::Ssd, "with `store = \"ssd\"`");
     for (key, (is_useless, when)) in [
+        ("priority", on_ssd),
+        ("target", on_ssd),
         ("memory_ceiling", unmanaged),
         ("memory_floor", unmanaged),
         ("cache_ceiling", uncached),
