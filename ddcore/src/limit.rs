@@ -29,7 +29,7 @@ pub struct Limit<N> {
 
 /// State of the tier, from which the next rise is computed.
 #[derive(Clone, Copy, Debug)]
-pub struct Books {
+pub struct TierState {
     /// Pages that the administrator allows.
     pub capacity: u64,
     /// Pages held.
@@ -68,7 +68,7 @@ impl<N: Number> Limit<N> {
 
     /// Raises the limit if a rise is due, and returns whether it did. `spare` returns the number of
     /// idle pages of the host beyond its own reserve, and is called only if a rise is due.
-    pub fn recover(&self, now: u64, tier: &Books, spare: impl FnOnce() -> u64) -> bool {
+    pub fn recover(&self, now: u64, tier: &TierState, spare: impl FnOnce() -> u64) -> bool {
         let pages = self.pages.load();
         let since = self.since.load();
         let ticks = now.saturating_sub(since) / TICK;
@@ -105,7 +105,7 @@ mod tests {
     use crate::number::tests::Plain;
     use proptest::prelude::*;
 
-    const TIER: Books = Books {
+    const TIER: TierState = TierState {
         capacity: 1 << 20,
         used: 1000,
         batch: 512,
@@ -176,7 +176,7 @@ mod tests {
             now in 0u64..1 << 50, batch in 1u64..1 << 14,
         ) {
             let limit = lowered(to, 0);
-            let tier = Books { used, batch, ..TIER };
+            let tier = TierState { used, batch, ..TIER };
             let rose = limit.recover(now, &tier, || spare);
             let pages = limit.of(tier.capacity);
             prop_assert_eq!(rose, pages > to.min(tier.capacity));

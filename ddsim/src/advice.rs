@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gains_gets_the_cache() {
+    fn the_trace_that_gains_gets_the_cache() {
         let never = Recorded {
             stream: (0..60_000)
                 .map(|at| Access::read(Page::new(3, at)))

@@ -8,7 +8,7 @@
 use super::standing::Standing;
 use crate::account::Account;
 use crate::clock::{ticks, Clock};
-use crate::limit::{Books, Limit};
+use crate::limit::{Limit, TierState};
 use crate::number::Number;
 use ddabi::genl::Mode;
 
@@ -90,12 +90,12 @@ impl<N: Number> Tier<N> {
     /// Raises the limit if the host has had memory to spare for a while, at `now` in milliseconds.
     /// `spare` returns the host's idle pages, and is called only if that matters.
     pub fn recover(&self, now: u64, spare: impl FnOnce() -> u64) {
-        let books = Books {
+        let state = TierState {
             capacity: self.capacity(),
             used: self.used(),
             batch: self.batch(),
         };
-        self.limit.recover(now, &books, spare);
+        self.limit.recover(now, &state, spare);
     }
 
     /// Returns the pages that are kept however short the host is.

@@ -146,7 +146,7 @@ fn puts_that_never_hit_become_few() {
 }
 
 #[test]
-fn puts_of_who_reads_nothing_go_on() {
+fn puts_of_a_pool_without_reads_go_on() {
     let mut pool = pool(Policy::S3);
     // The pages are read at first, and pushed out while the container is idle.
     for page in 0..200_000 {
@@ -162,7 +162,7 @@ fn puts_of_who_reads_nothing_go_on() {
 /// A pool without reads is not throttled, because reads count only in the window in which they
 /// happened.
 #[test]
-fn puts_of_who_stopped_reading_go_on() {
+fn puts_of_a_pool_that_stopped_reading_go_on() {
     let mut pool = pool(Policy::S3);
     for page in 0..200_000 {
         pool.offered(&name(page), false, &full(0));
@@ -462,7 +462,7 @@ proptest! {
 
     /// The chosen class has pages, and a class is chosen if any has pages.
     #[test]
-    fn orders_choose_who_has(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u64..1000, 0u64..1000))) {
+    fn orders_choose_a_class_that_has_pages(used in prop::array::uniform4(0u64..30), ages in prop::array::uniform4((0u64..1000, 0u64..1000))) {
         let mut queues = [Queue::default(); CLASSES];
         for (n, queue) in queues.iter_mut().enumerate() {
             (queue.used, queue.newest) = (used[n], ages[n].0);

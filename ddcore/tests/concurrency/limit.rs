@@ -2,7 +2,7 @@
 
 //! The limit of the tier, while the host takes memory back and puts check whether it may rise.
 
-use ddcore::limit::{Books, Limit};
+use ddcore::limit::{Limit, TierState};
 use ddcore::number::Number;
 use loom::sync::Arc;
 use loom::thread;
@@ -10,7 +10,7 @@ use loom::thread;
 use crate::check;
 use crate::number::Sound;
 
-const TIER: Books = Books {
+const TIER: TierState = TierState {
     capacity: 10_000,
     used: 0,
     batch: 512,

@@ -64,7 +64,7 @@ fn a_pause_that_ends_leaves_nothing_behind() {
 }
 
 #[test]
-fn one_of_those_who_find_a_session_lost_ends_it() {
+fn one_of_the_callers_that_find_a_session_lost_ends_it() {
     check(|| {
         let link = Arc::new(Link::<Sound>::new());
         assert_eq!(link.begin(SESSION), Begun::Lasts);

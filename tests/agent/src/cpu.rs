@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_works_for_nothing() {
+    fn a_missing_process_has_used_no_time() {
         assert_eq!(time(-1), Duration::ZERO);
         assert_eq!(waited(-1), Duration::ZERO);
     }

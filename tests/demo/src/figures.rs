@@ -15,7 +15,7 @@ use anyhow::Result;
 use ddlab::{Context, Lab, Scenario, Target};
 
 use crate::{
-    recorder::{Audience, Nobody},
+    recorder::{Audience, NoAudience},
     table_4,
 };
 
@@ -53,7 +53,7 @@ pub fn scenarios() -> &'static [Scenario] {
 
 fn record(context: &mut Context, make: Make) -> Result<Vec<Target>> {
     let dir = context.output_dir()?;
-    let experiment = make(context.lab()?, Box::new(Nobody))?;
+    let experiment = make(context.lab()?, Box::new(NoAudience))?;
     experiment.write(&dir)?;
     context.say(format!("curves: {}", dir.join("report.html").display()));
     Ok(experiment.targets)

@@ -52,9 +52,9 @@ pub(crate) trait Audience: Send {
 
 /// An observer that does nothing.
 #[derive(Debug)]
-pub(crate) struct Nobody;
+pub(crate) struct NoAudience;
 
-impl Audience for Nobody {
+impl Audience for NoAudience {
     fn sample(&mut self, _: &Recording) {}
 }
 

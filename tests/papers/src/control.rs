@@ -210,8 +210,8 @@ impl Control {
             Action::List => return Outcome::Listed(guest.pools().map_err(Failure::from)),
             Action::Scan => return Outcome::Scanned(self.cgroups.clone()),
             Action::Identify(cgroups) => {
-                let nobody = cgroups.iter().map(|cgroup| (cgroup.clone(), None));
-                return Outcome::Identified(nobody.collect());
+                let unnamed = cgroups.iter().map(|cgroup| (cgroup.clone(), None));
+                return Outcome::Identified(unnamed.collect());
             }
             Action::Measure(_) => return Outcome::Measured(sample.clone()),
             Action::Begin(job) => {
@@ -367,7 +367,7 @@ mod tests {
 
     /// A container that uses its own memory gets it, and is not swapped any more.
     #[test]
-    fn memory_goes_to_who_has_nothing_else() {
+    fn memory_goes_to_a_container_that_swaps() {
         let swapped = |managed: bool| {
             let loads: [Box<dyn Workload>; 2] = [
                 Box::new(KeyValue::in_memory(60, MS, 1)),

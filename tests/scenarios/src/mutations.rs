@@ -74,7 +74,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             why,
             ..
         } = &verdict;
-        let by = scenario.unwrap_or("nobody");
+        let by = scenario.unwrap_or("no scenario");
         context.say(format!(
             "{}: {outcome:?} by {by} in {seconds} s: {why}",
             mutation.name
@@ -95,7 +95,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let all = mutations.len();
     Ok(vec![
         without("scenarios that fail although nothing is broken", &unclean),
-        without(&format!("nobody noticed of {all}"), &of(Outcome::Unnoticed)),
+        without(&format!("not noticed, of {all}"), &of(Outcome::Unnoticed)),
         without("that fail for another reason", &of(Outcome::Otherwise)),
         without("of which nothing can be said", &of(Outcome::Inconclusive)),
     ])

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ddctl,
     plan::DISK,
-    recorder::{Nobody, Recorder},
+    recorder::{NoAudience, Recorder},
     recording::Recording,
     site::{self, Vm},
     step::step,
@@ -137,7 +137,7 @@ impl Trial<'_> {
                 ddctl::run(self.host(), &["set-weight", vm, &weight.to_string()])?;
             }
         }
-        let mut recorder = Recorder::start(self.host(), Box::new(Nobody))?;
+        let mut recorder = Recorder::start(self.host(), Box::new(NoAudience))?;
         if self.way.cache().is_some() {
             recorder.host_is_loaded();
         }

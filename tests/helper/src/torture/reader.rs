@@ -100,7 +100,7 @@ pub(super) fn read(file: &File, way: Way, offset: usize, len: usize) -> Result<V
             ensure!(got == len, "preadv gave {got} of {len} bytes at {at}");
         }
         Way::Mapping => {
-            // SAFETY: whoever cuts the file short waits for its model's lock.
+            // SAFETY: A thread that cuts the file short waits for its model's lock.
             let map = unsafe { MmapOptions::new().offset(at).len(len).map(file)? };
             content.copy_from_slice(&map);
         }
