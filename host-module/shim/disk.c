@@ -79,6 +79,12 @@ bool dd_disk_dead(const struct dd_disk *disk)
 	return atomic_read(&disk->dead);
 }
 
+/* All reads have ended, also those that were abandoned. */
+bool dd_disk_idle(const struct dd_disk *disk)
+{
+	return !atomic_read(&disk->reads);
+}
+
 static sector_t dd_sector(u64 page)
 {
 	return page << (PAGE_SHIFT - SECTOR_SHIFT);
@@ -246,6 +252,9 @@ int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, siz
 		complete(&read->done);
 	if (wait_for_completion_io_timeout(&read->done, usecs_to_jiffies(limit_us) + 1)) {
 		err = blk_status_to_errno(READ_ONCE(read->status));
+		/* The device's own: the frames are still the caller's. */
+		if (err == -ETIMEDOUT)
+			err = -EIO;
 	} else {
 		read->abandoned = true;
 		err = -ETIMEDOUT;

@@ -126,6 +126,12 @@ void dd_page_share(u64 frame)
 	dd_page_account(page, 1);
 }
 
+/* The page has several owners. */
+bool dd_page_shared(u64 frame)
+{
+	return page_ref_count(pfn_to_page(frame)) > 1;
+}
+
 void *dd_page_address(u64 frame)
 {
 	return page_address(pfn_to_page(frame));

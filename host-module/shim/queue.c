@@ -27,10 +27,10 @@ void dd_queue_destroy(void)
 	destroy_workqueue(dd_queue);
 }
 
-/* Waits for all work, and for the work that it queues. */
-void dd_queue_drain(void)
+/* Waits for the work that is queued now. Other work may still be queued. */
+void dd_queue_flush(void)
 {
-	drain_workqueue(dd_queue);
+	flush_workqueue(dd_queue);
 }
 
 /* Runs the background evictor soon. */

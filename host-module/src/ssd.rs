@@ -40,6 +40,9 @@ const STAGING: u64 = 1 << 14;
 /// Time that a get may wait for a device, in microseconds, until the administrator sets another one.
 const DEADLINE_US: u64 = 20_000;
 
+/// More than the tasks that open a segment at a time.
+const OPENING: u64 = 1 << 10;
+
 /// All devices.
 #[pin_data]
 pub(crate) struct Ssd {
@@ -106,6 +109,12 @@ impl Ssd {
     /// Returns the milliseconds since the tier was created.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.born.elapsed().as_millis().max(0) as u64
+    }
+
+    /// Returns the stamp of the last segment that was opened, or is being opened.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        // A task that has taken a segment may not have its stamp yet: few do that at a time.
+        self.sequence.load(Relaxed) + OPENING
     }
 
     /// Returns the number of pages on all devices.
@@ -177,7 +186,7 @@ impl Ssd {
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
             *sum = page.as_ref()?.checksum(seed(index))?;
         }
-        if self.staged.load(Relaxed) + count as u64 > STAGING {
+        if self.staged.load(Relaxed).saturating_add(count as u64) > STAGING {
             self.hurry();
             return None;
         }

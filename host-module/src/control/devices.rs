@@ -42,7 +42,7 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
         .ssd
         .device(number)
         .ok_or_else(|| reply.explain(c"there is no such device", ENOENT))?;
-    device.begin_removal();
+    let last = device.begin_removal(&host.ssd);
     let (mut evicted, mut from) = (0, 0);
     while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
         from = vm.number.saturating_add(1);
@@ -54,7 +54,7 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
                 place.log.close(None);
             }
             if place.log.holding.places() > 0 && evicted < STEP {
-                evicted += evict_ssd(&*session, pool, STEP - evicted, u64::MAX);
+                evicted += evict_ssd(&*session, pool, STEP - evicted, last);
             }
         }
     }

@@ -11,6 +11,7 @@ extern "C" {
     fn dd_disk_open(path: *const c_char, pages: *mut u64) -> *mut c_void;
     fn dd_disk_close(disk: *mut c_void);
     fn dd_disk_dead(disk: *const c_void) -> bool;
+    fn dd_disk_idle(disk: *const c_void) -> bool;
     fn dd_disk_clear(disk: *mut c_void, first: u64, count: u64) -> c_int;
     fn dd_disk_write(disk: *mut c_void, first: u64, frames: *const u64, count: usize) -> c_int;
     fn dd_disk_read(
@@ -54,6 +55,12 @@ impl Disk {
     pub(crate) fn is_dead(&self) -> bool {
         // SAFETY: The disk is open until it is dropped, here and below.
         unsafe { dd_disk_dead(self.raw) }
+    }
+
+    /// Returns whether all reads have ended, also those that were abandoned.
+    pub(crate) fn is_idle(&self) -> bool {
+        // SAFETY: As above.
+        unsafe { dd_disk_idle(self.raw) }
     }
 
     /// Overwrites pages with zeroes. May sleep.

@@ -8,6 +8,7 @@ extern "C" {
     fn dd_pages_alloc(frames: *mut u64, count: usize, below_floor: bool) -> usize;
     fn dd_page_free(frame: u64);
     fn dd_page_share(frame: u64);
+    fn dd_page_shared(frame: u64) -> bool;
     fn dd_page_address(frame: u64) -> *mut c_void;
     fn dd_pages_total() -> u64;
     fn dd_pages_spare() -> u64;
@@ -38,6 +39,16 @@ pub(crate) unsafe fn free(frame: u64) {
 pub(crate) unsafe fn share(frame: u64) {
     // SAFETY: By the function's contract.
     unsafe { dd_page_share(frame) };
+}
+
+/// Returns whether a page has several owners.
+///
+/// # Safety
+///
+/// It came from [`allocate`] and was not freed.
+pub(crate) unsafe fn is_shared(frame: u64) -> bool {
+    // SAFETY: By the function's contract.
+    unsafe { dd_page_shared(frame) }
 }
 
 /// Returns the address of a page.

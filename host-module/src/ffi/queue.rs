@@ -10,7 +10,7 @@ use kernel::workqueue::Queue;
 extern "C" {
     fn dd_queue_create() -> c_int;
     fn dd_queue_destroy();
-    fn dd_queue_drain();
+    fn dd_queue_flush();
     fn dd_queue_wake_evictor();
     fn dd_queue_get() -> *mut bindings::workqueue_struct;
     fn dd_cond_resched();
@@ -53,7 +53,7 @@ impl PendingWork {
 impl Drop for PendingWork {
     fn drop(&mut self) {
         // SAFETY: By the contract of `new` the queue exists.
-        unsafe { dd_queue_drain() };
+        unsafe { dd_queue_flush() };
     }
 }
 

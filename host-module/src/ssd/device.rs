@@ -63,6 +63,13 @@ counts! {
     write_errors evicted_segments
 }
 
+/// The free segments of a device.
+struct Free {
+    segments: KVVec<u32>,
+    /// Whether the device is being removed, so that no segment is opened any more.
+    leaving: bool,
+}
+
 /// A device.
 #[pin_data]
 pub(crate) struct Device {
@@ -73,7 +80,7 @@ pub(crate) struct Device {
     size_bits: u32,
     segments: Pin<KVBox<[Segment]>>,
     #[pin]
-    free: SpinLock<KVVec<u32>>,
+    free: SpinLock<Free>,
     /// How many are free, so that it is seen without the lock.
     free_count: Atomic<usize>,
     /// Segments with pages to be written. There is room for all.
@@ -81,6 +88,8 @@ pub(crate) struct Device {
     pub(crate) queue: SpinLock<KVVec<u32>>,
     pub(crate) writers: Atomic<u32>,
     state: Atomic<u32>,
+    /// The stamp of the last segment that may have been opened, once the device is being removed.
+    last: Atomic<u64>,
     pub(crate) health: Health<Number>,
     pub(crate) counts: Counts,
 }
@@ -114,11 +123,12 @@ impl Device {
                 disk,
                 size_bits,
                 segments,
-                free <- new_spinlock!(free, "Device::free"),
+                free <- new_spinlock!(Free { segments: free, leaving: false }, "Device::free"),
                 free_count: Atomic::new(count),
                 queue <- new_spinlock!(queue, "Device::queue"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
+                last: Atomic::new(0),
                 health: Health::new(),
                 counts: Counts::new(),
             }),
@@ -164,12 +174,18 @@ impl Device {
 
     /// Returns whether pages may be put on the device.
     pub(crate) fn takes_pages(&self) -> bool {
-        matches!(self.state(), DeviceState::Active | DeviceState::Suspect)
+        self.state() == DeviceState::Active
     }
 
-    /// Lets no more pages come.
-    pub(crate) fn begin_removal(&self) {
+    /// Lets no more pages come. Returns the stamp of the last segment that may have been opened.
+    pub(crate) fn begin_removal(&self, ssd: &Ssd) -> u64 {
         self.state.store(DeviceState::Leaving as u32, Relaxed);
+        let mut free = self.free.lock();
+        if !free.leaving {
+            free.leaving = true;
+            self.last.store(ssd.last_sequence(), Relaxed);
+        }
+        self.last.load(Relaxed)
     }
 
     /// Returns the segment with this number.
@@ -194,14 +210,18 @@ impl Device {
     }
 
     pub(crate) fn take_free(&self) -> Option<u32> {
-        let segment = self.free.lock().pop()?;
+        let mut free = self.free.lock();
+        if free.leaving {
+            return None;
+        }
+        let segment = free.segments.pop()?;
         self.free_count.fetch_sub(1, Relaxed);
         Some(segment)
     }
 
     pub(crate) fn give_free(&self, segment: u32) {
         // There is room for all segments.
-        let _ = self.free.lock().push_within_capacity(segment);
+        let _ = self.free.lock().segments.push_within_capacity(segment);
         self.free_count.add(1, Relaxed);
     }
 
@@ -280,9 +300,10 @@ impl Device {
         }
     }
 
-    /// Returns whether no segment is in use.
+    /// Returns whether no segment is in use, none will be, and the device has ended all reads.
     pub(crate) fn is_unused(&self) -> bool {
-        self.free() == self.segments.len()
+        let free = self.free.lock();
+        free.leaving && free.segments.len() == self.segments.len() && self.disk.is_idle()
     }
 
     /// Takes its places out of the tier.

@@ -88,11 +88,13 @@ impl Log {
                 number: first + u64::from(at),
             })
         };
+        // Before a writer can subtract them.
+        ssd.stage(pages.len());
         let (count, sequence, is_open) = device.segment(*segment).with(|inner| {
             let count = inner.fill(pages, sums, place);
             (count, inner.life.sequence(), inner.life.is_open())
         });
-        ssd.stage(count);
+        ssd.unstage(pages.len() - count);
         let full = if is_open { None } else { seat.take() };
         drop(seat);
         if let Some(Seat { device, segment }) = full {

@@ -131,9 +131,13 @@ impl Inner {
     }
 
     /// Begins a write. `pages`, which is empty and has room for all of a segment, gets other owners of
-    /// the pages that are to be written. Returns the first place.
-    pub(crate) fn begin_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
-        let range = self.life.begin_write()?;
+    /// the pages that are to be written. Returns the first place, or `None` if there is nothing to
+    /// write: then the segment leaves the queue, so that pages that come later queue it again.
+    pub(crate) fn next_write(&mut self, pages: &mut KVVec<Option<Page>>) -> Option<u32> {
+        let Some(range) = self.life.begin_write() else {
+            self.queued = false;
+            return None;
+        };
         for at in range.clone() {
             let page = self.pages.get(at as usize).and_then(Option::as_ref);
             // There is room.

@@ -8,6 +8,7 @@ use crate::ssd::device::Device;
 use crate::ssd::Ssd;
 use crate::state::host;
 use crate::tier::page::Page;
+use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::ordering::Full;
 use kernel::sync::Arc;
@@ -48,30 +49,33 @@ impl Device {
     fn write_queue(self: &Arc<Self>) {
         loop {
             while let Some(segment) = self.next_to_write() {
-                if let Some(host) = host() {
-                    self.write(&host.ssd, segment);
+                let Some(host) = host() else { continue };
+                if self.write(&host.ssd, segment).is_err() {
+                    // The host has no memory. The next segment that is queued begins another writer.
+                    let _ = self.queue.lock().push_within_capacity(segment);
+                    self.writers.fetch_sub(1, Full);
+                    return;
                 }
             }
             self.writers.fetch_sub(1, Full);
             // A segment may have been queued while this writer was still counted.
-            if self.queue.lock().is_empty() || self.writers.fetch_add(1, Full) >= WRITERS {
+            if self.queue.lock().is_empty() {
+                break;
+            }
+            if self.writers.fetch_add(1, Full) >= WRITERS {
+                self.writers.fetch_sub(1, Full);
                 break;
             }
         }
     }
 
     /// Writes the pages of a segment that wait.
-    fn write(&self, ssd: &Ssd, segment: u32) {
+    fn write(&self, ssd: &Ssd, segment: u32) -> Result<(), AllocError> {
         let size = self.size() as usize;
-        let pages = KVVec::<Option<Page>>::with_capacity(size, quietly());
-        let written = KVVec::<Page>::with_capacity(size, quietly());
+        let mut pages = KVVec::<Option<Page>>::with_capacity(size, quietly())?;
+        let mut written = KVVec::<Page>::with_capacity(size, quietly())?;
         let place = self.segment(segment);
-        let (Ok(mut pages), Ok(mut written)) = (pages, written) else {
-            // It is queued again with the next pages, or when it is closed.
-            place.with(|inner| inner.queued = false);
-            return;
-        };
-        while let Some(first) = place.with(|inner| inner.begin_write(&mut pages)) {
+        while let Some(first) = place.with(|inner| inner.next_write(&mut pages)) {
             let at = self.position(self.first_place(segment) + u64::from(first));
             let result = self.disk.write(at, &pages);
             match result {
@@ -83,7 +87,7 @@ impl Device {
             written.clear();
             pages.clear();
         }
-        place.with(|inner| inner.queued = false);
         self.vacate(ssd, segment);
+        Ok(())
     }
 }

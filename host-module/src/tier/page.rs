@@ -70,6 +70,15 @@ impl Page {
         Some(Self(self.0))
     }
 
+    /// Returns whether this is the only owner of a page in memory, so that it may be filled again.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        let Some(frame) = self.frame() else {
+            return false;
+        };
+        // SAFETY: By the type invariants.
+        !unsafe { page::is_shared(frame) }
+    }
+
     /// Returns a checksum of a page in memory, which depends on a seed.
     pub(crate) fn checksum(&self, seed: u64) -> Option<u32> {
         let frame = self.frame()?;

@@ -48,7 +48,7 @@ impl ddcore::host::room::Stock<Page> for Stock {
             if stock.len() == SIZE {
                 break;
             }
-            if let Some(page) = place.take_if(|page| page.frame().is_some()) {
+            if let Some(page) = place.take_if(|page| page.is_exclusive()) {
                 // There is room: looked at above.
                 let _ = stock.push_within_capacity(page);
             }

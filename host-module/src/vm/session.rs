@@ -193,8 +193,13 @@ impl ddcore::host::Session for Session {
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
         let log = &self.pool(run.pool)?.log;
         let file = self.hasher.file(&run.file);
-        self.ssd
-            .place(log, run, pages, |index| self.seed(file, index))
+        let seed = |index| self.seed(file, index);
+        let placed = self.ssd.place(log, run, pages, seed);
+        if self.ssd_share(run.pool) == 0 {
+            // The pool has ended, or moved to another tier, since the call began.
+            log.close(None);
+        }
+        placed
     }
 
     fn order(&self, pool: u32) -> Option<Order> {
