@@ -32,7 +32,7 @@ expect_text 'set-weight' man --pager=cat ddctl
 expect_text 'Exit codes' man --pager=cat ddctl
 expect_text 'ddhostd' man --pager=cat 8 ddhostd-dry-run
 expect_text 'policyd' man --pager=cat 8 policyd-dry-run
-for file in bash-completion/completions/ddctl bash-completion/completions/policyd \
+for file in bash-completion/completions/ddctl.bash bash-completion/completions/policyd.bash \
     fish/vendor_completions.d/ddctl.fish zsh/vendor-completions/_ddctl; do
     [ -s "/usr/share/$file" ] || fail "/usr/share/$file is missing"
 done

@@ -8,7 +8,7 @@
 # Prints what there is of ours, apart from logs of others.
 ours() {
     find / -xdev \( -path /packages -o -path /trial -o -path /var/log -o -path /proc -o \
-        -path /var/cache/apt -o -path /tmp -o -path /var/lib/dpkg/info \) -prune -o \
+        -path /var/cache/apt -o -path /var/cache/man -o -path /tmp -o -path /var/lib/dpkg/info \) -prune -o \
         \( -iname '*doubledecker*' -o -name '*ddctl*' -o -name '*ddhostd*' -o -name '*policyd*' \) -print
 }
 

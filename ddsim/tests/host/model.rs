@@ -95,7 +95,21 @@ impl Model {
 
     pub(super) fn set_capacity(&mut self, pages: u64) {
         self.capacity = pages;
-        while self.held.len() as u64 > self.capacity && self.evict_beyond() {}
+        while self.shortage() > 0 && self.evict_shortage() {}
+    }
+
+    /// Returns the pages beyond the capacity, and those that puts need room for: if less than the
+    /// reserve is free, what is missing from twice the reserve.
+    fn shortage(&self) -> u64 {
+        let held = self.held.len() as u64;
+        let reserve = self.batch.min(self.capacity / 64);
+        let free = self.capacity.saturating_sub(held);
+        let missing = if free < reserve {
+            2 * reserve - free
+        } else {
+            0
+        };
+        held.saturating_sub(self.capacity) + missing
     }
 
     pub(super) fn set_vm_weight(&mut self, vm: usize, weight: u32) {
@@ -244,16 +258,16 @@ impl Model {
         evicted > 0
     }
 
-    /// Evicts the pages beyond the capacity, a batch from each victim.
-    fn evict_beyond(&mut self) -> bool {
-        let beyond = self.held.len() as u64 - self.capacity;
+    /// Evicts what is missing, a batch from each victim.
+    fn evict_shortage(&mut self) -> bool {
+        let shortage = self.shortage();
         let mut evicted = 0;
         match self.mode {
             Mode::Global => evicted = self.evict_by_age(),
             Mode::Weighted => {
-                for victim in self.choose(beyond.div_ceil(self.batch).min(16)) {
+                for victim in self.choose(shortage.div_ceil(self.batch).min(16)) {
                     evicted += self.evict_by_weight(victim);
-                    if evicted >= beyond {
+                    if evicted >= shortage {
                         break;
                     }
                 }
