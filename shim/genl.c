@@ -35,6 +35,9 @@ static const struct nla_policy dd_policy[DD_A_MAX + 1] = {
 	[DD_A_PATH] = { .type = NLA_NUL_STRING, .len = PATH_MAX - 1 },
 	[DD_A_DEVICE] = { .type = NLA_U32 },
 	[DD_A_DEADLINE] = { .type = NLA_U32 },
+	[DD_A_KEEP_FREE] = { .type = NLA_U64 },
+	[DD_A_PROMOTE_FREE] = { .type = NLA_U64 },
+	[DD_A_WRITE_BUDGET] = { .type = NLA_U64 },
 };
 
 static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
@@ -79,6 +82,12 @@ static void dd_genl_parse(struct nlattr **attrs, struct dd_genl_args *args)
 		args->device = nla_get_u32(attrs[DD_A_DEVICE]);
 	if (attrs[DD_A_DEADLINE])
 		args->deadline = nla_get_u32(attrs[DD_A_DEADLINE]);
+	if (attrs[DD_A_KEEP_FREE])
+		args->keep_free = nla_get_u64(attrs[DD_A_KEEP_FREE]);
+	if (attrs[DD_A_PROMOTE_FREE])
+		args->promote_free = nla_get_u64(attrs[DD_A_PROMOTE_FREE]);
+	if (attrs[DD_A_WRITE_BUDGET])
+		args->write_budget = nla_get_u64(attrs[DD_A_WRITE_BUDGET]);
 }
 
 static int dd_genl_doit(struct sk_buff *skb, struct genl_info *info)

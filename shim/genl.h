@@ -36,7 +36,10 @@ enum {
 	DD_A_PATH = 32,
 	DD_A_DEVICE = 33,
 	DD_A_DEADLINE = 36,
-	DD_A_MAX = 36,
+	DD_A_KEEP_FREE = 37,
+	DD_A_PROMOTE_FREE = 38,
+	DD_A_WRITE_BUDGET = 39,
+	DD_A_MAX = 39,
 };
 
 #define DD_NAME_LEN 64
@@ -46,6 +49,9 @@ struct dd_genl_args {
 	u64 present;		/* bit n is set if attribute n was given */
 	u64 capacity;
 	u64 floor;
+	u64 keep_free;
+	u64 promote_free;
+	u64 write_budget;
 	u32 vm_id;
 	u32 pool_id;
 	u32 weight;

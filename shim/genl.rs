@@ -16,6 +16,9 @@ pub(crate) struct Args {
     present: u64,
     capacity: u64,
     floor: u64,
+    keep_free: u64,
+    promote_free: u64,
+    write_budget: u64,
     vm_id: u32,
     pool_id: u32,
     weight: u32,
@@ -50,6 +53,9 @@ impl Args {
     getter! {
         capacity: u64 = Capacity;
         floor: u64 = Floor;
+        keep_free: u64 = KeepFree;
+        promote_free: u64 = PromoteFree;
+        write_budget: u64 = WriteBudget;
         vm_id: u32 = VmId;
         pool_id: u32 = PoolId;
         weight: u32 = Weight;

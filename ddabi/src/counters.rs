@@ -151,6 +151,10 @@ pub struct HostCounters {
     pub eviction_batches: u64,
     /// Pages evicted to make room.
     pub evicted: u64,
+    /// Pages moved from the memory tier to the SSD tier.
+    pub demoted: u64,
+    /// Pages moved from the SSD tier to the memory tier.
+    pub promoted: u64,
     /// Pages given back to the kernel by the shrinker.
     pub shrunk: u64,
     /// Calls of the shrinker that freed no page although VMs held pages above the floor.

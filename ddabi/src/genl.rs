@@ -21,7 +21,8 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, counters, vms.
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, keep-free, promote-free,
+    /// counters, vms.
     Status = 1,
     /// Dump: one message a VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement,
     /// pools, stats).
@@ -29,11 +30,11 @@ pub enum HostCommand {
     /// Set a VM's weights (vm-id, weight, ssd-weight). Pages of a VM without weight are evicted in the
     /// background; the reply says how many there are (left).
     VmSet = 3,
-    /// Dump: one message a pool (vm-id, pool-id, name, weight, store, policy, stats), of one VM
-    /// if vm-id is given.
+    /// Dump: one message a pool (vm-id, pool-id, name, weight, ssd-weight, store, policy, stats), of
+    /// one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline. Pages beyond the capacity are evicted in the
-    /// background; the reply says how many there are (left).
+    /// Set any of capacity, floor, mode, batch, deadline, keep-free, promote-free. Pages beyond the
+    /// capacity are evicted in the background; the reply says how many there are (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
     /// evicts 64 MiB at most; the reply says how much that was (evicted) and what there is still
@@ -48,6 +49,8 @@ pub enum HostCommand {
     SsdRemove = 9,
     /// Dump: one message a device of the SSD tier (device, path, device-state, ssd-stats).
     SsdList = 10,
+    /// Set the write-budget of a device of the SSD tier (device).
+    SsdSet = 11,
 }
 
 /// Commands of the guest family.
@@ -56,12 +59,12 @@ pub enum HostCommand {
 pub enum GuestCommand {
     /// Get: version, state, vm-id, features, pools, counters.
     Status = 1,
-    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, store, policy,
-    /// admission, curve, stats).
+    /// Dump: one message a pool (pool-id, name, cgroup-id, cgroup-path, weight, ssd-weight, store,
+    /// policy, admission, curve, stats).
     PoolList = 2,
-    /// Enrol a container (cgroup-path, name, weight, store, policy). The reply has its pool-id.
+    /// Enrol a container (cgroup-path, name, weight, ssd-weight, store, policy). The reply has its pool-id.
     PoolAdd = 3,
-    /// Set any of weight, store and policy of a pool (pool-id); pool 0 is the default pool.
+    /// Set any of weight, ssd-weight, store and policy of a pool (pool-id); pool 0 is the default pool.
     PoolSet = 4,
     /// Remove a container (pool-id).
     PoolRemove = 5,
@@ -150,10 +153,21 @@ pub enum Attribute {
     SsdStats = 35,
     /// u32: microseconds that a get may wait for a device.
     Deadline = 36,
+    /// u64: pages of the memory tier that are kept free in the background; [`AUTOMATIC`] in requests
+    /// for a part of the capacity.
+    KeepFree = 37,
+    /// u64: free pages of the memory tier above which pages of the SSD tier are promoted;
+    /// [`AUTOMATIC`] in requests for a part of the capacity.
+    PromoteFree = 38,
+    /// u64: pages that may be written to a device in a second, or 0 for no limit.
+    WriteBudget = 39,
 }
 
+/// A number of pages that the module chooses.
+pub const AUTOMATIC: u64 = u64::MAX;
+
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::Deadline as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::WriteBudget as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -211,7 +225,8 @@ macro_rules! from_raw {
 
 from_raw! {
     HostCommand: u8 {
-        Status, VmList, VmSet, PoolList, ConfigSet, Flush, Event, SsdAdd, SsdRemove, SsdList
+        Status, VmList, VmSet, PoolList, ConfigSet, Flush, Event, SsdAdd, SsdRemove, SsdList,
+        SsdSet
     }
     GuestCommand: u8 { Status, PoolList, PoolAdd, PoolSet, PoolRemove, Flush, Migrate, Event }
     LinkState: u32 { Alone, Attached, Refused }

@@ -10,6 +10,9 @@ pub const MAX_WEIGHT: u32 = 10_000;
 /// Weight of a VM, and of its default pool, until one is set.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
+/// Weight of a pool in the SSD tier that stands for its [`weight`](PoolStats::weight).
+pub const SAME_WEIGHT: u32 = u32::MAX;
+
 /// The pool of all pages outside of enrolled containers.
 pub const DEFAULT_POOL: u32 = 0;
 
@@ -26,6 +29,8 @@ pub enum Store {
     Memory = 1,
     /// In the SSD tier.
     Ssd = 2,
+    /// In the memory tier, and in the SSD tier when they have to leave that.
+    Hybrid = 3,
 }
 
 impl Store {
@@ -35,6 +40,7 @@ impl Store {
             0 => Some(Self::None),
             1 => Some(Self::Memory),
             2 => Some(Self::Ssd),
+            3 => Some(Self::Hybrid),
             _ => None,
         }
     }
@@ -60,7 +66,7 @@ pub const fn histogram_bucket(nanoseconds: u64) -> usize {
 ///
 /// Those whose names begin with `ssd_` are the part of the SSD tier in the others. While no call is
 /// in progress, `used = puts + moved_in - (hits + flushes + evictions + moved_out)`, and
-/// `ssd_used = ssd_puts - (ssd_hits + ssd_flushes + ssd_evictions)`.
+/// `ssd_used = ssd_puts + demoted - (ssd_hits + ssd_flushes + ssd_evictions + promoted)`.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -120,6 +126,13 @@ pub struct PoolStats {
     pub ssd_flushes: u64,
     /// Pages of the SSD tier that were freed to make room.
     pub ssd_evictions: u64,
+    /// Pages that moved from the memory tier to the SSD tier.
+    pub demoted: u64,
+    /// Pages that moved from the SSD tier to the memory tier.
+    pub promoted: u64,
+    /// Duration of those get calls at the host that read pages of the SSD tier. They are not part of
+    /// `get_latency`.
+    pub ssd_get_latency: Histogram,
 }
 
 impl PoolStats {
@@ -134,13 +147,17 @@ impl PoolStats {
         add! {
             used puts put_refused_off put_refused_memory put_refused_fault gets hits misses flushes
             evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
-            ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
+            ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
         }
-        for (sum, other) in self.get_latency.iter_mut().zip(&other.get_latency) {
-            *sum = sum.wrapping_add(*other);
-        }
-        for (sum, other) in self.put_latency.iter_mut().zip(&other.put_latency) {
-            *sum = sum.wrapping_add(*other);
+        let histograms = [
+            (&mut self.get_latency, &other.get_latency),
+            (&mut self.put_latency, &other.put_latency),
+            (&mut self.ssd_get_latency, &other.ssd_get_latency),
+        ];
+        for (sum, other) in histograms {
+            for (sum, other) in sum.iter_mut().zip(other) {
+                *sum = sum.wrapping_add(*other);
+            }
         }
     }
 
@@ -156,9 +173,12 @@ impl PoolStats {
 
     /// Returns the value of `ssd_used` that follows from the counters.
     pub const fn expected_ssd_used(&self) -> u64 {
+        let came = self.ssd_puts.wrapping_add(self.demoted);
         let left = self.ssd_hits.wrapping_add(self.ssd_flushes);
-        let left = left.wrapping_add(self.ssd_evictions);
-        self.ssd_puts.wrapping_sub(left)
+        let left = left
+            .wrapping_add(self.ssd_evictions)
+            .wrapping_add(self.promoted);
+        came.wrapping_sub(left)
     }
 }
 

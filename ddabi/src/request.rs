@@ -135,14 +135,16 @@ pub struct Hello {
 pub struct PoolBody {
     /// The pool; ignored by PoolCreate.
     pub pool: u32,
-    /// Weight among the VM's pools, 0 to [`crate::pool::MAX_WEIGHT`]; 0 means not cached.
+    /// Weight among the VM's pools, 0 to [`crate::pool::MAX_WEIGHT`]; 0 means not cached in the memory
+    /// tier, and nowhere unless `ssd_weight` says otherwise.
     pub weight: u32,
     /// A [`crate::pool::Store`].
     pub store: u32,
     /// A [`crate::policy::Policy`]. The host evicts the pool's pages in the order of this policy.
     pub policy: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Weight among the VM's pools in the SSD tier, 0 to [`crate::pool::MAX_WEIGHT`], or
+    /// [`crate::pool::SAME_WEIGHT`] if it is that of `weight`.
+    pub ssd_weight: u32,
     /// Bytes used in `name`.
     pub name_len: u32,
     /// Name of the pool, for the host's administrator only. Unprintable bytes are replaced.

@@ -67,4 +67,8 @@ pub struct SsdStats {
     pub write_errors: u64,
     /// Segments that were evicted to make room.
     pub evicted_segments: u64,
+    /// Pages that may be written in a second; 0 means no limit.
+    pub write_budget: u64,
+    /// Pages that were not put because of the budget.
+    pub over_budget: u64,
 }

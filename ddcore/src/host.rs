@@ -12,6 +12,8 @@
 //!   of pages of each pool;
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
+//! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and pool
+//!   for the latter;
 //! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the choice
 //!   of VM and pool for an eviction; [`evict`]: the choice of pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
@@ -27,7 +29,9 @@ pub mod heap;
 pub mod list;
 pub mod notice;
 pub mod pressure;
+pub mod promotion;
 pub mod put;
+pub mod relocate;
 pub mod room;
 pub mod run;
 pub mod session;

@@ -23,7 +23,7 @@
 //! - [`batch`]: keys, hashed and sorted by shard; [`hash`]: the shard and the bucket of a key;
 //! - [`block`], [`file`], [`leaf`]: the items; [`bucket`]: hash tables that grow and shrink by one
 //!   bucket at a time; [`cohort`], [`fifo`]: the order and the counters of a list;
-//! - [`insert`], [`remove`], [`walk`]: the operations;
+//! - [`insert`], [`remove`], [`walk`], [`relocate`]: the operations;
 //! - [`segment`], [`arena`], [`trim`]: memory and its release; `heap`: memory outside of kernels.
 
 mod arena;
@@ -38,6 +38,7 @@ pub mod hash;
 mod heap;
 mod insert;
 mod leaf;
+mod relocate;
 mod remove;
 pub mod segment;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use fifo::{List, Reason};
 pub use hash::Hasher;
 #[cfg(any(test, feature = "heap"))]
 pub use heap::Heap;
+pub use relocate::{End, Held, Stretch};
 pub use remove::Removed;
 pub use segment::{Kind, Segment};
 pub use walk::{Cursor, Walk};

@@ -8,7 +8,7 @@ use crate::speculation::{confine, part};
 use ddabi::hypercall::{Operation, Status};
 use ddabi::key::{FileKey, MAX_INDEX};
 use ddabi::name::Name;
-use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT};
+use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, SAME_WEIGHT};
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
     MAX_PAGES, MAX_RUNS, REQUEST_MAGIC,
@@ -257,6 +257,8 @@ impl<'a> Ranges<'a> {
 pub struct Settings {
     /// Weight among the VM's pools, at most [`MAX_WEIGHT`].
     pub weight: u32,
+    /// Weight in the SSD tier, at most [`MAX_WEIGHT`], or [`SAME_WEIGHT`] if it is `weight`.
+    pub ssd_weight: u32,
     /// The store of its pages.
     pub store: Store,
     /// The policy of its container. The host evicts pages in the order of this policy.
@@ -267,20 +269,21 @@ impl Settings {
     /// Settings of the default pool until it is set.
     pub const DEFAULT: Self = Self {
         weight: DEFAULT_WEIGHT,
+        ssd_weight: SAME_WEIGHT,
         store: Store::Memory,
         policy: Policy::DEFAULT,
     };
 
     /// Returns whether the pool keeps pages at all.
     pub fn is_on(&self) -> bool {
-        self.weight > 0 && self.store != Store::None
+        self.share() > 0 || self.ssd_share() > 0
     }
 
     /// Returns its weight when the memory tier is divided, which is 0 if the pool keeps no pages
     /// there.
     pub fn share(&self) -> u32 {
         match self.store {
-            Store::Memory => self.weight,
+            Store::Memory | Store::Hybrid => self.weight,
             Store::Ssd | Store::None => 0,
         }
     }
@@ -288,17 +291,28 @@ impl Settings {
     /// Returns its weight when the SSD tier is divided, which is 0 if the pool keeps no pages there.
     pub fn ssd_share(&self) -> u32 {
         match self.store {
-            Store::Ssd => self.weight,
+            Store::Ssd | Store::Hybrid => self.ssd_weight(),
             Store::Memory | Store::None => 0,
         }
     }
 
+    /// Returns its weight in the SSD tier, whether or not it keeps pages there.
+    pub const fn ssd_weight(&self) -> u32 {
+        match self.ssd_weight {
+            SAME_WEIGHT => self.weight,
+            weight => weight,
+        }
+    }
+
     fn parse(body: &PoolBody) -> Result<Self, Status> {
-        if body.weight > MAX_WEIGHT || body.reserved != 0 {
+        let is_valid = |weight| weight <= MAX_WEIGHT;
+        let is_same = body.ssd_weight == SAME_WEIGHT;
+        if !is_valid(body.weight) || !is_same && !is_valid(body.ssd_weight) {
             return Err(Status::Invalid);
         }
         Ok(Self {
             weight: body.weight,
+            ssd_weight: body.ssd_weight,
             store: Store::from_raw(body.store).ok_or(Status::Invalid)?,
             policy: Policy::from_raw(body.policy).ok_or(Status::Invalid)?,
         })

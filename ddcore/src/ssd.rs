@@ -10,8 +10,10 @@
 //!
 //! - [`place`]: the places of a device as handles of the index;
 //! - [`segment`]: the life of a segment;
-//! - [`health`]: how long a read may take, and when a device is left alone.
+//! - [`health`]: how long a read may take, and when a device is left alone;
+//! - [`budget`]: how much may be written.
 
+pub mod budget;
 pub mod health;
 pub mod place;
 pub mod segment;

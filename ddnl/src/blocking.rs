@@ -145,6 +145,10 @@ impl HostControl for Host {
     fn remove_device(&mut self, device: u32) -> Result<Flushed> {
         self.0.call(&call::host::remove_device(device))
     }
+
+    fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()> {
+        self.0.call(&call::host::set_write_budget(device, pages))
+    }
 }
 
 /// The guest module over a blocking socket.

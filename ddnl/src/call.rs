@@ -139,6 +139,12 @@ pub mod host {
         if let Some(floor) = change.floor {
             attributes = attributes.u64(Attribute::Floor, floor);
         }
+        if let Some(pages) = change.keep_free {
+            attributes = attributes.u64(Attribute::KeepFree, pages);
+        }
+        if let Some(pages) = change.promote_free {
+            attributes = attributes.u64(Attribute::PromoteFree, pages);
+        }
         if let Some(mode) = change.mode {
             attributes = attributes.u32(Attribute::Mode, mode as u32);
         }
@@ -178,6 +184,14 @@ pub mod host {
         Call::get(HostCommand::SsdRemove as u8, attributes, flushed)
     }
 
+    /// [`HostCommand::SsdSet`].
+    pub fn set_write_budget(device: u32, pages: u64) -> Call<()> {
+        let attributes = Attributes::new()
+            .u32(Attribute::Device, device)
+            .u64(Attribute::WriteBudget, pages);
+        Call::set(HostCommand::SsdSet as u8, attributes)
+    }
+
     fn flushed(reply: Attributes) -> Result<Flushed> {
         Ok(Flushed {
             evicted: reply.need_u64(Attribute::Evicted)?,
@@ -207,6 +221,7 @@ pub mod guest {
     /// [`GuestCommand::PoolAdd`].
     pub fn add_pool(pool: &NewPool) -> Result<Call<u32>> {
         check_weight(pool.weight)?;
+        check_weight(pool.ssd_weight.unwrap_or(0))?;
         check_name(&pool.name)?;
         check_cgroup(&pool.cgroup)?;
         let attributes = Attributes::new()
@@ -214,6 +229,7 @@ pub mod guest {
             .string(Attribute::Name, &pool.name)
             .u32(Attribute::Weight, pool.weight)
             .u32(Attribute::Store, pool.store as u32);
+        let attributes = optional(attributes, Attribute::SsdWeight, pool.ssd_weight);
         let policy = pool.policy.map(|policy| policy as u32);
         let attributes = optional(attributes, Attribute::Policy, policy);
         Ok(Call::get(
@@ -226,9 +242,12 @@ pub mod guest {
     /// [`GuestCommand::PoolSet`].
     pub fn set_pool(pool: u32, change: PoolChange) -> Result<Call<()>> {
         let mut attributes = Attributes::new().u32(Attribute::PoolId, pool);
-        if let Some(weight) = change.weight {
-            check_weight(weight)?;
-            attributes = attributes.u32(Attribute::Weight, weight);
+        for (attribute, weight) in [
+            (Attribute::Weight, change.weight),
+            (Attribute::SsdWeight, change.ssd_weight),
+        ] {
+            check_weight(weight.unwrap_or(0))?;
+            attributes = optional(attributes, attribute, weight);
         }
         if let Some(store) = change.store {
             attributes = attributes.u32(Attribute::Store, store as u32);

@@ -21,6 +21,10 @@ pub struct ConfigChange {
     pub batch: Option<u32>,
     /// Microseconds that a get may wait for a device.
     pub deadline: Option<u32>,
+    /// Pages that are kept free, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).
+    pub keep_free: Option<u64>,
+    /// Free pages above which pages are promoted, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).
+    pub promote_free: Option<u64>,
 }
 
 /// What changes at a VM; `None` stays as it is.
@@ -59,6 +63,8 @@ pub struct NewPool {
     pub name: String,
     /// Weight among the VM's pools.
     pub weight: u32,
+    /// Weight in the SSD tier; `weight` if absent.
+    pub ssd_weight: Option<u32>,
     /// Where its pages are kept.
     pub store: Store,
     /// Which pages are worth keeping; the module's default if absent.
@@ -70,6 +76,8 @@ pub struct NewPool {
 pub struct PoolChange {
     /// Weight among the VM's pools.
     pub weight: Option<u32>,
+    /// Weight in the SSD tier.
+    pub ssd_weight: Option<u32>,
     /// Where its pages are kept.
     pub store: Option<Store>,
     /// Which pages are worth keeping.
@@ -99,6 +107,8 @@ pub trait HostControl {
     /// Takes a device out of the SSD tier, whose pages are evicted, 64 MiB at most. The device is gone
     /// when none are left.
     fn remove_device(&mut self, device: u32) -> Result<Flushed>;
+    /// Sets the number of pages that may be written to a device in a second; 0 means no limit.
+    fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()>;
 }
 
 /// The guest module, seen by its administrator.

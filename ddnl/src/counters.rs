@@ -37,8 +37,8 @@ counter_fields! {
     PoolStats {
         weight entitlement ssd_entitlement used puts put_refused_off put_refused_memory put_refused_fault gets hits
         misses flushes evictions moved_in moved_out hits_foreign get_batches put_batches put_refused_absent
-        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
-    } { get_latency put_latency }
+        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
+    } { get_latency put_latency ssd_get_latency }
 }
 
 counter_fields! {
@@ -61,6 +61,7 @@ counter_fields! {
     SsdStats {
         places segment_places segments free_segments used reads read_pages memory_pages read_errors
         timeouts refused_reads bad_checksums written_pages write_errors evicted_segments
+        write_budget over_budget
     } {}
 }
 
@@ -68,7 +69,7 @@ counter_fields! {
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
         retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came
-        vms_went eviction_batches evicted shrunk shrink_refused notices_lost events_dropped
+        vms_went eviction_batches evicted demoted promoted shrunk shrink_refused notices_lost events_dropped
         index_bytes
     } {}
 }

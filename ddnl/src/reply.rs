@@ -48,6 +48,12 @@ pub struct HostStatus {
     /// Microseconds that a get may wait for a device of the SSD tier.
     #[serde(rename = "deadline_us")]
     pub deadline: u32,
+    /// Pages that are kept free in the background.
+    #[serde(rename = "keep_free_pages")]
+    pub keep_free: u64,
+    /// Free pages above which pages of the SSD tier are promoted.
+    #[serde(rename = "promote_free_pages")]
+    pub promote_free: u64,
     /// What the module counts about itself.
     #[serde(serialize_with = "counters::serialize")]
     pub counters: HostCounters,
@@ -65,6 +71,8 @@ impl HostStatus {
             floor: reply.need_u64(Attribute::Floor)?,
             mode: known(reply, Attribute::Mode, Mode::from_raw)?,
             batch: reply.need_u32(Attribute::Batch)?,
+            keep_free: reply.need_u64(Attribute::KeepFree)?,
+            promote_free: reply.need_u64(Attribute::PromoteFree)?,
             vms: reply.need_u32(Attribute::Vms)?,
             deadline: reply.need_u32(Attribute::Deadline)?,
             counters: reply.need_binary(Attribute::Counters)?,
@@ -191,6 +199,8 @@ pub struct Pool {
     pub cgroup: Option<String>,
     /// Weight among the VM's pools.
     pub weight: u32,
+    /// Weight among the VM's pools in the SSD tier.
+    pub ssd_weight: u32,
     /// Where its pages are kept.
     #[serde(serialize_with = "store_name")]
     pub store: Store,
@@ -221,6 +231,7 @@ impl Pool {
             cgroup_id: reply.maybe_u64(Attribute::CgroupId)?,
             cgroup: reply.maybe_string(Attribute::CgroupPath),
             weight: reply.need_u32(Attribute::Weight)?,
+            ssd_weight: reply.need_u32(Attribute::SsdWeight)?,
             store: known(reply, Attribute::Store, Store::from_raw)?,
             policy: known(reply, Attribute::Policy, Policy::from_raw)?,
             admission: reply.maybe_binary(Attribute::Admission)?,
@@ -312,6 +323,7 @@ pub const fn store_word(store: Store) -> &'static str {
         Store::None => "none",
         Store::Memory => "mem",
         Store::Ssd => "ssd",
+        Store::Hybrid => "hybrid",
     }
 }
 

@@ -366,6 +366,7 @@ fn bad_requests_are_never_sent() {
         cgroup: cgroup.into(),
         name: name.into(),
         weight,
+        ssd_weight: None,
         store: ddabi::pool::Store::Memory,
         policy: None,
     };
@@ -391,6 +392,7 @@ fn the_largest_that_may_be_asked_for_is_sent() {
         cgroup: format!("/{}", "c".repeat(4094)),
         name: "n".repeat(64),
         weight: 10_000,
+        ssd_weight: None,
         store: ddabi::pool::Store::Memory,
         policy: None,
     };

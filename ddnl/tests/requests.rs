@@ -4,7 +4,7 @@
 //! attribute with the value that was asked for.
 
 use ddabi::{
-    genl::{GUEST_FAMILY, HOST_FAMILY, Mode},
+    genl::{AUTOMATIC, GUEST_FAMILY, HOST_FAMILY, Mode},
     policy::Policy,
     pool::Store,
 };
@@ -111,6 +111,8 @@ fn requests_to_the_host() {
         mode: Some(Mode::GlobalFifo),
         batch: Some(512),
         deadline: Some(5000),
+        keep_free: Some(99),
+        promote_free: Some(AUTOMATIC),
     };
     let all = [
         ("capacity", Number(1 << 40)),
@@ -118,6 +120,8 @@ fn requests_to_the_host() {
         ("mode", Number(1)),
         ("batch", Number(512)),
         ("deadline", Number(5000)),
+        ("keep-free", Number(99)),
+        ("promote-free", Number(AUTOMATIC)),
     ];
     check(
         Side::Host,
@@ -156,6 +160,12 @@ fn requests_to_the_host() {
         "ssd-remove",
         &[("device", Number(2))],
     );
+    check(
+        Side::Host,
+        &call::host::set_write_budget(2, 5120),
+        "ssd-set",
+        &[("device", Number(2)), ("write-budget", Number(5120))],
+    );
     check(Side::Host, &call::host::devices(), "ssd-list", &[]);
     for (vm, pool) in [(None, None), (Some(3), None), (Some(3), Some(5))] {
         let number = |number: Option<u32>| number.map(|number| Number(number.into()));
@@ -190,6 +200,7 @@ fn requests_to_the_guest() {
         cgroup: "/web".into(),
         name: "shop".into(),
         weight: 60,
+        ssd_weight: Some(80),
         store: Store::Memory,
         policy: Some(Policy::Tinylfu),
     };
@@ -197,6 +208,7 @@ fn requests_to_the_guest() {
         ("cgroup-path", Text("/web".into())),
         ("name", Text("shop".into())),
         ("weight", Number(60)),
+        ("ssd-weight", Number(80)),
         ("store", Number(Store::Memory as u64)),
         ("policy", Number(Policy::Tinylfu as u64)),
     ];
@@ -204,12 +216,14 @@ fn requests_to_the_guest() {
     check(Side::Guest, &call, "pool-add", &values);
     let change = PoolChange {
         weight: Some(7),
+        ssd_weight: Some(9),
         store: Some(Store::None),
         policy: Some(Policy::S3),
     };
     let values = [
         ("pool-id", Number(4)),
         ("weight", Number(7)),
+        ("ssd-weight", Number(9)),
         ("store", Number(Store::None as u64)),
         ("policy", Number(Policy::S3 as u64)),
     ];

@@ -73,14 +73,14 @@ fn attributes() -> BTreeMap<String, i64> {
         AbiVersion ModuleVersion State VmId VmPid PoolId Name CgroupId CgroupPath Weight Store
         Capacity Used Entitlement Floor Mode Batch Stats Counters Event Features Vms Pools FileFd
         Policy Admission Curve Limit Evicted Left SsdWeight Path Device DeviceState SsdStats
-        Deadline
+        Deadline KeepFree PromoteFree WriteBudget
     })
     .into()
 }
 
 fn host_commands() -> BTreeMap<String, i64> {
     all!(HostCommand {
-        Status VmList VmSet PoolList ConfigSet Flush Event SsdAdd SsdRemove SsdList
+        Status VmList VmSet PoolList ConfigSet Flush Event SsdAdd SsdRemove SsdList SsdSet
     })
     .into()
 }
@@ -207,7 +207,7 @@ fn enums() {
             all!(LinkState { Alone Attached Refused }).into(),
         ),
         ("mode", all!(Mode { Weighted GlobalFifo }).into()),
-        ("store", all!(Store { None Memory Ssd }).into()),
+        ("store", all!(Store { None Memory Ssd Hybrid }).into()),
         (
             "policy",
             all!(Policy { Adaptive Fifo Workingset Tinylfu S3 Mru }).into(),

@@ -61,6 +61,7 @@ impl Control for GuestControl {
                     message.put_str(Attribute::CgroupPath, cgroup.path(&mut path))?;
                 }
                 message.put_u32(Attribute::Weight, pool.settings.weight)?;
+                message.put_u32(Attribute::SsdWeight, pool.settings.ssd_weight())?;
                 message.put_u32(Attribute::Store, pool.settings.store as u32)?;
                 message.put_u32(Attribute::Policy, pool.settings.policy as u32)?;
                 Ok((pool.id, pool.slot, pool.host))
@@ -101,6 +102,7 @@ fn status(state: &State, reply: &mut Message) -> Result {
 /// The settings of a pool that a request changes.
 struct Change {
     weight: Option<u32>,
+    ssd_weight: Option<u32>,
     store: Option<Store>,
     policy: Option<Policy>,
 }
@@ -108,15 +110,17 @@ struct Change {
 impl Change {
     fn apply(&self, settings: &mut Settings) {
         settings.weight = self.weight.unwrap_or(settings.weight);
+        settings.ssd_weight = self.ssd_weight.unwrap_or(settings.ssd_weight);
         settings.store = self.store.unwrap_or(settings.store);
         settings.policy = self.policy.unwrap_or(settings.policy);
     }
 }
 
-/// Returns the weight, store and policy of a request, after checking them.
+/// Returns the weights, store and policy of a request, after checking them.
 fn change(args: &Args, reply: &mut Message) -> Result<Change> {
-    let weight = args.weight();
-    if weight.is_some_and(|weight| weight > MAX_WEIGHT) {
+    let (weight, ssd_weight) = (args.weight(), args.ssd_weight());
+    let is_too_large = |weight: &Option<u32>| weight.is_some_and(|weight| weight > MAX_WEIGHT);
+    if [weight, ssd_weight].iter().any(is_too_large) {
         return Err(reply.explain(c"the weight must be 0 to 10000", ERANGE));
     }
     let store = match args.store() {
@@ -135,6 +139,7 @@ fn change(args: &Args, reply: &mut Message) -> Result<Change> {
     };
     Ok(Change {
         weight,
+        ssd_weight,
         store,
         policy,
     })

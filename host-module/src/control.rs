@@ -11,7 +11,7 @@ use crate::state::{host, Host};
 use crate::vm::session::Session;
 use crate::vm::teardown::evict_session;
 use crate::vm::Vm;
-use ddabi::genl::{Attribute, HostCommand, Mode};
+use ddabi::genl::{Attribute, HostCommand, Mode, AUTOMATIC};
 use ddabi::pool::MAX_WEIGHT;
 use ddabi::ABI_VERSION;
 use ddcore::host::evict::{evict_all, evict_pool};
@@ -46,6 +46,7 @@ impl Control for HostControl {
             Some(HostCommand::Flush) => flush(host, args, reply),
             Some(HostCommand::SsdAdd) => devices::add(host, args, reply),
             Some(HostCommand::SsdRemove) => devices::remove(host, args, reply),
+            Some(HostCommand::SsdSet) => devices::set(host, args, reply),
             _ => Err(EINVAL),
         }
     }
@@ -73,6 +74,8 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Mode, tier.mode() as u32)?;
     reply.put_u32(Attribute::Batch, tier.batch() as u32)?;
     reply.put_u32(Attribute::Vms, host.vm_count() as u32)?;
+    reply.put_u64(Attribute::KeepFree, tier.reserve_pages())?;
+    reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
     reply.put_bytes(Attribute::Counters, TOTALS.snapshot().as_bytes())
 }
@@ -110,6 +113,7 @@ fn list_pool(host: &Host, args: &Args, cursor: &mut u64, message: &mut Message) 
     message.put_u32(Attribute::PoolId, view.number)?;
     message.put_str(Attribute::Name, view.name.as_bytes())?;
     message.put_u32(Attribute::Weight, view.stats.weight as u32)?;
+    message.put_u32(Attribute::SsdWeight, view.ssd_weight)?;
     message.put_u32(Attribute::Store, view.store as u32)?;
     message.put_u32(Attribute::Policy, view.policy as u32)?;
     message.put_bytes(Attribute::Stats, view.stats.as_bytes())?;
@@ -173,11 +177,21 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     if args.floor().is_some_and(|floor| floor > capacity) {
         return Err(reply.explain(c"the floor is above the capacity", ERANGE));
     }
+    let is_too_much = |pages: u64| pages != AUTOMATIC && pages > capacity / 2;
+    if args.keep_free().is_some_and(is_too_much) {
+        return Err(reply.explain(c"at most half of the capacity can be kept free", ERANGE));
+    }
     if let Some(mode) = mode {
         host.set_mode(mode);
     }
     if let Some(batch) = args.batch() {
         tier.set_batch(batch);
+    }
+    if let Some(pages) = args.keep_free() {
+        tier.set_reserve(pages);
+    }
+    if let Some(pages) = args.promote_free() {
+        tier.set_vacancy(pages);
     }
     if let Some(us) = args.deadline() {
         host.ssd.set_deadline_us(us.into());

@@ -17,7 +17,7 @@ use crate::ffi::queue;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::device::Device;
-use crate::ssd::log::{Holding, Log, Seat};
+use crate::ssd::log::{Filled, Holding, Log, Seat};
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
@@ -117,6 +117,11 @@ impl Ssd {
         self.sequence.load(Relaxed) + OPENING
     }
 
+    /// Returns the nanoseconds since the tier was created.
+    fn nanoseconds(&self) -> u64 {
+        self.born.elapsed().as_nanos().max(0) as u64
+    }
+
     /// Returns the number of pages on all devices.
     pub(crate) fn used(&self) -> u64 {
         let (mut used, mut from) = (0, 0);
@@ -162,6 +167,14 @@ impl Ssd {
         self.places.fetch_sub(places, Relaxed);
     }
 
+    /// Notes another owner of a place that the index has. Returns `false` if there is no such place.
+    pub(crate) fn hold(&self, place: Place) -> bool {
+        // Without another owner of the device, as below.
+        let devices = self.devices.lock();
+        let device = devices.get(place.device).and_then(Option::as_ref);
+        device.is_some_and(|device| device.hold(place.number))
+    }
+
     /// Lets go of a place, whose page is gone.
     pub(crate) fn release(&self, place: Place) {
         // Without another owner of the device: the last one closes it, which sleeps, and a page may
@@ -192,10 +205,11 @@ impl Ssd {
         }
         // The second time a segment was opened before.
         for _ in 0..2 {
-            if let Some(placed) = log.fill(self, &mut pages[..count], &sums[..count]) {
-                return Some(placed);
+            match log.fill(self, &mut pages[..count], &sums[..count]) {
+                Filled::Pages(count, stamp) => return Some((count, stamp)),
+                Filled::OverBudget => return None,
+                Filled::NoSegment => log.set(self.open(&log.holding)?, self),
             }
-            log.set(self.open(&log.holding)?, self);
         }
         None
     }
@@ -229,7 +243,7 @@ impl Ssd {
 
     /// Writes what pools have put into segments that are not full, because too much waits. This is done
     /// in the background, by one task at a time.
-    fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         if self.hurrying.xchg(true, Full) {
             return;
         }

@@ -16,6 +16,7 @@ use crate::vm::registry::{Admission, Registry, VmList};
 use crate::vm::session::Session;
 use core::ops::DerefMut;
 use ddabi::genl::Mode;
+use ddcore::host::evict::Freed;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
@@ -111,9 +112,20 @@ impl ddcore::host::Host for Host {
         self.tier.milliseconds()
     }
 
-    fn evicted(&self, pages: u64) {
+    fn evicted(&self, pages: &Freed) {
         TOTALS.eviction_batches.add(1);
-        TOTALS.evicted.add(pages);
+        TOTALS.evicted.add(pages.evicted);
+        if pages.demoted > 0 {
+            TOTALS.demoted.add(pages.demoted);
+        }
+    }
+
+    fn promoted(&self, pages: u64) {
+        TOTALS.promoted.add(pages);
+    }
+
+    fn ssd_pages(&self) -> u64 {
+        self.ssd.places()
     }
 
     fn cond_resched(&self) {

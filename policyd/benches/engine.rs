@@ -137,6 +137,7 @@ fn pool(id: u32, name: &str, cgroup: Option<&str>) -> Pool {
         cgroup_id: None,
         cgroup: cgroup.map(Into::into),
         weight: 100,
+        ssd_weight: 100,
         store: Store::Memory,
         policy: ddnl::Policy::default(),
         stats: None,

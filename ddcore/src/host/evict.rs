@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Eviction within a session: the oldest pages of a pool, from one shard after the other.
+//! Eviction within a session: the oldest pages of a pool, from one shard after the other. Pages of a
+//! pool that is in both tiers are [demoted](super::relocate) instead.
 
 use super::bin::Bin;
+use super::carried::Page;
 use super::list::{self, is_ssd, ssd_list, victim};
 use super::notice::Fresh;
 use super::pressure::Gauge;
+use super::relocate::demote;
 use super::room::Stock;
 use super::session::{Session, TierKind};
 use super::walk::counted;
@@ -15,6 +18,30 @@ use crate::partition::{collect, entitle, Entity, Victims, POOL_VICTIMS};
 
 /// Pages of one shard in a turn.
 pub(super) const TURN: u64 = Fresh::SIZE as u64;
+
+/// The pages that left the memory tier.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Freed {
+    /// Those that are in no tier any more.
+    pub evicted: u64,
+    /// Those that are in the SSD tier.
+    pub demoted: u64,
+}
+
+impl Freed {
+    /// Returns the number of all of them.
+    pub const fn total(&self) -> u64 {
+        self.evicted + self.demoted
+    }
+
+    /// Counts evicted pages.
+    pub const fn evicted(pages: u64) -> Self {
+        Self {
+            evicted: pages,
+            demoted: 0,
+        }
+    }
+}
 
 /// Evicts up to `pages` of a pool: from each shard in turn, the oldest of the class that the policy
 /// chooses. They go to a stock if one is given. Returns their number.
@@ -104,21 +131,37 @@ pub fn oldest_ssd_stamp<S: Session>(session: &S, pool: u32) -> Option<u64> {
     (0..S::SHARDS).filter_map(oldest).min()
 }
 
-/// Evicts up to `pages` of a session, by Algorithm 1 among its pools: a guest with its pages in a
-/// thousand pools gives a batch like any other. Returns their number.
+/// Removes up to `pages` of a session from the memory tier, by Algorithm 1 among its pools: a guest
+/// with its pages in a thousand pools gives a batch like any other. Returns their number.
 ///
 /// `entitlement` is that of the VM. If it uses spare pages of its peers, its pools share what it
-/// holds.
-pub(super) fn evict_by_weight<S: Session>(
+/// holds. If `demotes` is set, pages of pools in both tiers are demoted, as far as the SSD tier takes
+/// them now; the others are evicted.
+pub(super) fn evict_by_weight<S>(
     session: &S,
     pages: u64,
-    entitlement: u64,
+    (entitlement, demotes): (u64, bool),
     stock: Option<&impl Stock<S::Page>>,
-) -> u64 {
+) -> Freed
+where
+    S: Session<Page: Page>,
+{
     let choose = || choose(session, pages, |used| entitlement.max(used));
-    collect(pages, pages, choose, |pool, pages| {
-        evict(session, pool as u32, pages, stock)
-    })
+    let mut demoted = 0;
+    let all = collect(pages, pages, choose, |pool, pages| {
+        let pool = pool as u32;
+        // A demoted page keeps its memory until it is written, so that it is not for the stock.
+        let moved = match demotes && stock.is_none() && session.ssd_share(pool) > 0 {
+            true => demote(session, pool, pages),
+            false => 0,
+        };
+        demoted += moved;
+        moved + evict(session, pool, pages - moved, stock)
+    });
+    Freed {
+        evicted: all - demoted,
+        demoted,
+    }
 }
 
 /// Evicts up to `pages` of a session by the weights of its pools, because the host needs memory.

@@ -29,9 +29,11 @@ pub use vm_list::VmList;
 
 use super::carried::Page;
 use super::room;
-use crate::index::Removed;
+use crate::host::evict::Freed;
+use crate::index::{Held, Removed};
 use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
+use ddabi::request::Run;
 
 /// The books of a tier on the heap.
 pub type Tier = super::tier::Tier<AtomicU64>;
@@ -54,6 +56,46 @@ pub trait Owner: Sized {
 
     /// Turns an entry that left the index of a session into its page.
     fn page(session: &Session<Self>, removed: Removed) -> Option<Self::Page>;
+
+    /// Returns another owner of a page that is in the index.
+    fn share_page(_session: &Session<Self>, _held: Held<'_>) -> Option<Self::Page> {
+        None
+    }
+
+    /// Moves pages to places of the SSD tier.
+    fn put_on_ssd(
+        _session: &Session<Self>,
+        _run: &Run,
+        _pages: &mut [Option<Self::Page>],
+    ) -> Option<(usize, u64)> {
+        None
+    }
+
+    /// Reads pages of the SSD tier.
+    fn read_from_ssd(
+        _session: &Session<Self>,
+        _run: &Run,
+        _pages: &mut [Option<Self::Page>],
+    ) -> bool {
+        false
+    }
+
+    /// Returns the number of pages for which a pool has places in the SSD tier.
+    fn places(_session: &Session<Self>, _pool: u32) -> u64 {
+        0
+    }
+
+    /// Returns the weight of a pool in the SSD tier.
+    #[inline]
+    fn ssd_share(_session: &Session<Self>, _pool: u32) -> u32 {
+        0
+    }
+
+    /// Returns the capacity of the SSD tier in pages.
+    #[inline]
+    fn ssd_pages(_host: &Host<Self>) -> u64 {
+        0
+    }
 
     /// Whether the index of a session gets more memory if it needs some.
     #[inline]
@@ -86,8 +128,8 @@ pub trait Owner: Sized {
     /// Returns the time in milliseconds since some beginning.
     fn milliseconds(&self) -> u64;
 
-    /// A batch was evicted, of so many pages.
-    fn evicted(_host: &Host<Self>, _pages: u64) {}
+    /// Called after each eviction batch, with its pages.
+    fn evicted(_host: &Host<Self>, _pages: &Freed) {}
 
     /// Returns the time by which ages are told while all pages stand in one FIFO.
     fn common_time(host: &Host<Self>) -> u64 {

@@ -88,14 +88,15 @@ pub fn store<H: Host>(
     stored
 }
 
-/// Returns the tier for a run, or `None` if its VM or its pool has no weight there.
+/// Returns the tier for a run: the memory tier if its VM and its pool have weight there, else the SSD
+/// tier, or `None`.
 #[inline]
 fn tier<H: Host>(origin: &Origin<'_, H>, run: &Run) -> Option<TierKind> {
-    let session = origin.session;
-    if session.ssd_share(run.pool) > 0 {
-        return (origin.vm.ssd_share() > 0).then_some(TierKind::Ssd);
+    let (vm, session) = (origin.vm, origin.session);
+    if vm.share() > 0 && session.share(run.pool) > 0 {
+        return Some(TierKind::Memory);
     }
-    (origin.vm.share() > 0 && session.share(run.pool) > 0).then_some(TierKind::Memory)
+    (vm.ssd_share() > 0 && session.ssd_share(run.pool) > 0).then_some(TierKind::Ssd)
 }
 
 /// Stores the runs for the memory tier, and writes their results.

@@ -12,7 +12,8 @@
 //! a put fills the pages that were evicted for it, by weight as ever, and needs no other memory.
 
 use super::carried::Page;
-use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, TURN};
+use super::evict::{evict_aged, evict_by_weight, oldest_age, shrink, Freed, TURN};
+use super::promotion::{is_promotion_due, promote_pages};
 use super::session::Session;
 use super::standing::{self, Standing, Whole};
 use super::tier::Tier;
@@ -163,8 +164,16 @@ pub trait Host {
     /// evict for themselves.
     fn wake_evictor(&self) {}
 
-    /// Called after each eviction batch, with the number of its pages.
-    fn evicted(&self, pages: u64);
+    /// Called after each eviction batch, with its pages.
+    fn evicted(&self, pages: &Freed);
+
+    /// Called after pages were promoted, with their number.
+    fn promoted(&self, _pages: u64) {}
+
+    /// Returns the capacity of the SSD tier in pages.
+    fn ssd_pages(&self) -> u64 {
+        0
+    }
 
     /// Lets the scheduler run other tasks. Called between two steps of a long operation.
     fn cond_resched(&self);
@@ -212,9 +221,10 @@ impl<H: Host> Origin<'_, H> {
     }
 
     /// Evicts up to `pages` of the VM itself. Returns their number.
-    fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> u64 {
+    fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> Freed {
         let entitlement = standing::entitlement(self.host.tier(), self.vm);
-        evict_by_weight(self.session, pages, entitlement, stock)
+        let how = (entitlement, self.vm.ssd_share() > 0);
+        evict_by_weight(self.session, pages, how, stock)
     }
 
     /// Evicts one batch for a put, whose pages go to a stock if one is given. Returns their number.
@@ -222,7 +232,7 @@ impl<H: Host> Origin<'_, H> {
         let host = self.host;
         let batch = host.tier().batch();
         let evicted = match host.tier().mode() {
-            Mode::GlobalFifo => evict_by_age(host, &mut *host.lock(), batch, stock),
+            Mode::GlobalFifo => Freed::evicted(evict_by_age(host, &mut *host.lock(), batch, stock)),
             Mode::Weighted if self.is_replete() => self.evict(batch, stock),
             Mode::Weighted => match host
                 .try_lock()
@@ -232,8 +242,8 @@ impl<H: Host> Origin<'_, H> {
                 None => self.evict(batch, stock),
             },
         };
-        host.evicted(evicted);
-        evicted
+        host.evicted(&evicted);
+        evicted.total()
     }
 }
 
@@ -246,7 +256,7 @@ pub fn make_room<H: Host>(origin: &Origin<'_, H>, pages: u64) -> u64 {
     if !tier.reserve(pages) {
         return evict_for(origin, pages);
     }
-    if tier.shortage() > 0 {
+    if tier.shortage() > 0 || is_promotion_due(origin.host) {
         origin.host.wake_evictor();
     }
     pages
@@ -345,8 +355,8 @@ pub fn give_back<H: Host>(host: &H, pages: u64) -> u64 {
     stocked + evicted
 }
 
-/// Evicts until the tier is within its limit and has some room for the next puts. The background
-/// evictor calls this.
+/// Evicts until the tier is within its limit and has some room for the next puts, or promotes pages
+/// if it has a lot of room. The background evictor calls this.
 pub fn refill<H: Host>(host: &H) {
     loop {
         let shortage = host.tier().shortage();
@@ -355,6 +365,7 @@ pub fn refill<H: Host>(host: &H) {
         }
         host.cond_resched();
     }
+    promote_pages(host);
 }
 
 /// Evicts at least `pages`, or the batches of one choice of victims if that is less, and at most a
@@ -369,7 +380,7 @@ fn evict_batches<H: Host>(host: &H, pages: u64, stock: Option<&H::Stock>) -> u64
         }
         Mode::GlobalFifo => {
             let evicted = evict_by_age(host, &mut *host.lock(), batch, stock);
-            host.evicted(evicted);
+            host.evicted(&Freed::evicted(evicted));
             evicted
         }
     }
@@ -426,9 +437,10 @@ fn evict_from<H: Host>(
             continue;
         };
         let entitlement = standing::entitlement(host.tier(), &**vm);
-        let got = evict_by_weight(&*session, batch, entitlement, stock);
-        host.evicted(got);
-        evicted += got;
+        let how = (entitlement, vm.ssd_share() > 0);
+        let got = evict_by_weight(&*session, batch, how, stock);
+        host.evicted(&got);
+        evicted += got.total();
         if evicted >= pages {
             break;
         }

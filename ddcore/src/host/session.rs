@@ -6,7 +6,7 @@ use super::flush::Rest;
 use super::list::is_ssd;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
-use crate::index::{Hasher, Index, Removed, Storage};
+use crate::index::{Hasher, Held, Index, Removed, Storage};
 use crate::number::Number;
 use crate::partition::Entity;
 use crate::policy::Order;
@@ -124,6 +124,10 @@ pub trait Session {
     /// and neither allocates nor frees.
     fn page(&self, removed: Removed) -> Option<Self::Page>;
 
+    /// Returns another owner of a page that is in the index. This is called under the shard's lock,
+    /// and neither allocates nor frees. An owner without an SSD tier returns `None`.
+    fn share_page(&self, held: Held<'_>) -> Option<Self::Page>;
+
     /// Returns the hasher of the index's keys.
     fn hasher(&self) -> &Hasher;
 
@@ -140,6 +144,15 @@ pub trait Session {
     ///
     /// `run` names the pages. An owner without an SSD tier returns `None`.
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> Option<(usize, u64)>;
+
+    /// Replaces the pages of a run, which are in the SSD tier, by pages of memory with their data, or
+    /// by none if the data is lost. Returns `false` if the pages cannot be read now. May sleep.
+    ///
+    /// An owner without an SSD tier returns `false`.
+    fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> bool;
+
+    /// Returns the number of pages for which a pool has places in the SSD tier.
+    fn places(&self, pool: u32) -> u64;
 
     /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
@@ -158,7 +171,7 @@ pub trait Session {
     fn share(&self, pool: u32) -> u32;
 
     /// Returns the weight of a pool when pages of the SSD tier are divided. If it is above 0, the
-    /// pool puts its pages there.
+    /// pages of the pool go there, when they leave the memory tier or when they are put.
     fn ssd_share(&self, pool: u32) -> u32;
 
     /// Returns the order in which the pages of a pool are evicted, also of a destroyed one, or

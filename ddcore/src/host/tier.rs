@@ -10,7 +10,7 @@ use crate::account::Account;
 use crate::clock::{ticks, Clock};
 use crate::limit::{Limit, TierState};
 use crate::number::Number;
-use ddabi::genl::Mode;
+use ddabi::genl::{Mode, AUTOMATIC};
 
 /// Default number of pages of an eviction batch: the paper's 2 MiB.
 pub const DEFAULT_BATCH: u32 = 512;
@@ -18,8 +18,19 @@ pub const DEFAULT_BATCH: u32 = 512;
 /// The largest eviction batch, which bounds how long other tasks wait for it.
 pub const MAX_BATCH: u32 = 1 << 14;
 
-/// The background evictor keeps one part in so many of the tier free, but no more than a batch.
+/// The background evictor keeps one part in so many of the tier free, but no more than a batch,
+/// unless the administrator sets another number.
 const RESERVE_PART: u64 = 64;
+
+/// Pages are promoted while more than so many are free, but no more than a part of the tier, unless
+/// the administrator sets another number. These are 64 MiB, as in the thesis (equation 5.2).
+const VACANCY: u64 = 1 << 14;
+
+/// See [`VACANCY`].
+const VACANCY_PART: u64 = 4;
+
+/// The time between two looks for pages to promote, in milliseconds.
+const PROMOTION_MS: u64 = 100;
 
 /// Accounts of a tier. All numbers are pages, and processors share them without a lock.
 #[derive(Debug)]
@@ -29,6 +40,12 @@ pub struct Tier<N> {
     limit: Limit<N>,
     floor: N,
     batch: N,
+    /// Pages that are kept free, or [`AUTOMATIC`].
+    reserve: N,
+    /// Free pages above which pages are promoted, or [`AUTOMATIC`].
+    vacancy: N,
+    /// When the next look for pages to promote is due, in milliseconds.
+    promotion: N,
     mode: N,
     /// Pages reserved: those in the index and those on their way there.
     used: Account<N>,
@@ -46,6 +63,9 @@ impl<N: Number> Tier<N> {
             limit: Limit::new(),
             floor: N::new(0),
             batch: N::new(DEFAULT_BATCH.into()),
+            reserve: N::new(AUTOMATIC),
+            vacancy: N::new(AUTOMATIC),
+            promotion: N::new(0),
             mode: N::new(Mode::Weighted as u64),
             used: Account::new(),
             clock: Clock::new(),
@@ -118,6 +138,54 @@ impl<N: Number> Tier<N> {
         self.batch.swap(pages.clamp(1, MAX_BATCH).into());
     }
 
+    /// Returns the pages that the background evictor keeps free: the high threshold of the thesis is
+    /// that far below the capacity.
+    pub fn reserve_pages(&self) -> u64 {
+        let limit = self.limit();
+        match self.reserve.load() {
+            AUTOMATIC => self.batch().min(limit / RESERVE_PART),
+            pages => pages.min(limit / 2),
+        }
+    }
+
+    /// Sets the pages that the background evictor keeps free, or [`AUTOMATIC`].
+    pub fn set_reserve(&self, pages: u64) {
+        self.reserve.swap(pages);
+    }
+
+    /// Returns the number of free pages above which pages are promoted: the low threshold of the
+    /// thesis is that far below the capacity. It is above what the evictor keeps free, so that what
+    /// is promoted is not demoted for it.
+    pub fn vacancy(&self) -> u64 {
+        let limit = self.limit();
+        let pages = match self.vacancy.load() {
+            AUTOMATIC => VACANCY.min(limit / VACANCY_PART),
+            pages => pages,
+        };
+        pages.max(2 * self.reserve_pages()).min(limit)
+    }
+
+    /// Sets the number of free pages above which pages are promoted, or [`AUTOMATIC`].
+    pub fn set_vacancy(&self, pages: u64) {
+        self.vacancy.swap(pages);
+    }
+
+    /// Returns the pages that may be promoted: none while the host is short of memory.
+    pub fn promotable(&self) -> u64 {
+        let limit = self.limit();
+        if limit < self.capacity() {
+            return 0;
+        }
+        let low = limit - self.vacancy();
+        low.saturating_sub(self.used())
+    }
+
+    /// Returns whether a look for pages to promote is due, at `now` in milliseconds.
+    pub(super) fn is_promotion_due(&self, now: u64) -> bool {
+        let due = self.promotion.load();
+        now >= due && self.promotion.replace(due, now + PROMOTION_MS).is_ok()
+    }
+
     /// Returns how the tier is shared.
     pub fn mode(&self) -> Mode {
         Mode::from_raw(self.mode.load() as u32).unwrap_or(Mode::Weighted)
@@ -168,7 +236,7 @@ impl<N: Number> Tier<N> {
     /// fill the pages that they evict.
     pub fn shortage(&self) -> u64 {
         let (limit, used) = (self.limit(), self.used());
-        let reserve = self.batch().min(limit / RESERVE_PART);
+        let reserve = self.reserve_pages();
         let free = limit.saturating_sub(used);
         let missing = match free < reserve && limit == self.capacity() {
             true => 2 * reserve - free,
@@ -192,6 +260,31 @@ impl<N: Number> Tier<N> {
 mod tests {
     use super::*;
     use crate::number::tests::Plain;
+
+    #[test]
+    fn thresholds_are_those_of_the_thesis_until_they_are_set() {
+        // 512 MiB: table 5.1 has 504 MiB at the high threshold. 256 MiB: equation 5.2 has 192 MiB at
+        // the low one.
+        const MIB: u64 = 256;
+        let tier = Tier::<Plain>::new(512 * MIB);
+        tier.set_batch(8 * MIB as u32);
+        assert_eq!(tier.reserve_pages(), 8 * MIB);
+        let tier = Tier::<Plain>::new(256 * MIB);
+        assert_eq!(tier.capacity() - tier.vacancy(), 192 * MIB);
+        assert_eq!(tier.promotable(), 192 * MIB);
+        assert!(tier.reserve(190 * MIB));
+        assert_eq!(tier.promotable(), 2 * MIB);
+        tier.set_vacancy(100 * MIB);
+        assert_eq!(tier.promotable(), 0);
+        tier.set_reserve(60 * MIB);
+        assert_eq!(tier.shortage(), 0);
+        assert!(tier.reserve(10 * MIB));
+        assert_eq!(tier.shortage(), 64 * MIB);
+        assert_eq!(tier.vacancy(), 120 * MIB);
+        tier.lower_limit(250 * MIB, 0);
+        tier.set_vacancy(0);
+        assert_eq!(tier.promotable(), 0);
+    }
 
     #[test]
     fn a_floor_raised_while_the_host_is_short_counts_at_once() {

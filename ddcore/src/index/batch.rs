@@ -53,6 +53,11 @@ impl Part {
 
     /// Returns a part of a single page, for operations without a batch.
     pub(super) fn single(hasher: &Hasher, key: &PageKey) -> Self {
+        Self::stretch(hasher, key, 1, 0)
+    }
+
+    /// Returns a part of neighbouring pages of one block, for operations without a batch.
+    pub(super) fn stretch(hasher: &Hasher, key: &PageKey, pages: usize, list: u16) -> Self {
         let file_hash = hasher.file(&key.file);
         let block = (key.index >> BLOCK_BITS) as u32;
         let known = key.index <= MAX_KEPT_INDEX;
@@ -61,7 +66,12 @@ impl Part {
             file_hash,
             block,
             hash: hasher.block(file_hash, block),
-            mask: u16::from(known) << (key.index % BLOCK_PAGES as u64),
+            mask: match known {
+                true => (u16::MAX >> (BLOCK_PAGES - pages)) << (key.index % BLOCK_PAGES as u64),
+                false => 0,
+            },
+            list,
+            pages: pages as u16,
             ..Self::default()
         }
     }

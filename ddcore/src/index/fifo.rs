@@ -14,11 +14,14 @@ pub enum Reason {
     Flush,
     /// Its memory was needed.
     Eviction,
+    /// It moved to another tier, where it has another handle.
+    Relocation,
 }
 
 /// The pages of one list in one index.
 ///
-/// After each operation `used = puts + moved_in - (hits + flushes + evictions + moved_out)`.
+/// After each operation `used = puts + moved_in + relocated_in - (hits + flushes + evictions +
+/// moved_out + relocated_out)`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct List {
     /// Numbers of the oldest and the newest cohort.
@@ -38,6 +41,10 @@ pub struct List {
     pub moved_in: u64,
     /// Pages moved out to other lists.
     pub moved_out: u64,
+    /// Pages that came from another tier.
+    pub relocated_in: u64,
+    /// Pages that went to another tier.
+    pub relocated_out: u64,
 }
 
 impl List {
@@ -66,6 +73,8 @@ impl List {
         self.evictions += other.evictions;
         self.moved_in += other.moved_in;
         self.moved_out += other.moved_out;
+        self.relocated_in += other.relocated_in;
+        self.relocated_out += other.relocated_out;
     }
 
     pub(super) fn count(&mut self, reason: Reason, pages: u64) {
@@ -73,6 +82,7 @@ impl List {
             Reason::Hit => &mut self.hits,
             Reason::Flush => &mut self.flushes,
             Reason::Eviction => &mut self.evictions,
+            Reason::Relocation => &mut self.relocated_out,
         };
         *counter += pages;
     }

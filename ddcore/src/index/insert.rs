@@ -46,7 +46,7 @@ impl<S: Storage> Index<S> {
     /// Returns whether there is room for this many pieces, each of which needs at most one item of
     /// each kind.
     #[inline]
-    fn has_room(&mut self, pieces: u32) -> bool {
+    pub(super) fn has_room(&mut self, pieces: u32) -> bool {
         if self.room < pieces {
             self.look_for_room();
         }
@@ -125,7 +125,13 @@ impl<S: Storage> Index<S> {
     /// Adds the pages of a part, none of which is in the index, or returns `false`. `at` has the
     /// file and the block, if they exist.
     #[inline]
-    fn add_all(&mut self, part: &Part, at: (u32, u32), stamp: u64, handles: &[u64]) -> bool {
+    pub(super) fn add_all(
+        &mut self,
+        part: &Part,
+        at: (u32, u32),
+        stamp: u64,
+        handles: &[u64],
+    ) -> bool {
         let pieces = pieces(handles);
         if usize::from(part.list) >= self.storage.lists().len()
             || pieces == 0
@@ -277,7 +283,7 @@ const fn upper(handle: u64) -> u32 {
 /// Returns the number of blocks among which pages are divided because their handles differ in the
 /// upper bits, or 0 if a handle is too large.
 #[inline]
-fn pieces(handles: &[u64]) -> u32 {
+pub(super) fn pieces(handles: &[u64]) -> u32 {
     if let [handle] = handles {
         return u32::from(*handle <= MAX_HANDLE);
     }

@@ -2,6 +2,7 @@
 
 //! The index against a model that is too simple to be wrong.
 
+mod relocate;
 mod room;
 
 use super::block::{Block, MAX_KEPT_INDEX};
@@ -291,9 +292,9 @@ impl Pair {
     fn check_counters(&self) {
         let mut used = 0;
         for (list, expected) in self.index.storage().lists().iter().zip(&self.expected) {
-            let came = list.puts + list.moved_in;
+            let came = list.puts + list.moved_in + list.relocated_in;
             let left = list.hits + list.flushes + list.evictions + list.moved_out;
-            assert_eq!(list.used, came - left);
+            assert_eq!(list.used, came - left - list.relocated_out);
             let counted = List {
                 oldest: NONE,
                 newest: NONE,
@@ -371,6 +372,14 @@ enum Step {
     Range(FileKey, u64, u64),
     Sweep(u32),
     Migrate(FileKey, u16),
+    /// From a list to another one, of the newest or the oldest pages, up to a number. Meanwhile runs
+    /// are taken, or inserted into a list.
+    Relocate(
+        (u16, u16),
+        (bool, usize),
+        Vec<(PageKey, usize)>,
+        Option<u16>,
+    ),
     Trim(u32),
     /// Handles continue shortly before a change of their upper bits.
     Far(u64),
@@ -410,6 +419,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (file(), 0u64..100, 0u64..120).prop_map(|(file, first, last)| Step::Range(file, first, last)),
         1 => (0u32..2).prop_map(Step::Sweep),
         1 => (file(), 0..POOLS).prop_map(|(file, list)| Step::Migrate(file, list)),
+        4 => ((0..POOLS, 0..POOLS), (any::<bool>(), 1usize..20), prop::collection::vec((key(), 1usize..4), 0..3), prop::option::of(0..POOLS))
+            .prop_map(|(lists, which, runs, list)| Step::Relocate(lists, which, runs, list)),
         2 => (1u32..600).prop_map(Step::Trim),
         1 => (0u64..4, 0u64..40).prop_map(|(high, before)| Step::Far(((high + 1) << 32) - before)),
     ]
@@ -427,6 +438,12 @@ proptest! {
                 Step::Range(file, first, last) => pair.remove_range(file, first, last),
                 Step::Sweep(filesystem) => pair.sweep(filesystem),
                 Step::Migrate(file, list) => pair.migrate(file, list),
+                Step::Relocate(lists, which, runs, list) => {
+                    pair.relocate(lists, which, |pair| match list {
+                        Some(list) if !runs.is_empty() => pair.insert(&distinct(runs), list),
+                        _ => pair.take(&runs, Reason::Hit),
+                    });
+                }
                 Step::Trim(steps) => pair.trim(steps),
                 Step::Far(handle) => pair.handle = handle,
             }

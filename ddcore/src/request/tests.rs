@@ -37,7 +37,7 @@ fn pool() -> PoolBody {
         weight: 60,
         store: Store::Memory as u32,
         policy: Policy::Tinylfu as u32,
-        reserved: 0,
+        ssd_weight: SAME_WEIGHT,
         name_len: 3,
         name: [b'x'; NAME_LEN],
     }
@@ -210,11 +210,11 @@ fn pools_are_checked() {
             ..pool()
         };
         assert_eq!(parse(operation, &[aimless]), Err(Status::Invalid));
-        let odd = PoolBody {
-            reserved: 1,
+        let heavy = PoolBody {
+            ssd_weight: MAX_WEIGHT + 1,
             ..pool()
         };
-        assert_eq!(parse(operation, &[odd]), Err(Status::Invalid));
+        assert_eq!(parse(operation, &[heavy]), Err(Status::Invalid));
         let nowhere = PoolBody { store: 9, ..pool() };
         assert_eq!(parse(operation, &[nowhere]), Err(Status::Invalid));
     }
@@ -233,6 +233,27 @@ fn pools_are_checked() {
     );
     assert!(parse(Operation::PoolDestroy, &[pool()]).is_ok());
     assert!(parse(Operation::PoolStats, &[default]).is_ok());
+}
+
+#[test]
+fn a_store_decides_which_weights_count() {
+    let shares = |store, ssd_weight| {
+        let settings = Settings {
+            weight: 60,
+            ssd_weight,
+            store,
+            policy: Policy::DEFAULT,
+        };
+        (settings.share(), settings.ssd_share(), settings.is_on())
+    };
+    assert_eq!(shares(Store::None, 5), (0, 0, false));
+    assert_eq!(shares(Store::Memory, 5), (60, 0, true));
+    assert_eq!(shares(Store::Ssd, 5), (0, 5, true));
+    assert_eq!(shares(Store::Ssd, SAME_WEIGHT), (0, 60, true));
+    assert_eq!(shares(Store::Ssd, 0), (0, 0, false));
+    assert_eq!(shares(Store::Hybrid, 5), (60, 5, true));
+    assert_eq!(shares(Store::Hybrid, SAME_WEIGHT), (60, 60, true));
+    assert_eq!(shares(Store::Hybrid, 0), (60, 0, true));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub struct Segment {
     written: u32,
     /// The end of the pages that are being written.
     writing: Option<u32>,
-    /// Pages that the index, or a call, still has.
+    /// Owners of its pages: the index, calls, and moves to the memory tier.
     live: u32,
     /// Pages below this number are lost.
     lost: u32,
@@ -79,7 +79,7 @@ impl Segment {
         self.sequence
     }
 
-    /// Returns the number of pages that the index, or a call, still has.
+    /// Returns the number of owners of its pages: the index, calls, and moves to the memory tier.
     pub const fn live(&self) -> u32 {
         self.live
     }
@@ -150,7 +150,12 @@ impl Segment {
         }
     }
 
-    /// Notes that the index and all calls have let go of a page.
+    /// Notes another owner of a page, beside the index, which releases it as well.
+    pub fn hold(&mut self) {
+        self.live += 1;
+    }
+
+    /// Notes that an owner has let go of a page.
     pub fn release(&mut self) {
         self.live = self.live.saturating_sub(1);
     }
@@ -181,6 +186,7 @@ mod tests {
         Close,
         BeginWrite,
         EndWrite(bool),
+        Hold,
         Release,
         Vacate,
     }
@@ -192,6 +198,7 @@ mod tests {
             1 => Just(Step::Close),
             3 => Just(Step::BeginWrite),
             3 => any::<bool>().prop_map(Step::EndWrite),
+            1 => Just(Step::Hold),
             6 => Just(Step::Release),
             3 => Just(Step::Vacate),
         ];
@@ -242,6 +249,11 @@ mod tests {
                         segment.release();
                     }
                     Step::Release => {}
+                    Step::Hold if live > 0 => {
+                        live += 1;
+                        segment.hold();
+                    }
+                    Step::Hold => {}
                     Step::Vacate => {
                         if let Some(rest) = segment.vacate() {
                             prop_assert_eq!(live, 0);

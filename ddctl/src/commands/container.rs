@@ -48,6 +48,9 @@ pub(crate) struct SetWeightArguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
+    /// Weight in the SSD tier, if it is to differ
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd: Option<u32>,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
@@ -60,7 +63,8 @@ pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
         Verb::SetWeight(arguments) => {
             let guest = context.guest("container set-weight")?;
             let containers = &arguments.containers;
-            super::set_weight::containers(context, guest.control, containers, arguments.weight)
+            let weights = (arguments.weight, arguments.ssd);
+            super::set_weight::containers(context, guest.control, containers, weights)
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     save, value,
 };
 use clap::Args;
+use ddabi::genl::AUTOMATIC;
 use ddconf::size::{Size, show_pages};
 use ddvm::{
     Editor,
@@ -17,13 +18,13 @@ use ddvm::{
 };
 use serde_json::json;
 
-/// Set capacity, floor and eviction batch of the memory tier (host)
+/// Set capacity, floor, eviction batch and thresholds of the memory tier (host)
 ///
 /// Sizes are written like 512M, 2G, or 25% of this machine's memory.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// The most memory that the cache may use
-    #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch"])]
+    #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch", "keep_free", "promote_free"])]
     capacity: Option<Size>,
     /// Memory that the cache keeps when the host runs short of memory
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
@@ -31,9 +32,40 @@ pub(crate) struct Arguments {
     /// Memory that one eviction frees
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     batch: Option<Size>,
+    /// Room that is kept free in the background, by moving pages to the SSD tier or evicting them;
+    /// `auto` for the smaller of a batch and a 64th of the capacity
+    #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
+    keep_free: Option<Threshold>,
+    /// Free room above which pages of the SSD tier are moved back to memory; `auto` for the smaller
+    /// of 64M and a quarter of the capacity
+    #[arg(long, value_name = "SIZE", value_parser = threshold, conflicts_with = "save")]
+    promote_free: Option<Threshold>,
     /// Keep what is given: write it into /etc/doubledecker/host.toml for ddhostd
     #[arg(long)]
     save: bool,
+}
+
+/// A threshold on the command line.
+#[derive(Clone, Copy, Debug)]
+enum Threshold {
+    Automatic,
+    Size(Size),
+}
+
+impl Threshold {
+    fn pages(self, memory: u64) -> u64 {
+        match self {
+            Self::Automatic => AUTOMATIC,
+            Self::Size(size) => size.pages(memory),
+        }
+    }
+}
+
+fn threshold(text: &str) -> std::result::Result<Threshold, String> {
+    match text {
+        "auto" => Ok(Threshold::Automatic),
+        _ => value::size(text).map(Threshold::Size),
+    }
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -44,7 +76,9 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         floor: arguments.floor,
         batch: arguments.batch,
     };
-    let change = sizes.change(memory, Some(host.status.capacity))?;
+    let mut change = sizes.change(memory, Some(host.status.capacity))?;
+    change.keep_free = arguments.keep_free.map(|free| free.pages(memory));
+    change.promote_free = arguments.promote_free.map(|free| free.pages(memory));
     let capacity = change.capacity.unwrap_or(host.status.capacity);
     // The module lowers a floor that would be above the capacity.
     let floor = change.floor.unwrap_or(host.status.floor.min(capacity));
@@ -56,16 +90,26 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     if host.control.configure(&change)? > 0 {
         eviction::until_within_limit(context.system, &mut *host.control)?;
     }
+    let status = host.control.status()?;
     let mut text = format!(
         "Capacity is now {}, floor {}, eviction batch {}\n",
         show_pages(capacity),
         show_pages(floor),
         show_pages(batch.into())
     );
+    if change.keep_free.is_some() || change.promote_free.is_some() {
+        text += &format!(
+            "Kept free are {}; pages are promoted while more than {} are free\n",
+            show_pages(status.keep_free),
+            show_pages(status.promote_free)
+        );
+    }
     let mut json = json!({
         "capacity_pages": capacity,
         "floor_pages": floor,
         "batch_pages": batch,
+        "keep_free_pages": status.keep_free,
+        "promote_free_pages": status.promote_free,
     });
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {

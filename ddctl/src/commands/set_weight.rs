@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(value_parser = value::last_weight, allow_negative_numbers = true)]
     weight: u32,
-    /// Weight of VMs in the SSD tier, if it is to differ (host)
+    /// Weight in the SSD tier, if it is to differ
     #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
     ssd: Option<u32>,
     /// Keep the weight of VMs: write it into /etc/doubledecker/host.toml for ddhostd (host)
@@ -39,16 +39,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     match context.either()? {
         Either::Host(host) => vms(context, host, arguments),
-        Either::Guest(_) if arguments.ssd.is_some() => Err(Error::new(
-            Kind::Usage,
-            "a container has one weight: --ssd is for VMs, on their host",
-        )),
         Either::Guest(_) if arguments.save => Err(Error::new(
             Kind::Usage,
             "`--save` works on the host, not in a guest",
         )
         .hint("write the weights of containers into /etc/doubledecker/policyd.toml")),
-        Either::Guest(guest) => containers(context, guest, &arguments.targets, arguments.weight),
+        Either::Guest(guest) => {
+            let weights = (arguments.weight, arguments.ssd);
+            containers(context, guest, &arguments.targets, weights)
+        }
     }
 }
 
@@ -86,14 +85,12 @@ fn vms(
         if done.note(context, result)? > 0 {
             eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let mut json = json!({ "vm": target.vm.id, "weight": weight });
-        done.text += &format!("Weight of VM {} is now {weight}", target.label());
-        if let Some(ssd) = arguments.ssd {
-            json["ssd_weight"] = json!(ssd);
-            done.text += &format!(", and {ssd} in the SSD tier");
-        }
-        done.text += "\n";
-        done.json.push(json);
+        let what = format!("VM {}", target.label());
+        done.add(
+            &what,
+            (weight, arguments.ssd),
+            json!({ "vm": target.vm.id }),
+        );
     }
     match editor {
         None => done.text += &format!("{NOT_SAVED}\n"),
@@ -142,8 +139,14 @@ struct Done {
 }
 
 impl Done {
-    fn add(&mut self, what: String, weight: u32, json: Value) {
-        self.text += &format!("Weight of {what} is now {weight}\n");
+    fn add(&mut self, what: &str, (weight, ssd): (u32, Option<u32>), mut json: Value) {
+        json["weight"] = json!(weight);
+        self.text += &format!("Weight of {what} is now {weight}");
+        if let Some(ssd) = ssd {
+            json["ssd_weight"] = json!(ssd);
+            self.text += &format!(", and {ssd} in the SSD tier");
+        }
+        self.text += "\n";
         self.json.push(json);
     }
 
@@ -173,7 +176,7 @@ pub(crate) fn containers(
     context: &mut Context<'_>,
     mut guest: Box<dyn GuestControl>,
     targets: &[String],
-    weight: u32,
+    (weight, ssd): (u32, Option<u32>),
 ) -> Result<()> {
     let pools = guest.pools()?;
     let targets: Vec<&Pool> = targets
@@ -184,12 +187,17 @@ pub(crate) fn containers(
     for pool in targets {
         let change = PoolChange {
             weight: Some(weight),
+            ssd_weight: ssd,
             ..PoolChange::default()
         };
         let result = guest.set_pool(pool.id, change);
         done.note(context, result)?;
-        let json = json!({ "container": pool.id, "weight": weight });
-        done.add(format!("container {}", pool_label(pool)), weight, json);
+        let json = json!({ "container": pool.id });
+        done.add(
+            &format!("container {}", pool_label(pool)),
+            (weight, ssd),
+            json,
+        );
     }
     done.print(context)
 }

@@ -7,9 +7,11 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::{Frame, Table},
+    value,
 };
 use clap::{Args, Subcommand};
-use ddconf::size::show_pages;
+use ddabi::PAGE_SIZE;
+use ddconf::size::{Size, show_pages};
 use ddnl::{ConfigChange, Device, reply::device_state_word};
 use serde_json::json;
 use std::{fs::File, io::Read as _, path::Path};
@@ -56,12 +58,62 @@ pub(crate) struct RemoveArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {}
 
-/// Change settings of the SSD tier
+/// Change settings of the SSD tier, or of one of its devices
+///
+/// The deadline is that of all devices; a write budget is that of one.
 #[derive(Args, Debug)]
 pub(crate) struct SetArguments {
+    /// Path of the block device, or its number in `ddctl ssd list`
+    #[arg(required_unless_present = "deadline", requires = "write_budget")]
+    device: Option<String>,
     /// Milliseconds that a guest may wait for a device, until it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    deadline: u32,
+    deadline: Option<u32>,
+    /// What may be written to the device in a second, like 20M; in a day, as a part of its size, like
+    /// 1dwpd; or `none`
+    ///
+    /// An SSD wears out by writing. What may not be written is evicted instead of being kept there.
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "device")]
+    write_budget: Option<Rate>,
+}
+
+/// What may be written to a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rate {
+    Unlimited,
+    /// Bytes in a second.
+    Bytes(u64),
+    /// Times its size in a day.
+    Size(f64),
+}
+
+impl Rate {
+    /// Returns the pages that may be written to a device of so many pages in a second; 0 means no
+    /// limit.
+    fn pages(self, places: u64) -> u64 {
+        const DAY: f64 = 86_400.0;
+        match self {
+            Self::Unlimited => 0,
+            Self::Bytes(bytes) => (bytes / PAGE_SIZE as u64).max(1),
+            Self::Size(times) => ((places as f64 * times / DAY) as u64).max(1),
+        }
+    }
+}
+
+fn rate(text: &str) -> std::result::Result<Rate, String> {
+    const WRONG: &str = "write it like 20M, 0.5dwpd or none";
+    if text == "none" {
+        return Ok(Rate::Unlimited);
+    }
+    if let Some(times) = text.strip_suffix("dwpd") {
+        let times = times.trim().parse().ok();
+        let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
+        return times.map(Rate::Size).ok_or_else(|| WRONG.into());
+    }
+    match value::size(text.trim_end_matches("/s"))? {
+        Size::Bytes(bytes) if bytes > 0 => Ok(Rate::Bytes(bytes)),
+        _ => Err(WRONG.into()),
+    }
 }
 
 pub(crate) fn run(context: &mut Context<'_>, verb: &Verb) -> Result<()> {
@@ -150,13 +202,53 @@ fn list(context: &mut Context<'_>) -> Result<()> {
 
 fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
     let mut host = context.host("ssd set")?;
-    host.control.configure(&ConfigChange {
-        deadline: Some(arguments.deadline * 1000),
-        ..ConfigChange::default()
-    })?;
-    let text = format!(
-        "Guests wait for a device for up to {} ms",
-        arguments.deadline
-    );
-    Frame::done(text, json!({ "deadline_ms": arguments.deadline })).print(context)
+    let (mut text, mut json) = (String::new(), json!({}));
+    if let (Some(name), Some(rate)) = (&arguments.device, arguments.write_budget) {
+        let devices = host.control.devices()?;
+        let device = find(&devices, name)?;
+        let pages = rate.pages(device.stats.places);
+        host.control.set_write_budget(device.id, pages)?;
+        text += &match pages {
+            0 => format!("{} may be written without a limit\n", device.path),
+            _ => format!(
+                "{} may be written by {} a second\n",
+                device.path,
+                show_pages(pages)
+            ),
+        };
+        json["device"] = json!(device.id);
+        json["write_budget_pages"] = json!(pages);
+    }
+    if let Some(deadline) = arguments.deadline {
+        host.control.configure(&ConfigChange {
+            deadline: Some(deadline * 1000),
+            ..ConfigChange::default()
+        })?;
+        text += &format!("Guests wait for a device for up to {deadline} ms\n");
+        json["deadline_ms"] = json!(deadline);
+    }
+    Frame { json, text }.print(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_people_write_them() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(rate("none"), Ok(Rate::Unlimited));
+        assert_eq!(rate("20M"), Ok(Rate::Bytes(20 * MIB)));
+        assert_eq!(rate("20M/s"), Ok(Rate::Bytes(20 * MIB)));
+        assert_eq!(rate("1dwpd"), Ok(Rate::Size(1.0)));
+        assert_eq!(rate("0.5 dwpd"), Ok(Rate::Size(0.5)));
+        for wrong in ["0", "-1dwpd", "dwpd", "25%", "fast", "nandwpd"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Rate::Unlimited.pages(1000), 0);
+        assert_eq!(Rate::Bytes(20 * MIB).pages(1000), 5120);
+        assert_eq!(Rate::Bytes(1).pages(1000), 1);
+        // 1 TiB a day.
+        assert_eq!(Rate::Size(1.0).pages(1 << 28), 3106);
+    }
 }

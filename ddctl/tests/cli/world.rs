@@ -273,6 +273,7 @@ pub(crate) fn pool(vm: Option<u32>, id: u32, name: &str, weight: u32, used: u64)
         cgroup_id: None,
         cgroup: None,
         weight,
+        ssd_weight: weight,
         store: Store::Memory,
         policy: Policy::DEFAULT,
         admission: None,

@@ -61,6 +61,7 @@ impl Default for GuestState {
                 cgroup_id: None,
                 cgroup: None,
                 weight: DEFAULT_WEIGHT,
+                ssd_weight: DEFAULT_WEIGHT,
                 store: Store::Memory,
                 policy: Policy::DEFAULT,
                 admission: Some(AdmissionCounters::default()),
@@ -89,6 +90,7 @@ impl GuestState {
     pub fn reload(&mut self) {
         self.pools.truncate(1);
         self.pools[0].weight = DEFAULT_WEIGHT;
+        self.pools[0].ssd_weight = DEFAULT_WEIGHT;
         self.pools[0].store = Store::Memory;
         self.pools[0].policy = Policy::DEFAULT;
     }
@@ -100,6 +102,7 @@ impl GuestState {
 
     fn add(&mut self, new: &NewPool) -> Result<u32> {
         check_weight(new.weight)?;
+        check_weight(new.ssd_weight.unwrap_or(0))?;
         check_name(&new.name)?;
         check_cgroup(&new.cgroup)?;
         let cgroup_id = match &self.cgroups {
@@ -127,6 +130,7 @@ impl GuestState {
             cgroup_id: Some(cgroup_id),
             cgroup: Some(new.cgroup.clone()),
             weight: new.weight,
+            ssd_weight: new.ssd_weight.unwrap_or(new.weight),
             store: new.store,
             policy: new.policy.unwrap_or_default(),
             admission: Some(AdmissionCounters::default()),
@@ -137,11 +141,12 @@ impl GuestState {
     }
 
     fn set(&mut self, id: u32, change: PoolChange) -> Result<()> {
-        if let Some(weight) = change.weight {
+        for weight in [change.weight, change.ssd_weight].into_iter().flatten() {
             check_weight(weight)?;
         }
         let pool = self.pool(id)?;
         pool.weight = change.weight.unwrap_or(pool.weight);
+        pool.ssd_weight = change.ssd_weight.unwrap_or(pool.ssd_weight);
         pool.store = change.store.unwrap_or(pool.store);
         pool.policy = change.policy.unwrap_or(pool.policy);
         Ok(())

@@ -54,6 +54,8 @@ impl Default for HostState {
                 batch: 512,
                 vms: 0,
                 deadline: 20_000,
+                keep_free: 512,
+                promote_free: 1 << 14,
                 counters: HostCounters::default(),
             },
             vms: Vec::new(),
@@ -152,6 +154,8 @@ impl HostControl for FakeHost {
             status.mode = change.mode.unwrap_or(status.mode);
             status.batch = change.batch.unwrap_or(status.batch);
             status.deadline = change.deadline.unwrap_or(status.deadline);
+            status.keep_free = change.keep_free.unwrap_or(status.keep_free);
+            status.promote_free = change.promote_free.unwrap_or(status.promote_free);
             let left = status.used.saturating_sub(status.limit);
             // They are gone when the status is asked for again.
             status.used -= left;
@@ -203,6 +207,16 @@ impl HostControl for FakeHost {
                 state.devices.remove(at);
             }
             Ok(step)
+        })
+    }
+
+    fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()> {
+        self.change(|state| {
+            let is_it = |other: &&mut Device| other.id == device;
+            let device = state.devices.iter_mut().find(is_it);
+            let device = device.ok_or_else(|| not_found("there is no such device".into()))?;
+            device.stats.write_budget = pages;
+            Ok(())
         })
     }
 }

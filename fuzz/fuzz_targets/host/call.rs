@@ -5,6 +5,7 @@
 use arbitrary::Arbitrary;
 use ddabi::hypercall::Operation;
 use ddabi::key::FileKey;
+use ddabi::pool::SAME_WEIGHT;
 use ddabi::request::{
     BODY, FlushRange, Hello, MAX_RUNS, MigrateBody, PoolBody, REQUEST_MAGIC, RequestHeader, Run,
 };
@@ -229,9 +230,9 @@ fn pool(number: u8, settings: Pool) -> PoolBody {
     PoolBody {
         pool: u32::from(number) % 6,
         weight: settings.weight.into(),
-        store: u32::from(settings.store) % 4,
+        store: u32::from(settings.store) % 5,
         policy: u32::from(settings.policy) % 8,
-        reserved: 0,
+        ssd_weight: SAME_WEIGHT,
         name_len: 4,
         name: [b'p'; NAME_LEN],
     }

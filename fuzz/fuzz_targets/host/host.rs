@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
 use ddcore::host::Session as _;
-use ddcore::host::evict::evict_all;
+use ddcore::host::evict::{Freed, evict_all};
 use ddcore::host::heap::{self, Owner, Tier};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
 use ddcore::host::standing::{Standing, settle};
@@ -71,10 +71,10 @@ impl Owner for World {
         self.time.get()
     }
 
-    fn evicted(host: &heap::Host<Self>, pages: u64) {
-        assert!(pages <= host.tier.batch());
+    fn evicted(host: &heap::Host<Self>, pages: &Freed) {
+        assert!(pages.total() <= host.tier.batch());
         assert!(
-            pages > 0 || host.own.used() == 0,
+            pages.total() > 0 || host.own.used() == 0,
             "a session still has pages"
         );
     }

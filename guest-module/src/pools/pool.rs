@@ -63,7 +63,7 @@ pub(crate) fn body(pool: u32, name: &Name, settings: Settings) -> PoolBody {
         weight: settings.weight,
         store: settings.store as u32,
         policy: settings.policy as u32,
-        reserved: 0,
+        ssd_weight: settings.ssd_weight,
         name_len: text.len() as u32,
         name: bytes,
     }
@@ -107,7 +107,7 @@ pub(crate) fn stats(channel: &Channel, host: u32) -> Option<PoolStats> {
         weight: 0,
         store: 0,
         policy: 0,
-        reserved: 0,
+        ssd_weight: 0,
         name_len: 0,
         name: [0; NAME_LEN],
     };

@@ -27,11 +27,12 @@ use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
 use ddcore::host::get::take;
 use ddcore::host::pressure::pressure;
+use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::put::store;
 use ddcore::host::room::retire;
 use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
-use ddcore::host::{Origin, Session as _};
+use ddcore::host::{Host as _, Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -119,7 +120,8 @@ impl Caller<'_> {
         let wanted = runs.placed().zip(frames);
         let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
         let found = take(&**self.session, wanted, carried);
-        if found.ssd > 0 {
+        let is_on_ssd = found.ssd > 0;
+        if is_on_ssd {
             self.fetch(runs, carried);
         }
         let mut total = 0;
@@ -147,7 +149,11 @@ impl Caller<'_> {
         if tracked {
             TOTALS.dirty_tracked.add(1);
         }
-        self.finish_batch(runs, pages, Pool::get_counters, answer, notices)
+        let counters: fn(&Pool) -> (&Counter, &Latency) = match is_on_ssd {
+            true => Pool::ssd_get_counters,
+            false => Pool::get_counters,
+        };
+        self.finish_batch(runs, pages, counters, answer, notices)
     }
 
     /// Reads the pages that a get has found in the SSD tier.
@@ -157,6 +163,9 @@ impl Caller<'_> {
         let seed = |run: &Run, index| session.seed(session.file_hash(run), index);
         let pages = &mut carried.pages[..];
         self.host.ssd.fetch(runs.placed(), pages, seed);
+        if is_promotion_due(self.host) {
+            self.host.wake_evictor();
+        }
     }
 
     #[inline(never)]
@@ -265,30 +274,34 @@ impl Caller<'_> {
         if let Some(run) = runs.in_turn(answer.sequence()) {
             let pages = runs.iter().map(|run| u64::from(run.pages)).sum();
             let now = self.session.nanoseconds(self.start);
-            let pressure = match self.session.ssd_share(run.pool) {
-                0 => pressure(&self.origin(), &run, pages, now),
-                _ => self.ssd_pressure(&run),
-            };
-            answer.set_pressure(pressure);
+            let session = self.session;
+            let (memory, ssd) = (session.share(run.pool), session.ssd_share(run.pool));
+            let mut sum = PoolPressure::default();
+            if memory > 0 || ssd == 0 {
+                sum = pressure(&self.origin(), &run, pages, now);
+            }
+            if ssd > 0 {
+                self.add_ssd_pressure(&run, &mut sum);
+            }
+            answer.set_pressure(sum);
         }
     }
 
-    /// Returns the state of the pool of a run, which is in the SSD tier.
-    fn ssd_pressure(&self, run: &Run) -> PoolPressure {
+    /// Adds the SSD tier to the state of the pool of a run. A pool that is in both tiers is full when
+    /// it is full in both: what leaves memory before that is demoted.
+    fn add_ssd_pressure(&self, run: &Run, pressure: &mut PoolPressure) {
         let capacity = self.vm.ssd_entitlement();
         let capacity = self.session.ssd_entitlement(run.pool, capacity);
-        let held = self
-            .session
-            .pool(run.pool)
-            .map_or(0, |pool| pool.log.holding.places());
-        PoolPressure {
-            capacity,
+        let is_full = self.session.places(run.pool) >= capacity;
+        let was_full = pressure.known == 0 || pressure.full != 0;
+        *pressure = PoolPressure {
+            capacity: pressure.capacity.saturating_add(capacity),
             pool: run.pool,
             known: 1,
-            full: u8::from(held >= capacity),
-            floor: 0,
+            full: u8::from(is_full && was_full),
+            floor: pressure.floor,
             reserved: 0,
-        }
+        };
     }
 
     /// Sends the answer, if it may be written, and returns the outcome of a call with these pages.

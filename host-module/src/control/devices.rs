@@ -12,6 +12,9 @@ use ddcore::host::Session as _;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
+/// The largest write budget, in pages a second.
+const MAX_WRITE_BUDGET: u64 = 1 << 30;
+
 pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let path = args
         .path()
@@ -65,6 +68,24 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     host.ssd.forget(number);
     reply.put_u64(Attribute::Left, 0)
+}
+
+pub(super) fn set(host: &Host, args: &Args, reply: &mut Message) -> Result {
+    let (Some(number), Some(pages)) = (args.device(), args.write_budget()) else {
+        return Err(reply.explain(
+            c"the attributes device and write-budget are required",
+            EINVAL,
+        ));
+    };
+    if pages > MAX_WRITE_BUDGET {
+        return Err(reply.explain(c"the write budget is more than 4 TiB in a second", ERANGE));
+    }
+    let device = host
+        .ssd
+        .device(number as usize)
+        .ok_or_else(|| reply.explain(c"there is no such device", ENOENT))?;
+    device.set_write_budget(pages);
+    Ok(())
 }
 
 pub(super) fn list(host: &Host, cursor: &mut u64, message: &mut Message) -> Result<bool> {

@@ -5,6 +5,7 @@
 use crate::memory::quietly;
 use kernel::bindings;
 use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::workqueue::Queue;
 
 extern "C" {
@@ -38,6 +39,9 @@ impl Drop for WorkQueue {
     }
 }
 
+/// Whether the module is being unloaded.
+static LEAVING: Atomic<bool> = Atomic::new(false);
+
 /// The work that is queued, which is done when this is dropped.
 pub(crate) struct PendingWork(());
 
@@ -52,6 +56,7 @@ impl PendingWork {
 
 impl Drop for PendingWork {
     fn drop(&mut self) {
+        LEAVING.store(true, Relaxed);
         // SAFETY: By the contract of `new` the queue exists.
         unsafe { dd_queue_flush() };
     }
@@ -87,6 +92,11 @@ pub(crate) fn wake_evictor() {
 pub(crate) fn cond_resched() {
     // SAFETY: Called in process context without locks.
     unsafe { dd_cond_resched() };
+}
+
+/// Returns whether the module is being unloaded, so that long work ends early.
+pub(crate) fn is_leaving() -> bool {
+    LEAVING.load(Relaxed)
 }
 
 /// Returns whether the current task is being killed.

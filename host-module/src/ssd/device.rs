@@ -10,6 +10,7 @@ use crate::ssd::log::Holding;
 use crate::ssd::segment::{Room, Segment};
 use crate::ssd::Ssd;
 use ddabi::ssd::{DeviceState, SsdStats};
+use ddcore::ssd::budget::Budget;
 use ddcore::ssd::health::Health;
 use ddcore::ssd::place::MAX_PLACES;
 use kernel::alloc::AllocError;
@@ -60,7 +61,7 @@ macro_rules! counts {
 
 counts! {
     reads read_pages memory_pages read_errors timeouts refused_reads bad_checksums written_pages
-    write_errors evicted_segments
+    write_errors evicted_segments over_budget
 }
 
 /// The free segments of a device.
@@ -91,6 +92,9 @@ pub(crate) struct Device {
     /// The stamp of the last segment that may have been opened, once the device is being removed.
     last: Atomic<u64>,
     pub(crate) health: Health<Number>,
+    budget: Budget<Number>,
+    /// Pages that may be written in a second; 0 means no limit.
+    write_budget: Atomic<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -130,6 +134,8 @@ impl Device {
                 state: Atomic::new(DeviceState::Active as u32),
                 last: Atomic::new(0),
                 health: Health::new(),
+                budget: Budget::new(),
+                write_budget: Atomic::new(0),
                 counts: Counts::new(),
             }),
             quietly(),
@@ -254,6 +260,15 @@ impl Device {
         self.vacate(ssd, segment);
     }
 
+    /// Notes another owner of a place that the index has.
+    pub(crate) fn hold(&self, place: u64) -> bool {
+        let segment = self.locate(place);
+        segment.is_some_and(|(segment, _)| {
+            segment.with(|inner| inner.life.hold());
+            true
+        })
+    }
+
     /// Lets go of a place.
     pub(crate) fn release(&self, ssd: &Ssd, place: u64) {
         if let Some((segment, _)) = self.locate(place) {
@@ -278,6 +293,21 @@ impl Device {
         }
         drop(waste);
         self.give_free(segment);
+    }
+
+    /// Sets the number of pages that may be written in a second; 0 means no limit.
+    pub(crate) fn set_write_budget(&self, pages: u64) {
+        self.write_budget.store(pages, Relaxed);
+        self.budget.set(pages);
+    }
+
+    /// Returns whether `pages` may be written now, at `now` in nanoseconds, and counts them.
+    pub(crate) fn spend(&self, pages: usize, now: u64) -> bool {
+        let may = self.budget.spend(pages as u64, now);
+        if !may {
+            self.counts.over_budget.add(pages as u64);
+        }
+        may
     }
 
     /// Notes a write that failed.
@@ -324,6 +354,7 @@ impl Device {
             segments: self.segments.len() as u64,
             free_segments: self.free() as u64,
             used: self.live(),
+            write_budget: self.write_budget.load(Relaxed),
             ..SsdStats::default()
         };
         self.counts.write_to(&mut stats);

@@ -19,6 +19,8 @@ const STEP: usize = 64;
 /// Pages of one device that are to be read.
 struct Read {
     device: Option<Arc<Device>>,
+    /// Whether all pages could be read, unless they are lost.
+    is_complete: bool,
     count: usize,
     /// Where the pages are among those of the call.
     at: [u16; STEP],
@@ -29,16 +31,18 @@ struct Read {
 
 impl Ssd {
     /// Replaces pages of the SSD tier by pages of memory with their data, as far as they can be
-    /// read. `runs` are the runs of the call with the places of their pages in `pages`.
+    /// read. `runs` are the runs of the call with the places of their pages in `pages`. Returns
+    /// `false` if some may be read later, because the device or the host is busy.
     #[inline(never)]
     pub(crate) fn fetch(
         &self,
         runs: impl Iterator<Item = (Run, usize)>,
         pages: &mut [Option<Page>],
         seed: impl Fn(&Run, u64) -> u64,
-    ) {
+    ) -> bool {
         let mut read = Read {
             device: None,
+            is_complete: true,
             count: 0,
             at: [0; STEP],
             places: [0; STEP],
@@ -60,6 +64,7 @@ impl Ssd {
             }
         }
         self.read(&mut read, pages);
+        read.is_complete
     }
 
     /// Looks a page up. What is to be read so far is read first, if the page is on another device, or
@@ -91,16 +96,17 @@ impl Ssd {
         let Some(device) = read.device.as_ref().filter(|_| count > 0) else {
             return;
         };
-        let Some(limit) = device.health.limit(self.deadline_us(), self.milliseconds()) else {
-            device.counts.refused_reads.add(count as u64);
-            return;
-        };
         let mut fresh = [const { None }; STEP];
         let fresh = &mut fresh[..count];
-        if Page::allocate(fresh, false) < count {
+        let limit = device
+            .health
+            .limit(self.deadline_us(), self.milliseconds())
+            .filter(|_| Page::allocate(fresh, false) == count);
+        let Some(limit) = limit else {
             device.counts.refused_reads.add(count as u64);
+            read.is_complete = false;
             return;
-        }
+        };
         let start = Instant::<Monotonic>::now();
         let positions = read.places[..count].iter_mut();
         positions.for_each(|place| *place = device.position(*place));
@@ -112,14 +118,17 @@ impl Ssd {
             // The device's queue is full, or the host has no memory.
             Err(EAGAIN | ENOMEM) => {
                 device.counts.refused_reads.add(count as u64);
+                read.is_complete = false;
                 return;
             }
-            Err(error) => {
-                let counter = match error {
-                    ETIMEDOUT => &device.counts.timeouts,
-                    _ => &device.counts.read_errors,
-                };
-                counter.add(1);
+            Err(ETIMEDOUT) => {
+                device.counts.timeouts.add(1);
+                device.health.failed(self.milliseconds());
+                read.is_complete = false;
+                return;
+            }
+            Err(_) => {
+                device.counts.read_errors.add(1);
                 device.health.failed(self.milliseconds());
                 return;
             }

@@ -53,6 +53,16 @@ pub(crate) struct Seat {
     pub(crate) segment: u32,
 }
 
+/// The result of [`Log::fill`].
+pub(crate) enum Filled {
+    /// So many pages have places in the segment with this stamp.
+    Pages(usize, u64),
+    /// The device may not be written that much.
+    OverBudget,
+    /// The pool fills no segment.
+    NoSegment,
+}
+
 /// The log of a pool.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Log {
@@ -71,16 +81,15 @@ impl Log {
         })
     }
 
-    /// Moves pages to places of the segment that the pool fills. Returns their number and the stamp
-    /// of the segment, or `None` if the pool fills none.
-    pub(crate) fn fill(
-        &self,
-        ssd: &Ssd,
-        pages: &mut [Option<Page>],
-        sums: &[u32],
-    ) -> Option<(usize, u64)> {
+    /// Moves pages to places of the segment that the pool fills, as many as there is room for.
+    pub(crate) fn fill(&self, ssd: &Ssd, pages: &mut [Option<Page>], sums: &[u32]) -> Filled {
         let mut seat = self.seat.lock();
-        let Seat { device, segment } = seat.as_ref()?;
+        let Some(Seat { device, segment }) = seat.as_ref() else {
+            return Filled::NoSegment;
+        };
+        if !device.spend(pages.len(), ssd.nanoseconds()) {
+            return Filled::OverBudget;
+        }
         let first = device.first_place(*segment);
         let place = |at: u32| {
             Page::at(Place {
@@ -101,7 +110,10 @@ impl Log {
             device.write_soon(segment);
         }
         // The segment may have been closed meanwhile.
-        (count > 0).then_some((count, sequence))
+        match count {
+            0 => Filled::NoSegment,
+            count => Filled::Pages(count, sequence),
+        }
     }
 
     /// Makes the pool fill a segment. If another task has opened one meanwhile, this one is given

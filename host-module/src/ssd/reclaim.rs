@@ -6,7 +6,7 @@ use crate::ffi::queue;
 use crate::ssd::Ssd;
 use crate::state::{host, Host};
 use crate::vm::session::Session;
-use ddcore::host::evict::{evict_ssd, oldest_ssd_stamp};
+use ddcore::host::evict::{evict_ssd, oldest_ssd_stamp, Freed};
 use ddcore::host::room::{Vm as _, VmList as _};
 use ddcore::host::{Host as _, Session as _};
 use ddcore::partition::{entitle, victim, Entity};
@@ -66,7 +66,7 @@ fn evict(host: &Host, pages: u64) -> bool {
     match oldest_ssd_stamp(&*session, pool) {
         Some(stamp) => {
             let evicted = evict_ssd(&*session, pool, u64::MAX, stamp);
-            host.evicted(evicted);
+            host.evicted(&Freed::evicted(evicted));
             place.log.close(Some(stamp));
         }
         // The segment that it fills has no pages.

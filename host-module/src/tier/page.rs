@@ -10,7 +10,7 @@ use crate::ffi::page;
 use crate::state::host;
 use core::num::NonZeroU64;
 use ddabi::PAGE_SIZE;
-use ddcore::index::{Removed, PLACED};
+use ddcore::index::{Held, Removed, PLACED};
 use ddcore::ssd::place::Place;
 
 /// A page of host memory, or the place of one on a device.
@@ -18,8 +18,9 @@ use ddcore::ssd::place::Place;
 /// # Invariants
 ///
 /// The number is a handle of the index. Without the bit [`PLACED`] it is a frame that came from
-/// [`page::allocate`] and is owned by this value alone, unless it was shared by [`Page::share`]. With
-/// the bit it is a place that was given to this value alone.
+/// [`page::allocate`] and is owned by this value alone, unless it was shared by [`Page::share`] or
+/// [`Page::of_index`]. With the bit it is a place that was given to this value alone, unless it was
+/// shared.
 #[repr(transparent)]
 pub(crate) struct Page(NonZeroU64);
 
@@ -59,6 +60,20 @@ impl Page {
     /// Returns the place of a page on a device.
     pub(crate) fn place(&self) -> Option<Place> {
         Place::of(self.0.get())
+    }
+
+    /// Returns another owner of a page that is in the index.
+    pub(crate) fn of_index(held: Held<'_>) -> Option<Self> {
+        let handle = NonZeroU64::new(held.handle())?;
+        match Place::of(handle.get()) {
+            // The index is an owner, and is borrowed: the place is not used again meanwhile.
+            Some(place) => host()?.ssd.hold(place).then_some(Self(handle)),
+            None => {
+                // SAFETY: The index has the page, as for `from_removed`, and is borrowed.
+                unsafe { page::share(handle.get()) };
+                Some(Self(handle))
+            }
+        }
     }
 
     /// Returns another owner of a page in memory, which is freed with its last owner. None of them

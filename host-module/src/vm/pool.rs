@@ -22,6 +22,8 @@ use kernel::sync::{new_spinlock, SpinLock};
 pub(crate) struct Pool {
     live: Atomic<bool>,
     weight: Atomic<u32>,
+    /// Weight in the SSD tier, or [`SAME_WEIGHT`].
+    ssd_weight: Atomic<u32>,
     store: Atomic<u32>,
     policy: Atomic<u32>,
     /// What its guest is told about it.
@@ -42,6 +44,7 @@ pub(crate) struct Pool {
     put_batches: Counter,
     get_latency: Latency,
     put_latency: Latency,
+    ssd_get_latency: Latency,
 }
 
 impl Pool {
@@ -50,6 +53,7 @@ impl Pool {
         pin_init!(Self {
             live: Atomic::new(false),
             weight: Atomic::new(0),
+            ssd_weight: Atomic::new(0),
             store: Atomic::new(Store::None as u32),
             policy: Atomic::new(Policy::DEFAULT as u32),
             gauge: Gauge::new(),
@@ -66,6 +70,7 @@ impl Pool {
             put_batches: Counter::new(),
             get_latency: Latency::new(),
             put_latency: Latency::new(),
+            ssd_get_latency: Latency::new(),
         })
     }
 
@@ -91,6 +96,7 @@ impl Pool {
         }
         self.get_latency.reset();
         self.put_latency.reset();
+        self.ssd_get_latency.reset();
         *self.name.lock() = name;
         self.set(settings);
         self.live.store(true, Relaxed);
@@ -100,12 +106,14 @@ impl Pool {
     pub(crate) fn end(&self) {
         self.live.store(false, Relaxed);
         self.weight.store(0, Relaxed);
+        self.ssd_weight.store(0, Relaxed);
     }
 
     pub(crate) fn settings(&self) -> Settings {
         let store = Store::from_raw(self.store.load(Relaxed)).unwrap_or(Store::None);
         Settings {
             weight: self.weight.load(Relaxed),
+            ssd_weight: self.ssd_weight.load(Relaxed),
             store,
             policy: self.policy(),
         }
@@ -119,6 +127,11 @@ impl Pool {
     /// Returns the counters of get calls: their number and their latency.
     pub(crate) fn get_counters(&self) -> (&Counter, &Latency) {
         (&self.get_batches, &self.get_latency)
+    }
+
+    /// Returns the counters of get calls that read pages of the SSD tier.
+    pub(crate) fn ssd_get_counters(&self) -> (&Counter, &Latency) {
+        (&self.get_batches, &self.ssd_get_latency)
     }
 
     /// Its weight when pages are divided.
@@ -137,6 +150,7 @@ impl Pool {
 
     pub(crate) fn set(&self, settings: Settings) {
         self.weight.store(settings.weight, Relaxed);
+        self.ssd_weight.store(settings.ssd_weight, Relaxed);
         self.store.store(settings.store as u32, Relaxed);
         self.policy.store(settings.policy as u32, Relaxed);
     }
@@ -186,6 +200,9 @@ impl Pool {
             ssd_hits: ssd.hits,
             ssd_flushes: ssd.flushes,
             ssd_evictions: ssd.evictions,
+            demoted: memory.relocated_out,
+            promoted: memory.relocated_in,
+            ssd_get_latency: self.ssd_get_latency.snapshot(),
         }
     }
 }

@@ -28,7 +28,7 @@ use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::Ledger;
 use ddcore::host::walk::drain;
-use ddcore::index::{Hasher, Index, Removed};
+use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
 use ddcore::policy::Order;
 use ddcore::request::Settings;
@@ -200,6 +200,27 @@ impl ddcore::host::Session for Session {
             log.close(None);
         }
         placed
+    }
+
+    fn share_page(&self, held: Held<'_>) -> Option<Page> {
+        Page::of_index(held)
+    }
+
+    fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> bool {
+        let file = self.hasher.file(&run.file);
+        let seed = |_: &Run, index| self.seed(file, index);
+        if !self.ssd.fetch(core::iter::once((*run, 0)), pages, seed) {
+            return false;
+        }
+        for page in pages {
+            // What is still at its place could not be read.
+            let _ = page.take_if(|page| page.place().is_some());
+        }
+        true
+    }
+
+    fn places(&self, pool: u32) -> u64 {
+        self.place(pool).map_or(0, |pool| pool.log.holding.places())
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

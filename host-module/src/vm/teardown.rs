@@ -13,15 +13,24 @@ use crate::vm::session::Session;
 use crate::vm::shard::SHARDS;
 use ddcore::host::evict::{evict, evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
+use ddcore::host::relocate::demote;
 use ddcore::host::walk::{drain, empty};
 use ddcore::host::Session as _;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 
 /// Pages that are freed at once, which takes less than a millisecond.
 const FEW: u64 = 2048;
+
+/// Time for a device to write pages, until others can be demoted.
+const PAUSE: Delta = Delta::from_millis(5);
+
+/// Pauses without a demoted page after which the rest of a pool is evicted.
+const MOST_PAUSES: u32 = 200;
 
 /// Tasks that free the pages of a session side by side.
 const TASKS: usize = 4;
@@ -81,8 +90,8 @@ impl Drop for Teardown {
     }
 }
 
-/// Frees the pages of a pool that was destroyed, or evicts those of a pool that keeps none any more, at
-/// least in the memory tier.
+/// Frees the pages of a pool that was destroyed, or evicts those of a pool that keeps none any more. The
+/// pages of a pool that goes to the SSD tier are demoted.
 ///
 /// The place of a destroyed pool is not used again until its pages are gone.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
@@ -90,7 +99,8 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
         let held = session.gauge(number).map_or(0, Gauge::held);
         match session.pool(number) {
             Some(pool) if pool.settings().is_on() => {
-                _ = evict(session, number, held, None::<&()>);
+                let demoted = demote_all(session, number, pool);
+                _ = evict(session, number, held - demoted.min(held), None::<&()>);
             }
             Some(_) => _ = evict_pool(session, number, u64::MAX),
             None => _ = empty(session, number),
@@ -105,6 +115,25 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     if held <= FEW || !queue::spawn(move || work(&background)) {
         work(session);
     }
+}
+
+/// Demotes the pages of a pool that keeps none in the memory tier any more, at the pace at which devices
+/// are written. Returns their number.
+fn demote_all(session: &Session, number: u32, pool: &Pool) -> u64 {
+    let (mut demoted, mut pauses) = (0, 0);
+    while pauses < MOST_PAUSES && pool.gauge.held() > 0 && !queue::is_leaving() {
+        if pool.share() > 0 || pool.ssd_share() == 0 {
+            break;
+        }
+        let step = demote(session, number, FEW);
+        demoted += step;
+        pauses = if step > 0 { 0 } else { pauses + 1 };
+        if step == 0 {
+            session.ssd.hurry();
+            fsleep(PAUSE);
+        }
+    }
+    demoted
 }
 
 /// Evicts the pages of a session whose VM has no weight any more. Returns the number of those that

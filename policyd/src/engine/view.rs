@@ -96,6 +96,7 @@ impl View {
                     cgroup_id: cgroups.get(&new.cgroup).copied(),
                     cgroup: Some(new.cgroup),
                     weight: new.weight,
+                    ssd_weight: new.ssd_weight.unwrap_or(new.weight),
                     store: new.store,
                     policy: new.policy.unwrap_or_default(),
                     admission: None,
@@ -107,6 +108,7 @@ impl View {
             (Action::Set(id, change), _) => {
                 if let Some(pool) = self.pools.get_mut(&id) {
                     pool.weight = change.weight.unwrap_or(pool.weight);
+                    pool.ssd_weight = change.ssd_weight.unwrap_or(pool.ssd_weight);
                     pool.store = change.store.unwrap_or(pool.store);
                     pool.policy = change.policy.unwrap_or(pool.policy);
                 }

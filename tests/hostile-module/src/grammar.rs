@@ -306,9 +306,9 @@ pub(crate) fn pool(draft: &mut Draft, dice: &mut Dice) {
     draft.push(&PoolBody {
         pool: number_of_pool(dice),
         weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
-        store: dice.one_of(&[1, 1, 1, 0, 2, u64::from(u32::MAX)]) as u32,
+        store: dice.one_of(&[1, 1, 1, 0, 2, 3, 3, u64::from(u32::MAX)]) as u32,
         policy: dice.one_of(&[0, 1, 2, 3, 4, 5, 6, u64::from(u32::MAX)]) as u32,
-        reserved: u32::from(dice.once_in(64)),
+        ssd_weight: dice.one_of(&[0, 1, 100, limit, limit + 1, u64::from(u32::MAX)]) as u32,
         name_len: dice.one_of(&[0, 1, 64, 65, u64::from(u32::MAX)]) as u32,
         name,
     });

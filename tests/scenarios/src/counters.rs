@@ -49,7 +49,7 @@ counters! {
     HostCounters {
         calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
         retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came
-        vms_went eviction_batches evicted shrunk shrink_refused notices_lost events_dropped
+        vms_went eviction_batches evicted demoted promoted shrunk shrink_refused notices_lost events_dropped
         index_bytes
     }
 }
@@ -59,7 +59,7 @@ counters! {
     PoolStats {
         weight entitlement used puts gets hits misses flushes evictions moved_in moved_out
         hits_foreign put_refused_off put_refused_memory put_refused_fault put_refused_absent
-        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions
+        ssd_used ssd_puts ssd_hits ssd_flushes ssd_evictions demoted promoted
     }
 }
 
@@ -72,7 +72,7 @@ impl PoolStats {
 
     /// What `ssd_used` must be by the other counters.
     pub(crate) fn expected_ssd_used(&self) -> u64 {
-        self.ssd_puts
-            .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions)
+        (self.ssd_puts + self.demoted)
+            .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions + self.promoted)
     }
 }

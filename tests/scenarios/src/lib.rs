@@ -88,6 +88,7 @@ pub fn all() -> &'static [Scenario] {
         shrinker::SHRINKER,
         scarce::SCARCE,
         ssd::SSD,
+        ssd::hybrid::HYBRID,
         reboot::REBOOT,
     ]
 }

@@ -4,6 +4,7 @@
 //! when the device is full, and a device that fails, stalls or is removed costs misses only.
 
 pub(crate) mod device;
+pub(crate) mod hybrid;
 
 use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
@@ -58,7 +59,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, small)?;
     let before = device.stats(host)?;
     read(&guest, small)?;
-    let asked = ssd(host, "small")?;
+    let asked = counted(host, "small")?;
     let after = device.stats(host)?;
     ensure!(
         after.bad_checksums + after.read_errors + after.timeouts == 0,
@@ -70,7 +71,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
 
     // Of a file that does not fit, the device keeps what came last, beside what has not come back.
     read(&guest, large)?;
-    let stats = ssd(host, "large")?;
+    let stats = counted(host, "large")?;
     ensure!(stats.ssd_evictions > 0, "nothing was evicted: {stats:?}");
     let full = device.stats(host)?;
     let in_use = percent(full.segments - full.free_segments, full.segments);
@@ -78,20 +79,20 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     books::balance(host)?;
 
     let written = device.stats(host)?.written_pages;
-    let puts = ssd(host, "small")?.ssd_puts + ssd(host, "large")?.ssd_puts;
+    let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
 
     // The memory tier is not touched by all that.
     read(&guest, other)?;
     read(&guest, other)?;
-    let stats = ssd(host, "other")?;
+    let stats = counted(host, "other")?;
     ensure!(stats.ssd_puts == 0 && stats.hits > 0, "{stats:?}");
 
     // A container that moves to memory gets its pages from the device once more.
     read(&guest, small)?;
     set_store(&guest, "small", "mem")?;
-    let before = ssd(host, "small")?;
+    let before = counted(host, "small")?;
     read(&guest, small)?;
-    let after = ssd(host, "small")?;
+    let after = counted(host, "small")?;
     ensure!(
         after.ssd_hits > before.ssd_hits && after.ssd_puts == before.ssd_puts,
         "{after:?}"
@@ -121,7 +122,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     ensure!(exit.success() && read_sum == right, "{exit}: {read_sum}");
     device.forget(host)?;
     ensure!(
-        ssd(host, "large")?.ssd_used == 0,
+        counted(host, "large")?.ssd_used == 0,
         "pages of a device that is gone"
     );
     read(&guest, large)?;
@@ -159,7 +160,7 @@ fn set_store(guest: &Guest, name: &str, store: &str) -> Result<()> {
 }
 
 /// Returns what the host has counted for a container.
-fn ssd(host: &Machine, name: &str) -> Result<PoolStats> {
+fn counted(host: &Machine, name: &str) -> Result<PoolStats> {
     let vms = ddctl::vms(host)?;
     let vm = vms.first().context("a VM")?;
     vm.container(name)?.stats.context("statistics")

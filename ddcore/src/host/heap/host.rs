@@ -3,6 +3,7 @@
 //! A tier with its memory, and the VMs that share it.
 
 use super::{Lock, Owner, Session, Stock, Tier, VmList};
+use crate::host::evict::Freed;
 use crate::host::room;
 use crate::host::standing::settle;
 use alloc::sync::Arc;
@@ -76,7 +77,11 @@ impl<O: Owner> room::Host for Host<O> {
         self.own.milliseconds()
     }
 
-    fn evicted(&self, pages: u64) {
+    fn ssd_pages(&self) -> u64 {
+        O::ssd_pages(self)
+    }
+
+    fn evicted(&self, pages: &Freed) {
         O::evicted(self, pages);
     }
 

@@ -9,7 +9,7 @@ use crate::host::flush::Rest;
 use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
 use crate::host::session::{self, Ledger};
-use crate::index::{Hasher, Heap, Index, List, Removed};
+use crate::index::{Hasher, Heap, Held, Index, List, Removed};
 use crate::partition::Entity;
 use crate::policy::Order;
 use alloc::sync::Arc;
@@ -168,8 +168,20 @@ impl<O: Owner> session::Session for Session<O> {
         O::now(self)
     }
 
-    fn put_on_ssd(&self, _run: &Run, _pages: &mut [Option<O::Page>]) -> Option<(usize, u64)> {
-        None
+    fn share_page(&self, held: Held<'_>) -> Option<O::Page> {
+        O::share_page(self, held)
+    }
+
+    fn put_on_ssd(&self, run: &Run, pages: &mut [Option<O::Page>]) -> Option<(usize, u64)> {
+        O::put_on_ssd(self, run, pages)
+    }
+
+    fn read_from_ssd(&self, run: &Run, pages: &mut [Option<O::Page>]) -> bool {
+        O::read_from_ssd(self, run, pages)
+    }
+
+    fn places(&self, pool: u32) -> u64 {
+        O::places(self, pool)
     }
 
     #[inline]
@@ -190,8 +202,8 @@ impl<O: Owner> session::Session for Session<O> {
     }
 
     #[inline]
-    fn ssd_share(&self, _pool: u32) -> u32 {
-        0
+    fn ssd_share(&self, pool: u32) -> u32 {
+        O::ssd_share(self, pool)
     }
 
     fn order(&self, pool: u32) -> Option<Order> {

@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Weight from 0 to 10000
     #[arg(long, default_value_t = DEFAULT_WEIGHT, value_parser = value::weight, allow_negative_numbers = true)]
     weight: u32,
+    /// Weight from 0 to 10000 in the SSD tier [default: that of --weight]
+    #[arg(long, value_name = "WEIGHT", value_parser = value::weight, allow_negative_numbers = true)]
+    ssd_weight: Option<u32>,
     /// Where to cache its pages
     #[arg(long, value_enum, default_value_t = Choice::Mem)]
     store: Choice,
@@ -37,6 +40,8 @@ pub(super) enum Choice {
     Mem,
     /// The host's SSD tier
     Ssd,
+    /// The host's memory tier, and its SSD tier for pages that have to leave it
+    Hybrid,
     /// Do not cache the container's pages
     None,
 }
@@ -46,6 +51,7 @@ impl From<Choice> for Store {
         match choice {
             Choice::Mem => Self::Memory,
             Choice::Ssd => Self::Ssd,
+            Choice::Hybrid => Self::Hybrid,
             Choice::None => Self::None,
         }
     }
@@ -57,6 +63,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let pool = NewPool {
         name: arguments.name.clone().unwrap_or_else(|| last_part(&cgroup)),
         weight: arguments.weight,
+        ssd_weight: arguments.ssd_weight,
         store: arguments.store.into(),
         policy: Some(arguments.policy),
         cgroup,

@@ -16,8 +16,9 @@ use serde_json::json;
 
 /// Choose where a container's pages are cached
 ///
-/// Pages that are in the SSD tier stay there until they are read. Pages in the memory tier are
-/// dropped when the container moves to another store.
+/// Pages in the memory tier move to the SSD tier in the background if the container goes there, as
+/// fast as its devices can be written. Pages in the SSD tier stay there until they are read, or until
+/// the memory tier has a lot of room for a container that is in memory.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers

@@ -57,16 +57,21 @@ impl Session {
         Err(Status::Limit)
     }
 
-    /// Sets a pool. If it keeps no pages in the memory tier any more, those are evicted. Pages in the SSD
-    /// tier stay until they are read, unless the pool keeps no pages at all.
+    /// Sets a pool. If it keeps no pages in the memory tier any more, those are demoted or evicted. Pages
+    /// in the SSD tier stay until they are read, promoted or evicted, unless the pool keeps no pages at
+    /// all.
     pub(crate) fn set_pool(
         self: &Arc<Self>,
         number: u32,
         settings: Settings,
     ) -> Result<(), Status> {
         let control = self.control.lock();
-        self.pool(number).ok_or(Status::NoPool)?.set(settings);
+        let pool = self.pool(number).ok_or(Status::NoPool)?;
+        pool.set(settings);
         drop(control);
+        if settings.ssd_share() == 0 {
+            pool.log.close(None);
+        }
         if settings.share() == 0 {
             empty_pool(self, number);
         }

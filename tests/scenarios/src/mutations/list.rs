@@ -6,7 +6,9 @@ use ddlab::Scenario;
 
 use crate::{
     apart, bad_input, bounds, calls, coherence, deaths, latency, lifecycle, policies, reboot,
-    scarce, shares, shrinker, small_files, ssd, stream, torture, tracing,
+    scarce, shares, shrinker, small_files,
+    ssd::{self, hybrid},
+    stream, torture, tracing,
 };
 
 /// A mutation, which breaks an invariant.
@@ -176,7 +178,11 @@ pub(crate) const ALL: &[Mutation] = &[
     mutation(
         "spare-unlent",
         &[shares::SHARES],
-        &["the tier is full", "of all that an idle one leaves"],
+        &[
+            "the tier is full",
+            "of all that an idle one leaves",
+            "half of the tier is replaced",
+        ],
     ),
     mutation(
         "capacity-fixed",
@@ -185,10 +191,14 @@ pub(crate) const ALL: &[Mutation] = &[
     ),
     mutation(
         "capacity-unenforced",
-        &[shares::SHARES],
+        &[hybrid::HYBRID],
         &["are not evicted"],
     ),
-    mutation("places-reused", &[ssd::SSD], &["bad_checksums"]),
+    mutation(
+        "places-reused",
+        &[ssd::SSD],
+        &["bad_checksums", "wrong content"],
+    ),
     mutation("segments-kept", &[ssd::SSD], &["nothing was evicted"]),
     mutation(
         "batch-fixed",
@@ -228,7 +238,11 @@ pub(crate) const ALL: &[Mutation] = &[
     mutation(
         "capacity-alone",
         &[scarce::SCARCE],
-        &["scarce:", "equal VMs kept unequal"],
+        &[
+            "scarce:",
+            "equal VMs kept unequal",
+            "what the tier is to be promised",
+        ],
     ),
     mutation(
         "puts-not-recycled",

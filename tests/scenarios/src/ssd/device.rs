@@ -22,6 +22,15 @@ pub(crate) struct Stats {
     pub(crate) timeouts: u64,
     pub(crate) bad_checksums: u64,
     pub(crate) written_pages: u64,
+    pub(crate) over_budget: u64,
+    segment_places: u64,
+}
+
+impl Stats {
+    /// Returns the most pages that can wait in memory until they are written.
+    pub(crate) fn in_memory(&self) -> u64 {
+        (self.segments - self.free_segments) * self.segment_places
+    }
 }
 
 #[derive(Deserialize)]

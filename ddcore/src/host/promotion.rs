@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Promotion while the memory tier has a lot of room: which VM and which pool, the one that is
+//! furthest below its entitlement, or least above it (section 5.3.2 of the thesis).
+
+use super::evict::entities;
+use super::relocate::promote;
+use super::room::{Host, Parts, Vm as _, VmList};
+use super::session::Session;
+use super::standing::{self, Whole};
+use crate::partition::{entitle, Entity};
+use ddabi::genl::Mode;
+
+/// VMs, or pools, that are tried until one has pages that can be promoted.
+const TRIES: usize = 8;
+
+/// Returns whether the background evictor is to look for pages to promote. Calls of guests ask this.
+#[inline]
+pub fn is_promotion_due<H: Host>(host: &H) -> bool {
+    let tier = host.tier();
+    host.ssd_pages() > 0 && tier.promotable() > 0 && tier.is_promotion_due(host.milliseconds())
+}
+
+/// Promotes pages until the tier is filled up to its low threshold, or no pool has any that can be
+/// promoted.
+pub(super) fn promote_pages<H: Host>(host: &H) {
+    if host.ssd_pages() == 0 || host.tier().mode() != Mode::Weighted {
+        return;
+    }
+    while host.tier().promotable() > 0 && promote_batch(host) > 0 {
+        host.cond_resched();
+    }
+}
+
+/// Promotes up to a batch of pages of one pool. Returns their number.
+fn promote_batch<H: Host>(host: &H) -> u64 {
+    let tier = host.tier();
+    let vms = choose_vms(host, &mut *host.lock());
+    for vm in vms.iter().flatten() {
+        let Some(session) = vm.session() else {
+            continue;
+        };
+        let entitlement = standing::entitlement(tier, &**vm);
+        for pool in choose_pools(&*session, entitlement).into_iter().flatten() {
+            let wanted = tier.promotable().min(tier.batch());
+            if wanted == 0 || !tier.reserve(wanted) {
+                return 0;
+            }
+            let promoted = promote(&*session, pool, wanted);
+            tier.release(wanted - promoted);
+            if promoted > 0 {
+                host.promoted(promoted);
+                return promoted;
+            }
+        }
+    }
+    0
+}
+
+/// VMs in the order in which their pages are promoted.
+type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; TRIES];
+
+/// Chooses VMs that have pages in the SSD tier and weight in the memory tier.
+fn choose_vms<H: Host>(host: &H, vm_list: &mut H::VmList) -> Chosen<H> {
+    let Parts { vms, entities, .. } = vm_list.parts();
+    let whole = Whole::of(host.tier());
+    for (entity, vm) in entities.iter_mut().zip(vms) {
+        let session = vm.session();
+        let used = session.as_ref().map_or(0, |session| session.used());
+        *entity = whole.refresh(&**vm, used);
+        if session.map_or(0, |session| session.ledger().ssd()) == 0 {
+            entity.weight = 0;
+        }
+    }
+    neediest(entities).map(|at| vms.get(at?).cloned())
+}
+
+/// Chooses pools of a session that have pages in the SSD tier and weight in the memory tier.
+fn choose_pools<S: Session>(session: &S, entitlement: u64) -> [Option<u32>; TRIES] {
+    session.with_entities(|pools| {
+        let pools = entities(session, pools);
+        entitle(pools, entitlement);
+        for (number, pool) in (0..).zip(pools.iter_mut()) {
+            if session.places(number) == 0 {
+                pool.weight = 0;
+            }
+        }
+        neediest(pools).map(|at| at.map(|at| at as u32))
+    })
+}
+
+/// Returns the entities with weight that lack most of their entitlements, or exceed them least, in
+/// this order.
+fn neediest(entities: &[Entity]) -> [Option<usize>; TRIES] {
+    let mut chosen = [None; TRIES];
+    for (at, entity) in entities.iter().enumerate() {
+        if entity.weight == 0 {
+            continue;
+        }
+        let mut next = Some(at);
+        for place in &mut chosen {
+            let is_ahead = match (next, *place) {
+                (Some(_), None) => true,
+                (Some(next), Some(other)) => lack(&entities[next]) > lack(&entities[other]),
+                (None, _) => break,
+            };
+            if is_ahead {
+                core::mem::swap(place, &mut next);
+            }
+        }
+    }
+    chosen
+}
+
+/// Returns the pages that an entity lacks of its entitlement, less than zero if it has more.
+fn lack(entity: &Entity) -> i64 {
+    // No real number of pages is near 2^63.
+    let signed = |pages: u64| i64::try_from(pages).unwrap_or(i64::MAX);
+    signed(entity.entitlement) - signed(entity.used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lacks_most_comes_first() {
+        let entity = |weight, entitlement, used| Entity {
+            weight,
+            entitlement,
+            used,
+        };
+        let mut entities = vec![
+            entity(1, 10, 5),
+            entity(0, 100, 0),
+            entity(1, 10, 30),
+            entity(1, 10, 1),
+        ];
+        let first = |entities: &[Entity]| neediest(entities).into_iter().flatten().collect();
+        let order: Vec<_> = first(&entities);
+        assert_eq!(order, [3, 0, 2]);
+        entities.extend((0..20).map(|more| entity(1, 100 + more, 0)));
+        let order: Vec<_> = first(&entities);
+        assert_eq!(order, [23, 22, 21, 20, 19, 18, 17, 16]);
+    }
+}

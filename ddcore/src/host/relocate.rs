@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Demotion of pages to the SSD tier, and their promotion to the memory tier (section 3.3 of the
+//! paper; the thesis calls the tiers L1 and L2).
+//!
+//! A step moves up to 16 neighbouring pages. Their data is copied without a lock, and they move only
+//! if the index still has them then, so that a demoted page never replaces a newer copy of it
+//! ([`Stretch`]). A page is in one tier or in the other at any time.
+
+use super::bin::Bin;
+use super::carried::Page;
+use super::list::{self, list, ssd_list, victim, SSD_CLASS};
+use super::notice::Fresh;
+use super::session::{Count, Session};
+use super::tally::Tally;
+use crate::index::{End, Index, Reason, Stretch, BLOCK_PAGES};
+use crate::number::Number;
+use ddabi::request::Run;
+
+/// The class of promoted pages. The SSD tier does not keep the class that they had.
+const PROMOTED_CLASS: u8 = 0;
+
+/// Pages on their way to another tier.
+struct Step<P> {
+    stretch: Stretch,
+    /// Other owners of the pages, so that no other page can have one of their handles meanwhile.
+    _owned: [Option<P>; BLOCK_PAGES],
+    /// The pages in the tier that they go to; before their data is copied, other owners as well.
+    pages: [Option<P>; BLOCK_PAGES],
+}
+
+impl<P: Page> Step<P> {
+    /// Looks at pages of a list of a shard.
+    fn begin<S: Session<Page = P>>(
+        session: &S,
+        shard: usize,
+        most: usize,
+        choose: impl FnOnce(&Index<S::Storage>) -> Option<(u16, End)>,
+    ) -> Option<Self> {
+        let (mut owned, mut pages) = ([const { None }; BLOCK_PAGES], [const { None }; BLOCK_PAGES]);
+        let mut all = true;
+        let stretch = session.with(shard, |index| {
+            let (list, end) = choose(index)?;
+            index.stretch(list, end, most, |at, held| {
+                (owned[at], pages[at]) = (session.share_page(held), session.share_page(held));
+                all &= owned[at].is_some() && pages[at].is_some();
+            })
+        })?;
+        all.then_some(Self {
+            stretch,
+            _owned: owned,
+            pages,
+        })
+    }
+
+    /// Returns the run of the pages in a class of a pool.
+    fn run(&self, pool: u32, class: u8) -> Run {
+        Run {
+            file: self.stretch.first().file,
+            index: self.stretch.first().index,
+            pages: self.stretch.handles().len() as u16,
+            pool,
+            class,
+            ..Run::default()
+        }
+    }
+
+    /// Returns the pages that are still to be moved.
+    fn pages(&mut self) -> &mut [Option<P>] {
+        &mut self.pages[..self.stretch.handles().len()]
+    }
+
+    /// Moves the pages to another list, if the index still has them. Returns their number. The
+    /// caller has reserved room for them if the list is one of the memory tier.
+    fn finish<S: Session<Page = P>>(
+        mut self,
+        session: &S,
+        shard: usize,
+        (to, stamp): (u16, u64),
+    ) -> u64 {
+        let count = self.stretch.handles().len();
+        let mut handles = [0; BLOCK_PAGES];
+        for (handle, page) in handles.iter_mut().zip(&self.pages[..count]) {
+            let Some(page) = page else { return 0 };
+            *handle = page.handle();
+        }
+        let mut bin = Bin::new();
+        let moved = session.with_room(shard, BLOCK_PAGES, |index| {
+            let handles = &handles[..count];
+            let sink = |removed| bin.add(session, removed);
+            if !index.relocate(&self.stretch, (to, stamp), handles, sink) {
+                return 0;
+            }
+            for page in &mut self.pages[..count] {
+                if let Some(page) = page.take() {
+                    page.keep();
+                }
+            }
+            let (mut tally, mut stored) = (Tally::new(), Count::default());
+            tally.came(session, to, count);
+            tally.add(session);
+            stored.add(to, count);
+            session.add_used(&stored, index);
+            count as u64
+        });
+        bin.settle(session);
+        moved.unwrap_or(0)
+    }
+}
+
+/// Moves up to `pages` of a pool from the memory tier to the SSD tier, those that would be evicted
+/// next. Ends early if the SSD tier takes no more pages now. Returns their number.
+///
+/// No I/O is waited for: the data stays in memory until it is written.
+#[inline(never)]
+pub fn demote<S>(session: &S, pool: u32, pages: u64) -> u64
+where
+    S: Session<Page: Page>,
+{
+    let Some(order) = session.order(pool) else {
+        return 0;
+    };
+    let now = session.now();
+    in_turns(session, pages, |shard, most| {
+        let step = Step::begin(session, shard, most, |index| {
+            let class = victim(index, pool, order, now)?;
+            Some((list(pool, class), End::Oldest))
+        });
+        let Some(mut step) = step else {
+            return Some(0);
+        };
+        let run = step.run(pool, SSD_CLASS);
+        let (placed, stamp) = session.put_on_ssd(&run, step.pages())?;
+        step.stretch.truncate(placed);
+        Some(step.finish(session, shard, (ssd_list(pool), stamp)))
+    })
+}
+
+/// Moves up to `pages` of a pool from the SSD tier to the memory tier, the newest first. The caller
+/// has reserved room for them. Ends early if pages cannot be read now. Returns their number.
+///
+/// Waits for the reads.
+#[inline(never)]
+pub fn promote<S>(session: &S, pool: u32, pages: u64) -> u64
+where
+    S: Session<Page: Page>,
+{
+    in_turns(session, pages, |shard, most| {
+        let step = Step::begin(session, shard, most, |_| {
+            Some((ssd_list(pool), End::Newest))
+        });
+        let Some(mut step) = step else {
+            return Some(0);
+        };
+        let run = step.run(pool, PROMOTED_CLASS);
+        if !session.read_from_ssd(&run, step.pages()) {
+            return None;
+        }
+        if step.pages().iter().any(Option::is_none) {
+            drop_lost(session, shard, &step.stretch);
+            return Some(0);
+        }
+        let stamp = session.stamp(run.pages.into());
+        Some(step.finish(session, shard, (list(pool, PROMOTED_CLASS), stamp)))
+    })
+}
+
+/// Evicts pages whose data is lost or damaged.
+fn drop_lost<S: Session>(session: &S, shard: usize, stretch: &Stretch) {
+    let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
+    session.with(shard, |index| {
+        index.remove_stretch(stretch, Reason::Eviction, |removed| {
+            fresh.add(&removed);
+            bin.add(session, removed);
+        });
+    });
+    bin.settle(session);
+    session.announce(fresh.as_slice());
+}
+
+/// Calls `step` for one shard after the other, with the most pages to move, until `pages` are moved,
+/// no shard has any, or it returns `None`. It returns the number of pages that it moved. Returns the
+/// number of all of them.
+fn in_turns<S: Session>(
+    session: &S,
+    pages: u64,
+    mut step: impl FnMut(usize, usize) -> Option<u64>,
+) -> u64 {
+    let rotor = &session.ledger().rotor;
+    let mut turn = rotor.load();
+    let (mut moved, mut idle) = (0, 0);
+    while moved < pages && idle < S::SHARDS {
+        let shard = turn as usize % S::SHARDS;
+        turn = turn.wrapping_add(1);
+        let most = (pages - moved).min(BLOCK_PAGES as u64) as usize;
+        let Some(got) = step(shard, most) else { break };
+        moved += got;
+        idle = if got == 0 { idle + 1 } else { 0 };
+        session.cond_resched();
+    }
+    rotor.swap(turn);
+    moved
+}
+
+const _: () = assert!(list::LISTS > PROMOTED_CLASS as usize);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Pages move between the tiers while others are put, read and evicted, also in the middle of a
+//! move. A reader must never get an older version of a page, and no page may be lost or freed twice.
+
+use super::*;
+use crate::host::carried::Carried;
+use crate::host::evict::{evict, evict_ssd};
+use crate::host::get::take;
+use crate::host::heap::{self, Owner, Tier, Vm};
+use crate::host::put::keep;
+use crate::host::session::{Session as _, TierKind};
+use crate::host::walk::{counted, migrate};
+use crate::index::{self, Hasher, Removed, PLACED};
+use crate::policy::Order;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::iter;
+use ddabi::answer::Eviction;
+use ddabi::key::{FileKey, PageKey};
+use proptest::prelude::*;
+
+/// Places of a segment.
+const SEGMENT: u64 = 8;
+
+/// Frames and places with what they hold and the number of their owners, by handle.
+#[derive(Default)]
+struct Memory {
+    held: BTreeMap<u64, (u64, u32)>,
+    frames: u64,
+    places: u64,
+}
+
+type Shared = Rc<RefCell<Memory>>;
+
+/// An owner of a frame or a place.
+struct Held(u64, Shared);
+
+impl Held {
+    /// Allocates a frame, or a place, for a version of a page. Handles are used again as soon as they
+    /// are free.
+    fn new(memory: &Shared, is_placed: bool, version: u64) -> Self {
+        let mut inner = memory.borrow_mut();
+        let handle = if is_placed {
+            inner.places += 1;
+            PLACED | inner.places
+        } else {
+            let frames = 1..=inner.frames + 1;
+            let free = frames
+                .into_iter()
+                .find(|frame| !inner.held.contains_key(frame));
+            inner.frames = inner.frames.max(free.unwrap());
+            free.unwrap()
+        };
+        inner.held.insert(handle, (version, 1));
+        Self(handle, memory.clone())
+    }
+
+    fn version(&self) -> u64 {
+        self.1.borrow().held[&self.0].0
+    }
+}
+
+impl Page for Held {
+    fn handle(&self) -> u64 {
+        self.0
+    }
+
+    fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut inner = self.1.borrow_mut();
+        let (_, owners) = inner.held.get_mut(&self.0).unwrap();
+        *owners -= 1;
+        if *owners == 0 {
+            inner.held.remove(&self.0);
+        }
+    }
+}
+
+/// What happens to pages.
+#[derive(Clone, Debug)]
+enum Event {
+    Put(u64, u16, u32),
+    Take(u64, u16),
+    Evict(u32, u64),
+    EvictSsd(u32, u64),
+    Migrate(u32),
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Demote(u32, u64, Vec<Event>),
+    Promote(u32, u64, Vec<Event>),
+    Other(Event),
+    /// The next reads find the data of every page whose place is a multiple of this lost.
+    Damage(u64),
+}
+
+/// What the owner keeps for the session.
+struct Own {
+    memory: Shared,
+    model: RefCell<BTreeMap<u64, u64>>,
+    version: RefCell<u64>,
+    /// What happens while pages are copied.
+    between: RefCell<Vec<Event>>,
+    damage: RefCell<u64>,
+}
+
+struct World;
+
+type Session = heap::Session<World>;
+
+impl Owner for World {
+    type Lock<T> = RefCell<T>;
+    type Page = Held;
+    type Session = Own;
+    type Vm = Vm<Self>;
+
+    const SHARD_BITS: u32 = 1;
+
+    fn page(session: &Session, removed: Removed) -> Option<Held> {
+        Some(Held(removed.into_handle(), session.own.memory.clone()))
+    }
+
+    fn share_page(session: &Session, held: index::Held<'_>) -> Option<Held> {
+        let memory = &session.own.memory;
+        memory.borrow_mut().held.get_mut(&held.handle())?.1 += 1;
+        Some(Held(held.handle(), memory.clone()))
+    }
+
+    fn put_on_ssd(
+        session: &Session,
+        run: &Run,
+        pages: &mut [Option<Held>],
+    ) -> Option<(usize, u64)> {
+        assert_eq!(usize::from(run.pages), pages.len());
+        let memory = &session.own.memory;
+        // A segment ends, and the pages behind its end have to wait for the next call.
+        let first = memory.borrow().places + 1;
+        let count = pages.len().min((SEGMENT - first % SEGMENT) as usize);
+        for page in &mut pages[..count] {
+            let version = page.as_ref()?.version();
+            *page = Some(Held::new(memory, true, version));
+        }
+        happen(session, session.own.between.take());
+        Some((count, first / SEGMENT))
+    }
+
+    fn read_from_ssd(session: &Session, _run: &Run, pages: &mut [Option<Held>]) -> bool {
+        let damage = *session.own.damage.borrow();
+        for page in pages.iter_mut() {
+            let is_lost = |page: &Held| (page.0 & !PLACED).is_multiple_of(damage);
+            let version = page
+                .as_ref()
+                .filter(|page| !is_lost(page))
+                .map(Held::version);
+            *page = version.map(|version| Held::new(&session.own.memory, false, version));
+        }
+        happen(session, session.own.between.take());
+        true
+    }
+
+    fn announce(_session: &Session, _notices: &[Eviction]) {}
+
+    fn allocate(_: &heap::Host<Self>, _: &mut [Option<Held>], _: bool) -> usize {
+        0
+    }
+
+    fn spare(&self) -> u64 {
+        0
+    }
+
+    fn milliseconds(&self) -> u64 {
+        0
+    }
+}
+
+const FILE: FileKey = FileKey {
+    inode: 7,
+    filesystem: 1,
+    generation: 1,
+};
+
+const CAPACITY: u64 = 1 << 16;
+
+fn session() -> Session {
+    let own = Own {
+        memory: Shared::default(),
+        model: RefCell::default(),
+        version: RefCell::default(),
+        between: RefCell::default(),
+        damage: RefCell::new(u64::MAX),
+    };
+    let mut session = Session::new(Arc::new(Tier::new(CAPACITY)), Hasher::new(3), own);
+    for _ in 0..2 {
+        let pool = session.add_pool();
+        session.set_pool(pool, 100, Order::Aged);
+    }
+    session
+}
+
+fn run(index: u64, pages: u16, pool: u32) -> Run {
+    Run {
+        file: FILE,
+        index,
+        pages,
+        pool,
+        ..Run::default()
+    }
+}
+
+fn happen(session: &Session, events: Vec<Event>) {
+    for event in events {
+        match event {
+            Event::Put(index, pages, pool) => put(session, &run(index, pages, pool)),
+            Event::Take(index, pages) => read(session, &run(index, pages, 0)),
+            Event::Evict(pool, pages) => _ = evict(session, pool, pages, None::<&()>),
+            Event::EvictSsd(pool, pages) => _ = evict_ssd(session, pool, pages, u64::MAX),
+            Event::Migrate(pool) => _ = migrate(session, &FILE, pool),
+        }
+    }
+}
+
+/// Puts new versions of pages.
+fn put(session: &Session, run: &Run) {
+    let mut carried = Carried::new();
+    for (page, index) in carried
+        .pages
+        .iter_mut()
+        .zip(run.index..)
+        .take(run.pages.into())
+    {
+        let mut version = session.own.version.borrow_mut();
+        *version += 1;
+        session.own.model.borrow_mut().insert(index, *version);
+        *page = Some(Held::new(&session.own.memory, false, *version));
+    }
+    assert!(session.tier().reserve(run.pages.into()));
+    let stamp = session.stamp(run.pages.into());
+    let kept = keep(session, iter::once((*run, 0)), &mut carried, stamp);
+    assert_eq!(kept, usize::from(run.pages));
+}
+
+/// Takes pages out. Those that are found have the newest version.
+fn read(session: &Session, run: &Run) {
+    let mut carried = Carried::new();
+    let found = take(session, iter::once((*run, 0)), &mut carried);
+    for (page, index) in carried
+        .pages
+        .iter_mut()
+        .zip(run.index..)
+        .take(run.pages.into())
+    {
+        if let Some(page) = page.take() {
+            assert_eq!(
+                Some(&page.version()),
+                session.own.model.borrow().get(&index)
+            );
+        }
+    }
+    session.sub_used(&found);
+}
+
+/// Compares counters, accounts and memory with each other.
+fn check(session: &Session) {
+    let (mut memory, mut ssd) = (0, 0);
+    for pool in 0..2 {
+        for tier in [TierKind::Memory, TierKind::Ssd] {
+            let list = counted(session, pool, tier);
+            let came = list.puts + list.moved_in + list.relocated_in;
+            let left = list.hits + list.flushes + list.evictions + list.moved_out;
+            assert_eq!(list.used, came - left - list.relocated_out);
+            match tier {
+                TierKind::Memory => memory += list.used,
+                TierKind::Ssd => ssd += list.used,
+            }
+        }
+        let list = counted(session, pool, TierKind::Memory);
+        assert_eq!(session.gauge(pool).unwrap().held(), list.used);
+        let ssd = counted(session, pool, TierKind::Ssd);
+        assert_eq!(list.relocated_out, ssd.relocated_in);
+        assert_eq!(list.relocated_in, ssd.relocated_out);
+    }
+    assert_eq!((session.used(), session.ledger().ssd()), (memory, ssd));
+    assert_eq!(session.tier().used(), memory);
+    // Each page in the index owns one frame or one place, and nothing else has any.
+    let held = &session.own.memory.borrow().held;
+    assert!(held.values().all(|(_, owners)| *owners == 1));
+    let placed = held.keys().filter(|handle| **handle & PLACED != 0).count() as u64;
+    assert_eq!((held.len() as u64 - placed, placed), (memory, ssd));
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0u64..60, 1u16..24, 0u32..2).prop_map(|(index, pages, pool)| Event::Put(index, pages, pool)),
+        4 => (0u64..60, 1u16..24).prop_map(|(index, pages)| Event::Take(index, pages)),
+        1 => (0u32..2, 1u64..20).prop_map(|(pool, pages)| Event::Evict(pool, pages)),
+        1 => (0u32..2, 1u64..20).prop_map(|(pool, pages)| Event::EvictSsd(pool, pages)),
+        1 => (0u32..2).prop_map(Event::Migrate),
+    ]
+}
+
+fn movement() -> impl Strategy<Value = Move> {
+    let between = || prop::collection::vec(event(), 0..3);
+    prop_oneof![
+        4 => event().prop_map(Move::Other),
+        3 => (0u32..2, 1u64..40, between()).prop_map(|(pool, pages, events)| Move::Demote(pool, pages, events)),
+        2 => (0u32..2, 1u64..40, between()).prop_map(|(pool, pages, events)| Move::Promote(pool, pages, events)),
+        1 => prop_oneof![Just(u64::MAX), 1u64..20].prop_map(Move::Damage),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn readers_get_the_newest_version(moves in prop::collection::vec(movement(), 1..80)) {
+        let session = session();
+        for step in moves {
+            match step {
+                Move::Other(event) => happen(&session, vec![event]),
+                Move::Damage(damage) => *session.own.damage.borrow_mut() = damage,
+                Move::Demote(pool, pages, events) => {
+                    *session.own.between.borrow_mut() = events;
+                    prop_assert!(demote(&session, pool, pages) <= pages);
+                }
+                Move::Promote(pool, pages, events) => {
+                    *session.own.between.borrow_mut() = events;
+                    prop_assert!(session.tier().reserve(pages));
+                    let promoted = promote(&session, pool, pages);
+                    prop_assert!(promoted <= pages);
+                    session.tier().release(pages - promoted);
+                }
+            }
+            session.own.between.take();
+            check(&session);
+        }
+    }
+}
+
+#[test]
+fn pages_go_down_and_come_back() {
+    let session = session();
+    put(&session, &run(0, 40, 0));
+    assert_eq!(demote(&session, 0, 30), 30);
+    assert_eq!((session.used(), session.ledger().ssd()), (10, 30));
+    assert!(session.tier().reserve(100));
+    let promoted = promote(&session, 0, 100);
+    session.tier().release(100 - promoted);
+    assert_eq!(promoted, 30);
+    check(&session);
+    read(&session, &run(0, 40, 0));
+    check(&session);
+    assert_eq!(counted(&session, 0, TierKind::Memory).hits, 40);
+}
+
+/// A page that is written while it is demoted stays in memory, in its new version.
+#[test]
+fn a_newer_copy_is_not_overtaken() {
+    let session = session();
+    put(&session, &run(0, 4, 0));
+    *session.own.between.borrow_mut() = vec![Event::Put(1, 1, 0)];
+    demote(&session, 0, 4);
+    let key = PageKey {
+        file: FILE,
+        index: 1,
+    };
+    let lists: Vec<_> = (0..Session::SHARDS)
+        .filter_map(|shard| session.with(shard, |index| index.list_of(&key)))
+        .collect();
+    assert_eq!(lists, [list(0, 0)]);
+    read(&session, &run(0, 4, 0));
+    check(&session);
+}
+
+/// A frame that is freed and used again meanwhile is not taken for the page that was copied.
+#[test]
+fn a_handle_stands_for_one_page_during_a_move() {
+    let session = session();
+    put(&session, &run(0, 4, 0));
+    *session.own.between.borrow_mut() = vec![Event::Take(0, 4), Event::Put(0, 4, 0)];
+    demote(&session, 0, 4);
+    read(&session, &run(0, 4, 0));
+    check(&session);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Moving pages between tiers: they get other handles and another list.
+//!
+//! The data of a page is copied without the lock of the index. The owner therefore looks at some
+//! pages ([`Stretch`]), copies them, and then moves those that the index still has under the same
+//! handles. As long as the owner keeps what the handles stand for, no newer copy of a page has one
+//! of them, so that a page that was overwritten, read or evicted meanwhile is not moved.
+
+use super::batch::Part;
+use super::block::BLOCK_PAGES;
+use super::hash::BLOCK_BITS;
+use super::insert::pieces;
+use super::{Index, Reason, Removed, Storage, NONE};
+use core::marker::PhantomData;
+use ddabi::key::PageKey;
+
+/// Neighbouring pages of one block, as the index had them.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    first: PageKey,
+    list: u16,
+    count: u8,
+    handles: [u64; BLOCK_PAGES],
+}
+
+impl Stretch {
+    /// Returns the key of the first page.
+    pub const fn first(&self) -> &PageKey {
+        &self.first
+    }
+
+    /// Returns the handles of the pages.
+    pub fn handles(&self) -> &[u64] {
+        &self.handles[..usize::from(self.count)]
+    }
+
+    /// Keeps the first `pages` only, if there are more.
+    pub fn truncate(&mut self, pages: usize) {
+        self.count = self.count.min(pages.min(BLOCK_PAGES) as u8);
+    }
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// The pages that were put first.
+    Oldest,
+    /// The pages that were put last.
+    Newest,
+}
+
+/// A page that is in the index, as long as the index is borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    handle: u64,
+    index: PhantomData<&'a ()>,
+}
+
+impl Held<'_> {
+    /// Returns the handle of the page.
+    pub const fn handle(&self) -> u64 {
+        self.handle
+    }
+}
+
+impl<S: Storage> Index<S> {
+    /// Returns up to `most` pages at an end of a list, at least one unless it is empty. Calls `held`
+    /// with each of them and its position.
+    pub fn stretch<'a>(
+        &'a self,
+        list: u16,
+        end: End,
+        most: usize,
+        mut held: impl FnMut(usize, Held<'a>),
+    ) -> Option<Stretch> {
+        let number = match end {
+            End::Oldest => self.oldest(list),
+            End::Newest => self.newest(list),
+        };
+        if number == NONE {
+            return None;
+        }
+        let block = self.block(number);
+        let page = block.present().trailing_zeros();
+        let count = (block.present() >> page).trailing_ones() as usize;
+        let count = count.min(most);
+        let mut handles = [0; BLOCK_PAGES];
+        for (at, handle) in handles.iter_mut().enumerate().take(count) {
+            *handle = self.handle(number, page as usize + at);
+            let held_page = Held {
+                handle: *handle,
+                index: PhantomData,
+            };
+            held(at, held_page);
+        }
+        Some(Stretch {
+            first: PageKey {
+                file: *self.file(block.file()).key(),
+                index: u64::from(block.index()) << BLOCK_BITS | u64::from(page),
+            },
+            list: block.list(),
+            count: count as u8,
+            handles,
+        })
+    }
+
+    /// Returns the handle of a page that a block has.
+    fn handle(&self, number: u32, page: usize) -> u64 {
+        let block = self.block(number);
+        let low = match block.has_leaf() {
+            true => self.leaf(block.body())[page % BLOCK_PAGES],
+            false => block.body(),
+        };
+        u64::from(block.high()) << 32 | u64::from(low)
+    }
+
+    /// Moves the pages of a stretch to another list, where they have `handles`. Calls `sink` with each
+    /// of them under its former handle. Returns whether they moved: either all of them do, or none.
+    /// They do not if one of them is not in the index any more or has another handle, if memory is
+    /// missing that [`Index::lack`] would report for one part, or if the list does not exist.
+    pub fn relocate(
+        &mut self,
+        stretch: &Stretch,
+        (list, stamp): (u16, u64),
+        handles: &[u64],
+        mut sink: impl FnMut(Removed),
+    ) -> bool {
+        let part = Part::stretch(&self.hasher, &stretch.first, stretch.handles().len(), list);
+        let Some(block) = self.find_stretch(stretch, &part) else {
+            return false;
+        };
+        let pieces = pieces(handles);
+        if handles.len() != stretch.handles().len()
+            || usize::from(list) >= self.storage.lists().len()
+            || pieces == 0
+            || !self.has_room(pieces)
+        {
+            return false;
+        }
+        self.remove_pages(block, part.mask, Reason::Relocation, |_, page| sink(page));
+        // The block, and the file, are gone if these were their last pages.
+        let file = self.find_file(&part.file, part.file_hash);
+        let block = self.find_block(&part, file);
+        let has_moved = self.add_all(&part, (file, block), stamp, handles);
+        if has_moved {
+            let list = self.list_mut(list);
+            list.puts -= handles.len() as u64;
+            list.relocated_in += handles.len() as u64;
+        }
+        has_moved
+    }
+
+    /// Removes the pages of a stretch, unless one of them is not in the index any more or has another
+    /// handle. Calls `sink` with each.
+    pub fn remove_stretch(
+        &mut self,
+        stretch: &Stretch,
+        reason: Reason,
+        mut sink: impl FnMut(Removed),
+    ) {
+        let pages = stretch.handles().len();
+        let part = Part::stretch(&self.hasher, &stretch.first, pages, stretch.list);
+        if let Some(block) = self.find_stretch(stretch, &part) {
+            self.remove_pages(block, part.mask, reason, |_, page| sink(page));
+        }
+    }
+
+    /// Returns the block that has the pages of a stretch, under the same handles and in the same
+    /// list.
+    fn find_stretch(&self, stretch: &Stretch, part: &Part) -> Option<u32> {
+        let file = self.find_file(&part.file, part.file_hash);
+        if file == NONE {
+            return None;
+        }
+        let mut number = self.find_block(part, file);
+        while number != NONE {
+            let block = self.block(number);
+            if block.list() == stretch.list && block.present() & part.mask == part.mask {
+                let first = part.mask.trailing_zeros() as usize;
+                let mut handles = (first..).zip(stretch.handles());
+                let is_same = handles.all(|(page, handle)| self.handle(number, page) == *handle);
+                return is_same.then_some(number);
+            }
+            number = self.next_block(number, part.hash);
+        }
+        None
+    }
+}

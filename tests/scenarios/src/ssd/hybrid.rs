@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A container in both tiers: pages that leave memory go to a device, and come back when memory has
+//! room (experiments of section 5.5 of the thesis, scaled).
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
+
+use super::{counted, device::Device, read, set_store};
+use crate::{
+    books, ddctl,
+    stage::{self, Stage, percent},
+};
+
+/// A container whose file is larger than the memory tier.
+pub(crate) const HYBRID: Scenario = Scenario {
+    name: "hybrid",
+    about: "pages go to the SSD tier and back by the thresholds, and none of them is lost or old",
+    quick: true,
+    run,
+};
+
+const DEVICE_MIB: u64 = 128;
+const CAPACITY_MIB: u64 = 32;
+const FILE: u64 = 96 << 20;
+/// The capacity after which pages are promoted, and the pages of its low threshold: a quarter less.
+const LARGER_MIB: u64 = 64;
+const LOW: u64 = 48 << 8;
+/// Pages of the write budget, for a second: 1 MiB.
+const BUDGET: u64 = 1 << 8;
+
+fn run(context: &mut Context) -> Result<Vec<Target>> {
+    let file = FileSpec::new("file", FILE, 1);
+    let stage = Stage::set(context, CAPACITY_MIB)?;
+    let host = stage.host();
+    let device = Device::add(host, DEVICE_MIB)?;
+    // An emulated host may be slow for other reasons than its device.
+    ddctl::run(host, "ssd set --deadline 5000")?;
+    let disk = stage.disk("data", vec![file.clone()])?;
+    let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
+    stage::container(&guest, &file.path, "8M", 100)?;
+    set_store(&guest, &file.path, "hybrid")?;
+    // The policy that is chosen by itself would keep what is there.
+    ddctl::run(&guest, "container set-policy file fifo")?;
+
+    // Memory to SSD (table 5.1): what was put is in memory or on the device.
+    read(&guest, &file)?;
+    books::balance(host)?;
+    let down = counted(host, "file")?;
+    let in_memory = down.used - down.ssd_used;
+    let capacity = CAPACITY_MIB << 8;
+    ensure!(down.demoted > 0 && down.ssd_puts == 0, "{down:?}");
+    ensure!(in_memory <= capacity, "{in_memory} of {capacity} pages");
+    let sum = down.used + down.evictions + down.hits + down.flushes;
+    ensure!(
+        down.puts == sum && down.demoted == down.ssd_used,
+        "{sum} pages are accounted for: {down:?}"
+    );
+    let full = percent(in_memory, capacity);
+
+    // All of it comes back right, from both tiers.
+    read(&guest, &file)?;
+    let back = counted(host, "file")?;
+    let (asked, hits) = (back.gets - down.gets, back.hits - down.hits);
+    ensure!(back.ssd_hits > down.ssd_hits, "{back:?}");
+    books::balance(host)?;
+
+    // SSD to memory (equation 5.2): memory fills up to its low threshold, and no further.
+    ddctl::run(host, &format!("set-capacity {LARGER_MIB}M"))?;
+    let used = || ddctl::host(host).map(|host| host.used_pages);
+    let what = "memory is filled up to its low threshold";
+    wait::until(what, || Ok((used()? >= LOW).then_some(())))?;
+    books::balance(host)?;
+    let used = used()?;
+    let up = counted(host, "file")?;
+    let promoted = up.promoted - back.promoted;
+    ensure!(used == LOW, "{used} pages instead of {LOW}: {up:?}");
+    ensure!(
+        up.used == back.used && up.evictions == back.evictions,
+        "{back:?} {up:?}"
+    );
+    read(&guest, &file)?;
+
+    // A container that goes to the SSD tier takes its pages along.
+    let before = books::balance(host).and_then(|_| counted(host, "file"))?;
+    set_store(&guest, &file.path, "ssd")?;
+    let what = "the pages in memory go to the device";
+    wait::until(what, || {
+        let stats = counted(host, "file")?;
+        Ok((stats.used == stats.ssd_used).then_some(()))
+    })?;
+    books::balance(host)?;
+    let moved = counted(host, "file")?;
+    let kept = percent(
+        moved.demoted - before.demoted,
+        before.used - before.ssd_used,
+    );
+    read(&guest, &file)?;
+
+    // No more is written than the budget allows. Pages that the device does not take are evicted.
+    set_store(&guest, &file.path, "hybrid")?;
+    ddctl::run(host, "set-capacity 16M")?;
+    let budget = format!("ssd set {} --write-budget 1M", device.path());
+    ddctl::run(host, &budget)?;
+    let (before, start) = (device.stats(host)?, Instant::now());
+    read(&guest, &file)?;
+    read(&guest, &file)?;
+    books::balance(host)?;
+    let (after, time) = (device.stats(host)?, start.elapsed());
+    // What was put before may be written after the budget was set.
+    let written = after.written_pages - before.written_pages;
+    let allowed = (time.as_secs_f64() + 1.0) * BUDGET as f64 + before.in_memory() as f64;
+    ensure!(after.over_budget > 0, "{after:?}");
+    ensure!(
+        written as f64 <= allowed,
+        "{written} pages were written in {time:?}, and {allowed} allowed"
+    );
+    ensure!(
+        after.bad_checksums + after.read_errors + after.timeouts == 0,
+        "{after:?}"
+    );
+    ddctl::run(host, &format!("ssd remove {}", device.path()))?;
+    read(&guest, &file)?;
+    books::balance(host)?;
+    device.forget(host)?;
+    Ok(vec![
+        Target::at_least("hybrid: use of memory by a large file", 90.0, full, "%"),
+        Target::at_least(
+            "hybrid: pages that were asked for and came back",
+            97.0,
+            percent(hits, asked),
+            "%",
+        ),
+        Target::at_least("hybrid: pages promoted", 1.0, promoted as f64, ""),
+        Target::at_least(
+            "hybrid: pages that went along to the SSD tier",
+            99.0,
+            kept,
+            "%",
+        ),
+    ])
+}
