@@ -44,8 +44,8 @@ pub enum HostCommand {
     Event = 7,
     /// Add a block device to the SSD tier (path). The reply has its number (device).
     SsdAdd = 8,
-    /// Remove a device from the SSD tier (device). A command evicts 64 MiB at most; the reply says
-    /// how much there is still (left). The device is gone when that is 0.
+    /// Remove a device from the SSD tier (device). Its pages are dropped in the background; the reply
+    /// says how many there are still (left). The device is gone when that is 0.
     SsdRemove = 9,
     /// Dump: one message a device of the SSD tier (device, path, device-state, ssd-stats).
     SsdList = 10,

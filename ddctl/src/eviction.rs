@@ -37,7 +37,7 @@ pub(crate) fn remove_device(
     host: &mut dyn HostControl,
     device: u32,
 ) -> Result<()> {
-    until_gone(system, || Ok(host.remove_device(device)?.left))
+    until_gone(system, || Ok(host.remove_device(device)?))
 }
 
 /// Waits until the host holds no more pages than its limit.

@@ -142,7 +142,7 @@ impl HostControl for Host {
         self.0.call(&call::host::add_device(path)?)
     }
 
-    fn remove_device(&mut self, device: u32) -> Result<Flushed> {
+    fn remove_device(&mut self, device: u32) -> Result<u64> {
         self.0.call(&call::host::remove_device(device))
     }
 

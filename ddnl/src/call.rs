@@ -179,9 +179,11 @@ pub mod host {
     }
 
     /// [`HostCommand::SsdRemove`].
-    pub fn remove_device(device: u32) -> Call<Flushed> {
+    pub fn remove_device(device: u32) -> Call<u64> {
         let attributes = Attributes::new().u32(Attribute::Device, device);
-        Call::get(HostCommand::SsdRemove as u8, attributes, flushed)
+        Call::get(HostCommand::SsdRemove as u8, attributes, |reply| {
+            reply.need_u64(Attribute::Left)
+        })
     }
 
     /// [`HostCommand::SsdSet`].

@@ -104,9 +104,9 @@ pub trait HostControl {
     fn devices(&mut self) -> Result<Vec<Device>>;
     /// Adds a block device to the SSD tier, whose content is lost. Returns its number.
     fn add_device(&mut self, path: &str) -> Result<u32>;
-    /// Takes a device out of the SSD tier, whose pages are evicted, 64 MiB at most. The device is gone
-    /// when none are left.
-    fn remove_device(&mut self, device: u32) -> Result<Flushed>;
+    /// Takes a device out of the SSD tier, whose pages are dropped in the background. Returns the number
+    /// of those that are left. The device is gone when a call returns 0.
+    fn remove_device(&mut self, device: u32) -> Result<u64>;
     /// Sets the number of pages that may be written to a device in a second; 0 means no limit.
     fn set_write_budget(&mut self, device: u32, pages: u64) -> Result<()>;
 }

@@ -2,6 +2,7 @@
 /* <linux/blkdev.h> and <linux/bio.h>: pages on block devices. */
 
 #include <linux/bio.h>
+#include <linux/blk-cgroup.h>
 #include <linux/blkdev.h>
 #include <linux/completion.h>
 #include <linux/slab.h>
@@ -242,6 +243,8 @@ int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, siz
 		bio->bi_end_io = dd_read_end;
 		for (i = 0; i < pages; i++)
 			__bio_add_page(bio, pfn_to_page(frames[at + i]), PAGE_SIZE, 0);
+		/* Pages of the tier are the host's: limits of a VMM are for its own disks. */
+		bio_associate_blkg_from_css(bio, blkcg_root_css);
 		at += pages;
 		refcount_inc(&read->users);
 		atomic_inc(&read->left);

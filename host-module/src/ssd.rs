@@ -21,6 +21,7 @@ use crate::ssd::log::{Filled, Holding, Log, Seat};
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
+use ddabi::ssd::DeviceState;
 use ddcore::host::standing::Standing;
 use ddcore::ssd::place::{Place, MAX_DEVICES};
 use kernel::prelude::*;
@@ -34,14 +35,8 @@ use kernel::time::{Instant, Monotonic};
 /// Pages that are put to places at a time, which bounds the memory on the stack.
 const STEP: usize = 32;
 
-/// Pages that wait in memory until they are written, at most: 64 MiB.
-const STAGING: u64 = 1 << 14;
-
 /// Time that a get may wait for a device, in microseconds, until the administrator sets another one.
 const DEADLINE_US: u64 = 20_000;
-
-/// More than the tasks that open a segment at a time.
-const OPENING: u64 = 1 << 10;
 
 /// All devices.
 #[pin_data]
@@ -53,8 +48,6 @@ pub(crate) struct Ssd {
     pub(crate) control: Mutex<()>,
     /// The stamp of the last segment that was opened.
     sequence: Atomic<u64>,
-    /// Pages in memory that are not written yet.
-    staged: Atomic<u64>,
     /// Places of all devices.
     places: Atomic<u64>,
     /// Whether a task queues segments that are not full.
@@ -75,7 +68,6 @@ impl Ssd {
                 devices <- new_spinlock!([const { None }; MAX_DEVICES], "Ssd::devices"),
                 control <- new_mutex!((), "Ssd::control"),
                 sequence: Atomic::new(0),
-                staged: Atomic::new(0),
                 places: Atomic::new(0),
                 hurrying: Atomic::new(false),
                 reclaiming: Atomic::new(false),
@@ -109,12 +101,6 @@ impl Ssd {
     /// Returns the milliseconds since the tier was created.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.born.elapsed().as_millis().max(0) as u64
-    }
-
-    /// Returns the stamp of the last segment that was opened, or is being opened.
-    pub(crate) fn last_sequence(&self) -> u64 {
-        // A task that has taken a segment may not have its stamp yet: few do that at a time.
-        self.sequence.load(Relaxed) + OPENING
     }
 
     /// Returns the nanoseconds since the tier was created.
@@ -157,9 +143,8 @@ impl Ssd {
     /// Forgets a device that has no pages any more. The caller holds `control`.
     pub(crate) fn forget(&self, number: usize) {
         let device = self.devices.lock().get_mut(number).and_then(Option::take);
-        if let Some(device) = device {
-            device.retire(self);
-        }
+        // Closed without the lock.
+        drop(device);
     }
 
     /// Takes places out of the capacity.
@@ -181,7 +166,7 @@ impl Ssd {
         // be dropped under a lock.
         let devices = self.devices.lock();
         if let Some(Some(device)) = devices.get(place.device) {
-            device.release(self, place.number);
+            device.release(place.number);
         }
     }
 
@@ -199,16 +184,16 @@ impl Ssd {
         for (sum, (page, index)) in sums.iter_mut().zip(pages[..count].iter().zip(run.index..)) {
             *sum = page.as_ref()?.checksum(seed(index))?;
         }
-        if self.staged.load(Relaxed).saturating_add(count as u64) > STAGING {
-            self.hurry();
-            return None;
-        }
         // The second time a segment was opened before.
         for _ in 0..2 {
             match log.fill(self, &mut pages[..count], &sums[..count]) {
                 Filled::Pages(count, stamp) => return Some((count, stamp)),
                 Filled::OverBudget => return None,
-                Filled::NoSegment => log.set(self.open(&log.holding)?, self),
+                Filled::Busy => {
+                    self.hurry();
+                    return None;
+                }
+                Filled::NoSegment => log.set(self.open(&log.holding)?),
             }
         }
         None
@@ -220,8 +205,13 @@ impl Ssd {
         let mut from = 0;
         while let Some(device) = self.next_device(from) {
             from = device.number + 1;
-            if device.takes_pages() && best.as_ref().is_none_or(|best| best.free() < device.free())
-            {
+            match device.state() {
+                DeviceState::Failed => device.drop_pages(self),
+                DeviceState::Suspect => device.probe(self),
+                DeviceState::Active | DeviceState::Leaving => {}
+            }
+            let is_able = device.takes_pages() && !device.is_stuck(self);
+            if is_able && best.as_ref().is_none_or(|best| best.free() < device.free()) {
                 best = Some(device);
             }
         }
@@ -259,13 +249,5 @@ impl Ssd {
         if !has_begun {
             self.hurrying.xchg(false, Full);
         }
-    }
-
-    fn stage(&self, pages: usize) {
-        self.staged.add(pages as u64, Relaxed);
-    }
-
-    fn unstage(&self, pages: usize) {
-        self.staged.fetch_sub(pages as u64, Relaxed);
     }
 }

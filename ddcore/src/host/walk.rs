@@ -8,6 +8,7 @@ use super::list::{all_lists, lists, same_class, ssd_list};
 use super::session::{Session, TierKind};
 use super::tally::Tally;
 use crate::index::{Cursor, Index, List, Reason, Storage, Walk};
+use crate::ssd::place::Place;
 use core::ops::Range;
 use ddabi::key::FileKey;
 
@@ -51,6 +52,19 @@ pub fn drain<S: Session>(session: &S, shards: Range<usize>) -> u64 {
         })
     };
     shards.map(drain).sum()
+}
+
+/// Evicts all pages of a session that are on a device of the SSD tier. Returns their number.
+pub fn drop_device<S: Session>(session: &S, device: usize) -> u64 {
+    let drop = |shard| {
+        let mut cursor = Cursor::default();
+        walk(session, shard, |index, bin| {
+            let sink = |removed| bin.add(session, removed);
+            let is_on = |upper| Place::device_of_upper(upper) == Some(device);
+            index.sweep_handles(&mut cursor, STEP, Reason::Eviction, is_on, sink)
+        })
+    };
+    (0..S::SHARDS).map(drop).sum()
 }
 
 /// Frees all pages of a pool that is destroyed. Returns their number.

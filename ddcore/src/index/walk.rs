@@ -115,6 +115,29 @@ impl<S: Storage> Index<S> {
         })
     }
 
+    /// Removes the pages whose handles have upper bits (from bit 32 on) for which `condemned` returns
+    /// `true`, in steps like those of [`Index::sweep`].
+    pub fn sweep_handles(
+        &mut self,
+        cursor: &mut Cursor,
+        pages: u32,
+        reason: Reason,
+        mut condemned: impl FnMut(u32) -> bool,
+        mut sink: impl FnMut(Removed),
+    ) -> Walk {
+        let start = match cursor.at {
+            At::Place(place) => place,
+            _ => u32::MAX,
+        };
+        self.sweep_blocks(start, cursor, pages, |index, number| {
+            let picked = condemned(index.block(number).high());
+            if picked {
+                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
+            }
+            picked
+        })
+    }
+
     /// Visits all blocks below a number, from the highest down. `visit` returns whether it removed
     /// or moved pages.
     fn sweep_blocks(

@@ -13,6 +13,9 @@ pub const MAX_PLACES: u64 = 1 << PLACE_BITS;
 const DEVICE_BITS: u32 = 4;
 const PLACE_BITS: u32 = PLACED.trailing_zeros() - DEVICE_BITS;
 
+// All pages of a block have the same upper bits, and so they are on one device.
+const _: () = assert!(PLACE_BITS >= 32);
+
 /// A place for a page on a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Place {
@@ -36,6 +39,16 @@ impl Place {
         })
     }
 
+    /// Returns the device of the places whose handles have these upper bits, from bit 32 on, or `None`
+    /// if they are no places.
+    #[inline]
+    pub const fn device_of_upper(upper: u32) -> Option<usize> {
+        match Self::of((upper as u64) << 32) {
+            Some(place) => Some(place.device),
+            None => None,
+        }
+    }
+
     /// Returns the handle of the place.
     #[inline]
     pub const fn handle(&self) -> u64 {
@@ -55,8 +68,11 @@ mod tests {
                 let place = Place { device, number };
                 assert!(place.handle() <= MAX_HANDLE);
                 assert_eq!(Place::of(place.handle()), Some(place));
+                let upper = (place.handle() >> 32) as u32;
+                assert_eq!(Place::device_of_upper(upper), Some(device));
             }
         }
         assert_eq!(Place::of(PLACED - 1), None);
+        assert_eq!(Place::device_of_upper((PLACED - 1 >> 32) as u32), None);
     }
 }

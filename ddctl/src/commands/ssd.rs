@@ -46,8 +46,8 @@ pub(crate) struct AddArguments {
 
 /// Remove a device from the SSD tier
 ///
-/// The pages that are cached in the SSD tier are dropped, those on other devices too. No data is
-/// lost: the next read of a dropped page comes from the guest's own disk.
+/// The pages that are cached on the device are dropped. No data is lost: the next read of a dropped
+/// page comes from the guest's own disk.
 #[derive(Args, Debug)]
 pub(crate) struct RemoveArguments {
     /// Path of the block device, or its number in `ddctl ssd list`

@@ -198,7 +198,7 @@ impl HostControl for FakeHost {
         })
     }
 
-    fn remove_device(&mut self, device: u32) -> Result<Flushed> {
+    fn remove_device(&mut self, device: u32) -> Result<u64> {
         self.change(|state| {
             let at = state.devices.iter().position(|other| other.id == device);
             let at = at.ok_or_else(|| not_found("there is no such device".into()))?;
@@ -206,7 +206,7 @@ impl HostControl for FakeHost {
             if step.left == 0 {
                 state.devices.remove(at);
             }
-            Ok(step)
+            Ok(step.left)
         })
     }
 

@@ -2,13 +2,10 @@
 
 //! Commands for the devices of the SSD tier.
 
-use super::STEP;
 use crate::genl::{Args, Message};
 use crate::ssd::device::Device;
 use crate::state::Host;
 use ddabi::genl::Attribute;
-use ddcore::host::evict::evict_ssd;
-use ddcore::host::Session as _;
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
@@ -33,8 +30,7 @@ pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u32(Attribute::Device, number)
 }
 
-/// Evicts a step. A segment has pages of one pool, but a pool has segments on several devices: all of
-/// its pages in the SSD tier are evicted.
+/// Drops the pages of a device in the background. The caller repeats the command until none are left.
 pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let _control = host.ssd.control.lock();
     let number = args
@@ -45,27 +41,13 @@ pub(super) fn remove(host: &Host, args: &Args, reply: &mut Message) -> Result {
         .ssd
         .device(number)
         .ok_or_else(|| reply.explain(c"there is no such device", ENOENT))?;
-    let last = device.begin_removal(&host.ssd);
-    let (mut evicted, mut from) = (0, 0);
-    while let Some((vm, session)) = host.next_vm(from).filter(|_| evicted < STEP) {
-        from = vm.number.saturating_add(1);
-        for pool in 0..session.pool_count() {
-            let Some(place) = session.place(pool) else {
-                continue;
-            };
-            if place.log.is_on(number) {
-                place.log.close(None);
-            }
-            if place.log.holding.places() > 0 && evicted < STEP {
-                evicted += evict_ssd(&*session, pool, STEP - evicted, last);
-            }
-        }
-    }
-    reply.put_u64(Attribute::Evicted, evicted)?;
+    device.begin_removal(&host.ssd);
     if !device.is_unused() {
+        device.drop_pages(&host.ssd);
         // Pages that are being read or written are among these.
         return reply.put_u64(Attribute::Left, device.live().max(1));
     }
+    drop(device);
     host.ssd.forget(number);
     reply.put_u64(Attribute::Left, 0)
 }

@@ -4,19 +4,26 @@
 
 use crate::counters::Counter;
 use crate::ffi::disk::Disk;
+use crate::ffi::queue;
 use crate::memory::quietly;
 use crate::number::Number;
 use crate::ssd::log::Holding;
 use crate::ssd::segment::{Room, Segment};
 use crate::ssd::Ssd;
+use crate::state::{host, Host};
 use ddabi::ssd::{DeviceState, SsdStats};
+use ddcore::host::walk::drop_device;
+use ddcore::host::Session as _;
 use ddcore::ssd::budget::Budget;
 use ddcore::ssd::health::Health;
 use ddcore::ssd::place::MAX_PLACES;
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::str::CStr;
-use kernel::sync::atomic::{ordering::Relaxed, Atomic};
+use kernel::sync::atomic::{
+    ordering::{Acquire, Full, Relaxed},
+    Atomic,
+};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// Pages at both ends of a device that stay zero: 1 MiB. A guest chooses what is written behind
@@ -35,6 +42,12 @@ const SEGMENTS: u64 = 1 << 15;
 
 /// One segment in so many is kept free.
 const RESERVE: usize = 64;
+
+/// Pages that wait in memory until they are written to a device, at most: 64 MiB.
+const STAGING: u64 = 1 << 14;
+
+/// Milliseconds without a write that ends, after which a device is stuck.
+const STUCK_MS: u64 = 1000;
 
 /// Failed writes after which a device is not used any more.
 const MOST_ERRORS: u64 = 8;
@@ -67,8 +80,8 @@ counts! {
 /// The free segments of a device.
 struct Free {
     segments: KVVec<u32>,
-    /// Whether the device is being removed, so that no segment is opened any more.
-    leaving: bool,
+    /// Whether the device has failed or is being removed, so that no segment is opened any more.
+    closed: bool,
 }
 
 /// A device.
@@ -89,8 +102,12 @@ pub(crate) struct Device {
     pub(crate) queue: SpinLock<KVVec<u32>>,
     pub(crate) writers: Atomic<u32>,
     state: Atomic<u32>,
-    /// The stamp of the last segment that may have been opened, once the device is being removed.
-    last: Atomic<u64>,
+    /// Whether a task drops the pages of the device.
+    dropping: Atomic<bool>,
+    /// Pages in memory that are not written yet.
+    staged: Atomic<u64>,
+    /// When a write ended, or the first page was staged, in milliseconds.
+    progress: Atomic<u64>,
     pub(crate) health: Health<Number>,
     budget: Budget<Number>,
     /// Pages that may be written in a second; 0 means no limit.
@@ -127,12 +144,14 @@ impl Device {
                 disk,
                 size_bits,
                 segments,
-                free <- new_spinlock!(Free { segments: free, leaving: false }, "Device::free"),
+                free <- new_spinlock!(Free { segments: free, closed: false }, "Device::free"),
                 free_count: Atomic::new(count),
                 queue <- new_spinlock!(queue, "Device::queue"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
-                last: Atomic::new(0),
+                dropping: Atomic::new(false),
+                staged: Atomic::new(0),
+                progress: Atomic::new(0),
                 health: Health::new(),
                 budget: Budget::new(),
                 write_budget: Atomic::new(0),
@@ -183,15 +202,45 @@ impl Device {
         self.state() == DeviceState::Active
     }
 
-    /// Lets no more pages come. Returns the stamp of the last segment that may have been opened.
-    pub(crate) fn begin_removal(&self, ssd: &Ssd) -> u64 {
+    /// Lets no more pages come, because the device is removed.
+    pub(crate) fn begin_removal(&self, ssd: &Ssd) {
         self.state.store(DeviceState::Leaving as u32, Relaxed);
-        let mut free = self.free.lock();
-        if !free.leaving {
-            free.leaving = true;
-            self.last.store(ssd.last_sequence(), Relaxed);
+        self.close_for_ever(ssd);
+    }
+
+    /// Opens no segment any more, and takes its places out of the tier.
+    fn close_for_ever(&self, ssd: &Ssd) {
+        let was_closed = core::mem::replace(&mut self.free.lock().closed, true);
+        if !was_closed {
+            ssd.lose(self.places());
         }
-        self.last.load(Relaxed)
+    }
+
+    /// Drops all pages of the device in the background, because it has failed or is being removed.
+    /// Calls while a task does that have no effect.
+    pub(crate) fn drop_pages(&self, ssd: &Ssd) {
+        self.close_for_ever(ssd);
+        let has_pages = self.free() < self.segments.len();
+        if !has_pages || self.dropping.xchg(true, Full) {
+            return;
+        }
+        // The task does not own the device, so that the device is closed where it is removed.
+        let number = self.number;
+        let has_begun = queue::spawn(move || {
+            let Some(host) = host() else { return };
+            drop_from_all(host, number);
+            if let Some(device) = host.ssd.device(number) {
+                device.dropping.xchg(false, Full);
+            }
+        });
+        if !has_begun {
+            self.dropping.xchg(false, Full);
+        }
+    }
+
+    /// Returns whether pages of a device that has failed are still to be dropped.
+    pub(crate) fn is_wreck(&self) -> bool {
+        self.state() == DeviceState::Failed && self.free() < self.segments.len()
     }
 
     /// Returns the segment with this number.
@@ -217,7 +266,7 @@ impl Device {
 
     pub(crate) fn take_free(&self) -> Option<u32> {
         let mut free = self.free.lock();
-        if free.leaving {
+        if free.closed {
             return None;
         }
         let segment = free.segments.pop()?;
@@ -247,17 +296,17 @@ impl Device {
     }
 
     /// Ends filling a segment.
-    pub(crate) fn close(self: &Arc<Self>, ssd: &Ssd, segment: u32) {
+    pub(crate) fn close(self: &Arc<Self>, segment: u32) {
         self.segment(segment).with(|inner| inner.life.close());
         self.write_soon(segment);
-        self.vacate(ssd, segment);
+        self.vacate(segment);
     }
 
     /// Ends filling a segment whose pool has no pages any more. Nothing is written, because the work
     /// queue may be gone.
-    pub(crate) fn abandon(&self, ssd: &Ssd, segment: u32) {
+    pub(crate) fn abandon(&self, segment: u32) {
         self.segment(segment).with(|inner| inner.life.close());
-        self.vacate(ssd, segment);
+        self.vacate(segment);
     }
 
     /// Notes another owner of a place that the index has.
@@ -270,24 +319,24 @@ impl Device {
     }
 
     /// Lets go of a place.
-    pub(crate) fn release(&self, ssd: &Ssd, place: u64) {
+    pub(crate) fn release(&self, place: u64) {
         if let Some((segment, _)) = self.locate(place) {
             let is_last = segment.with(|inner| {
                 inner.life.release();
                 inner.life.live() == 0
             });
             if is_last {
-                self.vacate(ssd, (place >> self.size_bits) as u32);
+                self.vacate((place >> self.size_bits) as u32);
             }
         }
     }
 
     /// Makes a segment free if it is closed and has no pages any more.
-    pub(crate) fn vacate(&self, ssd: &Ssd, segment: u32) {
+    pub(crate) fn vacate(&self, segment: u32) {
         let Some(waste) = self.segment(segment).with(|inner| inner.vacate()) else {
             return;
         };
-        ssd.unstage(waste.staged);
+        self.unstage(waste.staged);
         if let Some(holding) = waste.holding() {
             holding.subtract(self.size().into());
         }
@@ -311,10 +360,11 @@ impl Device {
     }
 
     /// Notes a write that failed.
-    pub(crate) fn write_failed(&self) {
+    pub(crate) fn write_failed(&self, ssd: &Ssd) {
         self.counts.write_errors.add(1);
-        if self.counts.write_errors.get() >= MOST_ERRORS {
+        if self.counts.write_errors.get() >= MOST_ERRORS && self.state() != DeviceState::Leaving {
             self.state.store(DeviceState::Failed as u32, Relaxed);
+            self.drop_pages(ssd);
         }
     }
 
@@ -333,12 +383,41 @@ impl Device {
     /// Returns whether no segment is in use, none will be, and the device has ended all reads.
     pub(crate) fn is_unused(&self) -> bool {
         let free = self.free.lock();
-        free.leaving && free.segments.len() == self.segments.len() && self.disk.is_idle()
+        free.closed
+            && free.segments.len() == self.segments.len()
+            && self.disk.is_idle()
+            && !self.dropping.load(Acquire)
     }
 
-    /// Takes its places out of the tier.
-    pub(crate) fn retire(&self, ssd: &Ssd) {
-        ssd.lose(self.places());
+    /// Notes pages that wait until they are written. Returns `false` if there are too many.
+    pub(crate) fn stage(&self, ssd: &Ssd, pages: usize) -> bool {
+        let before = self.staged.fetch_add(pages as u64, Relaxed);
+        if before == 0 {
+            self.progress.store(ssd.milliseconds(), Relaxed);
+        }
+        let fits = before + pages as u64 <= STAGING;
+        if !fits {
+            self.staged.fetch_sub(pages as u64, Relaxed);
+        }
+        fits
+    }
+
+    /// Notes pages that do not wait any more.
+    pub(crate) fn unstage(&self, pages: usize) {
+        self.staged.fetch_sub(pages as u64, Relaxed);
+    }
+
+    /// Notes that a write has ended.
+    pub(crate) fn has_written(&self, ssd: &Ssd) {
+        self.progress.store(ssd.milliseconds(), Relaxed);
+    }
+
+    /// Returns whether the device has ended no write for too long although pages wait.
+    pub(crate) fn is_stuck(&self, ssd: &Ssd) -> bool {
+        let waits = ssd
+            .milliseconds()
+            .saturating_sub(self.progress.load(Relaxed));
+        self.staged.load(Relaxed) > 0 && waits > STUCK_MS
     }
 
     /// Returns the number of its pages.
@@ -359,5 +438,21 @@ impl Device {
         };
         self.counts.write_to(&mut stats);
         stats
+    }
+}
+
+/// Drops the pages of all VMs on a device.
+fn drop_from_all(host: &Host, device: usize) {
+    let mut from = 0;
+    while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
+        from = vm.number.saturating_add(1);
+        for pool in 0..session.pool_count() {
+            if let Some(place) = session.place(pool).filter(|place| place.log.is_on(device)) {
+                place.log.close(None);
+            }
+        }
+        if session.ledger().ssd() > 0 {
+            drop_device(&*session, device);
+        }
     }
 }

@@ -3,9 +3,11 @@
 //! Reading pages for a get. They have left the index, and their places are not used again until the
 //! pages are dropped.
 
+use crate::ffi::queue;
 use crate::ssd::device::Device;
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
+use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
 use ddcore::ssd::place::Place;
@@ -81,6 +83,9 @@ impl Ssd {
             read.device = self.device(place.device);
         }
         let device = read.device.as_ref()?;
+        if device.is_wreck() {
+            device.drop_pages(self);
+        }
         let (segment, at) = device.locate(place.number)?;
         let found = segment.with(|inner| inner.find(at));
         if let Found::InMemory(_) = &found {
@@ -145,6 +150,36 @@ impl Ssd {
                 device.counts.bad_checksums.add(1);
             }
         }
+    }
+}
+
+impl Device {
+    /// Tries in the background whether a device that is suspected has recovered, if that was not tried
+    /// just now. Without this, a device that has no pages left would stay suspected, because it gets no
+    /// others.
+    pub(crate) fn probe(&self, ssd: &Ssd) {
+        let Some(limit) = self.health.limit(ssd.deadline_us(), ssd.milliseconds()) else {
+            return;
+        };
+        // The task does not own the device, so that the device is closed where it is removed.
+        let number = self.number;
+        queue::spawn(move || {
+            let Some(host) = host() else { return };
+            let Some(device) = host.ssd.device(number) else {
+                return;
+            };
+            let mut page = [None];
+            if Page::allocate(&mut page, false) == 0 {
+                return;
+            }
+            let start = Instant::<Monotonic>::now();
+            match device.disk.read(&[0], &mut page, limit) {
+                Ok(()) => device
+                    .health
+                    .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+                Err(_) => _ = device.health.failed(host.ssd.milliseconds()),
+            }
+        });
     }
 }
 

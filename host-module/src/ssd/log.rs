@@ -59,6 +59,8 @@ pub(crate) enum Filled {
     Pages(usize, u64),
     /// The device may not be written that much.
     OverBudget,
+    /// Too many pages wait until they are written to the device.
+    Busy,
     /// The pool fills no segment.
     NoSegment,
 }
@@ -69,15 +71,13 @@ pub(crate) struct Log {
     #[pin]
     seat: SpinLock<Option<Seat>>,
     pub(crate) holding: Arc<Holding>,
-    ssd: Arc<Ssd>,
 }
 
 impl Log {
-    pub(crate) fn new(ssd: Arc<Ssd>, holding: Arc<Holding>) -> impl PinInit<Self> {
+    pub(crate) fn new(holding: Arc<Holding>) -> impl PinInit<Self> {
         pin_init!(Self {
             seat <- new_spinlock!(None, "Log::seat"),
             holding,
-            ssd,
         })
     }
 
@@ -87,7 +87,21 @@ impl Log {
         let Some(Seat { device, segment }) = seat.as_ref() else {
             return Filled::NoSegment;
         };
+        // Before a writer can subtract them.
+        if !device.stage(ssd, pages.len()) {
+            let stuck = device.is_stuck(ssd).then(|| seat.take()).flatten();
+            drop(seat);
+            return match stuck {
+                // Another device may take the pages.
+                Some(Seat { device, segment }) => {
+                    device.close(segment);
+                    Filled::NoSegment
+                }
+                None => Filled::Busy,
+            };
+        }
         if !device.spend(pages.len(), ssd.nanoseconds()) {
+            device.unstage(pages.len());
             return Filled::OverBudget;
         }
         let first = device.first_place(*segment);
@@ -97,13 +111,11 @@ impl Log {
                 number: first + u64::from(at),
             })
         };
-        // Before a writer can subtract them.
-        ssd.stage(pages.len());
         let (count, sequence, is_open) = device.segment(*segment).with(|inner| {
             let count = inner.fill(pages, sums, place);
             (count, inner.life.sequence(), inner.life.is_open())
         });
-        ssd.unstage(pages.len() - count);
+        device.unstage(pages.len() - count);
         let full = if is_open { None } else { seat.take() };
         drop(seat);
         if let Some(Seat { device, segment }) = full {
@@ -118,7 +130,7 @@ impl Log {
 
     /// Makes the pool fill a segment. If another task has opened one meanwhile, this one is given
     /// back.
-    pub(crate) fn set(&self, new: Seat, ssd: &Ssd) {
+    pub(crate) fn set(&self, new: Seat) {
         let mut seat = self.seat.lock();
         let surplus = match &*seat {
             None => {
@@ -129,7 +141,7 @@ impl Log {
         };
         drop(seat);
         if let Some(Seat { device, segment }) = surplus {
-            device.close(ssd, segment);
+            device.close(segment);
         }
     }
 
@@ -143,7 +155,7 @@ impl Log {
         let closed = if is_it { seat.take() } else { None };
         drop(seat);
         if let Some(Seat { device, segment }) = closed {
-            device.close(&self.ssd, segment);
+            device.close(segment);
         }
     }
 
@@ -160,7 +172,7 @@ impl PinnedDrop for Log {
     fn drop(self: Pin<&mut Self>) {
         let seat = self.seat.lock().take();
         if let Some(Seat { device, segment }) = seat {
-            device.abandon(&self.ssd, segment);
+            device.abandon(segment);
         }
     }
 }

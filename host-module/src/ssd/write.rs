@@ -80,14 +80,15 @@ impl Device {
             let result = self.disk.write(at, &pages);
             match result {
                 Ok(()) => self.counts.written_pages.add(pages.len() as u64),
-                Err(_) => self.write_failed(),
+                Err(_) => self.write_failed(ssd),
             }
             place.with(|inner| inner.end_write(result.is_ok(), &mut written));
-            ssd.unstage(pages.len());
+            self.unstage(pages.len());
+            self.has_written(ssd);
             written.clear();
             pages.clear();
         }
-        self.vacate(ssd, segment);
+        self.vacate(segment);
         Ok(())
     }
 }

@@ -139,6 +139,7 @@ fn the_file_wins_over_changes_by_hand() {
     world.act();
     let change = PoolChange {
         weight: Some(7),
+        ssd_weight: None,
         store: Some(Store::None),
         policy: None,
     };
@@ -202,6 +203,7 @@ fn what_is_not_in_the_file_is_left_alone() {
         cgroup: "/other".into(),
         name: "by hand".into(),
         weight: 9,
+        ssd_weight: None,
         store: Store::Memory,
         policy: None,
     };

@@ -25,6 +25,7 @@ use crate::{
     ddctl,
     hotplug::{self, Usage},
     memory::Baseline,
+    ssd::device::Device,
     stage::{self, GUEST, HOST, Stage},
 };
 use fuzzer::{EVERYTHING, Fuzzer, ORDERS, Tally};
@@ -59,6 +60,8 @@ const LEAST_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
 const LEAST_PASSES: [f64; 2] = [10.0, 2.0];
 
 const CAPACITY_MIB: u64 = 48;
+/// Size of the device.
+const DEVICE_MIB: u64 = 32;
 /// Size of the victim's file, which is larger than the tier.
 const WANTED: u64 = 64 << 20;
 /// Weights of the victim and of its peer.
@@ -98,6 +101,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     stage.load_host(CAPACITY_MIB)?;
     // A batch of the default size is a large part of such a small tier.
     ddctl::run(host, "set-capacity --batch 128K")?;
+    // Some pools of the attacker are on a device, or in both tiers.
+    let device = Device::add(host, DEVICE_MIB)?;
     stage::attach(&victim)?;
     stage::container(&victim, READER, "16M", 100)?;
     let attack = Attack {
@@ -114,7 +119,25 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     targets.extend(tenants::attack(&attack)?);
     targets.extend(moving::attack(&attack, &hostile)?);
     user_mode(host, &hostile)?;
+    let stats = device.stats(host)?;
+    eprintln!("    {stats:?}");
+    targets.push(Target::at_most(
+        format!(
+            "hostile: pages of {} that the device gave wrong",
+            stats.read_pages
+        ),
+        0.0,
+        stats.bad_checksums as f64,
+        "",
+    ));
+    targets.push(Target::at_least(
+        "hostile: pages written to the device",
+        1.0,
+        stats.written_pages as f64,
+        "",
+    ));
     unload(&stage, &victim, &hostile)?;
+    device.forget(host)?;
     before.check("a guest had attacked")?;
     die(&stage, hostile)?;
     host.unload_module(HOST)?;

@@ -111,6 +111,8 @@ pub fn by_name() -> &'static [Scenario] {
         torture::TORTURE_EXT4,
         torture::TORTURE_XFS,
         torture::TORTURE_SSD,
+        torture::TORTURE_HYBRID,
+        ssd::faults::FAULTS,
         tools::TOOLS,
         hostile::HOSTILE,
         lifecycle::LIFECYCLE,

@@ -4,6 +4,7 @@
 //! when the device is full, and a device that fails, stalls or is removed costs misses only.
 
 pub(crate) mod device;
+pub(crate) mod faults;
 pub(crate) mod hybrid;
 
 use anyhow::{Context as _, Result, ensure};

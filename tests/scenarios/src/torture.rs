@@ -11,7 +11,7 @@ mod storm;
 use anyhow::Result;
 use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
-use crate::{books, ddctl, ssd::device::Device, stage::Stage};
+use crate::{books, counters::PoolStats, ddctl, ssd::device::Device, stage::Stage};
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
@@ -87,12 +87,32 @@ pub(crate) const TORTURE_SSD: Scenario = Scenario {
     },
 };
 
+/// By name only, like the others.
+pub(crate) const TORTURE_HYBRID: Scenario = Scenario {
+    name: "torture-hybrid",
+    about: "the torture with containers in both tiers, between which pages move all the time",
+    quick: false,
+    run: |context| {
+        let checks = if context.quick() { 3_000 } else { 30_000 };
+        let all: Vec<_> = COMMON.iter().collect();
+        run(
+            context,
+            &all,
+            checks,
+            [checks / 4, checks / 10],
+            Tiers::Hybrid,
+        )
+    },
+};
+
 /// Where the containers' pages are kept.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Tiers {
     Memory,
     /// One is on a device, which is so small that segments are evicted all the time, and one moves.
     Both,
+    /// Both are in memory and on a device, and the thresholds change all the time.
+    Hybrid,
 }
 
 /// A device with five segments.
@@ -118,16 +138,17 @@ fn run(
     let config = GuestConfig::new("one").vcpus(2).memory_mib(768);
     let guest = stage.guest(&config.disks(&disks, Throttle::NONE))?;
     let mut device = None;
-    if tiers == Tiers::Both {
+    if tiers != Tiers::Memory {
         device = Some(Device::add(stage.host(), DEVICE_MIB)?);
         // An emulated host may be slow for other reasons than its device.
         ddctl::run(stage.host(), "ssd set --deadline 5000")?;
     }
     let storm = Storm::start(&guest, sites, checks)?;
-    let mut mover = None;
-    if tiers == Tiers::Both {
-        mover = Some(storm::move_between_tiers(&guest)?);
-    }
+    let mover = match tiers {
+        Tiers::Memory => None,
+        Tiers::Both => Some(storm::move_between_tiers(&guest)?),
+        Tiers::Hybrid => Some(storm::move_thresholds(stage.host(), &guest)?),
+    };
     let sums = storm.end()?;
     if let Some(mover) = mover {
         end_disturbance(mover)?;
@@ -153,6 +174,24 @@ fn run(
             stats.read_pages as f64,
             "",
         ));
+    }
+    if tiers == Tiers::Hybrid {
+        let vms = ddctl::vms(stage.host())?;
+        let moved = |counter: fn(&PoolStats) -> u64| -> u64 {
+            vms.iter().map(|vm| books::total(vm, counter)).sum()
+        };
+        for (direction, pages) in [
+            ("down", moved(|stats| stats.demoted)),
+            ("up", moved(|stats| stats.promoted)),
+        ] {
+            let name = format!("torture: pages that moved {direction}");
+            targets.push(Target::at_least(
+                name,
+                checks as f64 / 10.0,
+                pages as f64,
+                "",
+            ));
+        }
     }
     for (site, sum) in sums {
         let missing = sum.missing(site);

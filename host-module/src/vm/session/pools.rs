@@ -97,7 +97,7 @@ impl Session {
         self.extend_entities(number as usize + 1)?;
         if place.as_ref().is_none() {
             let holding = Holding::new(Some(self.holding.clone()))?;
-            let pool = Pool::new(Log::new(self.ssd.clone(), holding));
+            let pool = Pool::new(Log::new(holding));
             place.populate(KBox::pin_init(pool, charged())?);
         }
         if let Some(pool) = place.as_ref() {

@@ -22,6 +22,7 @@ pub(crate) struct Stats {
     pub(crate) timeouts: u64,
     pub(crate) bad_checksums: u64,
     pub(crate) written_pages: u64,
+    pub(crate) write_errors: u64,
     pub(crate) over_budget: u64,
     segment_places: u64,
 }
@@ -36,6 +37,7 @@ impl Stats {
 #[derive(Deserialize)]
 struct Listed {
     path: String,
+    state: String,
     stats: Stats,
 }
 
@@ -45,11 +47,26 @@ struct List {
 }
 
 /// The device, which is in the tier.
-pub(crate) struct Device(());
+pub(crate) struct Device {
+    /// What the tier has: the device itself, or one of the device mapper on top of it.
+    path: String,
+}
 
 impl Device {
     /// Makes a device and adds it to the tier.
     pub(crate) fn add(host: &Machine, mib: u64) -> Result<Self> {
+        let path = Self::make(host, mib)?;
+        Self::add_path(host, path)
+    }
+
+    /// Adds a path to the tier.
+    pub(crate) fn add_path(host: &Machine, path: String) -> Result<Self> {
+        ddctl::run(host, &format!("ssd add {path}"))?;
+        Ok(Self { path })
+    }
+
+    /// Makes a device. Returns its path.
+    pub(crate) fn make(host: &Machine, mib: u64) -> Result<String> {
         host.exec_ok(["modprobe", "null_blk", "nr_devices=0"])?;
         host.shell(format!(
             "mountpoint -q {CONFIGFS} || mount -t configfs none {CONFIGFS}"
@@ -66,17 +83,15 @@ impl Device {
         ] {
             host.write_file(&format!("{directory}/{key}"), value)?;
         }
-        let this = Self(());
-        ddctl::run(host, &format!("ssd add {}", this.path()))?;
-        Ok(this)
+        Ok(format!("/dev/{NAME}"))
     }
 
     fn directory() -> String {
         format!("{CONFIGFS}/nullb/{NAME}")
     }
 
-    pub(crate) fn path(&self) -> String {
-        format!("/dev/{NAME}")
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// Takes the device away, as if it were pulled.
@@ -91,10 +106,19 @@ impl Device {
     }
 
     pub(crate) fn stats(&self, host: &Machine) -> Result<Stats> {
+        Ok(self.listed(host)?.stats)
+    }
+
+    /// Returns its state as a word.
+    pub(crate) fn state(&self, host: &Machine) -> Result<String> {
+        Ok(self.listed(host)?.state)
+    }
+
+    fn listed(&self, host: &Machine) -> Result<Listed> {
         let text = ddctl::run(host, "--json ssd list")?;
         let list: List = serde_json::from_str(&text)?;
         let path = self.path();
         let listed = list.devices.into_iter().find(|listed| listed.path == path);
-        Ok(listed.with_context(|| format!("no {path}: {text}"))?.stats)
+        listed.with_context(|| format!("no {path}: {text}"))
     }
 }

@@ -201,6 +201,20 @@ pub(super) fn move_between_tiers(guest: &Machine) -> Result<Running> {
     guest.spawn(&Command::new(["sh".into(), "-c".into(), line]))
 }
 
+/// Puts both containers into both tiers, and moves their pages back and forth until the disturbance
+/// ends: a larger memory tier promotes, a smaller one demotes.
+pub(super) fn move_thresholds(host: &Machine, guest: &Machine) -> Result<Running> {
+    for name in CONTAINERS {
+        ddctl::run(guest, &format!("container set-store {name} hybrid"))?;
+    }
+    let [large, small] = [
+        "ddctl set-capacity 16M --keep-free 64K --promote-free 256K",
+        "ddctl set-capacity 1M --keep-free 64K --promote-free 256K",
+    ];
+    let line = format!("while {large} && {small}; do :; done");
+    host.spawn(&Command::new(["sh", "-c", &line]))
+}
+
 /// Waits for a process of the torture. Returns its report.
 fn finish(name: &str, worker: &mut Running) -> Result<Tally> {
     let exit = worker.wait()?;
