@@ -54,7 +54,7 @@ mod vm;
 
 use crate::ffi::kvm::KvmHooks;
 use crate::ffi::oom::Rescue;
-use crate::ffi::queue::{PendingWork, WorkQueue};
+use crate::ffi::queue::{Leave, PendingWork, WorkQueue};
 use crate::ffi::shrinker::{like_reclaim, Shrinker};
 use crate::ffi::{page, param};
 use crate::state::{Host, STATE};
@@ -105,6 +105,7 @@ impl Drop for Publication {
 /// The module. Fields are dropped from the first to the last: callers of the module are stopped
 /// before the state they work on is dropped.
 struct Module {
+    _leave: Leave,
     _hooks: KvmHooks,
     _work: PendingWork,
     _rescue: Rescue,
@@ -138,6 +139,7 @@ impl kernel::Module for Module {
         let hooks = KvmHooks::attach()?;
         pr_info!("capacity {} MiB\n", host.tier.capacity() / MIB);
         Ok(Self {
+            _leave: Leave,
             _hooks: hooks,
             _work: pending,
             _rescue: rescue,

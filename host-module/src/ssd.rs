@@ -35,6 +35,9 @@ use kernel::time::{Instant, Monotonic};
 /// Pages that are put to places at a time, which bounds the memory on the stack.
 const STEP: usize = 32;
 
+/// Milliseconds between two looks for segments that are not full and can be written.
+const HURRY_MS: u64 = 50;
+
 /// Time that a get may wait for a device, in microseconds, until the administrator sets another one.
 const DEADLINE_US: u64 = 20_000;
 
@@ -52,6 +55,8 @@ pub(crate) struct Ssd {
     places: Atomic<u64>,
     /// Whether a task queues segments that are not full.
     hurrying: Atomic<bool>,
+    /// When one may begin to do that again, in milliseconds.
+    hurry_due: Atomic<u64>,
     /// Whether a task evicts segments.
     reclaiming: Atomic<bool>,
     deadline_us: Atomic<u64>,
@@ -70,6 +75,7 @@ impl Ssd {
                 sequence: Atomic::new(0),
                 places: Atomic::new(0),
                 hurrying: Atomic::new(false),
+                hurry_due: Atomic::new(0),
                 reclaiming: Atomic::new(false),
                 deadline_us: Atomic::new(DEADLINE_US),
                 standing: Standing::new(),
@@ -231,12 +237,27 @@ impl Ssd {
         }
     }
 
+    /// Returns whether so much waits to be written that what can wait should not be put.
+    pub(crate) fn is_busy(&self) -> bool {
+        let mut from = 0;
+        while let Some(device) = self.next_device(from) {
+            from = device.number + 1;
+            if device.takes_pages() && !device.is_busy() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Writes what pools have put into segments that are not full, because too much waits. This is done
     /// in the background, by one task at a time.
     pub(crate) fn hurry(&self) {
-        if self.hurrying.xchg(true, Full) {
+        let (now, due) = (self.milliseconds(), self.hurry_due.load(Relaxed));
+        // This looks at all segments.
+        if now < due || self.hurrying.xchg(true, Full) {
             return;
         }
+        self.hurry_due.store(now + HURRY_MS, Relaxed);
         let has_begun = queue::spawn(|| {
             let Some(host) = host() else { return };
             let mut from = 0;

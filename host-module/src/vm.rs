@@ -166,6 +166,9 @@ impl Vm {
     /// Publishes the weights and, in the memory tier, what the VM lends.
     fn settle(&self) {
         settle(&self.tier, self);
+        if let Some(session) = self.session() {
+            session.set_vm_ssd_weight(self.ssd_weight());
+        }
         let weight = || self.session().map_or(0, |_| self.ssd_weight().into());
         self.ssd_standing
             .publish_weight(self.ssd.standing(), weight);

@@ -80,11 +80,6 @@ pub trait Owner: Sized {
         false
     }
 
-    /// Returns the number of pages for which a pool has places in the SSD tier.
-    fn places(_session: &Session<Self>, _pool: u32) -> u64 {
-        0
-    }
-
     /// Returns the weight of a pool in the SSD tier.
     #[inline]
     fn ssd_share(_session: &Session<Self>, _pool: u32) -> u32 {

@@ -38,8 +38,10 @@ const ENOUGH: u64 = u32::MAX as u64;
 pub struct Gauge<N> {
     /// The pages that it may hold, as they were computed last.
     capacity: N,
-    /// The pages that it holds.
+    /// The pages that it holds in the memory tier.
     pub(super) held: N,
+    /// The pages that it holds in the SSD tier.
+    pub(super) ssd: N,
 }
 
 impl<N: Number> Gauge<N> {
@@ -48,12 +50,18 @@ impl<N: Number> Gauge<N> {
         Self {
             capacity: N::new(0),
             held: N::new(0),
+            ssd: N::new(0),
         }
     }
 
-    /// Returns the number of pages that the pool holds.
+    /// Returns the number of pages that the pool holds in the memory tier.
     pub fn held(&self) -> u64 {
         self.held.load()
+    }
+
+    /// Returns the number of pages that the pool holds in the SSD tier.
+    pub fn ssd(&self) -> u64 {
+        self.ssd.load()
     }
 }
 

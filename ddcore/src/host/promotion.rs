@@ -4,15 +4,24 @@
 //! furthest below its entitlement, or least above it (section 5.3.2 of the thesis).
 
 use super::evict::entities;
+use super::pressure::Gauge;
 use super::relocate::promote;
 use super::room::{Host, Parts, Vm as _, VmList};
 use super::session::Session;
 use super::standing::{self, Whole};
+use crate::number::Number;
 use crate::partition::{entitle, Entity};
 use ddabi::genl::Mode;
 
 /// VMs, or pools, that are tried until one has pages that can be promoted.
 const TRIES: usize = 8;
+
+/// Milliseconds for which a VM is not tried again whose pages could not be promoted, so that such VMs do
+/// not keep others from it.
+const PAUSE_MS: u64 = 5000;
+
+/// Pages that are promoted at a time. Puts may need the background evictor afterwards.
+const BATCH: u64 = 64;
 
 /// Returns whether the background evictor is to look for pages to promote. Calls of guests ask this.
 #[inline]
@@ -21,13 +30,18 @@ pub fn is_promotion_due<H: Host>(host: &H) -> bool {
     host.ssd_pages() > 0 && tier.promotable() > 0 && tier.is_promotion_due(host.milliseconds())
 }
 
-/// Promotes pages until the tier is filled up to its low threshold, or no pool has any that can be
-/// promoted.
+/// Promotes pages until the tier is filled up to its low threshold, no pool has any that can be
+/// promoted, or the host needs its memory.
 pub(super) fn promote_pages<H: Host>(host: &H) {
-    if host.ssd_pages() == 0 || host.tier().mode() != Mode::Weighted {
-        return;
-    }
-    while host.tier().promotable() > 0 && promote_batch(host) > 0 {
+    let tier = host.tier();
+    let is_useful = || {
+        host.ssd_pages() > 0
+            && tier.mode() == Mode::Weighted
+            && tier.promotable() > 0
+            && tier.shortage() == 0
+            && host.spare() >= tier.vacancy()
+    };
+    while is_useful() && promote_batch(host) > 0 {
         host.cond_resched();
     }
 }
@@ -35,14 +49,15 @@ pub(super) fn promote_pages<H: Host>(host: &H) {
 /// Promotes up to a batch of pages of one pool. Returns their number.
 fn promote_batch<H: Host>(host: &H) -> u64 {
     let tier = host.tier();
-    let vms = choose_vms(host, &mut *host.lock());
+    let now = host.milliseconds();
+    let vms = choose_vms(host, &mut *host.lock(), now);
     for vm in vms.iter().flatten() {
         let Some(session) = vm.session() else {
             continue;
         };
         let entitlement = standing::entitlement(tier, &**vm);
         for pool in choose_pools(&*session, entitlement).into_iter().flatten() {
-            let wanted = tier.promotable().min(tier.batch());
+            let wanted = tier.promotable().min(BATCH);
             if wanted == 0 || !tier.reserve(wanted) {
                 return 0;
             }
@@ -53,6 +68,7 @@ fn promote_batch<H: Host>(host: &H) -> u64 {
                 return promoted;
             }
         }
+        session.ledger().promotion.swap(now + PAUSE_MS);
     }
     0
 }
@@ -61,14 +77,18 @@ fn promote_batch<H: Host>(host: &H) -> u64 {
 type Chosen<H> = [Option<<<H as Host>::VmList as VmList>::Ref>; TRIES];
 
 /// Chooses VMs that have pages in the SSD tier and weight in the memory tier.
-fn choose_vms<H: Host>(host: &H, vm_list: &mut H::VmList) -> Chosen<H> {
+fn choose_vms<H: Host>(host: &H, vm_list: &mut H::VmList, now: u64) -> Chosen<H> {
     let Parts { vms, entities, .. } = vm_list.parts();
     let whole = Whole::of(host.tier());
     for (entity, vm) in entities.iter_mut().zip(vms) {
         let session = vm.session();
         let used = session.as_ref().map_or(0, |session| session.used());
         *entity = whole.refresh(&**vm, used);
-        if session.map_or(0, |session| session.ledger().ssd()) == 0 {
+        let has_pages = session.is_some_and(|session| {
+            let ledger = session.ledger();
+            ledger.ssd() > 0 && ledger.promotion.load() <= now
+        });
+        if !has_pages {
             entity.weight = 0;
         }
     }
@@ -81,7 +101,7 @@ fn choose_pools<S: Session>(session: &S, entitlement: u64) -> [Option<u32>; TRIE
         let pools = entities(session, pools);
         entitle(pools, entitlement);
         for (number, pool) in (0..).zip(pools.iter_mut()) {
-            if session.places(number) == 0 {
+            if session.gauge(number).map_or(0, Gauge::ssd) == 0 {
                 pool.weight = 0;
             }
         }

@@ -137,7 +137,8 @@ where
 }
 
 /// Moves up to `pages` of a pool from the SSD tier to the memory tier, the newest first. The caller
-/// has reserved room for them. Ends early if pages cannot be read now. Returns their number.
+/// has reserved room for them. Pages that cannot be read now stay where they are. Returns the number of
+/// those that moved.
 ///
 /// Waits for the reads.
 #[inline(never)]
@@ -154,11 +155,18 @@ where
         };
         let run = step.run(pool, PROMOTED_CLASS);
         if !session.read_from_ssd(&run, step.pages()) {
-            return None;
-        }
-        if step.pages().iter().any(Option::is_none) {
-            drop_lost(session, shard, &step.stretch);
             return Some(0);
+        }
+        let lost = step.pages().iter().position(Option::is_none);
+        match lost {
+            // The pages before the first one that is lost move, and the others in the next steps.
+            Some(pages) if pages > 0 => step.stretch.truncate(pages),
+            Some(_) => {
+                step.stretch.truncate(1);
+                drop_lost(session, shard, &step.stretch);
+                return Some(0);
+            }
+            None => {}
         }
         let stamp = session.stamp(run.pages.into());
         Some(step.finish(session, shard, (list(pool, PROMOTED_CLASS), stamp)))
@@ -189,7 +197,7 @@ fn in_turns<S: Session>(
     let rotor = &session.ledger().rotor;
     let mut turn = rotor.load();
     let (mut moved, mut idle) = (0, 0);
-    while moved < pages && idle < S::SHARDS {
+    while moved < pages && idle < S::SHARDS && !session.is_leaving() {
         let shard = turn as usize % S::SHARDS;
         turn = turn.wrapping_add(1);
         let most = (pages - moved).min(BLOCK_PAGES as u64) as usize;

@@ -223,7 +223,7 @@ impl<H: Host> Origin<'_, H> {
     /// Evicts up to `pages` of the VM itself. Returns their number.
     fn evict(&self, pages: u64, stock: Option<&H::Stock>) -> Freed {
         let entitlement = standing::entitlement(self.host.tier(), self.vm);
-        let how = (entitlement, self.vm.ssd_share() > 0);
+        let how = (entitlement, demotes(self.host, self.vm));
         evict_by_weight(self.session, pages, how, stock)
     }
 
@@ -245,6 +245,12 @@ impl<H: Host> Origin<'_, H> {
         host.evicted(&evicted);
         evicted.total()
     }
+}
+
+/// Returns whether pages of a VM are demoted when they leave the memory tier. A demoted page keeps its
+/// memory until it is written, so that it is evicted while the host is short of memory.
+fn demotes<H: Host>(host: &H, vm: &<H::VmList as VmList>::Vm) -> bool {
+    vm.ssd_share() > 0 && !host.tier().is_scarce()
 }
 
 /// Reserves room in the tier for `pages`, or for as many as the limit if that is less, and evicts
@@ -437,7 +443,7 @@ fn evict_from<H: Host>(
             continue;
         };
         let entitlement = standing::entitlement(host.tier(), &**vm);
-        let how = (entitlement, vm.ssd_share() > 0);
+        let how = (entitlement, demotes(host, &**vm));
         let got = evict_by_weight(&*session, batch, how, stock);
         host.evicted(&got);
         evicted += got.total();

@@ -24,6 +24,8 @@ pub struct Ledger<N> {
     pub(super) rotor: N,
     /// When the gauges of the pools were last read.
     pub(super) reading: Reading<N>,
+    /// The time, in milliseconds, until which no pages are promoted, because none could be.
+    pub(super) promotion: N,
 }
 
 impl<N: Number> Ledger<N> {
@@ -34,6 +36,7 @@ impl<N: Number> Ledger<N> {
             ssd: Account::new(),
             rotor: N::new(0),
             reading: Reading::new(),
+            promotion: N::new(0),
         }
     }
 
@@ -151,9 +154,6 @@ pub trait Session {
     /// An owner without an SSD tier returns `false`.
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> bool;
 
-    /// Returns the number of pages for which a pool has places in the SSD tier.
-    fn places(&self, pool: u32) -> u64;
-
     /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
 
@@ -203,6 +203,12 @@ pub trait Session {
 
     /// Returns whether the calling task is being killed, in which case long operations end early.
     fn is_dying(&self) -> bool;
+
+    /// Returns whether the owner is going away, in which case pages need not move any more. Guests may
+    /// still call.
+    fn is_leaving(&self) -> bool {
+        false
+    }
 
     /// Returns the number of pages in the memory tier.
     #[inline]

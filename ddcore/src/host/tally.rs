@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The number of pages of each pool in the memory tier, over all shards.
+//! The number of pages of each pool in each tier, over all shards.
 
 use super::list;
 use super::session::Session;
@@ -25,9 +25,6 @@ impl Tally {
     /// task can take them before they are counted, and calls [`Tally::add`] before it unlocks.
     #[inline]
     pub fn came(&mut self, session: &impl Session, list: u16, pages: usize) {
-        if list::is_ssd(list) {
-            return;
-        }
         if list != self.list {
             self.add(session);
             self.list = list;
@@ -40,7 +37,10 @@ impl Tally {
     pub fn add(&mut self, session: &impl Session) {
         if self.pages > 0 {
             if let Some(gauge) = session.gauge(list::pool(self.list)) {
-                gauge.held.add(self.pages);
+                match list::is_ssd(self.list) {
+                    false => gauge.held.add(self.pages),
+                    true => gauge.ssd.add(self.pages),
+                }
             }
             self.pages = 0;
         }
@@ -49,9 +49,6 @@ impl Tally {
     /// Notes pages that left a list. The caller calls [`Tally::subtract`] afterwards.
     #[inline]
     pub fn left(&mut self, session: &impl Session, list: u16, pages: usize) {
-        if list::is_ssd(list) {
-            return;
-        }
         if list != self.list {
             self.subtract(session);
             self.list = list;
@@ -64,7 +61,10 @@ impl Tally {
     pub fn subtract(&mut self, session: &impl Session) {
         if self.pages > 0 {
             if let Some(gauge) = session.gauge(list::pool(self.list)) {
-                gauge.held.subtract(self.pages);
+                match list::is_ssd(self.list) {
+                    false => gauge.held.subtract(self.pages),
+                    true => gauge.ssd.subtract(self.pages),
+                }
             }
             self.pages = 0;
         }

@@ -141,7 +141,10 @@ impl<N: Number> Tier<N> {
     /// Returns the pages that the background evictor keeps free: the high threshold of the thesis is
     /// that far below the capacity.
     pub fn reserve_pages(&self) -> u64 {
-        let limit = self.limit();
+        self.reserve_of(self.limit())
+    }
+
+    fn reserve_of(&self, limit: u64) -> u64 {
         match self.reserve.load() {
             AUTOMATIC => self.batch().min(limit / RESERVE_PART),
             pages => pages.min(limit / 2),
@@ -157,12 +160,15 @@ impl<N: Number> Tier<N> {
     /// thesis is that far below the capacity. It is above what the evictor keeps free, so that what
     /// is promoted is not demoted for it.
     pub fn vacancy(&self) -> u64 {
-        let limit = self.limit();
+        self.vacancy_of(self.limit())
+    }
+
+    fn vacancy_of(&self, limit: u64) -> u64 {
         let pages = match self.vacancy.load() {
             AUTOMATIC => VACANCY.min(limit / VACANCY_PART),
             pages => pages,
         };
-        pages.max(2 * self.reserve_pages()).min(limit)
+        pages.max(2 * self.reserve_of(limit)).min(limit)
     }
 
     /// Sets the number of free pages above which pages are promoted, or [`AUTOMATIC`].
@@ -176,8 +182,8 @@ impl<N: Number> Tier<N> {
         if limit < self.capacity() {
             return 0;
         }
-        let low = limit - self.vacancy();
-        low.saturating_sub(self.used())
+        // Other tasks may change the limit: all numbers are of the same one.
+        (limit - self.vacancy_of(limit)).saturating_sub(self.used())
     }
 
     /// Returns whether a look for pages to promote is due, at `now` in milliseconds.
@@ -236,7 +242,7 @@ impl<N: Number> Tier<N> {
     /// fill the pages that they evict.
     pub fn shortage(&self) -> u64 {
         let (limit, used) = (self.limit(), self.used());
-        let reserve = self.reserve_pages();
+        let reserve = self.reserve_of(limit);
         let free = limit.saturating_sub(used);
         let missing = match free < reserve && limit == self.capacity() {
             true => 2 * reserve - free,

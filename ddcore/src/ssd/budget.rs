@@ -30,6 +30,12 @@ impl<N: Number> Budget<N> {
         self.page_ns.swap(SECOND.checked_div(pages).unwrap_or(0));
     }
 
+    /// Takes back pages that were counted and are not written.
+    pub fn give_back(&self, pages: u64) {
+        let page_ns = self.page_ns.load();
+        self.spent_until.subtract(pages.saturating_mul(page_ns));
+    }
+
     /// Returns whether `pages` may be written at `now`, in nanoseconds, and counts them if so.
     pub fn spend(&self, pages: u64, now: u64) -> bool {
         let page_ns = self.page_ns.load();
@@ -41,7 +47,8 @@ impl<N: Number> Budget<N> {
             let after = before
                 .max(now)
                 .saturating_add(pages.saturating_mul(page_ns));
-            if after > now + SECOND {
+            // What costs more than a second may be written when all before it is paid for.
+            if after > now.saturating_add(SECOND) && before > now {
                 return false;
             }
             if self.spent_until.replace(before, after).is_ok() {
@@ -69,7 +76,10 @@ mod tests {
         assert!(budget.spend(u64::MAX, 0));
         budget.set(10);
         assert!(budget.spend(10, 0) && !budget.spend(1, 0));
-        assert!(!budget.spend(u64::MAX, 1 << 40));
+        assert!(budget.spend(50, 2 * SECOND) && !budget.spend(1, 6 * SECOND));
+        assert!(budget.spend(1, 7 * SECOND));
+        budget.give_back(10);
+        assert!(budget.spend(10, 7 * SECOND));
         budget.set(0);
         assert!(budget.spend(1 << 40, 0));
     }

@@ -292,7 +292,8 @@ impl Caller<'_> {
     fn add_ssd_pressure(&self, run: &Run, pressure: &mut PoolPressure) {
         let capacity = self.vm.ssd_entitlement();
         let capacity = self.session.ssd_entitlement(run.pool, capacity);
-        let is_full = self.session.places(run.pool) >= capacity;
+        let pool = self.session.pool(run.pool);
+        let is_full = pool.map_or(0, |pool| pool.log.holding.places()) >= capacity;
         let was_full = pressure.known == 0 || pressure.full != 0;
         *pressure = PoolPressure {
             capacity: pressure.capacity.saturating_add(capacity),

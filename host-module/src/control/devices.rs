@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use zerocopy::IntoBytes;
 
 /// The largest write budget, in pages a second.
-const MAX_WRITE_BUDGET: u64 = 1 << 30;
+const MAX_WRITE_BUDGET: u64 = 1_000_000_000;
 
 pub(super) fn add(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let path = args
@@ -60,7 +60,10 @@ pub(super) fn set(host: &Host, args: &Args, reply: &mut Message) -> Result {
         ));
     };
     if pages > MAX_WRITE_BUDGET {
-        return Err(reply.explain(c"the write budget is more than 4 TiB in a second", ERANGE));
+        return Err(reply.explain(
+            c"the write budget is more than 10^9 pages in a second",
+            ERANGE,
+        ));
     }
     let device = host
         .ssd

@@ -42,6 +42,15 @@ impl Drop for WorkQueue {
 /// Whether the module is being unloaded.
 static LEAVING: Atomic<bool> = Atomic::new(false);
 
+/// Makes long work end early when it is dropped, which is the first thing on unload.
+pub(crate) struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        LEAVING.store(true, Relaxed);
+    }
+}
+
 /// The work that is queued, which is done when this is dropped.
 pub(crate) struct PendingWork(());
 
@@ -56,7 +65,6 @@ impl PendingWork {
 
 impl Drop for PendingWork {
     fn drop(&mut self) {
-        LEAVING.store(true, Relaxed);
         // SAFETY: By the contract of `new` the queue exists.
         unsafe { dd_queue_flush() };
     }

@@ -359,6 +359,13 @@ impl Device {
         may
     }
 
+    /// Takes back pages that were counted and are not written.
+    pub(crate) fn unspend(&self, pages: usize) {
+        if pages > 0 {
+            self.budget.give_back(pages as u64);
+        }
+    }
+
     /// Notes a write that failed.
     pub(crate) fn write_failed(&self, ssd: &Ssd) {
         self.counts.write_errors.add(1);
@@ -400,6 +407,11 @@ impl Device {
             self.staged.fetch_sub(pages as u64, Relaxed);
         }
         fits
+    }
+
+    /// Returns whether a good part of the pages wait that may.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.staged.load(Relaxed) > STAGING / 2
     }
 
     /// Notes pages that do not wait any more.

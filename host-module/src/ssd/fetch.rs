@@ -132,9 +132,10 @@ impl Ssd {
                 read.is_complete = false;
                 return;
             }
-            Err(_) => {
+            Err(error) => {
                 device.counts.read_errors.add(1);
                 device.health.failed(self.milliseconds());
+                read.is_complete &= error == ENODEV;
                 return;
             }
         }

@@ -116,6 +116,7 @@ impl Log {
             (count, inner.life.sequence(), inner.life.is_open())
         });
         device.unstage(pages.len() - count);
+        device.unspend(pages.len() - count);
         let full = if is_open { None } else { seat.take() };
         drop(seat);
         if let Some(Seat { device, segment }) = full {

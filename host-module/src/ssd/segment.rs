@@ -2,10 +2,10 @@
 
 //! A segment of a device with the data and the checksums of its pages.
 
-use crate::memory::quietly;
 use crate::ssd::log::Holding;
 use crate::tier::page::Page;
 use ddcore::ssd::segment::{self, Data};
+use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -37,13 +37,15 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
-        let mut pages = KVec::with_capacity(size as usize, quietly())?;
+        // Puts that make room come here deep in the stack, and wait for no memory.
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        let mut pages = KVec::with_capacity(size as usize, flags)?;
         for _ in 0..size {
-            pages.push(None, quietly())?;
+            pages.push(None, flags)?;
         }
         Ok(Self {
             pages,
-            sums: KVec::from_elem(0, size as usize, quietly())?,
+            sums: KVec::from_elem(0, size as usize, flags)?,
         })
     }
 }

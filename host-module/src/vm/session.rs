@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) tier: Arc<Tier>,
     pub(crate) ssd: Arc<Ssd>,
+    /// Whether its VM has weight in the SSD tier.
+    is_on_ssd: Atomic<bool>,
     /// The places of its pools in the SSD tier.
     pub(crate) holding: Arc<Holding>,
     hasher: Hasher,
@@ -93,6 +95,7 @@ impl Session {
                 id: random::number(),
                 tier,
                 ssd,
+                is_on_ssd: Atomic::new(false),
                 holding: Holding::new(None)?,
                 hasher,
                 shards,
@@ -111,6 +114,11 @@ impl Session {
         like_reclaim(|| drop(session.entities.lock()));
         session.begin_pool(DEFAULT_POOL, Settings::DEFAULT, Name::DEFAULT)?;
         Ok(session)
+    }
+
+    /// Notes the weight of its VM in the SSD tier.
+    pub(crate) fn set_vm_ssd_weight(&self, weight: u32) {
+        self.is_on_ssd.store(weight > 0, Relaxed);
     }
 
     /// Returns the seed of the checksum of a page on a device, from the hash of its file. Another page,
@@ -187,7 +195,10 @@ impl ddcore::host::Session for Session {
     }
 
     fn ssd_share(&self, pool: u32) -> u32 {
-        self.pool(pool).map_or(0, Pool::ssd_share)
+        match self.is_on_ssd.load(Relaxed) {
+            true => self.pool(pool).map_or(0, Pool::ssd_share),
+            false => 0,
+        }
     }
 
     fn put_on_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> Option<(usize, u64)> {
@@ -217,10 +228,6 @@ impl ddcore::host::Session for Session {
             let _ = page.take_if(|page| page.place().is_some());
         }
         true
-    }
-
-    fn places(&self, pool: u32) -> u64 {
-        self.place(pool).map_or(0, |pool| pool.log.holding.places())
     }
 
     fn order(&self, pool: u32) -> Option<Order> {
@@ -260,6 +267,10 @@ impl ddcore::host::Session for Session {
 
     fn is_dying(&self) -> bool {
         queue::is_dying()
+    }
+
+    fn is_leaving(&self) -> bool {
+        queue::is_leaving()
     }
 }
 

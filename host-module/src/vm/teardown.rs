@@ -8,14 +8,14 @@
 
 use crate::ffi::queue;
 use crate::memory::quietly;
+use crate::state::host;
 use crate::vm::pool::Pool;
 use crate::vm::session::Session;
 use crate::vm::shard::SHARDS;
-use ddcore::host::evict::{evict, evict_all, evict_pool};
-use ddcore::host::pressure::Gauge;
+use ddcore::host::evict::{evict, evict_all, evict_pool, Freed};
 use ddcore::host::relocate::demote;
 use ddcore::host::walk::{drain, empty};
-use ddcore::host::Session as _;
+use ddcore::host::{Host as _, Session as _};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::atomic::{ordering::Relaxed, Atomic};
@@ -31,6 +31,16 @@ const PAUSE: Delta = Delta::from_millis(5);
 
 /// Pauses without a demoted page after which the rest of a pool is evicted.
 const MOST_PAUSES: u32 = 200;
+
+/// Pages that are demoted at a time.
+const STEP: u64 = 512;
+
+/// Pools that are demoted in the background at a time. Guests decide how many there are, and their tasks
+/// must not keep others off the work queue.
+const MOST_MOVES: u32 = 8;
+
+/// Pools that are demoted in the background.
+static MOVES: Atomic<u32> = Atomic::new(0);
 
 /// Tasks that free the pages of a session side by side.
 const TASKS: usize = 4;
@@ -95,37 +105,61 @@ impl Drop for Teardown {
 ///
 /// The place of a destroyed pool is not used again until its pages are gone.
 pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
-    let work = move |session: &Session| {
-        let held = session.gauge(number).map_or(0, Gauge::held);
-        match session.pool(number) {
-            Some(pool) if pool.settings().is_on() => {
-                let demoted = demote_all(session, number, pool);
-                _ = evict(session, number, held - demoted.min(held), None::<&()>);
-            }
-            Some(_) => _ = evict_pool(session, number, u64::MAX),
-            None => _ = empty(session, number),
-        }
-        if let Some(place) = session.place(number).filter(|place| place.ssd_share() == 0) {
-            place.log.close(None);
-        }
-    };
     let held = |place: &Pool| place.gauge.held() + place.log.holding.places();
     let held = session.place(number).map_or(0, held);
     let background = session.clone();
-    if held <= FEW || !queue::spawn(move || work(&background)) {
-        work(session);
+    if held <= FEW || !queue::spawn(move || empty_now(&background, number, true)) {
+        empty_now(session, number, false);
     }
 }
 
-/// Demotes the pages of a pool that keeps none in the memory tier any more, at the pace at which devices
-/// are written. Returns their number.
-fn demote_all(session: &Session, number: u32, pool: &Pool) -> u64 {
-    let (mut demoted, mut pauses) = (0, 0);
-    while pauses < MOST_PAUSES && pool.gauge.held() > 0 && !queue::is_leaving() {
-        if pool.share() > 0 || pool.ssd_share() == 0 {
-            break;
+/// Does what [`empty_pool`] says. Waits for devices if `may_wait` is set.
+fn empty_now(session: &Session, number: u32, may_wait: bool) {
+    match session.pool(number) {
+        Some(pool) if pool.settings().is_on() => {
+            let demoted = demote_all(session, number, pool, may_wait);
+            // The pool may be in memory again.
+            let left = match pool.share() {
+                0 => pool.gauge.held(),
+                _ => 0,
+            };
+            let evicted = evict(session, number, left, None::<&()>);
+            if let Some(host) = host() {
+                host.evicted(&Freed { evicted, demoted });
+            }
         }
-        let step = demote(session, number, FEW);
+        Some(_) => _ = evict_pool(session, number, u64::MAX),
+        None => _ = empty(session, number),
+    }
+    if let Some(place) = session
+        .place(number)
+        .filter(|_| session.ssd_share(number) == 0)
+    {
+        place.log.close(None);
+    }
+}
+
+/// Demotes the pages that a pool holds now in the memory tier, at the pace at which devices are written if
+/// `may_wait` is set, as long as it keeps none there. Returns their number.
+fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u64 {
+    let goes = || pool.share() == 0 && session.ssd_share(number) > 0 && !queue::is_leaving();
+    let held = pool.gauge.held();
+    if !may_wait || MOVES.fetch_add(1, Relaxed) >= MOST_MOVES {
+        if may_wait {
+            MOVES.fetch_sub(1, Relaxed);
+        }
+        return match goes() {
+            true => demote(session, number, held.min(FEW)),
+            false => 0,
+        };
+    }
+    let (mut demoted, mut pauses) = (0, 0);
+    while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
+        // What others put and demote needs room in memory, too.
+        let step = match session.ssd.is_busy() {
+            true => 0,
+            false => demote(session, number, STEP.min(held - demoted)),
+        };
         demoted += step;
         pauses = if step > 0 { 0 } else { pauses + 1 };
         if step == 0 {
@@ -133,6 +167,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool) -> u64 {
             fsleep(PAUSE);
         }
     }
+    MOVES.fetch_sub(1, Relaxed);
     demoted
 }
 

@@ -286,6 +286,7 @@ fn check(session: &Session) {
         let list = counted(session, pool, TierKind::Memory);
         assert_eq!(session.gauge(pool).unwrap().held(), list.used);
         let ssd = counted(session, pool, TierKind::Ssd);
+        assert_eq!(session.gauge(pool).unwrap().ssd(), ssd.used);
         assert_eq!(list.relocated_out, ssd.relocated_in);
         assert_eq!(list.relocated_in, ssd.relocated_out);
     }
