@@ -36,7 +36,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let cli = match cli::Cli::try_parse_from(arguments) {
+    let cli = match cli::Cli::try_parse_from(watch::join_pause(arguments)) {
         Ok(cli) => cli,
         Err(refusal) => return explain(&refusal, out, err),
     };
