@@ -74,6 +74,7 @@ pub(crate) enum Command {
     Events(commands::events::Arguments),
     Doctor(commands::doctor::Arguments),
     Policy(commands::policy::Arguments),
+    Schema(commands::schema::Arguments),
     Simulate(commands::simulate::Arguments),
     /// List, enrol and remove containers (guest)
     #[command(subcommand)]

@@ -8,6 +8,7 @@ pub(crate) mod events;
 pub(crate) mod flush;
 pub(crate) mod mode;
 pub(crate) mod policy;
+pub(crate) mod schema;
 pub(crate) mod set_capacity;
 pub(crate) mod set_weight;
 pub(crate) mod simulate;
@@ -27,6 +28,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
         Command::Flush(arguments) => flush::run(context, arguments)?,
         Command::Mode(arguments) => mode::run(context, arguments)?,
         Command::Policy(arguments) => policy::run(context, arguments)?,
+        Command::Schema(arguments) => schema::run(context, arguments)?,
         Command::SetCapacity(arguments) => set_capacity::run(context, arguments)?,
         Command::SetWeight(arguments) => set_weight::run(context, arguments)?,
         Command::Simulate(arguments) => simulate::run(context, arguments)?,

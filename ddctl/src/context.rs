@@ -3,10 +3,12 @@
 //! Context of a verb: the modules, the output, and the global options.
 
 use crate::{
-    error::{Error, Kind, Result},
+    error::{Error, Kind, Result, WarningReport},
+    output::versioned,
     system::System,
 };
 use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
+use serde_json::json;
 use std::io::Write;
 
 /// Context in which one verb runs.
@@ -56,6 +58,18 @@ impl<'a> Context<'a> {
     /// Returns the side that the user asked for, if any.
     pub(crate) fn wanted(&self) -> Option<Side> {
         self.wanted
+    }
+
+    /// Prints a warning to the standard error.
+    pub(crate) fn warn(&mut self, message: &str) -> Result<()> {
+        match self.json {
+            true => writeln!(self.err, "{}", {
+                let warning = message.into();
+                versioned(json!(WarningReport { warning }))
+            })?,
+            false => writeln!(self.err, "Warning: {message}")?,
+        }
+        Ok(())
     }
 
     /// Opens the host module. If only the guest module is loaded, the error names `verb`.

@@ -11,11 +11,11 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::RemovedReport,
     target::{find_pool, pool_label},
     value,
 };
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 /// List, enrol and remove containers (guest)
 #[derive(Debug, Subcommand)]
@@ -71,5 +71,5 @@ fn remove(context: &mut Context<'_>, container: &str) -> Result<()> {
     let pool = find_pool(&pools, container)?;
     guest.control.remove_pool(pool.id)?;
     let text = format!("Removed container {}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id })).print(context)
+    Frame::done(text, &RemovedReport { container: pool.id }).print(context)
 }

@@ -2,7 +2,14 @@
 
 //! `ddctl events`.
 
-use crate::{context::Context, error::Result, output::printable, value, watch::timestamp};
+use crate::{
+    context::Context,
+    error::Result,
+    output::{printable, versioned},
+    report::EventReport,
+    value,
+    watch::timestamp,
+};
 use clap::Args;
 use ddnl::{Event, printable_json};
 use serde_json::json;
@@ -32,7 +39,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 told += 1;
             }
             Ok(None) => return Err(ddnl::Error::NotLoaded { side }.into()),
-            Err(error @ ddnl::Error::Overrun) => writeln!(context.err, "Warning: {error}")?,
+            Err(error @ ddnl::Error::Overrun) => context.warn(&error.to_string())?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -42,10 +49,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 fn print(context: &mut Context<'_>, event: &Event) -> Result<()> {
     let time = timestamp(context.system.now());
     if context.json {
-        let mut json = json!(event);
-        if let Some(fields) = json.as_object_mut() {
-            fields.insert("time".into(), json!(time));
-        }
+        let event = event.clone();
+        let json = versioned(json!(EventReport { time, event }));
         writeln!(context.out, "{}", printable_json(&json.to_string()))?;
     } else {
         writeln!(

@@ -7,11 +7,11 @@ use crate::{
     error::Result,
     eviction,
     output::Frame,
+    report::FlushReport,
     target::{find_pool, find_vm, name_vms, pool_label, split},
 };
 use clap::Args;
 use ddnl::FlushTarget;
-use serde_json::json;
 
 /// Drop cached pages
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
-    let (what, json) = match context.either()? {
+    let (what, report) = match context.either()? {
         Either::Host(mut host) => {
             let mut flush = FlushTarget::default();
             let mut what = String::from("all VMs");
@@ -46,7 +46,11 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 }
             }
             eviction::flush(&mut *host, flush)?;
-            (what, json!({ "vm": flush.vm, "container": flush.pool }))
+            let report = FlushReport::Host {
+                vm: flush.vm,
+                container: flush.pool,
+            };
+            (what, report)
         }
         Either::Guest(mut guest) => {
             let mut pool = None;
@@ -58,8 +62,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 what = format!("container {}", pool_label(found));
             }
             guest.flush(pool)?;
-            (what, json!({ "container": pool }))
+            (what, FlushReport::Guest { container: pool })
         }
     };
-    Frame::done(format!("Dropped the pages of {what}"), json).print(context)
+    Frame::done(format!("Dropped the pages of {what}"), &report).print(context)
 }

@@ -87,7 +87,7 @@ fn draw(path: &Path) -> Result<Frame> {
     let json: Value = serde_json::from_str(&line).map_err(other)?;
     let report: Report = serde_json::from_str(&line).map_err(other)?;
     let text = text(&report);
-    Ok(Frame { json, text })
+    Ok(Frame::new(text, &json))
 }
 
 /// Reads one report from the daemon's socket.

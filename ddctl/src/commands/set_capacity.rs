@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    report::CapacityReport,
     save, value,
 };
 use clap::Args;
@@ -15,7 +16,6 @@ use ddvm::{
     Editor,
     tier::{self, Sizes},
 };
-use serde_json::json;
 
 /// Set capacity, floor and eviction batch of the memory tier (host)
 ///
@@ -62,11 +62,12 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         show_pages(floor),
         show_pages(batch.into())
     );
-    let mut json = json!({
-        "capacity_pages": capacity,
-        "floor_pages": floor,
-        "batch_pages": batch,
-    });
+    let mut report = CapacityReport {
+        capacity_pages: capacity,
+        floor_pages: floor,
+        batch_pages: batch,
+        saved: None,
+    };
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {
         None => {
@@ -75,12 +76,12 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         }
         Some(Ok(saved)) => {
             text += &format!("{}\n", saved.text());
-            json["saved"] = saved.json();
+            report.saved = Some(saved.path());
         }
         // The sizes are in force all the same.
         Some(Err(error)) => result = Err(error),
     }
-    Frame { json, text }.print(context)?;
+    Frame::new(text, &report).print(context)?;
     result
 }
 

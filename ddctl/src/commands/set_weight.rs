@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    report::{WeightReport, WeightsReport},
     save::{self, NOT_SAVED},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
@@ -14,7 +15,6 @@ use crate::{
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
 use ddvm::{Editor, config::Weights};
-use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
@@ -86,21 +86,23 @@ fn vms(
         if done.note(context, result)? > 0 {
             eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let mut json = json!({ "vm": target.vm.id, "weight": weight });
         done.text += &format!("Weight of VM {} is now {weight}", target.label());
         if let Some(ssd) = arguments.ssd {
-            json["ssd_weight"] = json!(ssd);
             done.text += &format!(", and {ssd} in the SSD tier");
         }
         done.text += "\n";
-        done.json.push(json);
+        done.report.weights.push(WeightReport::Vm {
+            vm: target.vm.id,
+            weight,
+            ssd_weight: arguments.ssd,
+        });
     }
     match editor {
         None => done.text += &format!("{NOT_SAVED}\n"),
         Some(editor) => match save::finish(context.system, editor) {
             Ok(saved) => {
                 done.text += &format!("{}\n", saved.text());
-                done.saved = Some(saved.json());
+                done.report.saved = Some(saved.path());
             }
             Err(error) => {
                 done.print(context)?;
@@ -136,35 +138,20 @@ fn edit(context: &Context<'_>, targets: &[&NamedVm], weights: Weights) -> Result
 #[derive(Default)]
 struct Done {
     text: String,
-    json: Vec<Value>,
-    /// The file in which the weights were saved.
-    saved: Option<Value>,
+    report: WeightsReport,
 }
 
 impl Done {
-    fn add(&mut self, what: String, weight: u32, json: Value) {
-        self.text += &format!("Weight of {what} is now {weight}\n");
-        self.json.push(json);
-    }
-
     /// If `result` is an error, prints the changes made before it and returns the error.
     fn note<T>(&mut self, context: &mut Context<'_>, result: ddnl::Result<T>) -> Result<T> {
-        if result.is_err() && !self.json.is_empty() {
+        if result.is_err() && !self.report.weights.is_empty() {
             std::mem::take(self).print(context)?;
         }
         Ok(result?)
     }
 
     fn print(self, context: &mut Context<'_>) -> Result<()> {
-        let mut json = json!({ "weights": self.json });
-        if let Some(saved) = self.saved {
-            json["saved"] = saved;
-        }
-        Frame {
-            json,
-            text: self.text,
-        }
-        .print(context)
+        Frame::new(self.text, &self.report).print(context)
     }
 }
 
@@ -188,8 +175,11 @@ pub(crate) fn containers(
         };
         let result = guest.set_pool(pool.id, change);
         done.note(context, result)?;
-        let json = json!({ "container": pool.id, "weight": weight });
-        done.add(format!("container {}", pool_label(pool)), weight, json);
+        done.text += &format!("Weight of container {} is now {weight}\n", pool_label(pool));
+        done.report.weights.push(WeightReport::Container {
+            container: pool.id,
+            weight,
+        });
     }
     done.print(context)
 }

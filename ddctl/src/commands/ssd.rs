@@ -7,11 +7,11 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::{Frame, Table},
+    report::{DeadlineReport, DeviceReport, DevicesReport},
 };
 use clap::{Args, Subcommand};
 use ddconf::size::show_pages;
 use ddnl::{ConfigChange, Device, reply::device_state_word};
-use serde_json::json;
 use std::{fs::File, io::Read as _, path::Path};
 
 /// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
@@ -87,7 +87,11 @@ fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
     }
     let id = host.control.add_device(path)?;
     let text = format!("Added {path} to the SSD tier as device {id}");
-    Frame::done(text, json!({ "device": id, "path": path })).print(context)
+    let report = DeviceReport {
+        device: id,
+        path: path.clone(),
+    };
+    Frame::done(text, &report).print(context)
 }
 
 /// Returns whether the beginning of a device is not all zeroes.
@@ -103,8 +107,11 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
     let device = find(&devices, &arguments.device)?;
     eviction::remove_device(context.system, &mut *host.control, device.id)?;
     let text = format!("Removed {} from the SSD tier", device.path);
-    let json = json!({ "device": device.id, "path": device.path });
-    Frame::done(text, json).print(context)
+    let report = DeviceReport {
+        device: device.id,
+        path: device.path.clone(),
+    };
+    Frame::done(text, &report).print(context)
 }
 
 fn find<'a>(devices: &'a [Device], name: &str) -> Result<&'a Device> {
@@ -144,8 +151,7 @@ fn list(context: &mut Context<'_>) -> Result<()> {
     } else {
         table.text()
     };
-    let json = json!({ "devices": devices });
-    Frame { json, text }.print(context)
+    Frame::new(text, &DevicesReport { devices }).print(context)
 }
 
 fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
@@ -158,5 +164,6 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         "Guests wait for a device for up to {} ms",
         arguments.deadline
     );
-    Frame::done(text, json!({ "deadline_ms": arguments.deadline })).print(context)
+    let deadline_ms = arguments.deadline;
+    Frame::done(text, &DeadlineReport { deadline_ms }).print(context)
 }

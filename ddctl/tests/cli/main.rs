@@ -11,6 +11,7 @@ mod host;
 mod impostor;
 mod policy;
 mod save;
+mod schema;
 mod simulate;
 mod watch;
 mod world;

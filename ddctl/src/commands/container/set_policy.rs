@@ -6,12 +6,12 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::PolicyReport,
     target::{find_pool, pool_label},
     value,
 };
 use clap::Args;
 use ddnl::{Policy, PoolChange};
-use serde_json::json;
 
 /// Choose which of a container's pages to cache
 ///
@@ -47,5 +47,6 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     guest.control.set_pool(pool.id, change)?;
     let policy = arguments.policy.name();
     let text = format!("Policy of container {} is now {policy}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id, "policy": policy })).print(context)
+    let container = pool.id;
+    Frame::done(text, &PolicyReport { container, policy }).print(context)
 }

@@ -7,12 +7,12 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::StoreReport,
     target::{find_pool, pool_label},
 };
 use clap::Args;
 use ddabi::pool::Store;
 use ddnl::{PoolChange, reply::store_word};
-use serde_json::json;
 
 /// Choose where a container's pages are cached
 ///
@@ -39,5 +39,6 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     guest.control.set_pool(pool.id, change)?;
     let store = store_word(store);
     let text = format!("Store of container {} is now {store}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id, "store": store })).print(context)
+    let container = pool.id;
+    Frame::done(text, &StoreReport { container, store }).print(context)
 }
