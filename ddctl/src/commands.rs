@@ -15,6 +15,7 @@ pub(crate) mod simulate;
 pub(crate) mod ssd;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod vm;
 
 use crate::{cli::Command, context::Context, error::Result};
@@ -35,6 +36,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
         Command::Ssd(verb) => ssd::run(context, verb)?,
         Command::Stats(arguments) => stats::run(context, arguments)?,
         Command::Status(arguments) => status::run(context, arguments)?,
+        Command::Top(arguments) => top::run(context, arguments)?,
         Command::Vm(verb) => vm::run(context, verb)?,
     }
     Ok(0)

@@ -9,7 +9,7 @@ use crate::{
 };
 use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
 use serde_json::json;
-use std::io::Write;
+use std::{ffi::OsString, io::Write};
 
 /// Context in which one verb runs.
 pub(crate) struct Context<'a> {
@@ -58,6 +58,18 @@ impl<'a> Context<'a> {
     /// Returns the side that the user asked for, if any.
     pub(crate) fn wanted(&self) -> Option<Side> {
         self.wanted
+    }
+
+    /// Returns whether colours are shown: on a terminal that has them, unless the variable
+    /// `NO_COLOR` has a value.
+    pub(crate) fn colour(&self) -> bool {
+        let has = |name, value: fn(&OsString) -> bool| {
+            let variable = self.system.variable(name);
+            variable.is_some_and(|variable| value(&variable))
+        };
+        self.system.terminal()
+            && !has("NO_COLOR", |value| !value.is_empty())
+            && !has("TERM", |value| value == "dumb")
     }
 
     /// Prints a warning to the standard error.

@@ -113,6 +113,14 @@ impl Error {
         }
     }
 
+    /// Returns the message.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::BrokenPipe => "the output is closed",
+            Self::Told { message, .. } => message,
+        }
+    }
+
     /// Reports the error to the user, as text or as a line of JSON, and returns the exit code.
     pub(crate) fn report(&self, err: &mut dyn Write, json: bool) -> u8 {
         let Self::Told {

@@ -7,6 +7,7 @@
 
 mod cli;
 mod commands;
+mod completion;
 mod context;
 mod error;
 mod eviction;
@@ -16,11 +17,14 @@ mod save;
 mod schema;
 mod system;
 mod target;
+mod top;
 mod value;
 mod watch;
 
+pub use completion::completing;
 pub use error::{Error, Kind};
 pub use system::{Machine, System};
+pub use top::{Effect, Monitor};
 
 use clap::{CommandFactory, Parser};
 use context::Context;

@@ -30,6 +30,10 @@ pub(crate) enum Verb {
 
 /// Remove a container and drop its pages
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container remove nginx",
+))]
 pub(crate) struct RemoveArguments {
     /// Container by name, number or cgroup
     container: String,
@@ -37,6 +41,10 @@ pub(crate) struct RemoveArguments {
 
 /// Set the weight of containers
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container set-weight nginx 300",
+))]
 pub(crate) struct SetWeightArguments {
     /// Container by name, number or cgroup
     #[arg(

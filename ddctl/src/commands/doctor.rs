@@ -23,6 +23,11 @@ use std::fmt::Write;
 ///
 /// Checks a host, a guest, or both, depending on the machine. Exits with 1 if a check fails.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl doctor",
+    "\n  ddctl doctor --json",
+))]
 pub(crate) struct Arguments {}
 
 /// Results of the checks.

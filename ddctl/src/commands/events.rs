@@ -20,6 +20,11 @@ use std::fmt::Write;
 /// On a host: VMs and pools that come and go. In a guest: hosts that are found and lost. With
 /// --json, prints one object per line.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl events",
+    "\n  ddctl events --count 1 --json",
+))]
 pub(crate) struct Arguments {
     /// Stop after COUNT events
     #[arg(long, value_name = "COUNT", value_parser = value::count)]

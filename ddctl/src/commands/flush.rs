@@ -17,6 +17,12 @@ use ddnl::FlushTarget;
 ///
 /// No data is lost: the next read of a dropped page comes from disk.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl flush web",
+    "\n  ddctl flush web/nginx",
+    "\n  ddctl flush --all",
+))]
 pub(crate) struct Arguments {
     /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
     /// in a guest, a container by name or number

@@ -9,6 +9,11 @@ use ddnl::{ConfigChange, reply::mode_word};
 
 /// Show or set how the memory tier is shared (host)
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl mode",
+    "\n  ddctl mode fifo",
+))]
 pub(crate) struct Arguments {
     /// The new mode; without it, the current mode is shown
     mode: Option<Choice>,

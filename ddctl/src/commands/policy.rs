@@ -23,6 +23,11 @@ use std::{
 ///
 /// Asks the running daemon. `policyd explain` shows more about each container.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl policy",
+    "\n  ddctl policy --watch 5",
+))]
 pub(crate) struct Arguments {
     /// Status socket of policyd
     #[arg(

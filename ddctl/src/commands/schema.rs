@@ -10,6 +10,10 @@ use clap::Args;
 /// The schema has a version, which each output repeats as `schema_version`. The version rises when
 /// a field is removed, is renamed or changes its meaning; a new field does not change it.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl schema > ddctl.schema.json",
+))]
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(context: &mut Context<'_>, _: &Arguments) -> Result<()> {

@@ -21,6 +21,11 @@ use ddvm::{
 ///
 /// Sizes are written like 512M, 2G, or 25% of this machine's memory.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl set-capacity 25% --floor 512M",
+    "\n  ddctl set-capacity 8G --save",
+))]
 pub(crate) struct Arguments {
     /// The most memory that the cache may use
     #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch"])]

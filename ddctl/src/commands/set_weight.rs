@@ -21,6 +21,12 @@ use ddvm::{Editor, config::Weights};
 /// The share of a VM is its weight divided by the sum of all VMs' weights; likewise for the
 /// containers of a VM. With weight 0 nothing is cached.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl set-weight web 200            on a host: VM web",
+    "\n  ddctl set-weight web mail 70 --save  on a host: two VMs, and keep it",
+    "\n  ddctl set-weight nginx 300           in a guest: container nginx",
+))]
 pub(crate) struct Arguments {
     /// VM by number, process, name or uuid (host), or container by name or number (guest)
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]

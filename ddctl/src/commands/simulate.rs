@@ -25,6 +25,10 @@ use serde::Serialize;
 /// through the code that takes the cache's decisions. No module is needed. Each trace stands for
 /// a container.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl simulate db.csv.gz web.csv --cache 4G --page-cache 1G",
+))]
 pub(crate) struct Arguments {
     /// Recorded traces
     #[arg(value_name = "TRACE", required = true)]

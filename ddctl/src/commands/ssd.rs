@@ -33,6 +33,10 @@ pub(crate) enum Verb {
 /// of no use after it is removed, or after a reboot, but it is not erased: encrypt the device if
 /// that matters.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd add /dev/nvme0n1p3",
+))]
 pub(crate) struct AddArguments {
     /// Path of the block device
     #[arg(value_name = "DEVICE")]
@@ -47,17 +51,32 @@ pub(crate) struct AddArguments {
 /// The pages that are cached in the SSD tier are dropped, those on other devices too. No data is
 /// lost: the next read of a dropped page comes from the guest's own disk.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd remove /dev/nvme0n1p3",
+    "\n  ddctl ssd remove 0",
+))]
 pub(crate) struct RemoveArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
+    #[arg(value_name = "DEVICE")]
     device: String,
 }
 
 /// List the devices of the SSD tier
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd list",
+    "\n  ddctl ssd list --json",
+))]
 pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd set --deadline 50",
+))]
 pub(crate) struct SetArguments {
     /// Milliseconds that a guest may wait for a device, until it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]

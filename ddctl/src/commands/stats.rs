@@ -25,6 +25,13 @@ use table::Rates;
 /// Shows all VMs and their containers on a host, and all containers in a guest, or only the given
 /// VM or container. A single container is shown with all its counters.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl stats                all VMs, or the containers of a guest",
+    "\n  ddctl stats web/nginx      a container of VM web",
+    "\n  ddctl stats --watch 2      with rates, every two seconds",
+    "\n  ddctl stats nginx --curve  in a guest: hits with other shares",
+))]
 pub(crate) struct Arguments {
     /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
     /// in a guest, a container by name or number

@@ -16,6 +16,12 @@ use ddnl::{CounterFields, GuestStatus, HostStatus, Side, reply};
 
 /// Show the modules, the memory tier and the link to the host
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl status",
+    "\n  ddctl status --watch 5",
+    "\n  ddctl status --json",
+))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     watch: Watch,

@@ -22,6 +22,11 @@ pub(crate) enum Verb {
 
 /// List VMs with their VMMs' names, weights and shares
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl vm list",
+    "\n  ddctl vm list --json",
+))]
 pub(crate) struct ListArguments {
     #[command(flatten)]
     watch: Watch,

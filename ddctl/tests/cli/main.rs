@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod binary;
+mod completion;
 mod doctor;
 mod guest;
 mod help;
@@ -13,5 +14,6 @@ mod policy;
 mod save;
 mod schema;
 mod simulate;
+mod top;
 mod watch;
 mod world;

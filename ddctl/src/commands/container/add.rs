@@ -12,6 +12,11 @@ use ddnl::{NewPool, Policy};
 
 /// Enrol a cgroup as a container
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container add /system.slice/nginx.service --weight 300",
+    "\n  ddctl container add db.slice --name db --store ssd",
+))]
 pub(crate) struct Arguments {
     /// Path of the cgroup, absolute or relative to /sys/fs/cgroup
     cgroup: String,

@@ -17,6 +17,11 @@ use ddnl::reply::store_word;
 
 /// List containers with their cgroups, policies, weights and shares
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container list",
+    "\n  ddctl container list --watch",
+))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     watch: Watch,

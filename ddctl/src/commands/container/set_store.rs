@@ -19,6 +19,10 @@ use ddnl::{PoolChange, reply::store_word};
 /// Pages that are in the SSD tier stay there until they are read. Pages in the memory tier are
 /// dropped when the container moves to another store.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container set-store nginx ssd",
+))]
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers
     container: String,
