@@ -15,8 +15,8 @@ use ddnl::Side;
     name = "ddctl",
     version,
     disable_help_subcommand = true,
-    term_width = 100,
-    after_help = EXIT_CODES
+    term_width = 80,
+    after_help = AFTER_HELP
 )]
 pub(crate) struct Cli {
     /// Options of every command.
@@ -27,21 +27,32 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failed check or other failure, 2 usage error, \
-                          3 module not loaded, 4 no permission, 5 not found, 6 version mismatch, \
-                          7 refused by the kernel";
+const AFTER_HELP: &str = "\
+Examples:
+  ddctl doctor              what is missing on this machine
+  ddctl top                 VMs and containers, as they change
+  ddctl stats --watch 2     the same as a table, every two seconds
+  ddctl set-weight web 200  a larger share for VM web
+
+Exit codes:
+  0 success, 1 failed check or other failure, 2 usage error,
+  3 module not loaded, 4 no permission, 5 not found, 6 version mismatch,
+  7 refused by the kernel";
+
+/// Heading of the options that every command has.
+const GLOBAL: &str = "Global options";
 
 /// Options of every command.
 #[derive(Args, Debug)]
 pub(crate) struct Global {
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// Use the host module if both modules are loaded
-    #[arg(long, global = true, conflicts_with = "guest")]
+    #[arg(long, global = true, help_heading = GLOBAL, conflicts_with = "guest")]
     pub host: bool,
     /// Use the guest module if both modules are loaded
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub guest: bool,
 }
 
@@ -61,21 +72,23 @@ impl Global {
 pub(crate) enum Command {
     Status(commands::status::Arguments),
     /// Show VMs (host)
-    #[command(subcommand)]
+    #[command(subcommand, after_help = concat!("Examples:", "\n  ddctl vm list"))]
     Vm(commands::vm::Verb),
     SetWeight(commands::set_weight::Arguments),
     SetCapacity(commands::set_capacity::Arguments),
     /// Add, remove and show the devices of the SSD tier (host)
-    #[command(subcommand)]
+    #[command(subcommand, after_help = concat!("Examples:", "\n  ddctl ssd add /dev/nvme0n1p3", "\n  ddctl ssd list"))]
     Ssd(commands::ssd::Verb),
     Mode(commands::mode::Arguments),
     Stats(commands::stats::Arguments),
+    Top(commands::top::Arguments),
     Flush(commands::flush::Arguments),
     Events(commands::events::Arguments),
     Doctor(commands::doctor::Arguments),
     Policy(commands::policy::Arguments),
+    Schema(commands::schema::Arguments),
     Simulate(commands::simulate::Arguments),
     /// List, enrol and remove containers (guest)
-    #[command(subcommand)]
+    #[command(subcommand, after_help = concat!("Examples:", "\n  ddctl container list", "\n  ddctl container add /system.slice/nginx.service"))]
     Container(commands::container::Verb),
 }

@@ -3,11 +3,13 @@
 //! Context of a verb: the modules, the output, and the global options.
 
 use crate::{
-    error::{Error, Kind, Result},
+    error::{Error, Kind, Result, WarningReport},
+    output::versioned,
     system::System,
 };
 use ddnl::{GuestControl, GuestStatus, HostControl, HostStatus, Side};
-use std::io::Write;
+use serde_json::json;
+use std::{ffi::OsString, io::Write};
 
 /// Context in which one verb runs.
 pub(crate) struct Context<'a> {
@@ -56,6 +58,30 @@ impl<'a> Context<'a> {
     /// Returns the side that the user asked for, if any.
     pub(crate) fn wanted(&self) -> Option<Side> {
         self.wanted
+    }
+
+    /// Returns whether colours are shown: on a terminal that has them, unless the variable
+    /// `NO_COLOR` has a value.
+    pub(crate) fn colour(&self) -> bool {
+        let has = |name, value: fn(&OsString) -> bool| {
+            let variable = self.system.variable(name);
+            variable.is_some_and(|variable| value(&variable))
+        };
+        self.system.terminal()
+            && !has("NO_COLOR", |value| !value.is_empty())
+            && !has("TERM", |value| value == "dumb")
+    }
+
+    /// Prints a warning to the standard error.
+    pub(crate) fn warn(&mut self, message: &str) -> Result<()> {
+        match self.json {
+            true => writeln!(self.err, "{}", {
+                let warning = message.into();
+                versioned(json!(WarningReport { warning }))
+            })?,
+            false => writeln!(self.err, "Warning: {message}")?,
+        }
+        Ok(())
     }
 
     /// Opens the host module. If only the guest module is loaded, the error names `verb`.

@@ -2,14 +2,19 @@
 
 //! Errors of a verb: a kind that determines the exit code, a message, and a hint.
 
-use ddnl::printable;
+use crate::output::versioned;
+use ddnl::{printable, printable_json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 use std::io::{self, Write};
 
 /// Result with this crate's [`Error`].
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Kinds of errors, each with its own exit code.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A check failed, or there was an error that has no code of its own.
     Failed,
@@ -40,6 +45,33 @@ impl Kind {
             Self::Refused => 7,
         }
     }
+}
+
+/// An error on the standard error, if JSON is requested.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct ErrorReport {
+    /// The error.
+    error: Report,
+}
+
+/// Parts of an error.
+#[derive(JsonSchema, Serialize)]
+struct Report {
+    /// Kind of the error.
+    kind: Kind,
+    /// Exit code of the command.
+    exit_code: u8,
+    /// Describes the error.
+    message: String,
+    /// Advice on what to do next.
+    hint: Option<String>,
+}
+
+/// A warning on the standard error, if JSON is requested. The command goes on.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct WarningReport {
+    /// The warning.
+    pub(crate) warning: String,
 }
 
 /// Error of a verb.
@@ -81,8 +113,16 @@ impl Error {
         }
     }
 
-    /// Reports the error to the user and returns the exit code.
-    pub(crate) fn report(&self, err: &mut dyn Write) -> u8 {
+    /// Returns the message.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::BrokenPipe => "the output is closed",
+            Self::Told { message, .. } => message,
+        }
+    }
+
+    /// Reports the error to the user, as text or as a line of JSON, and returns the exit code.
+    pub(crate) fn report(&self, err: &mut dyn Write, json: bool) -> u8 {
         let Self::Told {
             kind,
             message,
@@ -92,6 +132,19 @@ impl Error {
             return 0;
         };
         // An error of standard error itself cannot be reported.
+        if json {
+            let report = ErrorReport {
+                error: Report {
+                    kind: *kind,
+                    exit_code: kind.exit_code(),
+                    message: message.clone(),
+                    hint: hint.clone(),
+                },
+            };
+            let line = versioned(json!(report)).to_string();
+            let _ = writeln!(err, "{}", printable_json(&line));
+            return kind.exit_code();
+        }
         let _ = writeln!(err, "Error: {}", printable(message));
         if let Some(hint) = hint {
             let _ = writeln!(err, "Hint: {}", printable(hint));

@@ -7,18 +7,24 @@
 
 mod cli;
 mod commands;
+mod completion;
 mod context;
 mod error;
 mod eviction;
 mod output;
+mod report;
 mod save;
+mod schema;
 mod system;
 mod target;
+mod top;
 mod value;
 mod watch;
 
+pub use completion::completing;
 pub use error::{Error, Kind};
 pub use system::{Machine, System};
+pub use top::{Effect, Monitor};
 
 use clap::{CommandFactory, Parser};
 use context::Context;
@@ -36,32 +42,50 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let cli = match cli::Cli::try_parse_from(arguments) {
+    let arguments = watch::join_pause(arguments);
+    let cli = match cli::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(refusal) => return explain(&refusal, out, err),
+        Err(refusal) => return explain(&refusal, wants_json(&arguments), out, err),
     };
-    let mut context = Context::new(system, out, err, cli.global.json, cli.global.side());
+    let json = cli.global.json;
+    let mut context = Context::new(system, out, err, json, cli.global.side());
     let result = commands::run(&mut context, &cli.command).and_then(|code| {
         context.out.flush()?;
         Ok(code)
     });
     match result {
         Ok(code) => code,
-        Err(error) => error.report(err),
+        Err(error) => error.report(err, json),
     }
 }
 
+/// Returns whether a command line that cannot be parsed requests JSON.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let options = arguments.iter().take_while(|argument| *argument != "--");
+    options.into_iter().any(|argument| argument == "--json")
+}
+
 /// Prints clap's help or usage error, and returns the exit code.
-fn explain(refusal: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+fn explain(refusal: &clap::Error, json: bool, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = refusal.render();
-    if refusal.use_stderr() {
+    if refusal.use_stderr() && json {
+        let text = text.to_string();
+        let (message, usage) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let message = message.trim_start_matches("error: ").trim();
+        let error = Error::new(Kind::Usage, message);
+        let hint = usage.replace("--help'.", "--help'").trim().to_owned();
+        match hint.is_empty() {
+            true => error.report(err, json),
+            false => error.hint(hint).report(err, json),
+        }
+    } else if refusal.use_stderr() {
         // An error of standard error itself cannot be reported.
         let _ = write!(err, "{text}");
         Kind::Usage.exit_code()
     } else {
         match write!(out, "{text}").and_then(|()| out.flush()) {
             Ok(()) => 0,
-            Err(error) => Error::from(error).report(err),
+            Err(error) => Error::from(error).report(err, json),
         }
     }
 }

@@ -2,10 +2,11 @@
 
 //! Output of verbs, as text and as JSON.
 
-use crate::{context::Context, error::Result};
+use crate::{context::Context, error::Result, report::SCHEMA_VERSION};
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use ddnl::printable_json;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// One output of a verb in both forms.
@@ -15,11 +16,20 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Creates an output from its text and its report, which becomes JSON with the version of the
+    /// schema.
+    pub(crate) fn new(text: impl Into<String>, report: &impl Serialize) -> Self {
+        Self {
+            json: versioned(json!(report)),
+            text: text.into(),
+        }
+    }
+
     /// Creates the output of a verb that changed something: one line of text, and JSON.
-    pub(crate) fn done(text: impl Into<String>, json: Value) -> Self {
+    pub(crate) fn done(text: impl Into<String>, report: &impl Serialize) -> Self {
         let mut text = text.into();
         text.push('\n');
-        Self { json, text }
+        Self::new(text, report)
     }
 
     /// Prints the form that the user asked for.
@@ -31,6 +41,14 @@ impl Frame {
         };
         Ok(context.out.write_all(text.as_bytes())?)
     }
+}
+
+/// Adds the version of the schema to a JSON object.
+pub(crate) fn versioned(mut json: Value) -> Value {
+    if let Some(fields) = json.as_object_mut() {
+        fields.insert("schema_version".into(), json!(SCHEMA_VERSION));
+    }
+    json
 }
 
 /// A plain table with texts aligned to the left, and numbers to the right.

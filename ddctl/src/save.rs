@@ -9,7 +9,6 @@ use crate::{
 use ddvm::{Editor, config, tier};
 use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use std::{
     io::{self, BufRead, BufReader, Read},
     os::unix::net::UnixStream,
@@ -74,8 +73,9 @@ impl Saved {
         }
     }
 
-    pub(crate) fn json(&self) -> Value {
-        json!(self.path)
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.path.clone()
     }
 }
 

@@ -6,6 +6,7 @@ use ddnl::{EventSource, GuestControl, HostControl, Result, Side, blocking};
 use raw_cpuid::{CpuId, native_cpuid::cpuid_count};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    ffi::OsString,
     io::{self, IsTerminal, stdout},
     path::PathBuf,
     sync::LazyLock,
@@ -35,6 +36,8 @@ pub trait System {
     fn hypervisors(&self) -> Vec<String>;
     /// Returns whether the output is a terminal.
     fn terminal(&self) -> bool;
+    /// Returns the value of an environment variable.
+    fn variable(&self, name: &str) -> Option<OsString>;
 }
 
 /// The first leaf of CPUID that is a hypervisor's.
@@ -101,5 +104,9 @@ impl System for Machine {
 
     fn terminal(&self) -> bool {
         stdout().is_terminal()
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
     }
 }

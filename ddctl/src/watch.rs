@@ -11,7 +11,10 @@ use crate::{
 use clap::Args;
 use ddnl::printable_json;
 use serde_json::json;
-use std::time::{Duration, SystemTime};
+use std::{
+    ffi::OsString,
+    time::{Duration, SystemTime},
+};
 
 /// Options for repeated output.
 #[derive(Args, Clone, Copy, Debug)]
@@ -29,6 +32,39 @@ pub(crate) struct Watch {
     /// Stop after COUNT times
     #[arg(long, value_name = "COUNT", requires = "watch", value_parser = count)]
     pub count: Option<u64>,
+}
+
+/// Joins `--watch` with a number that follows it as a word of its own: `--watch 2` becomes
+/// `--watch=2`.
+///
+/// The value of the option is optional. The parser would either leave the number to the next
+/// positional argument, which is the name of a VM, or take a name for the value. A word is taken
+/// for the value if it is a number, and for a name otherwise.
+pub(crate) fn join_pause(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined = Vec::new();
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(mut argument) = arguments.next() {
+        if argument == "--" {
+            joined.push(argument);
+            break;
+        }
+        if argument == "--watch" {
+            if let Some(number) = arguments.next_if(is_number) {
+                argument.push("=");
+                argument.push(number);
+            }
+        }
+        joined.push(argument);
+    }
+    joined.extend(arguments);
+    joined
+}
+
+/// Returns whether a word is written in digits, with or without a fraction.
+fn is_number(word: &OsString) -> bool {
+    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
+    word.to_str()
+        .is_some_and(|word| word.parse::<f64>().is_ok() && word.chars().all(is_digit))
 }
 
 /// Seconds since the previous frame, if there was one.

@@ -100,6 +100,46 @@ pub(crate) fn serialize_maybe<T: CounterFields, S: Serializer>(
     }
 }
 
+/// Returns the JSON schema of what [`serialize`] writes.
+#[cfg(feature = "schema")]
+pub(crate) fn schema<T: CounterFields + Default>(
+    generator: &mut schemars::SchemaGenerator,
+) -> schemars::Schema {
+    let fields = T::default();
+    let (counters, histograms) = (fields.counters(), fields.histograms());
+    let counter = generator.subschema_for::<u64>();
+    let buckets = generator.subschema_for::<Histogram>();
+    let names = counters.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = names
+        .chain(histograms.iter().map(|(name, _)| *name))
+        .collect();
+    let properties: serde_json::Map<_, _> = names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let schema = match index < counters.len() {
+                true => counter.clone(),
+                false => buckets.clone(),
+            };
+            ((*name).to_owned(), schema.to_value())
+        })
+        .collect();
+    schemars::json_schema!({
+        "type": "object",
+        "properties": properties,
+        "required": names,
+    })
+}
+
+/// Returns the JSON schema of what [`serialize_maybe`] writes.
+#[cfg(feature = "schema")]
+pub(crate) fn schema_or_null<T: CounterFields + Default>(
+    generator: &mut schemars::SchemaGenerator,
+) -> schemars::Schema {
+    let counters = schema::<T>(generator);
+    schemars::json_schema!({ "anyOf": [counters, { "type": "null" }] })
+}
+
 /// The upper end, in nanoseconds, of the bucket below which a share of all batches lies; `None`
 /// for an empty histogram. `percent` is 1 to 100.
 pub fn quantile_ns(histogram: &Histogram, percent: u64) -> Option<u64> {

@@ -18,6 +18,7 @@ use std::fmt;
 /// Which of the two modules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Side {
     /// `doubledecker_guest`.
     Guest,

@@ -20,6 +20,7 @@ use serde::{Serialize, Serializer};
 
 /// The host module and its memory tier.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostStatus {
     /// ABI version of the module.
     pub abi_version: u32,
@@ -39,6 +40,7 @@ pub struct HostStatus {
     pub floor: u64,
     /// How the tier is shared.
     #[serde(serialize_with = "mode_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub mode: Mode,
     /// Pages of an eviction batch.
     #[serde(rename = "batch_pages")]
@@ -56,6 +58,10 @@ pub struct HostStatus {
     pub promote_free: u64,
     /// What the module counts about itself.
     #[serde(serialize_with = "counters::serialize")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema::<HostCounters>")
+    )]
     pub counters: HostCounters,
 }
 
@@ -82,6 +88,7 @@ impl HostStatus {
 
 /// The guest module and its link to a host.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuestStatus {
     /// ABI version of the module.
     pub abi_version: u32,
@@ -89,6 +96,7 @@ pub struct GuestStatus {
     pub module_version: Option<String>,
     /// Whether there is a host.
     #[serde(serialize_with = "state_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: LinkState,
     /// This VM's number at the host, while attached.
     pub vm: Option<u32>,
@@ -98,6 +106,10 @@ pub struct GuestStatus {
     pub pools: u32,
     /// What the module counts about itself.
     #[serde(serialize_with = "counters::serialize")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema::<GuestCounters>")
+    )]
     pub counters: GuestCounters,
 }
 
@@ -118,10 +130,13 @@ impl GuestStatus {
 
 /// A VM at the host.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vm {
     /// Its number, from 1.
     pub id: u32,
-    /// Process of its VMM.
+    /// Process of its VMM; 0, and null in JSON, if that is gone.
+    #[serde(serialize_with = "pid_or_null")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub pid: u32,
     /// Weight among the VMs.
     pub weight: u32,
@@ -137,6 +152,10 @@ pub struct Vm {
     pub pools: u32,
     /// Sums over its pools.
     #[serde(serialize_with = "counters::serialize")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema::<PoolStats>")
+    )]
     pub stats: PoolStats,
 }
 
@@ -157,6 +176,7 @@ impl Vm {
 
 /// A device of the host's SSD tier.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     /// Its number.
     pub id: u32,
@@ -164,9 +184,14 @@ pub struct Device {
     pub path: String,
     /// Its state.
     #[serde(serialize_with = "device_state_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: DeviceState,
     /// Its size and counters.
     #[serde(serialize_with = "counters::serialize")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema::<SsdStats>")
+    )]
     pub stats: SsdStats,
 }
 
@@ -183,6 +208,7 @@ impl Device {
 
 /// A pool, seen from the host or from its guest.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pool {
     /// Its VM; only at the host.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,14 +229,20 @@ pub struct Pool {
     pub ssd_weight: u32,
     /// Where its pages are kept.
     #[serde(serialize_with = "store_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub store: Store,
     /// Which pages are worth keeping.
     #[serde(serialize_with = "policy_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
     /// What the guest decided about its pages; only in the guest.
     #[serde(
         serialize_with = "counters::serialize_maybe",
         skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema::<AdmissionCounters>")
     )]
     pub admission: Option<AdmissionCounters>,
     /// Hits it would have had with other numbers of pages; only in the guest, and only shown when
@@ -219,6 +251,10 @@ pub struct Pool {
     pub curve: Option<Vec<CurvePoint>>,
     /// What the host counts for it; absent in a guest without a host.
     #[serde(serialize_with = "counters::serialize_maybe")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(schema_with = "counters::schema_or_null::<PoolStats>")
+    )]
     pub stats: Option<PoolStats>,
 }
 
@@ -248,9 +284,11 @@ impl Pool {
 
 /// Something happened at a module.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// What, by number.
     #[serde(rename = "event", serialize_with = "event_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kind: u32,
     /// The VM it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -355,6 +393,10 @@ fn version(side: Side, reply: &Attributes) -> Result<(u32, Option<String>)> {
 fn known<T>(reply: &Attributes, attribute: Attribute, from: fn(u32) -> Option<T>) -> Result<T> {
     let value = reply.need_u32(attribute)?;
     from(value).ok_or(Error::Unknown { attribute, value })
+}
+
+fn pid_or_null<S: Serializer>(pid: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(*pid).filter(|pid| *pid != 0).serialize(serializer)
 }
 
 fn mode_name<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Error> {

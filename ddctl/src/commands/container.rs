@@ -11,11 +11,11 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::RemovedReport,
     target::{find_pool, pool_label},
     value,
 };
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 /// List, enrol and remove containers (guest)
 #[derive(Debug, Subcommand)]
@@ -30,6 +30,10 @@ pub(crate) enum Verb {
 
 /// Remove a container and drop its pages
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container remove nginx",
+))]
 pub(crate) struct RemoveArguments {
     /// Container by name, number or cgroup
     container: String,
@@ -37,6 +41,10 @@ pub(crate) struct RemoveArguments {
 
 /// Set the weight of containers
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container set-weight nginx 300",
+))]
 pub(crate) struct SetWeightArguments {
     /// Container by name, number or cgroup
     #[arg(
@@ -75,5 +83,5 @@ fn remove(context: &mut Context<'_>, container: &str) -> Result<()> {
     let pool = find_pool(&pools, container)?;
     guest.control.remove_pool(pool.id)?;
     let text = format!("Removed container {}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id })).print(context)
+    Frame::done(text, &RemovedReport { container: pool.id }).print(context)
 }

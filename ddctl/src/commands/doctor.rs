@@ -15,29 +15,47 @@ use crate::{
 };
 use clap::Args;
 use ddnl::Side;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 use std::fmt::Write;
 
 /// Check whether this machine can run DoubleDecker, and advise on what is missing
 ///
 /// Checks a host, a guest, or both, depending on the machine. Exits with 1 if a check fails.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl doctor",
+    "\n  ddctl doctor --json",
+))]
 pub(crate) struct Arguments {}
 
+/// Results of the checks.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct DoctorReport {
+    /// The results in the order of the checks.
+    checks: Vec<Finding>,
+    /// Number of checks that failed.
+    failed: usize,
+}
+
 /// Result of a check.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Finding {
+    /// The module that the check is for.
     side: Side,
+    /// Name of the check.
     check: &'static str,
+    /// Severity.
     result: Verdict,
+    /// What was found.
     message: String,
     /// What to do next.
     advice: Option<String>,
 }
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
     /// The check passed.
@@ -112,11 +130,9 @@ pub(crate) fn run(context: &mut Context<'_>, _: &Arguments) -> Result<u8> {
         .iter()
         .filter(|finding| finding.result == Verdict::Fail)
         .count();
-    Frame {
-        json: json!({ "checks": findings, "failed": failed }),
-        text: text(&findings, failed),
-    }
-    .print(context)?;
+    let text = text(&findings, failed);
+    let checks = findings;
+    Frame::new(text, &DoctorReport { checks, failed }).print(context)?;
     Ok(match failed {
         0 => 0,
         _ => Kind::Failed.exit_code(),

@@ -2,7 +2,14 @@
 
 //! `ddctl events`.
 
-use crate::{context::Context, error::Result, output::printable, value, watch::timestamp};
+use crate::{
+    context::Context,
+    error::Result,
+    output::{printable, versioned},
+    report::EventReport,
+    value,
+    watch::timestamp,
+};
 use clap::Args;
 use ddnl::{Event, printable_json};
 use serde_json::json;
@@ -13,6 +20,11 @@ use std::fmt::Write;
 /// On a host: VMs and pools that come and go. In a guest: hosts that are found and lost. With
 /// --json, prints one object per line.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl events",
+    "\n  ddctl events --count 1 --json",
+))]
 pub(crate) struct Arguments {
     /// Stop after COUNT events
     #[arg(long, value_name = "COUNT", value_parser = value::count)]
@@ -32,7 +44,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 told += 1;
             }
             Ok(None) => return Err(ddnl::Error::NotLoaded { side }.into()),
-            Err(error @ ddnl::Error::Overrun) => writeln!(context.err, "Warning: {error}")?,
+            Err(error @ ddnl::Error::Overrun) => context.warn(&error.to_string())?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -42,10 +54,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 fn print(context: &mut Context<'_>, event: &Event) -> Result<()> {
     let time = timestamp(context.system.now());
     if context.json {
-        let mut json = json!(event);
-        if let Some(fields) = json.as_object_mut() {
-            fields.insert("time".into(), json!(time));
-        }
+        let event = event.clone();
+        let json = versioned(json!(EventReport { time, event }));
         writeln!(context.out, "{}", printable_json(&json.to_string()))?;
     } else {
         writeln!(

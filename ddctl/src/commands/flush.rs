@@ -7,16 +7,22 @@ use crate::{
     error::Result,
     eviction,
     output::Frame,
+    report::FlushReport,
     target::{find_pool, find_vm, name_vms, pool_label, split},
 };
 use clap::Args;
 use ddnl::FlushTarget;
-use serde_json::json;
 
 /// Drop cached pages
 ///
 /// No data is lost: the next read of a dropped page comes from disk.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl flush web",
+    "\n  ddctl flush web/nginx",
+    "\n  ddctl flush --all",
+))]
 pub(crate) struct Arguments {
     /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
     /// in a guest, a container by name or number
@@ -29,7 +35,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let target = arguments.target.as_deref();
-    let (what, json) = match context.either()? {
+    let (what, report) = match context.either()? {
         Either::Host(mut host) => {
             let mut flush = FlushTarget::default();
             let mut what = String::from("all VMs");
@@ -46,7 +52,11 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 }
             }
             eviction::flush(&mut *host, flush)?;
-            (what, json!({ "vm": flush.vm, "container": flush.pool }))
+            let report = FlushReport::Host {
+                vm: flush.vm,
+                container: flush.pool,
+            };
+            (what, report)
         }
         Either::Guest(mut guest) => {
             let mut pool = None;
@@ -58,8 +68,8 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
                 what = format!("container {}", pool_label(found));
             }
             guest.flush(pool)?;
-            (what, json!({ "container": pool }))
+            (what, FlushReport::Guest { container: pool })
         }
     };
-    Frame::done(format!("Dropped the pages of {what}"), json).print(context)
+    Frame::done(format!("Dropped the pages of {what}"), &report).print(context)
 }

@@ -2,14 +2,18 @@
 
 //! `ddctl mode`.
 
-use crate::{context::Context, error::Result, output::Frame};
+use crate::{context::Context, error::Result, output::Frame, report::ModeReport};
 use clap::{Args, ValueEnum};
 use ddabi::genl::Mode;
 use ddnl::{ConfigChange, reply::mode_word};
-use serde_json::json;
 
 /// Show or set how the memory tier is shared (host)
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl mode",
+    "\n  ddctl mode fifo",
+))]
 pub(crate) struct Arguments {
     /// The new mode; without it, the current mode is shown
     mode: Option<Choice>,
@@ -28,7 +32,7 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     let mut host = context.host("mode")?;
     let Some(choice) = arguments.mode else {
         let word = mode_word(host.status.mode);
-        return Frame::done(word, json!({ "mode": word })).print(context);
+        return Frame::done(word, &ModeReport { mode: word }).print(context);
     };
     let mode = match choice {
         Choice::Weighted => Mode::Weighted,
@@ -39,5 +43,5 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         ..ConfigChange::default()
     })?;
     let word = mode_word(mode);
-    Frame::done(format!("Mode is now {word}"), json!({ "mode": word })).print(context)
+    Frame::done(format!("Mode is now {word}"), &ModeReport { mode: word }).print(context)
 }

@@ -23,6 +23,11 @@ use std::{
 ///
 /// Asks the running daemon. `policyd explain` shows more about each container.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl policy",
+    "\n  ddctl policy --watch 5",
+))]
 pub(crate) struct Arguments {
     /// Status socket of policyd
     #[arg(
@@ -87,7 +92,7 @@ fn draw(path: &Path) -> Result<Frame> {
     let json: Value = serde_json::from_str(&line).map_err(other)?;
     let report: Report = serde_json::from_str(&line).map_err(other)?;
     let text = text(&report);
-    Ok(Frame { json, text })
+    Ok(Frame::new(text, &json))
 }
 
 /// Reads one report from the daemon's socket.

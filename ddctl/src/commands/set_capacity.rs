@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    report::CapacityReport,
     save, value,
 };
 use clap::Args;
@@ -16,12 +17,16 @@ use ddvm::{
     Editor,
     tier::{self, Sizes},
 };
-use serde_json::json;
 
 /// Set capacity, floor, eviction batch and thresholds of the memory tier (host)
 ///
 /// Sizes are written like 512M, 2G, or 25% of this machine's memory.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl set-capacity 25% --floor 512M",
+    "\n  ddctl set-capacity 8G --save",
+))]
 pub(crate) struct Arguments {
     /// The most memory that the cache may use
     #[arg(value_name = "SIZE", value_parser = value::size, required_unless_present_any = ["floor", "batch", "keep_free", "promote_free"])]
@@ -104,13 +109,14 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
             show_pages(status.promote_free)
         );
     }
-    let mut json = json!({
-        "capacity_pages": capacity,
-        "floor_pages": floor,
-        "batch_pages": batch,
-        "keep_free_pages": status.keep_free,
-        "promote_free_pages": status.promote_free,
-    });
+    let mut report = CapacityReport {
+        capacity_pages: capacity,
+        floor_pages: floor,
+        batch_pages: batch,
+        keep_free_pages: status.keep_free,
+        promote_free_pages: status.promote_free,
+        saved: None,
+    };
     let mut result = Ok(());
     match editor.map(|editor| save::finish(context.system, editor)) {
         None => {
@@ -119,12 +125,12 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         }
         Some(Ok(saved)) => {
             text += &format!("{}\n", saved.text());
-            json["saved"] = saved.json();
+            report.saved = Some(saved.path());
         }
         // The sizes are in force all the same.
         Some(Err(error)) => result = Err(error),
     }
-    Frame { json, text }.print(context)?;
+    Frame::new(text, &report).print(context)?;
     result
 }
 

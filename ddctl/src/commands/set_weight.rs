@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::Frame,
+    report::{WeightReport, WeightsReport},
     save::{self, NOT_SAVED},
     target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     value,
@@ -14,13 +15,18 @@ use crate::{
 use clap::Args;
 use ddnl::{GuestControl, HostControl, Pool, PoolChange, VmChange};
 use ddvm::{Editor, config::Weights};
-use serde_json::{Value, json};
 
 /// Set the weight of VMs (host) or of containers (guest)
 ///
 /// The share of a VM is its weight divided by the sum of all VMs' weights; likewise for the
 /// containers of a VM. With weight 0 nothing is cached.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl set-weight web 200            on a host: VM web",
+    "\n  ddctl set-weight web mail 70 --save  on a host: two VMs, and keep it",
+    "\n  ddctl set-weight nginx 300           in a guest: container nginx",
+))]
 pub(crate) struct Arguments {
     /// VM by number, process, name or uuid (host), or container by name or number (guest)
     #[arg(required = true, value_name = "TARGET", allow_negative_numbers = true)]
@@ -85,11 +91,15 @@ fn vms(
         if done.note(context, result)? > 0 {
             eviction::until_empty(context.system, &mut *host, target.vm.id)?;
         }
-        let what = format!("VM {}", target.label());
+        let weights = (weight, arguments.ssd);
         done.add(
-            &what,
-            (weight, arguments.ssd),
-            json!({ "vm": target.vm.id }),
+            &format!("VM {}", target.label()),
+            weights,
+            WeightReport::Vm {
+                vm: target.vm.id,
+                weight,
+                ssd_weight: arguments.ssd,
+            },
         );
     }
     match editor {
@@ -97,7 +107,7 @@ fn vms(
         Some(editor) => match save::finish(context.system, editor) {
             Ok(saved) => {
                 done.text += &format!("{}\n", saved.text());
-                done.saved = Some(saved.json());
+                done.report.saved = Some(saved.path());
             }
             Err(error) => {
                 done.print(context)?;
@@ -133,41 +143,29 @@ fn edit(context: &Context<'_>, targets: &[&NamedVm], weights: Weights) -> Result
 #[derive(Default)]
 struct Done {
     text: String,
-    json: Vec<Value>,
-    /// The file in which the weights were saved.
-    saved: Option<Value>,
+    report: WeightsReport,
 }
 
 impl Done {
-    fn add(&mut self, what: &str, (weight, ssd): (u32, Option<u32>), mut json: Value) {
-        json["weight"] = json!(weight);
+    fn add(&mut self, what: &str, (weight, ssd): (u32, Option<u32>), report: WeightReport) {
         self.text += &format!("Weight of {what} is now {weight}");
         if let Some(ssd) = ssd {
-            json["ssd_weight"] = json!(ssd);
             self.text += &format!(", and {ssd} in the SSD tier");
         }
         self.text += "\n";
-        self.json.push(json);
+        self.report.weights.push(report);
     }
 
     /// If `result` is an error, prints the changes made before it and returns the error.
     fn note<T>(&mut self, context: &mut Context<'_>, result: ddnl::Result<T>) -> Result<T> {
-        if result.is_err() && !self.json.is_empty() {
+        if result.is_err() && !self.report.weights.is_empty() {
             std::mem::take(self).print(context)?;
         }
         Ok(result?)
     }
 
     fn print(self, context: &mut Context<'_>) -> Result<()> {
-        let mut json = json!({ "weights": self.json });
-        if let Some(saved) = self.saved {
-            json["saved"] = saved;
-        }
-        Frame {
-            json,
-            text: self.text,
-        }
-        .print(context)
+        Frame::new(self.text, &self.report).print(context)
     }
 }
 
@@ -192,11 +190,15 @@ pub(crate) fn containers(
         };
         let result = guest.set_pool(pool.id, change);
         done.note(context, result)?;
-        let json = json!({ "container": pool.id });
+        let what = format!("container {}", pool_label(pool));
         done.add(
-            &format!("container {}", pool_label(pool)),
+            &what,
             (weight, ssd),
-            json,
+            WeightReport::Container {
+                container: pool.id,
+                weight,
+                ssd_weight: ssd,
+            },
         );
     }
     done.print(context)

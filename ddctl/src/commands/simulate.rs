@@ -16,7 +16,8 @@ use ddsim::{
     replay::Outcome,
     trace,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Find the best weights and policies for recorded traces
 ///
@@ -24,6 +25,10 @@ use serde_json::{Value, json};
 /// through the code that takes the cache's decisions. No module is needed. Each trace stands for
 /// a container.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl simulate db.csv.gz web.csv --cache 4G --page-cache 1G",
+))]
 pub(crate) struct Arguments {
     /// Recorded traces
     #[arg(value_name = "TRACE", required = true)]
@@ -101,39 +106,92 @@ fn draw(names: &[String], cache: usize, advice: &[Advice]) -> Frame {
         policies.text(),
         sizes.text()
     );
-    let traces: Vec<Value> = names
-        .iter()
-        .zip(advice)
-        .map(|(name, advice)| as_json(name, advice))
-        .collect();
-    Frame {
-        json: json!({ "cache_pages": cache, "traces": traces }),
-        text,
-    }
+    let traces = names.iter().zip(advice);
+    let report = SimulationReport {
+        cache_pages: cache,
+        traces: traces
+            .map(|(name, advice)| TraceReport::new(name, advice))
+            .collect(),
+    };
+    Frame::new(text, &report)
 }
 
-fn as_json(name: &str, advice: &Advice) -> Value {
-    let policies = advice.outcomes.iter().map(|(policy, outcome)| {
-        let puts = outcome.puts_per_hit();
-        json!({
-            "policy": policy.name(),
-            "hit_ratio": outcome.hit_ratio(),
-            "hits": outcome.hits,
-            "puts": outcome.puts,
-            "puts_per_hit": puts,
-        })
-    });
-    let sizes = advice.sizes.iter();
-    let sizes = sizes.map(|(pages, hits)| json!({ "cache_pages": pages, "hits": hits }));
-    json!({
-        "trace": name,
-        "weight": advice.weight,
-        "share_pages": advice.share,
-        "policy": advice.policy.name(),
-        "accesses": accesses(advice),
-        "policies": policies.collect::<Vec<_>>(),
-        "sizes": sizes.collect::<Vec<_>>(),
-    })
+/// Best weights and policies for recorded traces.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct SimulationReport {
+    /// Size of the host's cache.
+    cache_pages: usize,
+    /// The traces in the order of the command line.
+    traces: Vec<TraceReport>,
+}
+
+/// What is best for a trace.
+#[derive(JsonSchema, Serialize)]
+struct TraceReport {
+    /// Path of the trace.
+    trace: String,
+    /// Best weight.
+    weight: u32,
+    /// Best share.
+    share_pages: usize,
+    /// Best policy.
+    policy: &'static str,
+    /// Accesses of the trace.
+    accesses: u64,
+    /// Each policy at the best share.
+    policies: Vec<OutcomeReport>,
+    /// Hits with caches of other sizes, with the policy `fifo`.
+    sizes: Vec<SizeReport>,
+}
+
+/// Result of a replay with a policy.
+#[derive(JsonSchema, Serialize)]
+struct OutcomeReport {
+    /// Name of the policy.
+    policy: &'static str,
+    /// Hits of all accesses.
+    hit_ratio: f64,
+    /// Number of hits.
+    hits: u64,
+    /// Number of puts.
+    puts: u64,
+    /// Puts for each hit; null without a hit.
+    puts_per_hit: Option<f64>,
+}
+
+/// Hits with a cache of another size.
+#[derive(JsonSchema, Serialize)]
+struct SizeReport {
+    /// Size of the cache.
+    cache_pages: u64,
+    /// Number of hits.
+    hits: u64,
+}
+
+impl TraceReport {
+    fn new(name: &str, advice: &Advice) -> Self {
+        let policies = advice.outcomes.iter();
+        let policies = policies.map(|(policy, outcome)| OutcomeReport {
+            policy: policy.name(),
+            hit_ratio: outcome.hit_ratio(),
+            hits: outcome.hits,
+            puts: outcome.puts,
+            puts_per_hit: outcome.puts_per_hit(),
+        });
+        let sizes = advice.sizes.iter().map(|(pages, hits)| SizeReport {
+            cache_pages: *pages,
+            hits: *hits,
+        });
+        Self {
+            trace: name.into(),
+            weight: advice.weight,
+            share_pages: advice.share,
+            policy: advice.policy.name(),
+            accesses: accesses(advice),
+            policies: policies.collect(),
+            sizes: sizes.collect(),
+        }
+    }
 }
 
 fn accesses(advice: &Advice) -> u64 {

@@ -7,13 +7,13 @@ use crate::{
     error::{Error, Kind, Result},
     eviction,
     output::{Frame, Table},
+    report::{DeviceReport, DevicesReport, SsdSettingsReport},
     value,
 };
 use clap::{Args, Subcommand};
 use ddabi::PAGE_SIZE;
 use ddconf::size::{Size, show_pages};
 use ddnl::{ConfigChange, Device, reply::device_state_word};
-use serde_json::json;
 use std::{fs::File, io::Read as _, path::Path};
 
 /// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
@@ -35,6 +35,10 @@ pub(crate) enum Verb {
 /// of no use after it is removed, or after a reboot, but it is not erased: encrypt the device if
 /// that matters.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd add /dev/nvme0n1p3",
+))]
 pub(crate) struct AddArguments {
     /// Path of the block device
     #[arg(value_name = "DEVICE")]
@@ -49,19 +53,34 @@ pub(crate) struct AddArguments {
 /// The pages that are cached on the device are dropped. No data is lost: the next read of a dropped
 /// page comes from the guest's own disk.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd remove /dev/nvme0n1p3",
+    "\n  ddctl ssd remove 0",
+))]
 pub(crate) struct RemoveArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
+    #[arg(value_name = "DEVICE")]
     device: String,
 }
 
 /// List the devices of the SSD tier
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd list",
+    "\n  ddctl ssd list --json",
+))]
 pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
 /// The deadline is that of all devices; a write budget is that of one.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl ssd set --deadline 50",
+))]
 pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
     #[arg(required_unless_present = "deadline", requires = "write_budget")]
@@ -139,7 +158,11 @@ fn add(context: &mut Context<'_>, arguments: &AddArguments) -> Result<()> {
     }
     let id = host.control.add_device(path)?;
     let text = format!("Added {path} to the SSD tier as device {id}");
-    Frame::done(text, json!({ "device": id, "path": path })).print(context)
+    let report = DeviceReport {
+        device: id,
+        path: path.clone(),
+    };
+    Frame::done(text, &report).print(context)
 }
 
 /// Returns whether the beginning of a device is not all zeroes.
@@ -155,8 +178,11 @@ fn remove(context: &mut Context<'_>, arguments: &RemoveArguments) -> Result<()> 
     let device = find(&devices, &arguments.device)?;
     eviction::remove_device(context.system, &mut *host.control, device.id)?;
     let text = format!("Removed {} from the SSD tier", device.path);
-    let json = json!({ "device": device.id, "path": device.path });
-    Frame::done(text, json).print(context)
+    let report = DeviceReport {
+        device: device.id,
+        path: device.path.clone(),
+    };
+    Frame::done(text, &report).print(context)
 }
 
 fn find<'a>(devices: &'a [Device], name: &str) -> Result<&'a Device> {
@@ -196,13 +222,12 @@ fn list(context: &mut Context<'_>) -> Result<()> {
     } else {
         table.text()
     };
-    let json = json!({ "devices": devices });
-    Frame { json, text }.print(context)
+    Frame::new(text, &DevicesReport { devices }).print(context)
 }
 
 fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
     let mut host = context.host("ssd set")?;
-    let (mut text, mut json) = (String::new(), json!({}));
+    let (mut text, mut report) = (String::new(), SsdSettingsReport::default());
     if let (Some(name), Some(rate)) = (&arguments.device, arguments.write_budget) {
         let devices = host.control.devices()?;
         let device = find(&devices, name)?;
@@ -216,8 +241,8 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
                 show_pages(pages)
             ),
         };
-        json["device"] = json!(device.id);
-        json["write_budget_pages"] = json!(pages);
+        report.device = Some(device.id);
+        report.write_budget_pages = Some(pages);
     }
     if let Some(deadline) = arguments.deadline {
         host.control.configure(&ConfigChange {
@@ -225,9 +250,9 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
             ..ConfigChange::default()
         })?;
         text += &format!("Guests wait for a device for up to {deadline} ms\n");
-        json["deadline_ms"] = json!(deadline);
+        report.deadline_ms = Some(deadline);
     }
-    Frame { json, text }.print(context)
+    Frame::new(text, &report).print(context)
 }
 
 #[cfg(test)]

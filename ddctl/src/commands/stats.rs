@@ -6,19 +6,18 @@ mod curve;
 mod detail;
 mod table;
 
-use super::vm::vm_json;
 use crate::{
     context::{Context, Either},
     error::{Error, Kind, Result},
     output::Frame,
-    target::{NamedVm, find_pool, find_vm, name_vms, pool_label, pool_name, split},
+    report::{ContainerReport, ContainersReport, StatsReport, VmReport, VmsReport},
+    target::{NamedVm, find_pool, find_vm, name_vms, pool_label, split},
     watch::Watch,
     watch::{self, Elapsed},
 };
 use clap::Args;
 use ddabi::pool::PoolStats;
 use ddnl::{GuestControl, HostControl, Pool};
-use serde_json::{Value, json};
 use table::Rates;
 
 /// Show what VMs and containers store, hit and miss
@@ -26,6 +25,13 @@ use table::Rates;
 /// Shows all VMs and their containers on a host, and all containers in a guest, or only the given
 /// VM or container. A single container is shown with all its counters.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl stats                all VMs, or the containers of a guest",
+    "\n  ddctl stats web/nginx      a container of VM web",
+    "\n  ddctl stats --watch 2      with rates, every two seconds",
+    "\n  ddctl stats nginx --curve  in a guest: hits with other shares",
+))]
 pub(crate) struct Arguments {
     /// On a host, a VM by number, process, name or uuid, optionally with one of its containers;
     /// in a guest, a container by name or number
@@ -42,6 +48,14 @@ pub(crate) struct Arguments {
 struct Group {
     vm: Option<NamedVm>,
     pools: Vec<Pool>,
+}
+
+impl Group {
+    /// Returns the report of the VM with its containers.
+    fn report(&self) -> Option<VmReport> {
+        let vm = self.vm.as_ref()?;
+        Some(VmReport::new(vm, Some(containers(&self.pools))))
+    }
 }
 
 pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
@@ -67,9 +81,13 @@ fn draw(
         Either::Host(host) => at_host(context, host, target)?,
         Either::Guest(guest) => in_guest(guest, target)?,
     };
-    let json = match groups.as_slice() {
-        [Group { vm: None, pools }] => json!({ "containers": containers_json(pools) }),
-        groups => json!({ "vms": groups.iter().map(group_json).collect::<Vec<_>>() }),
+    let report = match groups.as_slice() {
+        [Group { vm: None, pools }] => StatsReport::Guest(ContainersReport {
+            containers: containers(pools),
+        }),
+        groups => StatsReport::Host(VmsReport {
+            vms: groups.iter().filter_map(Group::report).collect(),
+        }),
     };
     let text = match (one, groups.as_slice()) {
         // The text is not needed, and laying out a thousand rows is slow.
@@ -81,7 +99,7 @@ fn draw(
         _ => table::text(&groups, elapsed, rates),
     };
     rates.remember(&groups);
-    Ok(Frame { json, text })
+    Ok(Frame::new(text, &report))
 }
 
 /// Returns the groups to show, and whether they consist of a single container.
@@ -131,29 +149,9 @@ fn in_guest(mut guest: Box<dyn GuestControl>, target: Option<&str>) -> Result<(V
     Ok((vec![group], target.is_some()))
 }
 
-fn group_json(group: &Group) -> Value {
-    let mut json = group.vm.as_ref().map(vm_json).unwrap_or_default();
-    if let Some(fields) = json.as_object_mut() {
-        fields.insert("containers".into(), containers_json(&group.pools));
-    }
-    json
-}
-
-/// Returns the containers as JSON: the module's numbers, and ratios that follow from them.
-pub(crate) fn containers_json(pools: &[Pool]) -> Value {
-    let container = |pool: &Pool| {
-        let stats = pool.stats_or_zero();
-        let mut json = json!(pool);
-        if let Some(fields) = json.as_object_mut() {
-            fields.insert("name".into(), json!(pool_name(pool)));
-            fields.insert("used_pages".into(), json!(stats.used));
-            fields.insert("entitlement_pages".into(), json!(stats.entitlement));
-            fields.insert("hit_ratio".into(), json!(hit_ratio(&stats)));
-            fields.insert("puts_per_hit".into(), json!(puts_per_hit(&stats)));
-        }
-        json
-    };
-    pools.iter().map(container).collect()
+/// Returns the reports of containers.
+fn containers(pools: &[Pool]) -> Vec<ContainerReport> {
+    pools.iter().map(ContainerReport::from).collect()
 }
 
 /// Returns the number of puts per hit, or `None` without a hit.

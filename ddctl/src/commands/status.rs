@@ -6,16 +6,22 @@ use crate::{
     context::{self, Context},
     error::Result,
     output::{Facts, Frame},
+    report::StatusReport,
     watch::{self, Watch},
 };
 use clap::Args;
 use ddabi::{PAGE_SIZE, genl::LinkState};
 use ddconf::size::{show_bytes, show_pages};
 use ddnl::{CounterFields, GuestStatus, HostStatus, Side, reply};
-use serde_json::{Map, Value, json};
 
 /// Show the modules, the memory tier and the link to the host
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl status",
+    "\n  ddctl status --watch 5",
+    "\n  ddctl status --json",
+))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     watch: Watch,
@@ -27,25 +33,25 @@ pub(crate) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
 
 fn draw(context: &Context<'_>) -> Result<Frame> {
     let wanted = |side| context.wanted().is_none_or(|wanted| wanted == side);
-    let mut json = Map::new();
+    let mut report = StatusReport {
+        host: None,
+        guest: None,
+    };
     let mut texts = Vec::new();
     if wanted(Side::Host) {
         if let Some(host) = context.open_host()? {
             texts.push(host_text(&host.status));
-            json.insert("host".into(), json!(host.status));
+            report.host = Some(host.status);
         }
     }
     if wanted(Side::Guest) {
         if let Some(guest) = context.open_guest()? {
             texts.push(guest_text(&guest.status));
-            json.insert("guest".into(), json!(guest.status));
+            report.guest = Some(guest.status);
         }
     }
     match (texts.is_empty(), context.wanted()) {
-        (false, _) => Ok(Frame {
-            json: Value::Object(json),
-            text: texts.join("\n"),
-        }),
+        (false, _) => Ok(Frame::new(texts.join("\n"), &report)),
         (true, Some(side)) => Err(ddnl::Error::NotLoaded { side }.into()),
         (true, None) => Err(context::neither()),
     }

@@ -7,12 +7,12 @@ use crate::{
     context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
-    target::{NamedVm, name_vms},
+    report::{VmReport, VmsReport},
+    target::name_vms,
     watch::{self, Watch},
 };
 use clap::{Args, Subcommand};
 use ddconf::size::show_pages;
-use serde_json::{Map, Value, json};
 
 /// Show VMs (host)
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,11 @@ pub(crate) enum Verb {
 
 /// List VMs with their VMMs' names, weights and shares
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl vm list",
+    "\n  ddctl vm list --json",
+))]
 pub(crate) struct ListArguments {
     #[command(flatten)]
     watch: Watch,
@@ -55,32 +60,18 @@ fn list(context: &Context<'_>) -> Result<Frame> {
             vm.pools.to_string(),
         ]);
     }
-    let json = json!({ "vms": vms.iter().map(vm_json).collect::<Vec<_>>() });
+    let report = VmsReport {
+        vms: vms.iter().map(|vm| VmReport::new(vm, None)).collect(),
+    };
     let text = if vms.is_empty() {
         "No VM has loaded doubledecker_guest yet\n".into()
     } else {
         table.text()
     };
-    Ok(Frame { json, text })
+    Ok(Frame::new(text, &report))
 }
 
 /// Formats a number, or a dash if it is unknown.
 fn show(number: Option<u32>) -> String {
     number.map_or("-".into(), |number| number.to_string())
-}
-
-/// Returns a VM as JSON: the module's numbers, and the VMM's names.
-pub(crate) fn vm_json(vm: &NamedVm) -> Value {
-    let mut fields = fields_of(json!(vm.vm));
-    fields.extend(fields_of(json!(vm.vmm)));
-    fields.insert("pid".into(), json!(vm.pid()));
-    fields.insert("hit_ratio".into(), json!(hit_ratio(&vm.vm.stats)));
-    Value::Object(fields)
-}
-
-fn fields_of(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
 }

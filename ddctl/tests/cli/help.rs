@@ -24,6 +24,8 @@ fn help_of_every_verb() {
         "doctor",
         "policy",
         "simulate",
+        "schema",
+        "top",
         "container",
         "container list",
         "container add",
@@ -56,4 +58,31 @@ fn version() {
         concat!("ddctl ", env!("CARGO_PKG_VERSION"), "\n")
     );
     assert_eq!(outcome.code, 0);
+}
+
+/// Checks the help of a verb and of the verbs below it.
+fn check_help(command: &clap::Command, line: &str) {
+    let help = World::new().outcome(&format!("{line} --help")).out;
+    let (_, examples) = help
+        .split_once("\nExamples:\n")
+        .unwrap_or_else(|| panic!("{line}: {help}"));
+    let first = examples.lines().next().unwrap();
+    assert!(first.starts_with(&format!("  ddctl {line}").trim_end().to_owned()) || line.is_empty());
+    for text in help.lines() {
+        assert!(text.chars().count() <= 80, "{line}: {text}");
+    }
+    // Options of all commands come last.
+    let (own, global) = help.split_once("\nGlobal options:\n").unwrap();
+    assert!(
+        !own.contains("  --json") && global.contains("--guest"),
+        "{help}"
+    );
+    for verb in command.get_subcommands() {
+        check_help(verb, format!("{line} {}", verb.get_name()).trim());
+    }
+}
+
+#[test]
+fn every_help_has_examples_and_fits() {
+    check_help(&ddctl::command(), "");
 }

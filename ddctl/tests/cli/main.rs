@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod binary;
+mod completion;
 mod doctor;
 mod guest;
 mod help;
@@ -11,6 +12,8 @@ mod host;
 mod impostor;
 mod policy;
 mod save;
+mod schema;
 mod simulate;
+mod top;
 mod watch;
 mod world;

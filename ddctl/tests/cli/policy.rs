@@ -5,7 +5,7 @@
 use crate::world::World;
 use std::{fs, io::Write, os::unix::net::UnixListener, thread};
 
-const REPORT: &str = r#"{"module":true,"store_bytes":1073741824,"feasible":false,
+pub(crate) const REPORT: &str = r#"{"module":true,"store_bytes":1073741824,"feasible":false,
 "memory":{"total_bytes":1,"available_bytes":1,"pressure_percent":null,"reclaimed_bytes":0,
 "offloaded_bytes":0},"containers":[
 {"cgroup":"/web","name":"web\u001b[2J","class":"gold","enrolled":true,"verdict":"met","reason":"r",
@@ -19,7 +19,7 @@ const REPORT: &str = r#"{"module":true,"store_bytes":1073741824,"feasible":false
 "character":"anonymous","goals":[],"memory_bytes":1,"anon_bytes":1,"limits":{"low":3}}]}"#;
 
 /// A daemon that tells every reader the same.
-fn daemon(world: &World, text: &'static str) {
+pub(crate) fn daemon(world: &World, text: &'static str) {
     let path = world.file_path("/run/doubledecker/policyd.sock");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(path).unwrap();

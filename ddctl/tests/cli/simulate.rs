@@ -4,7 +4,7 @@ use crate::world::World;
 use insta::assert_snapshot;
 
 /// A trace that reads `pages` pages in order, again and again.
-fn looping(pages: u64) -> String {
+pub(crate) fn looping(pages: u64) -> String {
     let lines = (0..20_000).map(|at| format!("1,{at},28,4096,{}\n", at % pages * 8));
     "version,time,op,size,lbn\n".to_owned() + &lines.collect::<String>()
 }

@@ -85,3 +85,28 @@ fn rates_are_over_time_that_passed() {
     };
     assert_eq!(rates(3600), rates(0));
 }
+
+/// The number after `--watch` is the pause and not a VM, and any other word is not a pause.
+#[test]
+fn the_pause_may_follow_a_space() {
+    for line in [
+        "stats --watch 2 --count 2 --json",
+        "stats --watch 2 web --count 2 --json",
+        "stats --watch=2 --count 2 --json",
+        "stats web --count 2 --json --watch 2",
+    ] {
+        let outcome = moving().outcome(line);
+        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{line}");
+        let last: serde_json::Value =
+            serde_json::from_str(outcome.out.lines().last().unwrap()).unwrap();
+        assert_eq!(last["time"], "2027-01-15T08:00:02.000Z", "{line}");
+        let vms = if line.contains("web") { 1 } else { 3 };
+        assert_eq!(last["vms"].as_array().unwrap().len(), vms, "{line}");
+    }
+    let out = moving().outcome("stats --watch web --count 1 --json").out;
+    assert_eq!(out.lines().count(), 1);
+    assert!(out.contains("\"name\":\"web\""), "{out}");
+    // After `--` every word is a name.
+    let outcome = moving().outcome("stats --count 1 --watch -- 2");
+    assert!(outcome.out.contains("mail"), "{}", outcome.err);
+}

@@ -14,6 +14,8 @@ use ddnl::{
 use rustix::process::Pid;
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
+    ffi::OsString,
     fs, io,
     path::PathBuf,
     rc::Rc,
@@ -28,6 +30,8 @@ pub(crate) struct World {
     pub events: RefCell<Vec<Event>>,
     pub root: TempDir,
     pub terminal: bool,
+    /// Environment variables.
+    pub variables: BTreeMap<&'static str, &'static str>,
     /// Called when a verb waits.
     pub meanwhile: RefCell<Box<dyn FnMut()>>,
     /// How much the time of day is ahead of what it was set to at first.
@@ -49,6 +53,7 @@ impl World {
             events: RefCell::default(),
             root: TempDir::new().unwrap(),
             terminal: false,
+            variables: BTreeMap::new(),
             meanwhile: RefCell::new(Box::new(|| {})),
             step: Rc::default(),
             hypervisors: Vec::new(),
@@ -182,6 +187,10 @@ impl System for World {
 
     fn terminal(&self) -> bool {
         self.terminal
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(name).map(Into::into)
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Command;
-use clap_complete::Shell;
+use clap_complete::{Generator as _, Shell, env::Shells};
 use clap_mangen::Man;
 
 /// A program's command line, and the section of its man pages.
@@ -37,7 +37,11 @@ fn main() -> Result<()> {
     for (command, section) in PROGRAMS {
         man_pages(command(), section, &directory(&out, "man")?)?;
         for (shell, name) in SHELLS {
-            completion(command(), shell, name, &directory(&out, name)?)?;
+            let out = directory(&out, name)?;
+            match command().get_name() {
+                "ddctl" => registration("ddctl", shell, name, &out)?,
+                _ => completion(command(), shell, name, &out)?,
+            }
         }
     }
     Ok(())
@@ -77,6 +81,21 @@ fn completion(mut command: Command, shell: Shell, name: &str, out: &Path) -> Res
     Ok(())
 }
 
+/// Writes the completion of a program that completes the names of VMs and containers itself: the
+/// shell asks it for candidates.
+fn registration(program: &str, shell: Shell, name: &str, out: &Path) -> Result<()> {
+    let shells = Shells::builtins();
+    let completer = shells
+        .completer(name)
+        .with_context(|| format!("there is no completion for {name}"))?;
+    let path = out.join(shell.file_name(program));
+    let mut script = Vec::new();
+    completer
+        .write_registration("COMPLETE", program, program, program, &mut script)
+        .and_then(|()| fs::write(&path, script))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,9 +120,20 @@ mod tests {
     }
 
     #[test]
+    fn completions_ask_ddctl() {
+        let out = tempfile::tempdir().unwrap();
+        for (shell, name) in SHELLS {
+            registration("ddctl", shell, name, out.path()).unwrap();
+            let path = out.path().join(shell.file_name("ddctl"));
+            let script = fs::read_to_string(path).unwrap();
+            assert!(script.contains("COMPLETE"), "{script}");
+        }
+    }
+
+    #[test]
     fn completions_know_the_verbs() {
         let out = tempfile::tempdir().unwrap();
-        for (command, _) in PROGRAMS {
+        for (command, _) in &PROGRAMS[1..] {
             for (shell, name) in SHELLS {
                 let out = directory(out.path(), name).unwrap();
                 completion(command(), shell, name, &out).unwrap();

@@ -60,8 +60,8 @@ const LEAST_REQUESTS: [f64; 2] = [320_000.0, 100_000.0];
 const LEAST_PASSES: [f64; 2] = [10.0, 2.0];
 
 const CAPACITY_MIB: u64 = 48;
-/// Size of the device.
-const DEVICE_MIB: u64 = 32;
+/// Size of the device, whose content is in the host's memory.
+const DEVICE_MIB: u64 = 12;
 /// Size of the victim's file, which is larger than the tier.
 const WANTED: u64 = 64 << 20;
 /// Weights of the victim and of its peer.
@@ -276,7 +276,9 @@ impl Attack<'_> {
         // One slot in sixteen may be unused, and each shard of a VM may have some more.
         let index = capacity * 64 * 17 / 16 + (1 << 20);
         let kept = BESIDE_KIB + attacker_kib + self.before.checks_kib()?;
-        let held = capacity * 4 + (index >> 10) + kept;
+        // The content of the device, and as many pages that wait until they are written.
+        let on_device = 2 * (DEVICE_MIB << 10);
+        let held = capacity * 4 + (index >> 10) + on_device + kept;
         Ok(vec![
             Target::at_most(
                 format!("hostile: {kind}: most pages in the tier"),

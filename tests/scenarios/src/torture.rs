@@ -174,6 +174,8 @@ fn run(
             stats.read_pages as f64,
             "",
         ));
+        ddctl::run(stage.host(), &format!("ssd remove {}", device.path()))?;
+        device.forget(stage.host())?;
     }
     if tiers == Tiers::Hybrid {
         let vms = ddctl::vms(stage.host())?;

@@ -105,6 +105,8 @@ fn build() -> Result<(Vec<Program>, bool)> {
             "build",
             "--workspace",
             "--tests",
+            // Programs that tests run.
+            "--examples",
             "--profile=test",
             "--keep-going",
             json,

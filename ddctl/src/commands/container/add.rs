@@ -2,17 +2,21 @@
 
 //! `ddctl container add`.
 
-use crate::{context::Context, error::Result, output::Frame, value};
+use crate::{context::Context, error::Result, output::Frame, report::AddedReport, value};
 use clap::{Args, ValueEnum};
 use ddabi::{
     NAME_LEN,
     pool::{DEFAULT_WEIGHT, Store},
 };
 use ddnl::{NewPool, Policy};
-use serde_json::json;
 
 /// Enrol a cgroup as a container
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container add /system.slice/nginx.service --weight 300",
+    "\n  ddctl container add db.slice --name db --store ssd",
+))]
 pub(crate) struct Arguments {
     /// Path of the cgroup, absolute or relative to /sys/fs/cgroup
     cgroup: String,
@@ -73,14 +77,14 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
         "Enrolled {} as container {} (id {id}) with weight {}",
         pool.cgroup, pool.name, pool.weight
     );
-    let json = json!({
-        "container": id,
-        "name": pool.name,
-        "cgroup": pool.cgroup,
-        "weight": pool.weight,
-        "policy": arguments.policy.name(),
-    });
-    Frame::done(text, json).print(context)
+    let report = AddedReport {
+        container: id,
+        name: &pool.name,
+        cgroup: &pool.cgroup,
+        weight: pool.weight,
+        policy: arguments.policy.name(),
+    };
+    Frame::done(text, &report).print(context)
 }
 
 /// Returns the path below the cgroup root: `/a/b` for `/sys/fs/cgroup/a/b`, `/a/b` and `a/b`.

@@ -3,20 +3,25 @@
 //! `ddctl container list`.
 
 use crate::{
-    commands::stats::{containers_json, hit_ratio},
+    commands::stats::hit_ratio,
     context::Context,
     error::Result,
     output::{Frame, Table, printable, show_ratio},
+    report::ContainersReport,
     target::pool_label,
     watch::{self, Watch},
 };
 use clap::Args;
 use ddconf::size::show_pages;
 use ddnl::reply::store_word;
-use serde_json::json;
 
 /// List containers with their cgroups, policies, weights and shares
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container list",
+    "\n  ddctl container list --watch",
+))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     watch: Watch,
@@ -49,8 +54,6 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
             show_ratio(hit_ratio(&stats)),
         ]);
     }
-    Ok(Frame {
-        json: json!({ "containers": containers_json(&pools) }),
-        text: table.text(),
-    })
+    let containers = pools.iter().map(Into::into).collect();
+    Ok(Frame::new(table.text(), &ContainersReport { containers }))
 }

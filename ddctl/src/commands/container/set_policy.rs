@@ -6,19 +6,19 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::PolicyReport,
     target::{find_pool, pool_label},
     value,
 };
 use clap::Args;
 use ddnl::{Policy, PoolChange};
-use serde_json::json;
 
 /// Choose which of a container's pages to cache
 ///
 /// The policy decides while the container's share is full. Pages that are cached already stay, and
 /// the statistics of the previous policy are discarded.
 #[derive(Args, Debug)]
-#[command(after_long_help = POLICIES)]
+#[command(after_help = POLICIES)]
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers
     container: String,
@@ -29,12 +29,15 @@ pub(crate) struct Arguments {
 
 const POLICIES: &str = "\
 Policies:
-  adaptive    simulate small caches and use the policy that does best (default)
+  adaptive    use the policy that does best in small simulations (default)
   fifo        cache every page, evict the oldest
   workingset  cache pages that the guest kernel counts as refaults
-  tinylfu     cache pages that are read more often than the page they would evict
+  tinylfu     cache pages that are read more often than the page to evict
   s3          cache every page, evict pages that came only once first
-  mru         keep the cached pages and cache hardly any other, for loops larger than the share";
+  mru         keep the cached pages, for loops larger than the share
+
+Examples:
+  ddctl container set-policy nginx tinylfu";
 
 pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()> {
     let mut guest = context.guest("container set-policy")?;
@@ -47,5 +50,6 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     guest.control.set_pool(pool.id, change)?;
     let policy = arguments.policy.name();
     let text = format!("Policy of container {} is now {policy}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id, "policy": policy })).print(context)
+    let container = pool.id;
+    Frame::done(text, &PolicyReport { container, policy }).print(context)
 }

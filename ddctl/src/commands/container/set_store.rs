@@ -7,12 +7,12 @@ use crate::{
     context::Context,
     error::Result,
     output::Frame,
+    report::StoreReport,
     target::{find_pool, pool_label},
 };
 use clap::Args;
 use ddabi::pool::Store;
 use ddnl::{PoolChange, reply::store_word};
-use serde_json::json;
 
 /// Choose where a container's pages are cached
 ///
@@ -20,6 +20,10 @@ use serde_json::json;
 /// fast as its devices can be written. Pages in the SSD tier stay there until they are read, or until
 /// the memory tier has a lot of room for a container that is in memory.
 #[derive(Args, Debug)]
+#[command(after_help = concat!(
+    "Examples:",
+    "\n  ddctl container set-store nginx ssd",
+))]
 pub(crate) struct Arguments {
     /// Container by name, number or cgroup; `default` for pages outside of all containers
     container: String,
@@ -40,5 +44,6 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &Arguments) -> Result<()
     guest.control.set_pool(pool.id, change)?;
     let store = store_word(store);
     let text = format!("Store of container {} is now {store}", pool_label(pool));
-    Frame::done(text, json!({ "container": pool.id, "store": store })).print(context)
+    let container = pool.id;
+    Frame::done(text, &StoreReport { container, store }).print(context)
 }

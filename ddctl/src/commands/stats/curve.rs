@@ -6,12 +6,12 @@ use crate::{
     context::Context,
     error::Result,
     output::{Frame, Table, show_ratio},
+    report::{CurveReport, CurvesReport, PointReport},
     target::{find_pool, pool_label},
 };
 use ddabi::counters::CurvePoint;
 use ddconf::size::show_pages;
 use ddnl::Pool;
-use serde_json::{Value, json};
 
 /// A container is shown with the smallest shares that reach these parts of all hits, in percent.
 const STEPS: [u64; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 100];
@@ -36,10 +36,8 @@ pub(super) fn draw(context: &Context<'_>, target: Option<&str>) -> Result<Frame>
             ]);
         }
     }
-    Ok(Frame {
-        json: json!({ "curves": pools.iter().map(curve_json).collect::<Vec<_>>() }),
-        text: table.text(),
-    })
+    let curves = pools.iter().map(report).collect();
+    Ok(Frame::new(table.text(), &CurvesReport { curves }))
 }
 
 fn points(pool: &Pool) -> &[CurvePoint] {
@@ -60,18 +58,19 @@ fn shown(points: &[CurvePoint]) -> Vec<CurvePoint> {
     shown
 }
 
-fn curve_json(pool: &Pool) -> Value {
+fn report(pool: &Pool) -> CurveReport {
     let admission = pool.admission.unwrap_or_default();
-    let points = points(pool).iter();
-    json!({
-        "container": pool.id,
-        "name": pool_label(pool),
-        "reads": admission.reads,
-        "error_permille": admission.curve_error_permille,
-        "points": points
-            .map(|point| json!({ "pages": point.pages, "hits": point.hits }))
-            .collect::<Vec<_>>(),
-    })
+    let point = |point: &CurvePoint| PointReport {
+        pages: point.pages,
+        hits: point.hits,
+    };
+    CurveReport {
+        container: pool.id,
+        name: pool_label(pool),
+        reads: admission.reads,
+        error_permille: admission.curve_error_permille,
+        points: points(pool).iter().map(point).collect(),
+    }
 }
 
 #[cfg(test)]

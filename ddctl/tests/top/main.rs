@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `ddctl top` in a terminal, and the work that it makes.
+
+mod feed;
+mod scale;
+mod terminal;
