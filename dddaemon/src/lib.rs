@@ -6,11 +6,12 @@
 //! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
-//! - [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
+//! - [`journal`], [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
 
 #![forbid(unsafe_code)]
 
 pub mod event_loop;
+pub mod journal;
 pub mod listener;
 pub mod lock;
 pub mod log;
