@@ -27,7 +27,7 @@ const OURS: &[Ours] = &[
     ("ddnl", &["ddabi"], &[]),
     ("ddconf", &["ddabi"], &[]),
     ("ddvm", &["ddabi", "ddconf", "ddnl"], &[]),
-    ("dddaemon", &["ddnl"], &[]),
+    ("dddaemon", &["ddabi", "ddnl"], &[]),
     ("ddsim", &["ddabi", "ddcore"], &[]),
     ("ddctl", &["ddabi", "ddconf", "ddnl", "ddsim", "ddvm"], &[]),
     (
