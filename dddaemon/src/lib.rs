@@ -7,13 +7,13 @@
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
 //! - [`exposition`], [`pools`]: the format of that page, and the metrics of pools on it;
-//! - `catalogue` (feature of that name): reads such a page, for tests;
+//! - `catalogue` and `scrape` (feature `scrape`): read such a page, for tests;
 //! - [`journal`], [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
 
 #![forbid(unsafe_code)]
 
 mod accept;
-#[cfg(any(test, feature = "catalogue"))]
+#[cfg(any(test, feature = "scrape"))]
 pub mod catalogue;
 pub mod event_loop;
 pub mod exposition;
@@ -24,6 +24,8 @@ pub mod log;
 pub mod metrics;
 pub mod pace;
 pub mod pools;
+#[cfg(feature = "scrape")]
+pub mod scrape;
 pub mod service;
 pub mod show;
 pub mod status;

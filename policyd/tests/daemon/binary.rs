@@ -429,7 +429,9 @@ fn first_line(is_journal: bool) -> String {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(fs::File::from(reader)).read_line(&mut line).unwrap();
+    BufReader::new(fs::File::from(reader))
+        .read_line(&mut line)
+        .unwrap();
     daemon.kill().unwrap();
     daemon.wait().unwrap();
     line
