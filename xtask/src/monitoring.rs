@@ -111,6 +111,23 @@ mod tests {
     }
 
     #[test]
+    fn metrics_in_the_documents_are_exported() {
+        let tables = text("docs/metrics.md");
+        let exported = exported(&tables);
+        let files = crate::tidy::files(workspace::top()).unwrap();
+        let is_document = |path: &&String| path.starts_with("docs/") && path.ends_with(".md");
+        for path in files.iter().filter(is_document) {
+            let document = text(path);
+            for name in found(
+                r"`[a-z(]*((?:ddhostd|policyd)_[a-z_]+[a-z])[^…a-z_]",
+                &document,
+            ) {
+                assert!(exported.contains(name), "{path}: nothing exports {name}");
+            }
+        }
+    }
+
+    #[test]
     fn labels_in_the_dashboard_are_exported() {
         let tables = text("docs/metrics.md");
         let labels: BTreeSet<&str> = tables

@@ -40,7 +40,7 @@ const OURS: &[Ours] = &[
         &["ddabi", "ddconf", "dddaemon", "ddnl"],
         &["ddcore", "ddsim"],
     ),
-    ("ddpages", &["ddctl", "ddhostd", "policyd"], &[]),
+    ("ddpages", &["ddctl", "ddhostd", "policyd"], &["ddvm"]),
     // The program in the test machines does not depend on the code under test.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),
