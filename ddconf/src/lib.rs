@@ -4,10 +4,12 @@
 //!
 //! - [`parse`] reads a TOML text and reports every problem with its place, not only the first;
 //! - [`reader`] reads its tables: types, bounds, and keys that do not exist;
+//! - [`address`] parses addresses of pages for Prometheus;
 //! - [`size`] parses sizes, for files and for command lines alike.
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 mod duplicate;
 mod problem;
 pub mod reader;

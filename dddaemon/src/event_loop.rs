@@ -2,6 +2,7 @@
 
 //! The loop of a daemon: one thread, signals as requests, and threads for calls that block.
 
+use crate::journal;
 use anyhow::{Context, Result};
 use std::{io, process::ExitCode, time::Duration};
 use tokio::{
@@ -60,11 +61,12 @@ pub fn report(result: Result<ExitCode>, code: impl FnOnce(&anyhow::Error) -> u8)
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            let mut message = format!("Error: {error:#}");
             let asked = error.downcast_ref::<ddnl::Error>();
             if let Some(advice) = asked.and_then(ddnl::Error::advice) {
-                eprintln!("Hint: {advice}");
+                message += &format!("\nHint: {advice}");
             }
+            eprintln!("{}", journal::error(&message, journal::is_stderr()));
             ExitCode::from(code(&error))
         }
     }

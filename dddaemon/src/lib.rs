@@ -6,16 +6,26 @@
 //! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;
 //! - [`listener`]: changes of a kernel module;
 //! - [`status`], [`metrics`], [`show`]: reports on a socket and on a page for Prometheus;
-//! - [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
+//! - [`exposition`], [`pools`]: the format of that page, and the metrics of pools on it;
+//! - `catalogue` and `scrape` (feature `scrape`): read such a page, for tests;
+//! - [`journal`], [`log`], [`pace`]: lines of the journal, and bounds for what others cause.
 
 #![forbid(unsafe_code)]
 
+mod accept;
+#[cfg(any(test, feature = "scrape"))]
+pub mod catalogue;
 pub mod event_loop;
+pub mod exposition;
+pub mod journal;
 pub mod listener;
 pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod pace;
+pub mod pools;
+#[cfg(feature = "scrape")]
+pub mod scrape;
 pub mod service;
 pub mod show;
 pub mod status;

@@ -5,9 +5,9 @@
 //! Users make containers come and go as fast as they like, and each is worth a line. Lines have a
 //! bound, so that they neither fill the journal nor push others' lines out of it. Users choose the
 //! names in them too: letters that steer a terminal or hide others are shown by their numbers,
-//! wherever in a line they are.
+//! wherever in a line they are. In the journal, each line has the priority of its level.
 
-use crate::pace::Pace;
+use crate::{journal, pace::Pace};
 use ddnl::printable;
 use std::{
     io::{self, Stderr, Write, stderr},
@@ -30,7 +30,7 @@ pub fn begin(level: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(Paced::new())
+        .with_writer(Paced::new(journal::is_stderr()))
         // Colours are letters that steer a terminal.
         .with_ansi(false)
         // The journal has the time.
@@ -41,7 +41,10 @@ pub fn begin(level: &str) {
 
 /// Leaves lines out when there are too many.
 #[derive(Debug)]
-struct Paced(Mutex<State>);
+struct Paced {
+    state: Mutex<State>,
+    is_journal: bool,
+}
 
 #[derive(Debug)]
 struct State {
@@ -50,16 +53,31 @@ struct State {
 }
 
 impl Paced {
-    fn new() -> Self {
-        Self(Mutex::new(State {
+    fn new(is_journal: bool) -> Self {
+        let state = State {
             pace: Pace::new(BURST, EACH),
             left_out: 0,
-        }))
+        };
+        Self {
+            state: Mutex::new(state),
+            is_journal,
+        }
+    }
+
+    fn line(&self, level: Level) -> Plain<Stderr> {
+        let priority = match self.is_journal {
+            true => journal::priority(level),
+            false => "",
+        };
+        Plain {
+            writer: stderr(),
+            priority,
+        }
     }
 
     /// Returns how many lines were left out before this one, or `None` if this one is too.
     fn admit(&self, level: Level, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let bounded = level == Level::INFO || level == Level::WARN;
         if bounded && !state.pace.pause(now).is_zero() {
             state.left_out += 1;
@@ -76,7 +94,7 @@ impl<'a> MakeWriter<'a> for Paced {
     type Writer = OptionalWriter<Plain<Stderr>>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        OptionalWriter::some(Plain(stderr()))
+        OptionalWriter::some(self.line(Level::INFO))
     }
 
     fn make_writer_for(&'a self, line: &Metadata<'_>) -> Self::Writer {
@@ -85,31 +103,42 @@ impl<'a> MakeWriter<'a> for Paced {
             Some(left_out) => {
                 if left_out > 0 {
                     // If this line cannot be written, the one it announces cannot be either.
-                    let _: io::Result<()> = writeln!(
-                        stderr(),
-                        " INFO {left_out} lines were left out: too many at once"
-                    );
+                    let note = format!(" INFO {left_out} lines were left out: too many at once\n");
+                    let _: io::Result<()> = self.line(Level::INFO).write_all(note.as_bytes());
                 }
-                OptionalWriter::some(Plain(stderr()))
+                OptionalWriter::some(self.line(*line.level()))
             }
         }
     }
 }
 
-/// Writes lines, each of them whole, with the numbers of hidden letters in their place.
+/// Writes lines, each of them whole, with the numbers of hidden letters in their place, and with a
+/// priority in front of each.
 #[derive(Debug)]
-struct Plain<W>(W);
+struct Plain<W> {
+    writer: W,
+    priority: &'static str,
+}
 
 impl<W: Write> Write for Plain<W> {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(lines);
-        let shown: Vec<_> = text.split('\n').map(printable).collect();
-        self.0.write_all(shown.join("\n").as_bytes())?;
+        let mut shown = String::with_capacity(text.len() + 8);
+        for line in text.split_inclusive('\n') {
+            shown.push_str(self.priority);
+            let (line, end) = match line.strip_suffix('\n') {
+                Some(line) => (line, "\n"),
+                None => (line, ""),
+            };
+            shown.push_str(&printable(line));
+            shown.push_str(end);
+        }
+        self.writer.write_all(shown.as_bytes())?;
         Ok(lines.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.writer.flush()
     }
 }
 
@@ -117,19 +146,36 @@ impl<W: Write> Write for Plain<W> {
 mod tests {
     use super::*;
 
+    fn plain(priority: &'static str) -> Plain<Vec<u8>> {
+        Plain {
+            writer: Vec::new(),
+            priority,
+        }
+    }
+
+    #[test]
+    fn lines_have_their_priority() {
+        let mut plain = plain("<4>");
+        plain.write_all(b" WARN a\n  more\n").unwrap();
+        plain.write_all(b" WARN b\n").unwrap();
+        assert_eq!(plain.writer, b"<4> WARN a\n<4>  more\n<4> WARN b\n");
+        let log = |is_journal| Paced::new(is_journal).line(Level::ERROR).priority;
+        assert_eq!((log(true), log(false)), ("<3>", ""));
+    }
+
     #[test]
     fn names_do_not_steer_terminals() {
-        let mut plain = Plain(Vec::new());
+        let mut plain = plain("");
         let line = " INFO limit cgroup=/web\u{1b}]0;x\u{7}\u{9b}\u{202e}\u{3164}\r\n  more\n";
         plain.write_all(line.as_bytes()).unwrap();
         let shown =
             " INFO limit cgroup=/web\\u{1b}]0;x\\u{7}\\u{9b}\\u{202e}\\u{3164}\\u{d}\n  more\n";
-        assert_eq!(String::from_utf8(plain.0).unwrap(), shown);
+        assert_eq!(String::from_utf8(plain.writer).unwrap(), shown);
     }
 
     #[test]
     fn a_flood_is_cut_and_counted() {
-        let log = Paced::new();
+        let log = Paced::new(false);
         let start = Instant::now();
         let flood = (0..100_000).filter(|_| log.admit(Level::INFO, start).is_some());
         assert_eq!(flood.count(), 500);

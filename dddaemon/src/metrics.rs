@@ -2,24 +2,28 @@
 
 //! Serves a page for Prometheus.
 
+use crate::{accept, exposition::Page};
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    header,
+    header::{self, HeaderValue},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     time::timeout,
 };
 
-/// Writes a report in the text format of OpenMetrics.
-pub type Page<R> = fn(&R) -> Result<String, fmt::Error>;
+/// Writes a report as metrics.
+pub type Write<R> = fn(&R, &mut Page);
+
+/// Path of the page.
+const PATH: &str = "/metrics";
 
 /// How long a scrape may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +34,7 @@ const MOST_SCRAPES: usize = 4;
 pub async fn serve<R: Send + Sync + 'static>(
     listener: TcpListener,
     reports: watch::Receiver<Arc<R>>,
-    page: Page<R>,
+    write: Write<R>,
 ) {
     let free = Arc::new(Semaphore::new(MOST_SCRAPES));
     loop {
@@ -43,17 +47,17 @@ pub async fn serve<R: Send + Sync + 'static>(
             let reports = reports.clone();
             tokio::spawn(async move {
                 // Those who take too long are hung up on.
-                let _ = timeout(PATIENCE, answer(stream, reports, page)).await;
+                let _ = timeout(PATIENCE, answer(stream, reports, write)).await;
                 drop(permit);
             });
         }
     }
 }
 
-async fn answer<R>(stream: TcpStream, reports: watch::Receiver<Arc<R>>, page: Page<R>) {
+async fn answer<R>(stream: TcpStream, reports: watch::Receiver<Arc<R>>, write: Write<R>) {
     let service = service_fn(|request: Request<Incoming>| {
         let report = Arc::clone(&reports.borrow());
-        async move { Ok::<_, Infallible>(respond(&request, &*report, page)) }
+        async move { Ok::<_, Infallible>(respond(&request, &*report, write)) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -63,20 +67,100 @@ async fn answer<R>(stream: TcpStream, reports: watch::Receiver<Arc<R>>, page: Pa
     let _ = connection.await;
 }
 
-fn respond<R>(request: &Request<Incoming>, report: &R, page: Page<R>) -> Response<Full<Bytes>> {
+fn respond<R>(request: &Request<Incoming>, report: &R, write: Write<R>) -> Response<Full<Bytes>> {
+    let accept = request.headers().get_all(header::ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let mut response = Response::default();
-    if request.method() != Method::GET || request.uri().path() != "/metrics" {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return response;
-    }
-    match page(report) {
-        Ok(page) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            let kind = header::HeaderValue::from_static(kind);
+    match (request.uri().path(), request.method()) {
+        (PATH, &Method::GET | &Method::HEAD) => {
+            let format = accept::choose(&accept.join(","));
+            let mut page = Page::new(format);
+            write(report, &mut page);
+            let kind = HeaderValue::from_static(format.media_type());
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
-            *response.body_mut() = Full::new(page.into());
+            let vary = HeaderValue::from_static("accept");
+            response.headers_mut().insert(header::VARY, vary);
+            // Of this, HEAD is answered the length.
+            *response.body_mut() = Full::new(page.finish().into());
         }
-        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+        (PATH, _) => {
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            let allow = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        _ => *response.status_mut() = StatusCode::NOT_FOUND,
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn write(report: &u32, page: &mut Page) {
+        page.counter("x_total", "X")
+            .add(&Default::default(), *report);
+    }
+
+    /// Returns what the page's server answers to each of some requests.
+    async fn answers<const N: usize>(requests: [&str; N]) -> [String; N] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let sender = watch::Sender::new(Arc::new(7));
+        let server = tokio::spawn(serve(listener, sender.subscribe(), write));
+        let mut answers = [const { String::new() }; N];
+        for (request, answer) in requests.iter().zip(&mut answers) {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("{request}\r\nHost: a\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            stream.read_to_string(answer).await.unwrap();
+        }
+        server.abort();
+        answers
+    }
+
+    #[tokio::test]
+    async fn the_format_is_what_the_scraper_accepts() {
+        let [plain, open] = answers([
+            "GET /metrics HTTP/1.1",
+            "GET /metrics?x=1 HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0",
+        ])
+        .await;
+        assert!(plain.starts_with("HTTP/1.1 200"), "{plain}");
+        let kind = "content-type: text/plain; version=0.0.4; charset=utf-8\r\n";
+        assert!(plain.contains(kind), "{plain}");
+        assert!(plain.ends_with("\r\n# HELP x_total X\n# TYPE x_total counter\nx_total 7\n"));
+        let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+        assert!(open.contains(kind), "{open}");
+        assert!(
+            open.ends_with("# TYPE x counter\nx_total 7\n# EOF\n"),
+            "{open}"
+        );
+    }
+
+    #[tokio::test]
+    async fn other_methods_and_paths_are_told_apart() {
+        let [head, get, post, other, below] = answers([
+            "HEAD /metrics HTTP/1.1",
+            "GET /metrics HTTP/1.1",
+            "POST /metrics HTTP/1.1\r\nContent-Length: 0",
+            "GET / HTTP/1.1",
+            "HEAD /metrics/x HTTP/1.1",
+        ])
+        .await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.ends_with("\r\n\r\n"), "there is a body: {head}");
+        let length = |answer: &str| {
+            let line = answer
+                .lines()
+                .find(|line| line.starts_with("content-length: "));
+            line.unwrap().to_owned()
+        };
+        assert_eq!(length(&head), length(&get));
+        assert!(post.starts_with("HTTP/1.1 405"), "{post}");
+        assert!(post.contains("allow: GET, HEAD\r\n"), "{post}");
+        assert!(other.starts_with("HTTP/1.1 404"), "{other}");
+        assert!(below.starts_with("HTTP/1.1 404"), "{below}");
+    }
 }

@@ -3,7 +3,7 @@
 //! Where the daemon shows its state: the socket and the metrics page.
 
 use crate::{
-    metrics::{self, Page},
+    metrics::{self, Write},
     status::{self, Socket},
 };
 use serde::Serialize;
@@ -25,7 +25,7 @@ use tracing::{info, warn};
 #[derive(Debug)]
 pub struct Show<R> {
     reports: watch::Sender<Arc<R>>,
-    write: Page<R>,
+    write: Write<R>,
     path: Option<PathBuf>,
     socket: Option<Socket>,
     address: Option<SocketAddr>,
@@ -34,7 +34,7 @@ pub struct Show<R> {
 
 impl<R: Default + Serialize + Send + Sync + 'static> Show<R> {
     /// Shows nothing yet; `write` writes the page.
-    pub fn new(write: Page<R>) -> Self {
+    pub fn new(write: Write<R>) -> Self {
         Self {
             reports: watch::Sender::new(Arc::default()),
             write,

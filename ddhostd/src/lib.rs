@@ -7,7 +7,8 @@
 //! - [`runtime`]: the daemon's loop;
 //! - [`module`], [`names`]: the kernel module, and the names of VMs;
 //! - [`rehearsal`]: what the daemon would do;
-//! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus.
+//! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
+//! - [`ledger`]: sums of the module's counters that do not fall.
 //!
 //! The file is parsed by [`ddvm::config`]. See `docs/ddhostd.md`.
 
@@ -15,6 +16,7 @@
 
 pub mod cli;
 pub mod keeper;
+pub mod ledger;
 pub mod metrics;
 pub mod module;
 pub mod names;

@@ -2,8 +2,12 @@
 
 //! The state of the daemon. Its JSON is an interface: see `docs/ddhostd.md`.
 
-use crate::keeper::{Keeper, Known, rule};
+use crate::{
+    keeper::{Keeper, Known, rule},
+    metrics::Measured,
+};
 use comfy_table::{CellAlignment, Table, presets};
+use ddabi::pool::PoolStats;
 use ddconf::size::show_pages;
 use ddnl::{CounterFields, HostStatus};
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,9 @@ pub struct Report {
     pub tier: Option<Tier>,
     /// The registered VMs.
     pub vms: Vec<VmReport>,
+    /// What is told to Prometheus only.
+    #[serde(skip)]
+    pub measured: Measured,
 }
 
 /// The memory tier.
@@ -79,6 +86,9 @@ pub struct VmReport {
     pub entitlement_pages: u64,
     /// Sums over its pools.
     pub counters: Counters,
+    /// The same, for metrics.
+    #[serde(skip)]
+    pub stats: PoolStats,
 }
 
 /// The rule of the file by which a VM gets its weight.
@@ -136,6 +146,7 @@ pub(crate) fn vms(keeper: &Keeper) -> Vec<VmReport> {
             used_pages: known.vm.used,
             entitlement_pages: known.vm.entitlement,
             counters: counters(&known.vm.stats),
+            stats: known.vm.stats,
         }
     };
     keeper.vms().iter().map(report).collect()

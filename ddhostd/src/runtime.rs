@@ -4,7 +4,8 @@
 
 use crate::{
     keeper::Keeper,
-    metrics,
+    ledger::Ledger,
+    metrics::{self, Measured},
     module::Module,
     names::Names,
     report::{self, Report},
@@ -88,6 +89,7 @@ pub struct Runtime<M: Module, S: Service> {
     module: M,
     control: Option<M::Control>,
     names: Names,
+    ledger: Ledger,
     service: S,
     show: Show<Report>,
     state: State,
@@ -107,6 +109,8 @@ struct State {
     refused: Option<String>,
     warning: Option<String>,
     loads: u64,
+    /// Empty unless metrics are served.
+    measured: Measured,
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
@@ -120,6 +124,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             module,
             control: None,
             names: Names::new(places.proc.clone()),
+            ledger: Ledger::default(),
             places,
             service,
             show: Show::new(metrics::page),
@@ -201,8 +206,10 @@ impl<M: Module, S: Service> Runtime<M, S> {
     fn leave(&mut self) {
         self.control = None;
         self.keeper.forget();
+        self.ledger.forget();
         self.state.status = None;
         self.state.sizes = None;
+        self.state.measured = Measured::default();
     }
 
     /// Asks the module, and sets what is due.
@@ -246,6 +253,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         // A module counts its calls from 0: this one was loaded since the last look.
         if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
             self.keeper.forget();
+            self.ledger.forget();
         }
         let vms = control.vms().await?;
         let now = self.start.elapsed();
@@ -258,6 +266,28 @@ impl<M: Module, S: Service> Runtime<M, S> {
             let known = known.get(&vm);
             known.is_some_and(|known| known.vm.pid == pid)
         });
+        self.measure(status).await
+    }
+
+    /// Asks what metrics show besides the VMs, if they are served.
+    async fn measure(&mut self, status: HostStatus) -> ddnl::Result<()> {
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
+        if self.keeper.config().metrics.is_none() {
+            self.state.measured = Measured::default();
+            return Ok(());
+        }
+        let pools = control.pools().await?;
+        let vms = self.keeper.vms().iter();
+        self.ledger
+            .listed(vms.map(|(id, known)| (*id, known.vm.pid)), &pools);
+        self.state.measured = Measured {
+            status: Some(status),
+            devices: control.devices().await?,
+            pools,
+            totals: self.ledger.totals(),
+        };
         Ok(())
     }
 
@@ -396,6 +426,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             refused: self.state.refused.clone(),
             tier: self.state.status.as_ref().map(report::tier),
             vms: report::vms(&self.keeper),
+            measured: self.state.measured.clone(),
         }
     }
 }

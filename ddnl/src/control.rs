@@ -143,12 +143,16 @@ pub trait AsyncGuestControl {
     fn remove_pool(&mut self, pool: u32) -> impl Future<Output = Result<()>>;
 }
 
-/// [`HostControl`] for daemons: the part that keeps settings.
+/// [`HostControl`] for daemons: the part that keeps settings and measures.
 pub trait AsyncHostControl {
     /// The module and its tier; fails if its ABI version is not ours.
     fn status(&mut self) -> impl Future<Output = Result<HostStatus>>;
     /// All VMs.
     fn vms(&mut self) -> impl Future<Output = Result<Vec<Vm>>>;
+    /// The pools of all VMs.
+    fn pools(&mut self) -> impl Future<Output = Result<Vec<Pool>>>;
+    /// All devices of the SSD tier.
+    fn devices(&mut self) -> impl Future<Output = Result<Vec<Device>>>;
     /// Sets what is given in `change`. Returns the number of pages that the module evicts in the
     /// background because the VM has no weight any more.
     fn set_vm(&mut self, vm: u32, change: VmChange) -> impl Future<Output = Result<u64>>;

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     exchange::{self, Exchange, Progress},
     family::{Family, Side},
-    reply::{Event, GuestStatus, HostStatus, Pool, Vm},
+    reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm},
 };
 use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
@@ -108,6 +108,14 @@ impl AsyncHostControl for Host {
 
     async fn vms(&mut self) -> Result<Vec<Vm>> {
         self.0.call(&call::host::vms()).await
+    }
+
+    async fn pools(&mut self) -> Result<Vec<Pool>> {
+        self.0.call(&call::host::pools(None)).await
+    }
+
+    async fn devices(&mut self) -> Result<Vec<Device>> {
+        self.0.call(&call::host::devices()).await
     }
 
     async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {

@@ -8,7 +8,11 @@ use crate::{
     vmm::Vmm,
 };
 use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
-use ddconf::{Problem, Reader, Section, reader::Value};
+use ddconf::{
+    Problem, Reader, Section,
+    address::{DDHOSTD_PORT, address},
+    reader::Value,
+};
 use ddnl::{Vm, VmChange};
 use std::{fs, net::SocketAddr, ops::Range, path::Path, path::PathBuf};
 use toml::de::DeTable;
@@ -145,10 +149,7 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>, memory: u64) -> Config {
     if section.has("status-socket") {
         config.status_socket = section.parsed("status-socket", socket).flatten();
     }
-    config.metrics = section.parsed("metrics", |text| {
-        text.parse()
-            .map_err(|_| format!("`{text}` is no address with a port, such as 127.0.0.1:9470"))
-    });
+    config.metrics = section.parsed("metrics", |text| address(text, DDHOSTD_PORT));
     if let Some(below) = section.table("memory") {
         config.memory = sizes(section.reader.section(below, " in [memory]"), memory);
     }
@@ -315,7 +316,7 @@ mod tests {
                     [[vm]]\nname = \"a\"\n";
         let wanted = "\
 host.toml: line 1, column 1: unknown key `defualt`; did you mean `default`?
-host.toml: line 2, column 11: `metrics`: `everywhere` is no address with a port, such as 127.0.0.1:9470
+host.toml: line 2, column 11: `metrics`: `everywhere` is no IP address, such as 127.0.0.1 or 127.0.0.1:19470
 host.toml: line 3, column 17: `status-socket`: must be an absolute path, or empty for none
 host.toml: line 5, column 12: `capacity`: `512` has no unit: write it like 512M, 2G or 25%
 host.toml: line 6, column 1: unknown key `flor` in [memory]; did you mean `floor`?

@@ -10,7 +10,7 @@ use crate::{
     engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
     hands::Hands,
     measure::{Meter, Origins},
-    metrics,
+    metrics::{self, Guest, Shown},
     module::{self, Module},
     tree::{self, Tree},
 };
@@ -20,7 +20,7 @@ use dddaemon::{
     service::{Pulse, Service},
     show::Show,
 };
-use ddnl::{AsyncGuestControl, printable};
+use ddnl::{AsyncGuestControl, Pool, printable};
 use jobs::Jobs;
 use std::{
     collections::BTreeSet,
@@ -85,7 +85,9 @@ pub struct Runtime<M: Module, S: Service> {
     runtimes: Runtimes,
     meter: Meter<Origins>,
     jobs: Jobs,
-    show: Show<Report>,
+    show: Show<Shown>,
+    /// What the module counts, if metrics are served.
+    guest: Option<Guest>,
     /// Only say what would be done; end after so many looks.
     rehearsal: Option<Rehearsal>,
     start: Instant,
@@ -115,6 +117,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             meter: Meter::new(&places.proc, origins),
             jobs: Jobs::new(hands),
             show: Show::new(metrics::page),
+            guest: None,
             rehearsal: None,
             start: Instant::now(),
         })
@@ -170,7 +173,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 change = self.module.changed() => Some(module_event(change)),
                 (job, result) = self.jobs.ended() => Some(Event::Ended(job, result)),
                 stream = self.show.reader() => {
-                    self.show.serve(stream, || self.engine.report());
+                    let shown = self.shown();
+                    self.show.serve(stream, || shown);
                     None
                 }
                 () = pulse.due() => {
@@ -220,7 +224,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         if news {
             // Without targets nothing is measured, and lists and changes are all there is to tell.
-            self.show.publish(|| self.engine.report());
+            self.show.publish(|| self.shown());
         }
         news
     }
@@ -237,10 +241,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                     Err(error) => Err(error.into()),
                 })
             }
-            Action::List => Outcome::Listed(match &mut self.control {
-                Some(control) => control.pools().await.map_err(Failure::from),
-                None => Err(Failure::Gone),
-            }),
+            Action::List => Outcome::Listed(self.list().await),
             Action::Scan => Outcome::Scanned(self.scan()),
             Action::Identify(cgroups) => {
                 let answer = |cgroup: String| {
@@ -261,6 +262,29 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 let result = self.change(&action).await;
                 Outcome::Changed { action, result }
             }
+        }
+    }
+
+    /// Lists the pools, and keeps what metrics show of them.
+    async fn list(&mut self) -> Result<Vec<Pool>, Failure> {
+        self.guest = None;
+        let Some(control) = &mut self.control else {
+            return Err(Failure::Gone);
+        };
+        let pools = control.pools().await?;
+        if self.engine.config().metrics.is_some() {
+            self.guest = Some(Guest {
+                status: control.status().await?,
+                pools: pools.clone(),
+            });
+        }
+        Ok(pools)
+    }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            report: self.engine.report(),
+            guest: self.guest.clone(),
         }
     }
 

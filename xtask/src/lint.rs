@@ -2,6 +2,7 @@
 
 //! `lint`: checks style and structure. A failed check does not prevent the others.
 
+mod book;
 mod crates;
 mod shell;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         ("clippy", &clippy),
         ("shellcheck", &shell::check),
         ("cargo-deny", &crates::check),
+        ("mdbook", &book::check),
     ];
     let in_kernel = || lint_modules(&args.kernel);
     if !args.no_modules {

@@ -3,7 +3,7 @@
 //! The commands of developers. `cargo xtask --help` lists the verbs.
 //!
 //! Each verb has a file (`bench`, `build`, `demo`, `dist`, `figures`, `kernel`, `lint`, `matrix`,
-//! `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other files are shared
+//! `monitoring`, `mutants`, `test`, `vm`), whose `run` returns whether it succeeded. The other files are shared
 //! by verbs.
 // Verbs.
 mod bench;
@@ -14,6 +14,7 @@ mod figures;
 mod kernel;
 mod lint;
 mod matrix;
+mod monitoring;
 mod mutants;
 mod test;
 mod vm;
@@ -63,6 +64,7 @@ enum Verb {
     Kernel(kernel::Args),
     Lint(lint::Args),
     Matrix(matrix::Args),
+    Monitoring(monitoring::Args),
     Mutants(mutants::Args),
     Test(test::Args),
     Vm(vm::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Verb::Kernel(args) => kernel::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Matrix(args) => matrix::run(&args),
+        Verb::Monitoring(args) => monitoring::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),

@@ -122,6 +122,11 @@ pub(crate) fn dist() -> Result<PathBuf> {
     make("dist", Suite::TrixieBackports, DIST)
 }
 
+/// The root with Prometheus and its linter.
+pub(crate) fn monitoring() -> Result<PathBuf> {
+    make("monitoring", Suite::TrixieBackports, &["prometheus"])
+}
+
 /// The root to try packages in: no more than Debian itself and apt.
 pub(crate) fn bare() -> Result<PathBuf> {
     make("bare", Suite::TrixieBackports, &["apt"])

@@ -2,6 +2,7 @@
 
 //! Rules of the source tree, one file for each.
 
+mod book;
 mod confinement;
 mod conflict;
 mod dependency;
@@ -48,6 +49,7 @@ impl Source {
 pub(crate) fn check(top: &Path) -> Result<()> {
     let sources = sources(top)?;
     let broken = [
+        book::check(&sources),
         confinement::check(&sources),
         conflict::check(&sources),
         size::check(&sources),

@@ -4,6 +4,7 @@
 
 mod binary;
 mod document;
+mod page;
 mod rehearsal;
 mod runtime;
 mod world;

@@ -3,6 +3,7 @@
 //! The loop, with a module in memory.
 
 use crate::world::World;
+use ddabi::pool::{PoolStats, Store};
 use dddaemon::{event_loop::Request, listener::Change, service::Service};
 use ddhostd::{
     module::Module,
@@ -10,11 +11,12 @@ use ddhostd::{
     runtime::{Places, Runtime},
 };
 use ddnl::{
-    Event, Result, Side,
+    Event, HostControl, Policy, Pool, Result, Side,
     fake::{FakeHost, HostState, Mood},
 };
 use std::{
     fs,
+    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
@@ -376,21 +378,72 @@ fn what_the_module_refuses_is_told_and_tried_again() {
     });
 }
 
+/// Returns an answer of the page.
+async fn scrape(address: SocketAddr, accept: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    page
+}
+
 #[test]
 fn metrics_are_served() {
-    let begin = |world: &World| world.register(1, "web-1");
+    let begin = |world: &World| {
+        world.register(1, "web-1");
+        let mut host = world.host.clone();
+        HostControl::add_device(&mut host, "/dev/sdb").unwrap();
+        host.with(|state| state.pools.push(pool(1, 0, 5)));
+    };
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
     let file = format!("metrics = \"{address}\"\n{FILE}");
-    Bench::run(&file, begin, async |_, mut reports| {
+    Bench::run(&file, begin, async |bench, mut reports| {
         reports.until_weights(&[300]).await;
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
-        stream.write_all(request).await.unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await.unwrap();
-        let line = "ddhostd_vm_weight{vm=\"1\",name=\"web-1\"} 300.0\n";
-        assert!(page.contains(line), "{page}");
+        let page = scrape(address, "text/plain").await;
+        let vm = "vm=\"1\",vm_name=\"web-1\"";
+        for line in [
+            format!("\nddhostd_vm_weight{{{vm}}} 300\n"),
+            format!("\nddhostd_vm_hit_bytes_total{{{vm}}} 20480\n"),
+            "\nddhostd_ssd_state{device=\"0\",path=\"/dev/sdb\",state=\"active\"} 1\n".into(),
+        ] {
+            assert!(page.contains(&line), "{line} in {page}");
+        }
+        let page = scrape(address, "application/openmetrics-text").await;
+        assert!(page.ends_with("\n# EOF\n"), "{page}");
+        // A container that goes takes nothing from what was counted for its VM.
+        bench.world.host.with(|state| state.pools.clear());
+        bench.changes.send(Change::Lost).await.unwrap();
+        reports.until(|_| true).await;
+        let page = scrape(address, "text/plain").await;
+        assert!(
+            !page.contains("ddhostd_container_hit_bytes_total{"),
+            "{page}"
+        );
+        let line = format!("\nddhostd_vm_hit_bytes_total{{{vm}}} 20480\n");
+        assert!(page.contains(&line), "{page}");
     });
+}
+
+/// A container that has been hit.
+fn pool(vm: u32, id: u32, hits: u64) -> Pool {
+    Pool {
+        vm: Some(vm),
+        id,
+        name: "web".into(),
+        cgroup_id: None,
+        cgroup: None,
+        weight: 100,
+        ssd_weight: 100,
+        store: Store::Memory,
+        policy: Policy::Adaptive,
+        admission: None,
+        curve: None,
+        stats: Some(PoolStats {
+            hits,
+            ..PoolStats::default()
+        }),
+    }
 }

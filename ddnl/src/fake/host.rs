@@ -230,6 +230,14 @@ impl AsyncHostControl for FakeHost {
         HostControl::vms(self)
     }
 
+    async fn pools(&mut self) -> Result<Vec<Pool>> {
+        HostControl::pools(self, None)
+    }
+
+    async fn devices(&mut self) -> Result<Vec<Device>> {
+        HostControl::devices(self)
+    }
+
     async fn set_vm(&mut self, vm: u32, change: VmChange) -> Result<u64> {
         HostControl::set_vm(self, vm, change)
     }

@@ -10,6 +10,7 @@ use super::{Config, Offload, Reclaim, Size};
 use ddabi::pool::{DEFAULT_WEIGHT, MAX_WEIGHT};
 use ddconf::{
     Problem,
+    address::{POLICYD_PORT, address},
     reader::{MANY, Reader, Section},
 };
 use std::{path::PathBuf, time::Duration};
@@ -45,10 +46,7 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {
     if section.has("status_socket") {
         config.status_socket = section.parsed("status_socket", socket).flatten();
     }
-    config.metrics = section.parsed("metrics", |text| {
-        text.parse()
-            .map_err(|_| format!("`{text}` is no address with a port, such as 127.0.0.1:9469"))
-    });
+    config.metrics = section.parsed("metrics", |text| address(text, POLICYD_PORT));
     if let Some(below) = section.table("reclaim") {
         config.reclaim = reclaim(section.reader.section(below, " in [reclaim]"));
     }

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsStr,
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     os::unix::net::UnixDatagram,
     path::Path,
@@ -407,4 +407,46 @@ fn names_are_shown_as_they_are_spelt() {
         let hidden = |letter: &char| "\u{1b}\u{202e}\u{200b}".contains(*letter);
         assert_eq!(text.chars().find(hidden), None, "{text:?}");
     }
+}
+
+/// Returns the first line of a daemon's log, which ends in a pipe that is the journal's or not.
+fn first_line(is_journal: bool) -> String {
+    let directory = TempDir::new().unwrap();
+    let root = directory.path().display();
+    let file = directory.path().join("policyd.toml");
+    let text = format!("cgroup_root = \"{root}\"\nstatus_socket = \"\"\n");
+    fs::write(&file, text).unwrap();
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let stat = rustix::fs::fstat(&writer).unwrap();
+    let inode = stat.st_ino + u64::from(!is_journal);
+    let mut daemon = Command::new(assert_cmd::cargo::cargo_bin!("policyd"))
+        .args(["run", "--config"])
+        .arg(&file)
+        .env("JOURNAL_STREAM", format!("{}:{inode}", stat.st_dev))
+        .env("RUNTIME_DIRECTORY", directory.path())
+        .env_remove("RUST_LOG")
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(fs::File::from(reader))
+        .read_line(&mut line)
+        .unwrap();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    line
+}
+
+#[test]
+fn lines_for_the_journal_have_priorities() {
+    let line = first_line(true);
+    assert!(
+        line.starts_with("<4> WARN ") || line.starts_with("<6> INFO "),
+        "{line}"
+    );
+    let line = first_line(false);
+    assert!(
+        line.starts_with(" WARN ") || line.starts_with(" INFO "),
+        "{line}"
+    );
 }

@@ -140,7 +140,7 @@ fn promises_can_be_made() {
     let text = r#"
         max_step_percent = 10
         margin_percent = 8
-        metrics = "127.0.0.1:9469"
+        metrics = "127.0.0.1:19469"
         status_socket = ""
         [reclaim]
         pressure_percent = 5

@@ -8,6 +8,7 @@ mod config;
 mod discovery;
 mod limited;
 mod name;
+mod page;
 mod runtime;
 mod source;
 mod storm;

@@ -27,7 +27,7 @@ const OURS: &[Ours] = &[
     ("ddnl", &["ddabi"], &[]),
     ("ddconf", &["ddabi"], &[]),
     ("ddvm", &["ddabi", "ddconf", "ddnl"], &[]),
-    ("dddaemon", &["ddnl"], &[]),
+    ("dddaemon", &["ddabi", "ddnl"], &[]),
     ("ddsim", &["ddabi", "ddcore"], &[]),
     ("ddctl", &["ddabi", "ddconf", "ddnl", "ddsim", "ddvm"], &[]),
     (
@@ -40,7 +40,7 @@ const OURS: &[Ours] = &[
         &["ddabi", "ddconf", "dddaemon", "ddnl"],
         &["ddcore", "ddsim"],
     ),
-    ("ddpages", &["ddctl", "ddhostd", "policyd"], &[]),
+    ("ddpages", &["ddctl", "ddhostd", "policyd"], &["ddvm"]),
     // The program in the test machines does not depend on the code under test.
     ("ddagent", &[], &[]),
     ("ddload", &[], &[]),

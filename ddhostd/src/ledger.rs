@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Sums of what the module counts for the containers of each VM.
+//!
+//! The module's own sums are over the containers that there are, and fall when one is removed.
+//! Prometheus takes a counter that falls for one that began again at 0, and would see all that the
+//! others counted once more. The sums here keep what removed containers counted.
+
+use ddabi::pool::PoolStats;
+use ddnl::Pool;
+use std::collections::BTreeMap;
+
+/// Sums by the store that containers had when it was counted, as a word.
+pub type Totals = BTreeMap<&'static str, PoolStats>;
+
+const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
+
+/// The sums of all VMs.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(BTreeMap<u32, Account>);
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    pid: u32,
+    totals: Totals,
+    /// What was counted when the pools were listed last.
+    last: BTreeMap<u32, PoolStats>,
+}
+
+impl Ledger {
+    /// Takes in a list of all VMs, by number and process, and one of all pools.
+    pub fn listed(&mut self, vms: impl Iterator<Item = (u32, u32)>, pools: &[Pool]) {
+        let mut before = std::mem::take(&mut self.0);
+        for (vm, pid) in vms {
+            // Another process is another VM.
+            let account = before.remove(&vm).filter(|account| account.pid == pid);
+            let account = account.unwrap_or_default();
+            self.0.insert(vm, Account { pid, ..account });
+        }
+        let mut last: BTreeMap<u32, BTreeMap<u32, PoolStats>> = BTreeMap::new();
+        for pool in pools {
+            let (Some(vm), Some(stats)) = (pool.vm, pool.stats) else {
+                continue;
+            };
+            let Some(account) = self.0.get_mut(&vm) else {
+                continue;
+            };
+            let since = match account.last.get(&pool.id) {
+                Some(before) if !is_anew(&stats, before) => difference(&stats, before),
+                _ => stats,
+            };
+            let store = ddnl::reply::store_word(pool.store);
+            account.totals.entry(store).or_default().merge(&since);
+            last.entry(vm).or_default().insert(pool.id, stats);
+        }
+        for (vm, account) in &mut self.0 {
+            account.last = last.remove(vm).unwrap_or_default();
+        }
+    }
+
+    /// Forgets everything: the module was loaded again.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the sums of each VM.
+    pub fn totals(&self) -> BTreeMap<u32, Totals> {
+        let totals = |(vm, account): (&u32, &Account)| (*vm, account.totals.clone());
+        self.0.iter().map(totals).collect()
+    }
+}
+
+/// Returns whether the counters are those of another pool with the same number.
+fn is_anew(now: &PoolStats, before: &PoolStats) -> bool {
+    let counters = |it: &PoolStats| [it.puts, it.gets, it.get_batches, it.put_batches];
+    let (now, before) = (counters(now), counters(before));
+    now.iter().zip(before).any(|(now, before)| *now < before)
+}
+
+fn difference(now: &PoolStats, before: &PoolStats) -> PoolStats {
+    let mut words: [u64; WORDS] = zerocopy::transmute!(*now);
+    let before: [u64; WORDS] = zerocopy::transmute!(*before);
+    for (word, before) in words.iter_mut().zip(before) {
+        *word = word.wrapping_sub(before);
+    }
+    zerocopy::transmute!(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ddabi::{policy::Policy, pool::Store};
+
+    fn pool(id: u32, store: Store, hits: u64) -> Pool {
+        let mut stats = PoolStats {
+            hits,
+            gets: hits,
+            ..PoolStats::default()
+        };
+        stats.get_latency[12] = hits;
+        Pool {
+            vm: Some(1),
+            id,
+            name: String::new(),
+            cgroup_id: None,
+            cgroup: None,
+            weight: 100,
+            ssd_weight: 100,
+            store,
+            policy: Policy::Adaptive,
+            admission: None,
+            curve: None,
+            stats: Some(stats),
+        }
+    }
+
+    fn hits(ledger: &Ledger) -> Vec<(&'static str, u64, u64)> {
+        let totals = ledger.totals();
+        let stores = totals[&1].iter();
+        stores
+            .map(|(store, stats)| (*store, stats.hits, stats.get_latency[12]))
+            .collect()
+    }
+
+    #[test]
+    fn sums_keep_what_removed_containers_counted() {
+        let mut ledger = Ledger::default();
+        let mut list = |pools: &[Pool]| {
+            ledger.listed([(1, 40)].into_iter(), pools);
+            hits(&ledger)
+        };
+        let mem = Store::Memory;
+        assert_eq!(list(&[pool(0, mem, 5), pool(1, mem, 7)]), [("mem", 12, 12)]);
+        assert_eq!(list(&[pool(0, mem, 6)]), [("mem", 13, 13)]);
+        // Another pool of the same number begins at 0.
+        assert_eq!(list(&[pool(0, mem, 6), pool(1, mem, 2)]), [("mem", 15, 15)]);
+        assert_eq!(list(&[pool(0, mem, 1), pool(1, mem, 2)]), [("mem", 16, 16)]);
+        // What was counted in one store stays there.
+        let moved = list(&[pool(0, mem, 1), pool(1, Store::Ssd, 5)]);
+        assert_eq!(moved, [("mem", 16, 16), ("ssd", 3, 3)]);
+    }
+
+    #[test]
+    fn another_vm_begins_at_zero() {
+        let mut ledger = Ledger::default();
+        ledger.listed([(1, 40)].into_iter(), &[pool(0, Store::Memory, 5)]);
+        ledger.listed([(1, 41)].into_iter(), &[pool(0, Store::Memory, 6)]);
+        assert_eq!(hits(&ledger), [("mem", 6, 6)]);
+        ledger.listed(std::iter::empty(), &[pool(0, Store::Memory, 6)]);
+        assert!(ledger.totals().is_empty());
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `monitoring`: tries metrics, alerts and dashboard with Debian's Prometheus.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Result, bail};
+
+use crate::{package, progress, root, workspace};
+
+/// Check the daemons' metrics and the alerts with Prometheus and promtool of Debian
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// Alerts, their tests, and the dashboard.
+const DIRECTORY: &str = "packaging/monitoring";
+
+pub(crate) fn run(_: &Args) -> Result<bool> {
+    package::install_missing()?;
+    let root = root::monitoring()?;
+    let promtool = launcher(&root, "promtool")?;
+    let prometheus = launcher(&root, "prometheus")?;
+    let mut failed = Vec::new();
+    for (name, arguments) in [
+        ("rules", ["check", "rules", "doubledecker.rules.yml"]),
+        ("alerts", ["test", "rules", "doubledecker.rules.test.yml"]),
+        ("config", ["check", "config", "prometheus.yml"]),
+    ] {
+        let mut command = Command::new(&promtool);
+        command
+            .args(arguments)
+            .current_dir(workspace::top().join(DIRECTORY));
+        let log = workspace::target().join(format!("log/promtool-{name}.log"));
+        if let Err(error) = progress::step(name, || progress::quiet(&mut command, &log)) {
+            eprintln!("{error:#}");
+            failed.push(name);
+        }
+    }
+    let status = workspace::cargo()
+        .args(["test", "--package", "ddhostd", "--package", "policyd"])
+        .args(["--test", "daemon", "--", "--ignored", "page::prom"])
+        .env("PROMTOOL", &promtool)
+        .env("PROMETHEUS", &prometheus)
+        .status()?;
+    if !status.success() {
+        failed.push("pages");
+    }
+    if !failed.is_empty() {
+        bail!("Prometheus complains about {}", failed.join(", "));
+    }
+    println!("no complaints");
+    Ok(true)
+}
+
+/// Writes a script that runs a program of another root directory on the files of this machine.
+fn launcher(root: &Path, program: &str) -> Result<PathBuf> {
+    let directory = workspace::target().join("monitoring");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join(program);
+    let root = root.display();
+    let script = format!(
+        "#!/bin/sh\nexec '{root}/usr/lib64/ld-linux-x86-64.so.2' --library-path \
+         '{root}/usr/lib/x86_64-linux-gnu' '{root}/usr/bin/{program}' \"$@\"\n"
+    );
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use regex::Regex;
+
+    use super::*;
+
+    fn text(path: &str) -> String {
+        fs::read_to_string(workspace::top().join(path)).unwrap()
+    }
+
+    fn found<'a>(pattern: &str, text: &'a str) -> BTreeSet<&'a str> {
+        let pattern = Regex::new(pattern).unwrap();
+        let found = pattern.captures_iter(text);
+        found.map(|one| one.get(1).unwrap().as_str()).collect()
+    }
+
+    /// The tests of the daemons hold the tables to what the programs export.
+    fn exported(tables: &str) -> BTreeSet<&str> {
+        found(r"(?m)^\| `((?:ddhostd|policyd)_[a-z_]+)` \|", tables)
+    }
+
+    #[test]
+    fn metrics_in_alerts_and_dashboard_are_exported() {
+        let tables = text("docs/metrics.md");
+        let exported = exported(&tables);
+        for file in ["doubledecker.rules.yml", "doubledecker.json"] {
+            let text = text(&format!("{DIRECTORY}/{file}"));
+            let used = found(r"\b((?:ddhostd|policyd)_[a-z_]+)", &text);
+            assert!(used.len() > 10, "{file}: {used:?}");
+            for name in used {
+                let base = name.strip_suffix("_bucket").unwrap_or(name);
+                assert!(exported.contains(base), "{file}: nothing exports {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn metrics_in_the_documents_are_exported() {
+        let tables = text("docs/metrics.md");
+        let exported = exported(&tables);
+        let files = crate::tidy::files(workspace::top()).unwrap();
+        let is_document = |path: &&String| path.starts_with("docs/") && path.ends_with(".md");
+        for path in files.iter().filter(is_document) {
+            let document = text(path);
+            for name in found(
+                r"`[a-z(]*((?:ddhostd|policyd)_[a-z_]+[a-z])[^…a-z_]",
+                &document,
+            ) {
+                assert!(exported.contains(name), "{path}: nothing exports {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn labels_in_the_dashboard_are_exported() {
+        let tables = text("docs/metrics.md");
+        let labels: BTreeSet<&str> = tables
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .filter_map(|line| line.split(" | ").nth(2))
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .chain(["instance"])
+            .collect();
+        for label in found(
+            r"\{\{([a-z_]+)\}\}",
+            &text("packaging/monitoring/doubledecker.json"),
+        ) {
+            assert!(labels.contains(label), "nothing has the label {label}");
+        }
+    }
+
+    /// An alert without a test may never fire, or always; one without a text helps little.
+    #[test]
+    fn every_alert_is_tested_and_explained() {
+        let rules = text("packaging/monitoring/doubledecker.rules.yml");
+        let tests = text("packaging/monitoring/doubledecker.rules.test.yml");
+        let operations = text("docs/operations.md");
+        let alerts = found(r"alert: (\w+)", &rules);
+        assert!(alerts.len() > 10, "{alerts:?}");
+        for alert in &alerts {
+            let named = format!("alertname: {alert}\n");
+            let cases: Vec<&str> = tests.split(&named).skip(1).collect();
+            let fires = |case: &&&str| case.trim_start().starts_with("exp_alerts:\n");
+            assert!(cases.iter().any(|case| fires(&case)), "{alert} never fires");
+            assert!(
+                cases.iter().any(|case| !fires(&case)),
+                "{alert} always fires"
+            );
+            assert!(operations.contains(&format!("| `{alert}` |")), "{alert}");
+        }
+        assert_eq!(found(r"\| `(DoubleDecker\w+)` \|", &operations), alerts);
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The book has every document, and answers the questions of administrators.
+
+use super::Source;
+
+const CONTENTS: &str = "docs/SUMMARY.md";
+const QUESTIONS: &str = "docs/book/questions.md";
+/// Fewest questions.
+const MIN_QUESTIONS: usize = 10;
+
+pub(super) fn check(sources: &[Source]) -> Vec<String> {
+    [missing(sources), unanswered(sources)].concat()
+}
+
+/// Links of the contents have a target by the rule of links.
+fn missing(sources: &[Source]) -> Vec<String> {
+    let Some(contents) = sources.iter().find(|source| source.path == CONTENTS) else {
+        return vec![format!("{CONTENTS} is not there")];
+    };
+    sources
+        .iter()
+        .filter(|source| source.path.ends_with(".md") && source.path != CONTENTS)
+        .filter_map(|source| Some((source, source.path.strip_prefix("docs/")?)))
+        .filter(|(_, path)| contents.text.matches(&format!("]({path})")).count() != 1)
+        .map(|(source, _)| format!("{}: is not once in {CONTENTS}", source.path))
+        .collect()
+}
+
+/// Each question is a numbered item with a link to a heading, or to a document as a whole.
+fn unanswered(sources: &[Source]) -> Vec<String> {
+    let Some(questions) = sources.iter().find(|source| source.path == QUESTIONS) else {
+        return vec![format!("{QUESTIONS} is not there")];
+    };
+    let mut items: Vec<String> = Vec::new();
+    for line in questions.text.lines() {
+        let is_new = line.starts_with(|first: char| first.is_ascii_digit());
+        match items.last_mut() {
+            _ if is_new => items.push(line.to_owned()),
+            Some(item) => item.push_str(line),
+            None => {}
+        }
+    }
+    let mut broken: Vec<String> = items
+        .iter()
+        .filter(|item| !item.contains('?') || !item.contains("]("))
+        .map(|item| format!("{QUESTIONS}: no answer is linked: {item}"))
+        .collect();
+    if items.len() < MIN_QUESTIONS {
+        broken.push(format!(
+            "{QUESTIONS}: {} questions; at least {MIN_QUESTIONS}",
+            items.len()
+        ));
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(contents: &str, questions: &str) -> usize {
+        let sources = [
+            Source::new(CONTENTS, contents),
+            Source::new(QUESTIONS, questions),
+            Source::new("docs/limits.md", "# A\n"),
+            Source::new("README.md", "# Top\n"),
+        ];
+        check(&sources).len()
+    }
+
+    #[test]
+    fn documents_are_in_the_book_once() {
+        let questions = "1. How? [So](limits.md#a).\n".repeat(10);
+        let list = "[Q](book/questions.md) [A](limits.md)";
+        assert_eq!(broken(list, &questions), 0);
+        assert_eq!(broken("[Q](book/questions.md)", &questions), 1);
+        assert_eq!(broken(&list.repeat(2), &questions), 2);
+    }
+
+    #[test]
+    fn questions_have_answers() {
+        let list = "[Q](book/questions.md) [A](limits.md)";
+        let questions = "1. How,\n   then? [So](limits.md#a).\n".repeat(9);
+        assert_eq!(broken(list, &questions), 1);
+        assert_eq!(broken(list, &format!("{questions}10. Why?\n")), 1);
+        assert_eq!(
+            broken(list, &format!("{questions}10. Why? [A](limits.md)\n")),
+            0
+        );
+    }
+}
