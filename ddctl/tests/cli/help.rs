@@ -25,6 +25,8 @@ fn help_of_every_verb() {
         "policy",
         "simulate",
         "schema",
+        "advise",
+        "support-bundle",
         "top",
         "container",
         "container list",
