@@ -12,6 +12,7 @@ mod completion;
 mod context;
 mod error;
 mod eviction;
+mod number;
 mod output;
 mod report;
 mod save;
