@@ -2,6 +2,7 @@
 
 //! The verbs of ddctl, one file for each.
 
+pub(crate) mod advise;
 pub(crate) mod container;
 pub(crate) mod doctor;
 pub(crate) mod events;
@@ -15,6 +16,7 @@ pub(crate) mod simulate;
 pub(crate) mod ssd;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod support_bundle;
 pub(crate) mod top;
 pub(crate) mod vm;
 
@@ -23,6 +25,7 @@ use crate::{cli::Command, context::Context, error::Result};
 /// Runs a verb and returns the exit code.
 pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
     match command {
+        Command::Advise(arguments) => advise::run(context, arguments)?,
         Command::Container(verb) => container::run(context, verb)?,
         Command::Doctor(arguments) => return doctor::run(context, arguments),
         Command::Events(arguments) => events::run(context, arguments)?,
@@ -36,6 +39,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &Command) -> Result<u8> {
         Command::Ssd(verb) => ssd::run(context, verb)?,
         Command::Stats(arguments) => stats::run(context, arguments)?,
         Command::Status(arguments) => status::run(context, arguments)?,
+        Command::SupportBundle(arguments) => support_bundle::run(context, arguments)?,
         Command::Top(arguments) => top::run(context, arguments)?,
         Command::Vm(verb) => vm::run(context, verb)?,
     }

@@ -5,12 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod cli;
 mod commands;
 mod completion;
 mod context;
 mod error;
 mod eviction;
+mod number;
 mod output;
 mod report;
 mod save;

@@ -3,7 +3,8 @@
 //! JSON schema of what `--json` prints.
 
 use crate::{
-    commands::{doctor::DoctorReport, simulate::SimulationReport},
+    advice::AdviceReport,
+    commands::{doctor::DoctorReport, simulate::SimulationReport, support_bundle::BundleReport},
     error::{ErrorReport, WarningReport},
     report::{
         AddedReport, CapacityReport, ContainersReport, CurvesReport, DeviceReport, DevicesReport,
@@ -40,7 +41,9 @@ pub(crate) fn document() -> Value {
         add("stats --curve", of::<CurvesReport>(generator));
         add("flush", of::<FlushReport>(generator));
         add("events", of::<EventReport>(generator));
+        add("advise", of::<AdviceReport>(generator));
         add("doctor", of::<DoctorReport>(generator));
+        add("support-bundle", of::<BundleReport>(generator));
         add("policy", of::<Map<String, Value>>(generator));
         add("simulate", of::<SimulationReport>(generator));
         add("container list", of::<ContainersReport>(generator));

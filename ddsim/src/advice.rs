@@ -57,7 +57,9 @@ pub struct Advice {
 /// Divides a cache of `cache` pages among the traces.
 pub fn advise(traces: &[Recorded], cache: usize) -> Vec<Advice> {
     let curves = parallel::map(traces, |trace| curve(&trace.stream, trace.guest));
-    let weights = divide(&curves, cache as u64);
+    let weights = divide(curves.len(), cache as u64, |at, pages| {
+        curves[at].hits(pages)
+    });
     let traces: Vec<(&Recorded, &Curve<Vec<Slot>>, u32)> = traces
         .iter()
         .zip(&curves)
@@ -98,10 +100,12 @@ fn best(outcomes: &[(Policy, Outcome)]) -> Policy {
         .map_or(Policy::default(), |(policy, _)| *policy)
 }
 
-/// Returns the percentage for each curve. The sum is 100; steps without a gain are divided evenly.
-fn divide(curves: &[Curve<Vec<Slot>>], cache: u64) -> Vec<u32> {
-    let hits = |at: usize, steps: usize| curves[at].hits(cache * steps as u64 / STEPS as u64);
-    let mut given = vec![0usize; curves.len()];
+/// Divides a cache of `cache` pages between `count` curves, of which `hits_of` returns the hits of
+/// one at a size in pages. Returns the percentage for each curve. The sum is 100; steps without a
+/// gain are divided evenly.
+pub fn divide(count: usize, cache: u64, hits_of: impl Fn(usize, u64) -> u64) -> Vec<u32> {
+    let hits = |at: usize, steps: usize| hits_of(at, cache * steps as u64 / STEPS as u64);
+    let mut given = vec![0usize; count];
     let mut left = STEPS;
     while left > 0 {
         // The most hits for each step, over any number of steps from the current size of each

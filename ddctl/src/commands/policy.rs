@@ -5,6 +5,7 @@
 use crate::{
     context::Context,
     error::{Error, Kind, Result},
+    number::bytes,
     output::{Frame, Table, printable},
     watch::{self, Watch},
 };
@@ -54,9 +55,7 @@ struct Container {
     name: String,
     class: String,
     verdict: String,
-    weight: u32,
     share_bytes: Option<u64>,
-    used_bytes: Option<u64>,
     need_bytes: Option<u64>,
     goals: Vec<Goal>,
 }
@@ -125,12 +124,11 @@ fn text(report: &Report) -> String {
     let mut table = Table::new(
         4,
         &[
-            "NAME", "CLASS", "VERDICT", "FIGURE", "NOW", "TARGET", "WEIGHT", "SHARE", "USED",
-            "NEED",
+            "NAME", "CLASS", "VERDICT", "FIGURE", "NOW", "TARGET", "SHARE", "NEED",
         ],
     );
     for one in &report.containers {
-        let size = |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), show_bytes);
+        let size = |size: Option<u64>| size.map_or_else(|| "-".into(), bytes);
         let goal = one.goals.first();
         let figure = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
         table.row([
@@ -143,14 +141,12 @@ fn text(report: &Report) -> String {
             ),
             figure(goal.and_then(|goal| goal.measured)),
             figure(goal.map(|goal| goal.target)),
-            one.weight.to_string(),
             size(one.share_bytes),
-            size(one.used_bytes),
             size(one.need_bytes),
         ]);
         // Each further goal has its own line.
         for goal in one.goals.iter().skip(1) {
-            let mut cells = vec![String::new(); 10];
+            let mut cells = vec![String::new(); 8];
             cells[3] = printable(&goal.figure.replace('_', " "));
             cells[4] = figure(goal.measured);
             cells[5] = figure(Some(goal.target));

@@ -6,7 +6,6 @@ mod bar;
 mod footer;
 mod header;
 mod help;
-mod number;
 mod table;
 mod theme;
 

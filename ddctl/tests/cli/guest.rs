@@ -149,3 +149,13 @@ fn names_are_shown_as_they_are_spelt() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["containers"][1]["name"], NAME);
 }
+
+#[test]
+fn advise() {
+    let world = World::guest();
+    assert_snapshot!("guest_advice", world.run("advise"));
+    world
+        .guest
+        .with(|state| state.status.state = ddabi::genl::LinkState::Alone);
+    assert_snapshot!("guest_advice_without_host", world.run("advise"));
+}

@@ -147,6 +147,12 @@ fn a_device_is_gone_when_its_pages_are() {
 }
 
 #[test]
+fn advise() {
+    let world = World::host();
+    assert_snapshot!(world.run("advise"));
+}
+
+#[test]
 fn mode() {
     let world = World::host();
     assert_snapshot!(world.runs(&["mode", "mode fifo", "mode --json", "mode weighted"]));

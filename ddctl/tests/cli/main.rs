@@ -14,6 +14,7 @@ mod policy;
 mod save;
 mod schema;
 mod simulate;
+mod support_bundle;
 mod top;
 mod watch;
 mod world;

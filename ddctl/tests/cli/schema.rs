@@ -115,7 +115,10 @@ fn every_output_follows_the_schema() {
     run(&guest, "container set-policy", "db.service s3");
     run(&guest, "container set-store", "db.service ssd");
     run(&guest, "container remove", "db.service");
+    run(&host, "advise", "");
+    run(&guest, "advise", "");
     run(&host, "doctor", "");
+    run(&host, "support-bundle", "/bundle.tar.gz");
     crate::policy::daemon(&guest, crate::policy::REPORT);
     run(&guest, "policy", "");
     host.file("/trace.csv", &crate::simulate::looping(500));

@@ -146,9 +146,11 @@ fn names(screen: &str) -> Vec<&str> {
 #[test]
 fn a_session() {
     let mut session = Session::start();
-    let screen = session.shows("3 VMs, 5 containers");
+    // The program writes a picture in pieces, so that all of it is waited for.
+    session.until("the VMs", |screen| {
+        screen.contains("3 VMs, 5 containers") && names(screen) == ["db", "mail", "web"]
+    });
     assert!(session.screen.screen().alternate_screen());
-    assert_eq!(names(&screen), ["db", "mail", "web"], "{screen}");
     // Rates and sparklines come with the readings.
     session.until("a sparkline", |screen| {
         screen.contains('█') && screen.contains("▇")
@@ -156,27 +158,28 @@ fn a_session() {
     session.keys("N");
     session.shows("NAME▲");
     session.keys("i");
-    let screen = session.shows("NAME▼");
-    assert_eq!(names(&screen), ["web", "mail", "db"], "{screen}");
+    session.until("the other order", |screen| {
+        screen.contains("NAME▼") && names(screen) == ["web", "mail", "db"]
+    });
     session.keys("/ma");
-    let screen = session.until("the filter", |screen| names(screen) == ["mail"]);
-    assert!(screen.contains("Filter: ma"), "{screen}");
+    session.until("the filter", |screen| {
+        screen.contains("Filter: ma") && names(screen) == ["mail"]
+    });
     session.keys("\r\r");
-    let screen = session.shows("Containers of VM mail (id 2)");
-    assert!(screen.contains("app-1"), "{screen}");
+    session.until("the containers", |screen| {
+        screen.contains("Containers of VM mail (id 2)") && screen.contains("app-1")
+    });
     // A VM that goes while its containers are shown.
     fs::write(session.file("gone-2"), "").unwrap();
-    let screen = session.shows("VM mail has gone");
-    assert_eq!(names(&screen), ["web", "db"], "{screen}");
+    session.until("the other VMs", |screen| {
+        screen.contains("VM mail has gone") && names(screen) == ["web", "db"]
+    });
     // Larger and smaller terminals.
     session.resize(30, 120);
-    let screen = session.until("the wide terminal", |screen| {
-        screen.lines().count() == 30 && screen.contains("CONT")
+    session.until("the wide terminal", |screen| {
+        let is_wide = screen.lines().any(|line| line.chars().count() > 110);
+        screen.lines().count() == 30 && screen.contains("CONT") && is_wide
     });
-    assert!(
-        screen.lines().any(|line| line.chars().count() > 110),
-        "{screen}"
-    );
     session.resize(10, 40);
     session.until("the narrow terminal", |screen| {
         !screen.contains("ENTITLED") && screen.contains("q quit") && names(screen).len() == 2

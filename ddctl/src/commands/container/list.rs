@@ -3,16 +3,15 @@
 //! `ddctl container list`.
 
 use crate::{
-    commands::stats::hit_ratio,
     context::Context,
     error::Result,
-    output::{Frame, Table, printable, show_ratio},
+    number,
+    output::{Frame, Table, printable},
     report::ContainersReport,
     target::pool_label,
     watch::{self, Watch},
 };
 use clap::Args;
-use ddconf::size::show_pages;
 use ddnl::reply::store_word;
 
 /// List containers with their cgroups, policies, weights and shares
@@ -36,22 +35,18 @@ fn draw(context: &Context<'_>) -> Result<Frame> {
     let pools = guest.control.pools()?;
     let mut table = Table::new(
         5,
-        &[
-            "ID", "NAME", "CGROUP", "STORE", "POLICY", "WEIGHT", "USED", "ENTITLED", "HIT",
-        ],
+        &["ID", "NAME", "STORE", "POLICY", "CGROUP", "WEIGHT", "USED"],
     );
     for pool in &pools {
         let stats = pool.stats_or_zero();
         table.row([
             pool.id.to_string(),
             pool_label(pool),
-            pool.cgroup.as_deref().map_or("-".into(), printable),
             store_word(pool.store).into(),
             pool.policy.name().into(),
+            pool.cgroup.as_deref().map_or("-".into(), printable),
             pool.weight.to_string(),
-            show_pages(stats.used),
-            show_pages(stats.entitlement),
-            show_ratio(hit_ratio(&stats)),
+            number::size(stats.used),
         ]);
     }
     let containers = pools.iter().map(Into::into).collect();

@@ -2,14 +2,9 @@
 
 //! The table of VMs and containers.
 
-use super::{Group, hit_ratio, puts_per_hit};
-use crate::{
-    output::{Table, show_ratio},
-    target::pool_label,
-    watch::Elapsed,
-};
+use super::{Group, hit_ratio};
+use crate::{number, output::Table, target::pool_label, watch::Elapsed};
 use ddabi::pool::PoolStats;
-use ddconf::size::show_pages;
 use std::collections::BTreeMap;
 
 /// Identifies a row by VM and pool: without a pool it is the row of the VM, without a VM a row of
@@ -39,7 +34,7 @@ impl Rates {
         let rate = |count: fn(&PoolStats) -> u64| match self.0.get(&row) {
             Some(before) if seconds > 0.0 => {
                 let more = count(stats).saturating_sub(count(before));
-                format!("{:.0}", more as f64 / seconds)
+                number::rate(more as f64 / seconds)
             }
             _ => "-".into(),
         };
@@ -50,18 +45,16 @@ impl Rates {
     }
 }
 
-const HEADINGS: [&str; 11] = [
-    "NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS", "PUTS/HIT", "REFUSED", "FLUSHED",
-    "EVICTED",
-];
+const HEADINGS: [&str; 7] = ["NAME", "WEIGHT", "USED", "ENTITLED", "HIT", "GETS", "PUTS"];
+
+/// Headings without and with rates. Both tables fit 80 columns.
+const REST: [[&str; 2]; 2] = [["REFUSED", "EVICTED"], ["PUTS/S", "HITS/S"]];
 
 /// Returns the table with one row for each VM and its containers below it. It has rates from the
 /// second frame on.
 pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String {
     let mut headings = HEADINGS.to_vec();
-    if elapsed.is_some() {
-        headings.extend(["PUTS/S", "HITS/S"]);
-    }
+    headings.extend(REST[usize::from(elapsed.is_some())]);
     let mut table = Table::new(1, &headings);
     let mut add = |label: String, weight: u32, row: Row, stats: &PoolStats, not_offered: u64| {
         let refused = stats
@@ -73,18 +66,15 @@ pub(super) fn text(groups: &[Group], elapsed: Elapsed, rates: &Rates) -> String 
         let mut cells = vec![
             label,
             weight.to_string(),
-            show_pages(stats.used),
-            show_pages(stats.entitlement),
-            show_ratio(hit_ratio(stats)),
-            stats.gets.to_string(),
-            stats.puts.to_string(),
-            puts_per_hit(stats).map_or("-".into(), |puts| format!("{puts:.1}")),
-            refused.to_string(),
-            stats.flushes.to_string(),
-            stats.evictions.to_string(),
+            number::size(stats.used),
+            number::size(stats.entitlement),
+            number::percent(hit_ratio(stats)),
+            number::count(stats.gets),
+            number::count(stats.puts),
         ];
-        if let Some(seconds) = elapsed {
-            cells.extend(rates.of(row, stats, seconds));
+        match elapsed {
+            Some(seconds) => cells.extend(rates.of(row, stats, seconds)),
+            None => cells.extend([number::count(refused), number::count(stats.evictions)]),
         }
         table.row(cells);
     };

@@ -2,8 +2,11 @@
 
 //! The lines above the rows: title, tiers, rates and messages.
 
-use super::{bar, number, theme::Theme};
-use crate::top::{reading::Tier, state::State};
+use super::{bar, theme::Theme};
+use crate::{
+    number,
+    top::{reading::Tier, state::State},
+};
 use ratatui::text::{Line, Span};
 
 /// Columns of the names at the beginning of the lines.

@@ -2,8 +2,11 @@
 
 //! The rows.
 
-use super::{bar, number, theme::Theme};
-use crate::top::{history::LENGTH, order::Column, reading::Row as Item, state::State};
+use super::{bar, theme::Theme};
+use crate::{
+    number,
+    top::{history::LENGTH, order::Column, reading::Row as Item, state::State},
+};
 use ratatui::{
     Frame,
     layout::{Constraint, Rect},
