@@ -201,6 +201,11 @@ pub(crate) const ALL: &[Mutation] = &[
     ),
     mutation("segments-kept", &[ssd::SSD], &["nothing was evicted"]),
     mutation(
+        "moves-unchecked",
+        &[torture::TORTURE_HYBRID],
+        &["wrong reads"],
+    ),
+    mutation(
         "batch-fixed",
         &[shares::SHARES],
         &[
