@@ -115,6 +115,7 @@ mod tests {
             cgroup_id: None,
             cgroup: None,
             weight: 100,
+            ssd_weight: 100,
             store: Store::Memory,
             policy: Policy::default(),
             admission: Some(AdmissionCounters {

@@ -28,7 +28,7 @@ pub(super) struct Member {
     pub(super) cost: Option<Cost>,
     pub(super) response: Response,
     pub(super) curve: Option<Curve>,
-    /// What it held, and was entitled to, at the last look.
+    /// What it held of the memory tier, and was entitled to, at the last look.
     pub(super) used: Option<Pages>,
     entitled: Pages,
     /// Looks in a row in which it held less than it may, and did not fill up.
@@ -103,7 +103,7 @@ impl Member {
             self.cost = Some(UNASKED);
         }
         let before = self.used;
-        self.used = stats.map(|stats| Pages(stats.used as f64).max(Pages(1.0)));
+        self.used = stats.map(|stats| Pages(stats.memory_used() as f64).max(Pages(1.0)));
         let Some(rates) = &self.rates else { return };
         self.observer.observe(reading, rates);
         self.wanted += (rates.wanted - self.wanted) * NEW;

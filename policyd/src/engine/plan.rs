@@ -91,7 +91,9 @@ fn is_other(name: Option<&String>, subject: &Subject) -> bool {
 fn set(pool: &Pool, subject: &Subject, weight: u32) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),
-        ssd_weight: None,
+        ssd_weight: subject
+            .ssd_weight
+            .filter(|weight| *weight != pool.ssd_weight),
         store: Some(subject.store).filter(|store: &Store| *store != pool.store),
         policy: subject.policy.filter(|policy| *policy != pool.policy),
     };
@@ -103,7 +105,7 @@ fn add(cgroup: &str, subject: &Subject, weight: u32) -> Action {
         cgroup: cgroup.into(),
         name: subject.name.clone(),
         weight,
-        ssd_weight: None,
+        ssd_weight: subject.ssd_weight,
         store: subject.store,
         policy: subject.policy,
     })

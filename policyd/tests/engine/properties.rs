@@ -133,6 +133,7 @@ fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) 
                 cgroup: OTHERS[cgroup].into(),
                 name: "by hand".into(),
                 weight,
+                ssd_weight: None,
                 store: Store::Memory,
                 policy: None,
             };

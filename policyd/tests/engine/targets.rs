@@ -106,6 +106,7 @@ fn weights_by_hand_are_not_adopted() {
                 cgroup: format!("/{name}"),
                 name: (*name).into(),
                 weight: *weight,
+                ssd_weight: None,
                 store: Store::Memory,
                 policy: None,
             };
