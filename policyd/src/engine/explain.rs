@@ -42,6 +42,10 @@ impl Engine {
         let bytes =
             |pages: fn(&PoolStats) -> u64| Some(Pages(pages(stats.as_ref()?) as f64).bytes());
         let on_ssd = container.store.has_ssd();
+        let controlled = self.config.is_controlled();
+        let ssd = Some(&self.controller.ssd).filter(|_| controlled);
+        let chosen = ssd.and_then(|ssd| ssd.weight(cgroup));
+        let finding = ssd.and_then(|ssd| ssd.finding(cgroup));
         let goals = member
             .map(|member| member.goals.clone())
             .unwrap_or_default();
@@ -61,7 +65,8 @@ impl Engine {
             weight: self.weight(cgroup).unwrap_or(subject.weight),
             share_bytes: bytes(|stats| stats.entitlement),
             used_bytes: bytes(PoolStats::memory_used),
-            ssd_weight: subject.ssd_weight,
+            ssd_weight: subject.ssd_weight.map(|weight| chosen.unwrap_or(weight)),
+            ssd_reason: finding.map(ToString::to_string),
             ssd_share_bytes: bytes(|stats| stats.ssd_entitlement).filter(|_| on_ssd),
             ssd_used_bytes: bytes(|stats| stats.ssd_used).filter(|_| on_ssd),
             need_bytes: need.map(Pages::bytes),

@@ -71,6 +71,9 @@ pub struct Explanation {
     /// Its weight in the SSD tier; absent if it keeps no pages there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_weight: Option<u32>,
+    /// Why, for people; absent if the file gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_reason: Option<String>,
     /// Bytes of the SSD tier that it is entitled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_share_bytes: Option<u64>,
@@ -240,7 +243,11 @@ impl Explanation {
             "  SSD weight {weight}: {} of the SSD tier, {} used",
             known(self.ssd_share_bytes),
             known(self.ssd_used_bytes)
-        )
+        )?;
+        match &self.ssd_reason {
+            Some(reason) => writeln!(f, "  {reason}"),
+            None => Ok(()),
+        }
     }
 }
 

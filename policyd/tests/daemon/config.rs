@@ -43,6 +43,21 @@ fn what_has_no_effect_is_refused() {
             "{key}: {told}"
         );
     }
+    for (more, when) in [
+        ("", "with `store = \"mem\"`"),
+        ("store = \"ssd\"", "with `store = \"ssd\"`"),
+        (
+            "store = \"hybrid\"",
+            "without `target`, `class` or `priority`",
+        ),
+    ] {
+        assert_eq!(
+            container(&format!("disk_ms = 4\n{more}")),
+            format!("line 4, column 1: `disk_ms` does nothing {when}\n")
+        );
+    }
+    let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
+    assert!(told.contains("disk_ms: Some"), "{told}");
     // Bounds and targets of a container in both tiers are about the memory tier.
     let both =
         "store = \"hybrid\"\npriority = 1\ncache_floor = \"10%\"\ntarget = { hit_ratio = 0.5 }";

@@ -104,6 +104,7 @@ fn container(
         false => Some(default_weight),
     };
     let ssd_weight = section.whole("ssd_weight", MAX_WEIGHT);
+    let disk_ms = section.number("disk_ms", 0.001..=1000.0);
     let usual_most = match &selector {
         Some(Selector::UserUnit { .. }) => MOST_OF_USERS,
         _ => USUAL_MOST,
@@ -131,6 +132,7 @@ fn container(
         most_cgroups: most_cgroups.unwrap_or(usual_most),
         weight,
         ssd_weight: ssd_weight.unwrap_or(weight),
+        disk_ms,
         store,
         policy: policy.map(|PolicyName(policy)| policy),
         target,
@@ -180,7 +182,14 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
     let uncached = (!container.store.has_memory(), with_store);
     let on_ssd = (container.store == Store::Ssd, with_store);
     let off_ssd = (!container.store.has_ssd(), with_store);
+    // Only where the weight in the SSD tier is chosen a disk is compared with it.
+    let is_chosen = container.store == Store::Hybrid && container.is_controlled();
+    let when = match container.store {
+        Store::Hybrid => "without `target`, `class` or `priority`",
+        _ => with_store,
+    };
     for (key, (is_useless, when)) in [
+        ("disk_ms", (!is_chosen, when)),
         ("priority", on_ssd),
         ("target", on_ssd),
         ("memory_ceiling", unmanaged),
