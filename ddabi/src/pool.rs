@@ -161,6 +161,11 @@ impl PoolStats {
         }
     }
 
+    /// Returns the pages held now in the memory tier.
+    pub const fn memory_used(&self) -> u64 {
+        self.used.saturating_sub(self.ssd_used)
+    }
+
     /// Returns the value of `used` that follows from the counters.
     pub const fn expected_used(&self) -> u64 {
         let came = self.puts.wrapping_add(self.moved_in);

@@ -41,7 +41,6 @@ impl<'a> Reader<'a> {
             table,
             place,
             known: BTreeSet::new(),
-            refused: BTreeSet::new(),
         }
     }
 
@@ -90,7 +89,6 @@ pub struct Section<'s, 'a, 't> {
     table: &'t DeTable<'t>,
     place: &'static str,
     known: BTreeSet<&'static str>,
-    refused: BTreeSet<&'static str>,
 }
 
 impl<'t> Section<'_, '_, 't> {
@@ -210,16 +208,6 @@ impl<'t> Section<'_, '_, 't> {
         below
     }
 
-    /// Refuses a key for a reason.
-    pub fn refuse(&mut self, key: &'static str, reason: &str) {
-        self.refused.insert(key);
-        if let Some((key, _)) = self.table.get_key_value(key) {
-            let name = key.get_ref();
-            self.reader
-                .problem(key.span(), format!("`{name}` {reason}"));
-        }
-    }
-
     /// Adds a problem at a place of the text, in bytes.
     pub fn problem(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.reader.problem(at, message);
@@ -229,7 +217,7 @@ impl<'t> Section<'_, '_, 't> {
     pub fn end(self) {
         for key in self.table.keys() {
             let name = key.get_ref().as_ref();
-            if self.known.contains(name) || self.refused.contains(name) {
+            if self.known.contains(name) {
                 continue;
             }
             let likeness = |other: &str| strsim::jaro_winkler(name, other);

@@ -13,7 +13,7 @@
 //! - [`run`]: runs over shards; [`put`], [`get`], [`flush`]: the calls of guests; [`walk`]:
 //!   operations on whole shards;
 //! - [`relocate`]: demotion and promotion between the tiers; [`promotion`]: the choice of VM and pool
-//!   for the latter;
+//!   for the latter; [`segments`]: the choice of the segment of the SSD tier that is evicted;
 //! - [`tier`]: the accounts of a tier; [`standing`]: the part of each VM in it; [`room`]: the choice
 //!   of VM and pool for an eviction; [`evict`]: the choice of pages;
 //! - [`notice`]: eviction notices; [`pressure`]: the state of pools in answers;
@@ -34,6 +34,7 @@ pub mod put;
 pub mod relocate;
 pub mod room;
 pub mod run;
+pub mod segments;
 pub mod session;
 pub mod standing;
 pub mod tally;

@@ -14,15 +14,19 @@ use ddabi::request::Run;
 use ddcore::host::Origin;
 use ddcore::host::Session as _;
 use ddcore::host::carried;
-use ddcore::host::heap::{self, Owner, Session, Tier};
+use ddcore::host::heap::{self, Device, Owner, Session, Tier};
+use ddcore::host::list::{SSD_CLASS, is_ssd};
 use ddcore::host::pressure::pressure;
+use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::room::{make_room, refill};
 use ddcore::host::run::{discard, insert, take};
-use ddcore::host::session::TierKind;
+use ddcore::host::segments::evict_segment;
+pub use ddcore::host::session::TierKind;
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::{counted, empty};
-use ddcore::index::{Batch, Hasher, Removed};
+use ddcore::index::{Batch, Hasher, Held, Removed};
 use ddcore::policy::{Class, Order, Pressure};
+use ddcore::ssd::place::Place;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -46,7 +50,7 @@ pub struct PoolId {
     pub pool: usize,
 }
 
-/// Counters of a pool, in pages.
+/// Counters of a pool in a tier, in pages.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
     /// Pages held.
@@ -59,6 +63,18 @@ pub struct Counts {
     pub flushes: u64,
     /// Pages evicted.
     pub evictions: u64,
+    /// Pages that came from the other tier.
+    pub relocated_in: u64,
+    /// Pages that went to the other tier.
+    pub relocated_out: u64,
+}
+
+impl Counts {
+    /// Returns the pages held that follow from the other counters.
+    pub const fn expected(&self) -> u64 {
+        let left = self.hits + self.flushes + self.evictions + self.relocated_out;
+        (self.puts + self.relocated_in).saturating_sub(left)
+    }
 }
 
 /// The hasher of all indices. It needs no secret, because no workload chooses colliding keys.
@@ -67,16 +83,34 @@ const HASHER: Hasher = Hasher::new(0);
 /// Number of ticks in which as many pages are put as the tier holds.
 const TICKS: u64 = 1 << 12;
 
-/// A page of the host. It has no data, and exists only as an entry of the index.
+/// Segments that are evicted for one that becomes free, at most.
+const TRIES: usize = 8;
+
+/// An owner of a page of the host, which has no data: nothing but an entry of the index in the memory
+/// tier, and a place of the device in the SSD tier.
 #[derive(Debug)]
-struct Frame;
+struct Frame(Option<(u64, SharedDevice)>);
+
+type SharedDevice = Rc<RefCell<Device>>;
 
 impl carried::Page for Frame {
     fn handle(&self) -> u64 {
-        0
+        self.0
+            .as_ref()
+            .map_or(0, |(place, _)| Device::handle(*place))
     }
 
-    fn keep(self) {}
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some((place, device)) = &self.0 {
+            device.borrow_mut().release(*place);
+        }
+    }
 }
 
 /// A clock that is advanced by puts.
@@ -104,29 +138,96 @@ impl Clock {
 struct Engine {
     /// The clock of all VMs while the tier is not divided.
     clock: Rc<Clock>,
+    device: SharedDevice,
+    /// The time in nanoseconds.
+    time: Cell<u64>,
+}
+
+/// The state of a registration.
+struct Registration {
+    clock: Rc<Clock>,
+    device: SharedDevice,
+    number: u64,
+    /// Weight of the VM in the SSD tier.
+    ssd_weight: Cell<u32>,
+    /// Weights of its pools in the SSD tier.
+    ssd_weights: RefCell<Vec<u32>>,
+}
+
+impl Registration {
+    fn frame(&self, handle: u64) -> Frame {
+        let place = Place::of(handle);
+        Frame(place.map(|place| (place.number, self.device.clone())))
+    }
 }
 
 impl Owner for Engine {
     type Lock<T> = RefCell<T>;
     type Page = Frame;
-    type Session = Rc<Clock>;
+    type Session = Registration;
     type Vm = Vm;
 
     const SHARD_BITS: u32 = 0;
 
-    fn page(_session: &Session<Self>, removed: Removed) -> Option<Frame> {
-        removed.into_handle();
-        Some(Frame)
+    fn page(session: &Session<Self>, removed: Removed) -> Option<Frame> {
+        Some(session.own.frame(removed.into_handle()))
+    }
+
+    fn share_page(session: &Session<Self>, held: Held<'_>) -> Option<Frame> {
+        let frame = session.own.frame(held.handle());
+        if let Some((place, device)) = &frame.0 {
+            device.borrow_mut().hold(*place);
+        }
+        Some(frame)
+    }
+
+    fn put_on_ssd(
+        session: &Session<Self>,
+        run: &Run,
+        pages: &mut [Option<Frame>],
+    ) -> Option<(usize, u64)> {
+        let own = &session.own;
+        let pool = (own.number, run.pool);
+        let filled = own.device.borrow_mut().fill(pool, pages.len() as u32);
+        let (places, stamp) = filled?;
+        let count = (places.end - places.start) as usize;
+        for (page, place) in pages.iter_mut().zip(places) {
+            *page = Some(Frame(Some((place, own.device.clone()))));
+        }
+        Some((count, stamp))
+    }
+
+    fn read_from_ssd(_session: &Session<Self>, _run: &Run, pages: &mut [Option<Frame>]) -> bool {
+        pages.fill_with(|| Some(Frame(None)));
+        true
+    }
+
+    fn places(session: &Session<Self>, pool: u32) -> u64 {
+        let own = &session.own;
+        own.device.borrow().places_of((own.number, pool))
+    }
+
+    fn ssd_share(session: &Session<Self>, pool: u32) -> u32 {
+        let weights = session.own.ssd_weights.borrow();
+        weights.get(pool as usize).copied().unwrap_or(0)
+    }
+
+    fn vm_ssd_share(session: &Session<Self>) -> u32 {
+        session.own.ssd_weight.get()
+    }
+
+    fn ssd_pages(host: &heap::Host<Self>) -> u64 {
+        host.own.device.borrow().places()
     }
 
     fn announce(_session: &Session<Self>, _notices: &[Eviction]) {}
 
     fn now(session: &Session<Self>) -> u64 {
-        session.own.now()
+        session.own.clock.now()
     }
 
     fn stamp(session: &Session<Self>, pages: u64) -> u64 {
-        let clock = &session.own;
+        let clock = &session.own.clock;
         clock.puts.set(clock.puts.get() + pages);
         clock.now()
     }
@@ -145,7 +246,7 @@ impl Owner for Engine {
     }
 
     fn milliseconds(&self) -> u64 {
-        0
+        self.time.get() / 1_000_000
     }
 
     fn common_time(host: &heap::Host<Self>) -> u64 {
@@ -184,6 +285,8 @@ impl Host {
         });
         let own = Engine {
             clock: Rc::new(Clock::new((capacity / TICKS).max(1))),
+            device: Rc::new(RefCell::new(Device::new(0, 1))),
+            time: Cell::new(0),
         };
         Self {
             engine: heap::Host::new(Arc::new(tier), 0, own),
@@ -191,15 +294,45 @@ impl Host {
         }
     }
 
-    /// Adds a VM and returns its number.
+    /// Adds an SSD tier of `segments` segments of `size` pages, in place of the one that there is.
+    ///
+    /// # Panics
+    ///
+    /// If pages are in the SSD tier.
+    pub fn set_ssd(&mut self, segments: u32, size: u32) {
+        let mut device = self.engine.own.device.borrow_mut();
+        assert_eq!(device.live(), 0, "the SSD tier has pages");
+        *device = Device::new(segments, size.max(1));
+    }
+
+    /// Sets the numbers of free pages that are kept and above which pages are promoted, or
+    /// [`genl::AUTOMATIC`].
+    pub fn set_thresholds(&mut self, keep_free: u64, promote_free: u64) {
+        self.engine.tier.set_reserve(keep_free);
+        self.engine.tier.set_vacancy(promote_free);
+    }
+
+    /// Sets the time in nanoseconds, by which pages are promoted now and then.
+    pub fn set_time(&mut self, nanoseconds: u64) {
+        self.engine.own.time.set(nanoseconds);
+    }
+
+    /// Adds a VM with the same weight in both tiers and returns its number.
     pub fn add_vm(&mut self, weight: u32) -> usize {
         let common = &self.engine.own.clock;
         let clock = match self.engine.tier.mode() {
             genl::Mode::Weighted => Rc::new(Clock::new(common.tick)),
             genl::Mode::GlobalFifo => common.clone(),
         };
-        let session = Session::new(self.engine.tier.clone(), HASHER, clock);
         let number = self.engine.vm_list.get_mut().vms().len();
+        let own = Registration {
+            clock,
+            device: self.engine.own.device.clone(),
+            number: number as u64,
+            ssd_weight: Cell::new(weight),
+            ssd_weights: RefCell::default(),
+        };
+        let session = Session::new(self.engine.tier.clone(), HASHER, own);
         self.engine.add_vm(Vm {
             number: number as u32,
             share: weight,
@@ -214,6 +347,7 @@ impl Host {
         let session = &mut self.vm_mut(vm).session;
         let number = session.add_pool();
         session.set_pool(number, weight, order);
+        session.own.ssd_weights.get_mut().push(0);
         let pool = number as usize;
         PoolId { vm, pool }
     }
@@ -252,9 +386,26 @@ impl Host {
         self.vm(id.vm).session.set_share(id.pool as u32, weight);
     }
 
+    /// Sets the weight of a VM in the SSD tier.
+    pub fn set_vm_ssd_weight(&mut self, vm: usize, weight: u32) {
+        self.vm(vm).session.own.ssd_weight.set(weight);
+    }
+
+    /// Sets the weight of a pool in the SSD tier, which is 0 until then: it keeps no pages there. A
+    /// pool without weight in the memory tier puts its pages into the SSD tier.
+    pub fn set_ssd_weight(&mut self, id: PoolId, weight: u32) {
+        let vm = self.vm(id.vm);
+        vm.session.own.ssd_weights.borrow_mut()[id.pool] = weight;
+        if weight == 0 {
+            let pool = (id.vm as u64, id.pool as u32);
+            self.engine.own.device.borrow_mut().close(pool, None);
+        }
+    }
+
     /// Ends a pool: frees its pages and stores no more.
     pub fn remove_pool(&mut self, id: PoolId) {
         self.set_weight(id, 0);
+        self.set_ssd_weight(id, 0);
         empty(&self.vm(id.vm).session, id.pool as u32);
     }
 
@@ -269,13 +420,46 @@ impl Host {
 
     /// Takes a page out. Returns whether the host had it.
     pub fn take(&mut self, vm: usize, page: Page) -> bool {
+        self.get(vm, page).is_some()
+    }
+
+    /// Takes a page out. Returns the tier that had it.
+    pub fn get(&mut self, vm: usize, page: Page) -> Option<TierKind> {
         let vm = self.vm(vm);
         let run = std::iter::once((run(page), 0));
-        let found = take(&vm.session, &mut self.batch, run, |_, page| {
-            page.into_handle();
+        let mut tier = None;
+        let found = take(&vm.session, &mut self.batch, run, |_, removed| {
+            tier = Some(match is_ssd(removed.list()) {
+                false => TierKind::Memory,
+                true => TierKind::Ssd,
+            });
+            drop(vm.session.page(removed));
         });
         vm.session.sub_used(&found);
-        found.total() > 0
+        self.promote();
+        tier
+    }
+
+    /// Promotes pages, if it is time to look for any.
+    fn promote(&mut self) {
+        if is_promotion_due(&self.engine) {
+            refill(&self.engine);
+        }
+    }
+
+    /// Evicts segments until enough are free for the next pages.
+    fn reclaim(&mut self) {
+        let device = self.engine.own.device.clone();
+        let size = u64::from(device.borrow().size());
+        let mut tries = 0;
+        while device.borrow().is_short() && tries < TRIES {
+            let Some(((vm, pool), stamp)) = evict_segment(&self.engine, size) else {
+                break;
+            };
+            let pool = (u64::from(vm.number), pool);
+            device.borrow_mut().close(pool, stamp);
+            tries += 1;
+        }
     }
 
     /// Frees a page because its content is gone.
@@ -289,8 +473,49 @@ impl Host {
     pub fn put(&mut self, id: PoolId, page: Page, class: Class) -> bool {
         let vm = self.vm(id.vm);
         let session = &vm.session;
-        let origin = self.origin(&vm);
-        if session.share(id.pool as u32) == 0 || make_room(&origin, 1) == 0 {
+        let pool = id.pool as u32;
+        let is_stored = match session.share(pool) > 0 {
+            true => self.put_in_memory(&vm, id, page, class),
+            false => {
+                vm.session.own.ssd_weight.get() > 0
+                    && session.ssd_share(pool) > 0
+                    && self.put_on_ssd(&vm, id, page)
+            }
+        };
+        self.reclaim();
+        self.promote();
+        is_stored
+    }
+
+    fn put_on_ssd(&mut self, vm: &Vm, id: PoolId, page: Page) -> bool {
+        let session = &vm.session;
+        let run = Run {
+            pool: id.pool as u32,
+            class: SSD_CLASS,
+            ..run(page)
+        };
+        let mut pages = [Some(Frame(None))];
+        let Some((_, stamp)) = session.put_on_ssd(&run, &mut pages) else {
+            // No older copy stays.
+            discard(session, &mut self.batch, &run);
+            return false;
+        };
+        let handles = pages
+            .each_ref()
+            .map(|page| page.as_ref().map_or(0, carried::Page::handle));
+        let run = std::iter::once((run, 0));
+        insert(session, &mut self.batch, run, (&handles, stamp), |_| {
+            if let [page] = &mut pages
+                && let Some(page) = page.take()
+            {
+                carried::Page::keep(page);
+            }
+        }) > 0
+    }
+
+    fn put_in_memory(&mut self, vm: &Vm, id: PoolId, page: Page, class: Class) -> bool {
+        let session = &vm.session;
+        if make_room(&self.origin(vm), 1) == 0 {
             return false;
         }
         let run = Run {
@@ -319,21 +544,66 @@ impl Host {
         }
     }
 
-    /// Returns the counters of a pool.
+    /// Returns the counters of a pool in the memory tier.
     pub fn counts(&self, id: PoolId) -> Counts {
-        let sum = counted(&self.vm(id.vm).session, id.pool as u32, TierKind::Memory);
+        self.counts_in(id, TierKind::Memory)
+    }
+
+    /// Returns the counters of a pool in a tier.
+    pub fn counts_in(&self, id: PoolId, tier: TierKind) -> Counts {
+        let sum = counted(&self.vm(id.vm).session, id.pool as u32, tier);
         Counts {
             used: sum.used,
             puts: sum.puts,
             hits: sum.hits,
             flushes: sum.flushes,
             evictions: sum.evictions,
+            relocated_in: sum.relocated_in,
+            relocated_out: sum.relocated_out,
         }
     }
 
-    /// Returns the number of pages held.
+    /// Returns the number of pages held in the memory tier.
     pub fn used(&self) -> u64 {
         self.engine.tier.used()
+    }
+
+    /// Returns the number of pages held in the SSD tier.
+    pub fn ssd_used(&self) -> u64 {
+        self.engine.own.device.borrow().live()
+    }
+
+    /// Checks that the counters of all pools agree with each other in each tier, and with the accounts
+    /// of the tiers.
+    ///
+    /// # Panics
+    ///
+    /// If they do not.
+    pub fn check_books(&self) {
+        let (mut memory, mut ssd) = (0, 0);
+        let vms = self.engine.vm_list.borrow().vms().to_vec();
+        for (vm, state) in vms.iter().enumerate() {
+            let (mut in_memory, mut on_ssd) = (0, 0);
+            for pool in 0..state.session.pool_count() as usize {
+                let id = PoolId { vm, pool };
+                let [up, down] = [TierKind::Memory, TierKind::Ssd].map(|tier| {
+                    let counts = self.counts_in(id, tier);
+                    assert_eq!(counts.used, counts.expected(), "{id:?} {tier:?} {counts:?}");
+                    counts
+                });
+                assert_eq!(up.relocated_out, down.relocated_in, "{id:?}");
+                assert_eq!(up.relocated_in, down.relocated_out, "{id:?}");
+                in_memory += up.used;
+                on_ssd += down.used;
+                let places = state.session.places(pool as u32);
+                assert!(down.used <= places, "{id:?} {places}");
+            }
+            let ledger = state.session.ledger();
+            assert_eq!((ledger.used(), ledger.ssd()), (in_memory, on_ssd));
+            memory += in_memory;
+            ssd += on_ssd;
+        }
+        assert_eq!((self.used(), self.ssd_used()), (memory, ssd));
     }
 }
 

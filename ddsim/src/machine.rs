@@ -11,10 +11,12 @@ mod memory;
 
 pub use memory::Usage;
 
-use crate::host::{Host, Mode, PoolId};
+use crate::host::{Host, Mode, PoolId, TierKind};
 use crate::page::{Page, PageMap};
 use crate::pagecache::{PageCache, Reclaimed};
-use crate::parameters::{BATCH, COPY, GET, PUT, SECOND, UNIT, UNIT_PAGES, UNITS_PER_MIB};
+use crate::parameters::{
+    BATCH, COPY, GET, PUT, SECOND, SSD_QUEUE, SSD_READ, UNIT, UNIT_PAGES, UNITS_PER_MIB,
+};
 use crate::random::Random;
 use crate::workload::{ANONYMOUS, Step, Workload};
 use ddabi::counters::{AdmissionCounters, CurvePoint};
@@ -57,6 +59,8 @@ pub struct Work {
     pub latency: u64,
     /// Units read from disk.
     pub disk_units: u64,
+    /// Units read from the SSD tier.
+    pub ssd_units: u64,
     /// Units that the page cache did not have.
     pub missed_units: u64,
 }
@@ -89,6 +93,8 @@ pub struct Machine {
     host: Host,
     containers: Vec<Running>,
     disk: Disk,
+    /// When the SSDs can begin with another read, in nanoseconds.
+    ssds: u64,
     random: Random,
     queue: BinaryHeap<Reverse<(u64, usize, usize)>>,
     scratch: Vec<Step>,
@@ -108,11 +114,19 @@ impl Machine {
             host: Host::new(capacity_mib * UNITS_PER_MIB, BATCH, mode),
             containers: Vec::new(),
             disk: Disk::default(),
+            ssds: 0,
             random: Random::new(42),
             queue: BinaryHeap::new(),
             scratch: Vec::new(),
             shared: None,
         }
+    }
+
+    /// Adds an SSD tier of `mib` MiB. Containers use it as far as they have weight there
+    /// ([`Host::set_ssd_weight`]).
+    pub fn set_ssd(&mut self, mib: u64) {
+        let segments = mib * UNITS_PER_MIB / BATCH;
+        self.host.set_ssd(segments as u32, BATCH as u32);
     }
 
     /// Returns the host, for changes of weights and sizes.
@@ -157,13 +171,15 @@ impl Machine {
     pub fn run(&mut self, until_s: u64) {
         while let Some(&Reverse((now, container, thread))) = self.queue.peek() {
             if now >= until_s * SECOND {
-                return;
+                break;
             }
+            self.host.set_time(now);
             let then = self.step(now, container, thread);
             if let Some(mut first) = self.queue.peek_mut() {
                 *first = Reverse((then, container, thread));
             }
         }
+        self.host.check_books();
     }
 
     /// Returns the MiB of a container in the store.
@@ -287,7 +303,11 @@ impl Machine {
             }
             running.work.missed_units += 1;
             let anonymous = page.is_anonymous();
-            let hit = !anonymous && self.host.take(running.pool.vm, page);
+            let found = match anonymous {
+                true => None,
+                false => self.host.get(running.pool.vm, page),
+            };
+            let hit = found.is_some();
             if !anonymous {
                 let name = Name::of(&page.key());
                 running.admission.missed(&name, hit);
@@ -295,8 +315,15 @@ impl Machine {
                     curve.read(name.page);
                 }
             }
-            if hit {
+            if let Some(tier) = found {
                 time += GET;
+                if tier == TierKind::Ssd {
+                    // The vCPU stands still until the device has read the unit.
+                    running.work.ssd_units += 1;
+                    let begins = self.ssds.max(now + time);
+                    self.ssds = begins + SSD_READ / SSD_QUEUE;
+                    time = begins + SSD_READ - now;
+                }
             } else if anonymous && running.swapped.remove(&page).is_none() {
                 // A page that was never touched before is zeroed, and read from nowhere.
             } else {

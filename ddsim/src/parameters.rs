@@ -39,6 +39,13 @@ pub const GET: u64 = 4 * 3_500;
 /// Time to put a unit: four puts at 20.9 to 23.7 thousand cycles, from the same table.
 pub const PUT: u64 = 4 * 6_600;
 
+/// Time of a read of a unit from an SSD of the host, which the vCPU waits for: that of a common NVMe
+/// device, one read at a time.
+pub const SSD_READ: u64 = 100 * US;
+
+/// Reads that such a device serves at a time.
+pub const SSD_QUEUE: u64 = 8;
+
 /// Time of a random access to the disk, which the paper does not describe. Without a store and with
 /// 2 GiB in the VM its web server does a thousand flows a second (figure 5), which are 320 reads of
 /// files; with the files that it has in table 4 a quarter to a third of these miss, about a hundred

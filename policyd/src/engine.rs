@@ -39,6 +39,7 @@ mod plan;
 mod protection;
 mod quantity;
 mod rates;
+mod read_time;
 mod reclaim;
 mod reclaimer;
 mod report;
@@ -50,6 +51,7 @@ mod sample;
 mod shortage;
 mod spare;
 mod split;
+mod ssd;
 mod subjects;
 mod summary;
 mod view;
@@ -71,7 +73,7 @@ pub(crate) use nest::ancestors;
 use crate::config::{Config, Container};
 use controller::Controller;
 use ddnl::Pool;
-use enrolment::Enrolment;
+use enrolment::{Enrolment, Weights};
 use guest_module::GuestModule;
 use knobs::Knobs;
 use names::{Names, News};
@@ -297,9 +299,13 @@ impl Engine {
             self.next_fit = now.saturating_add(STORM);
         }
         let by_hand = BTreeMap::new();
-        let weights = match subjects.config.is_controlled() {
-            true => self.controller.weights(),
-            false => &by_hand,
+        let (weights, ssd_weights) = match subjects.config.is_controlled() {
+            true => (self.controller.weights(), self.controller.ssd_weights()),
+            false => (&by_hand, &by_hand),
+        };
+        let weights = Weights {
+            memory: weights,
+            ssd: ssd_weights,
         };
         let present = view.of(&self.cgroups);
         self.enrolment

@@ -67,7 +67,7 @@ pub fn evict<S: Session>(
             if chosen.is_none_or(|list| list::used(index, list..list + 1) == 0) {
                 chosen = Some(list::list(pool, victim(index, pool, order, now)?));
             }
-            chosen
+            Some((chosen?, BLOCK_PAGES as u32))
         });
         evicted += got;
         dry = if got == 0 { dry + 1 } else { 0 };
@@ -113,7 +113,8 @@ pub fn evict_ssd<S: Session>(session: &S, pool: u32, pages: u64, last: u64) -> u
             let step = TURN.min(pages - evicted);
             let got = from_shard(session, shard, step, None::<&()>, |store| {
                 let stamp = store.oldest_stamp(list)?;
-                (stamp <= last).then_some(list)
+                // The next block may be of a segment that stays.
+                (stamp <= last).then(|| (list, store.oldest_pages(list)))
             });
             if got == 0 {
                 break;
@@ -236,7 +237,7 @@ pub(super) fn evict_aged<S: Session>(
                     let stamp = index.oldest_stamp(list as u16);
                     let is_old = stamp.is_some_and(|stamp| age(now, stamp) >= least);
                     if is_old && !is_ssd(list as u16) {
-                        return Some(list as u16);
+                        return Some((list as u16, BLOCK_PAGES as u32));
                     }
                     list += 1;
                 }
@@ -251,23 +252,25 @@ pub(super) fn evict_aged<S: Session>(
     evicted
 }
 
-/// Evicts up to `pages` from a shard, as long as `choose` names a list. Returns their number.
+/// Evicts up to `pages` from a shard, as long as `choose` names a list, and the most pages to evict
+/// from it until it is asked again. Returns their number.
 #[inline(never)]
 fn from_shard<S: Session>(
     session: &S,
     shard: usize,
     pages: u64,
     stock: Option<&impl Stock<S::Page>>,
-    mut choose: impl FnMut(&Index<S::Storage>) -> Option<u16>,
+    mut choose: impl FnMut(&Index<S::Storage>) -> Option<(u16, u32)>,
 ) -> u64 {
     let (mut bin, mut fresh) = (Bin::new(), Fresh::new());
     session.with(shard, |index| {
         let mut left = pages.min(TURN) as u32;
         while left > 0 {
-            let Some(list) = choose(index) else { break };
-            // Take at most a block at a time, because the next block may be younger.
-            let step = left.min(BLOCK_PAGES as u32);
-            let got = index.remove_oldest(list, step, Reason::Eviction, |removed| {
+            let Some((list, most)) = choose(index) else {
+                break;
+            };
+            // The blocks behind these may be younger.
+            let got = index.remove_oldest(list, left.min(most), Reason::Eviction, |removed| {
                 fresh.add(&removed);
                 bin.add(session, removed);
             });

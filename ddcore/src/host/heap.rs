@@ -7,9 +7,11 @@
 //!
 //! - [`lock`]: what protects shards, queues and lists of VMs; [`pool`]: a place for a pool;
 //! - [`session`]: a registration with its index; [`vm`]: a VM that has one;
+//! - [`device`]: a device of the SSD tier;
 //! - [`vm_list`]: the VMs; [`stock`]: evicted pages that are kept; [`host`]: a tier with all of
 //!   them.
 
+mod device;
 mod host;
 mod lock;
 mod pool;
@@ -20,6 +22,7 @@ mod tests;
 mod vm;
 mod vm_list;
 
+pub use device::{Device, PoolKey};
 pub use host::Host;
 pub use lock::Lock;
 pub use session::Session;
@@ -80,9 +83,20 @@ pub trait Owner: Sized {
         false
     }
 
+    /// Returns the number of pages for which a pool has places in the SSD tier.
+    fn places(_session: &Session<Self>, _pool: u32) -> u64 {
+        0
+    }
+
     /// Returns the weight of a pool in the SSD tier.
     #[inline]
     fn ssd_share(_session: &Session<Self>, _pool: u32) -> u32 {
+        0
+    }
+
+    /// Returns the weight of the VM of a session in the SSD tier.
+    #[inline]
+    fn vm_ssd_share(_session: &Session<Self>) -> u32 {
         0
     }
 

@@ -154,6 +154,14 @@ pub trait Session {
     /// An owner without an SSD tier returns `false`.
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Self::Page>]) -> bool;
 
+    /// Returns the number of pages for which a pool has places in the SSD tier.
+    fn places(&self, pool: u32) -> u64;
+
+    /// Returns the number of pages for which all pools have places in the SSD tier.
+    fn all_places(&self) -> u64 {
+        (0..self.pool_count()).map(|pool| self.places(pool)).sum()
+    }
+
     /// Returns the time from which the ages of the session's pages are computed.
     fn now(&self) -> u64;
 

@@ -146,6 +146,14 @@ impl<S: Storage> Index<S> {
         removed
     }
 
+    /// Returns the number of pages that a list has in its oldest block.
+    pub fn oldest_pages(&self, list: u16) -> u32 {
+        match self.oldest(list) {
+            NONE => 0,
+            number => self.block(number).present().count_ones(),
+        }
+    }
+
     /// Reads the next blocks of a list, assuming one page in each, and the items that change with
     /// them.
     fn touch_oldest(&self, list: u16, blocks: usize) {

@@ -230,6 +230,14 @@ impl ddcore::host::Session for Session {
         true
     }
 
+    fn places(&self, pool: u32) -> u64 {
+        self.place(pool).map_or(0, |pool| pool.log.holding.places())
+    }
+
+    fn all_places(&self) -> u64 {
+        self.holding.places()
+    }
+
     fn order(&self, pool: u32) -> Option<Order> {
         Some(Order::of(self.place(pool)?.policy()))
     }

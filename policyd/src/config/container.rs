@@ -17,6 +17,10 @@ pub struct Container {
     pub most_cgroups: u32,
     /// Weight among the VM's pools; where targets decide, its share of what no container needs.
     pub weight: u32,
+    /// Weight in the SSD tier among the VM's pools there, 0 to 10000.
+    pub ssd_weight: u32,
+    /// Milliseconds that a read of its disk takes, 0.001 to 1000; measured if absent.
+    pub disk_ms: Option<f64>,
     /// Where its pages are kept.
     pub store: Store,
     /// Which of its pages are worth keeping; left alone if absent.

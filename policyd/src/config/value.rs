@@ -134,8 +134,32 @@ pub enum Store {
     Mem,
     /// The SSD tier.
     Ssd,
+    /// The memory tier, and the SSD tier for pages that have to leave that.
+    Hybrid,
     /// Nowhere.
     None,
+}
+
+impl Store {
+    /// Returns whether pages are kept in the memory tier.
+    pub const fn has_memory(self) -> bool {
+        matches!(self, Self::Mem | Self::Hybrid)
+    }
+
+    /// Returns whether pages are kept in the SSD tier.
+    pub const fn has_ssd(self) -> bool {
+        matches!(self, Self::Ssd | Self::Hybrid)
+    }
+
+    /// Returns its name in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mem => "mem",
+            Self::Ssd => "ssd",
+            Self::Hybrid => "hybrid",
+            Self::None => "none",
+        }
+    }
 }
 
 impl TryFrom<String> for Store {
@@ -146,13 +170,9 @@ impl TryFrom<String> for Store {
             "mem" => Ok(Self::Mem),
             "none" => Ok(Self::None),
             "ssd" => Ok(Self::Ssd),
-            // The store of the thesis' hybrid cache (section 5.3.2).
-            "hybrid" => Err(format!(
-                "`{name}` is not possible: a container is in one tier, expected `mem`, `ssd` or \
-                 `none`"
-            )),
+            "hybrid" => Ok(Self::Hybrid),
             _ => Err(format!(
-                "unknown store `{name}`, expected `mem`, `ssd` or `none`"
+                "unknown store `{name}`, expected `mem`, `ssd`, `hybrid` or `none`"
             )),
         }
     }

@@ -121,5 +121,5 @@ pub(super) const LEAST_BUDGET: Share = Share(0.01);
 
 /// Whether a container's share is decided here.
 pub(super) fn takes_part(container: &Container) -> bool {
-    container.is_controlled() && container.store == Store::Mem
+    container.is_controlled() && container.store.has_memory()
 }

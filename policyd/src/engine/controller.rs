@@ -20,6 +20,7 @@ use super::{
     quantity::{Pages, Share},
     ruling::{Ruling, Verdict},
     sample::Sample,
+    ssd::SsdShares,
     subjects::Subjects,
 };
 use crate::config::{Container, Store};
@@ -40,6 +41,8 @@ pub(super) struct Controller {
     /// What was decided last.
     rulings: BTreeMap<String, Ruling>,
     feasible: Option<bool>,
+    /// Weights in the SSD tier.
+    pub(super) ssd: SsdShares,
 }
 
 /// A container with so much of a fair part takes something from others.
@@ -76,6 +79,7 @@ impl Controller {
         let stats = stats.filter_map(|pool| pool.stats.as_ref());
         let shares: u64 = stats.map(|stats: &PoolStats| stats.entitlement).sum();
         self.pages = (shares > 0).then_some(Pages(shares as f64));
+        self.ssd.observe(pools.values().copied());
     }
 
     /// Takes over the weights that a daemon before us left in force, so that a start changes
@@ -86,6 +90,7 @@ impl Controller {
         pools: &BTreeMap<&str, &Pool>,
         default_pool: Option<&Pool>,
     ) {
+        self.ssd.adopt(subjects, pools);
         let Some(default) = default_pool.filter(|_| self.damper.shares().is_empty()) else {
             return;
         };
@@ -115,6 +120,7 @@ impl Controller {
         let bases = Bases::of(subjects, self.pages);
         self.let_in(subjects, &bases);
         self.weigh(&bases);
+        self.ssd.fit(subjects);
     }
 
     /// The file leaves nothing to decide: what was found out about targets is not true any more.
@@ -140,6 +146,18 @@ impl Controller {
             self.retire();
         }
         self.weigh(&bases);
+        let budget = bases.budget();
+        let Self {
+            ssd,
+            members,
+            damper,
+            pages,
+            ..
+        } = self;
+        let pages = pages.unwrap_or_default();
+        ssd.decide(subjects, members, |cgroup| {
+            damper.share(cgroup) * budget * pages
+        });
     }
 
     /// Finds out which containers the store does not help, and says so.
@@ -205,6 +223,11 @@ impl Controller {
     /// The weights of all containers that are decided here, and of the default pool (an empty path).
     pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
         &self.weights
+    }
+
+    /// The weights of containers in the SSD tier, where they are not what the file says.
+    pub(super) const fn ssd_weights(&self) -> &BTreeMap<String, u32> {
+        self.ssd.weights()
     }
 
     pub(super) fn member(&self, cgroup: &str) -> Option<&Member> {

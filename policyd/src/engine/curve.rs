@@ -21,6 +21,25 @@ struct Point {
     ratio: f64,
 }
 
+/// A stretch of a hull.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Slope {
+    /// How long it is; above 0.
+    pub(super) length: Pages,
+    /// How much the hit ratio gains by each page of it, 0 to 1.
+    pub(super) gain: f64,
+}
+
+impl Slope {
+    fn between(one: &Point, other: &Point) -> Self {
+        let length = other.size - one.size;
+        Self {
+            length,
+            gain: (other.ratio - one.ratio) / length.0,
+        }
+    }
+}
+
 impl Curve {
     /// A curve through points of store size (pages) and hit ratio (0 to 1), in any order.
     /// Estimates are noisy: points that fall are lifted to the ones before them. `None` without
@@ -92,6 +111,27 @@ impl Curve {
         }
     }
 
+    /// The slopes of the upper concave hull of the curve beyond a size, the steepest first. Together
+    /// they gain what the curve gains; what it gains only from some size on counts as if it came
+    /// evenly up to there.
+    pub(super) fn slopes_beyond(&self, size: Pages) -> Vec<Slope> {
+        let ratio = self.hit_ratio(size);
+        let beyond = self.0.iter().filter(|point| point.size > size);
+        let mut hull = vec![Point { size, ratio }];
+        for point in beyond {
+            while let [.., a, b] = hull.as_slice() {
+                if Slope::between(a, b).gain > Slope::between(b, point).gain {
+                    break;
+                }
+                hull.pop();
+            }
+            hull.push(*point);
+        }
+        let slopes = hull.windows(2);
+        let slopes = slopes.map(|pair| Slope::between(&pair[0], &pair[1]));
+        slopes.filter(|slope| slope.gain > 0.0).collect()
+    }
+
     /// How much the hit ratio gains from one size to a larger one.
     pub(super) fn gain(&self, size: Pages, larger: Pages) -> f64 {
         (self.hit_ratio(larger) - self.hit_ratio(size)).max(0.0)
@@ -151,7 +191,42 @@ mod tests {
         assert!(Curve::new([(1, f64::NAN), (2, 1.5)]).is_none());
     }
 
+    #[test]
+    fn a_cliff_counts_as_a_slope_up_to_its_end() {
+        let curve = Curve::new([(100, 0.5), (199, 0.5), (200, 0.9), (400, 1.0)]).unwrap();
+        let slopes: Vec<(f64, f64)> = curve
+            .slopes_beyond(Pages(50.0))
+            .into_iter()
+            .map(|slope| (slope.length.0, slope.gain * slope.length.0))
+            .collect();
+        let expected = [(50.0, 0.25), (100.0, 0.4), (200.0, 0.1)];
+        assert_eq!(slopes.len(), expected.len(), "{slopes:?}");
+        for (found, expected) in slopes.iter().zip(expected) {
+            assert!((found.0 - expected.0).abs() < 1e-9 && (found.1 - expected.1).abs() < 1e-9);
+        }
+        assert_eq!(curve.slopes_beyond(Pages(400.0)), []);
+    }
+
     proptest! {
+        #[test]
+        fn hulls_are_concave_and_above(
+            points in prop::collection::vec((1..10_000u64, 0.0..1.0f64), 1..20),
+            size in 0.0..10_000.0f64,
+        ) {
+            let curve = Curve::new(points).unwrap();
+            let size = Pages(size);
+            let (mut at, mut ratio) = (size, curve.hit_ratio(size));
+            let mut before = f64::INFINITY;
+            for slope in curve.slopes_beyond(size) {
+                prop_assert!(slope.length > Pages::ZERO && slope.gain <= before);
+                at += slope.length;
+                ratio += slope.gain * slope.length.0;
+                prop_assert!(ratio + 1e-9 >= curve.hit_ratio(at));
+                before = slope.gain;
+            }
+            prop_assert!((ratio - curve.hit_ratio(size.max(Pages(20_000.0)))).abs() < 1e-9);
+        }
+
         #[test]
         fn curves_rise_and_turn_back(
             points in prop::collection::vec((1..10_000u64, 0.0..1.0f64), 1..20),

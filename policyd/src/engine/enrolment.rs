@@ -25,20 +25,28 @@ pub(super) struct Enrolment {
     pub(super) changes: VecDeque<Action>,
 }
 
+/// Weights by container, where they are not what the file says.
+#[derive(Clone, Copy)]
+pub(super) struct Weights<'a> {
+    /// In the memory tier, the default pool's included.
+    pub(super) memory: &'a BTreeMap<String, u32>,
+    /// In the SSD tier.
+    pub(super) ssd: &'a BTreeMap<String, u32>,
+}
+
 impl Enrolment {
-    /// The next change. To compare all pools is dear, and one comparison finds many. `weights` are
-    /// those of containers where they are not what the file says.
+    /// The next change. To compare all pools is dear, and one comparison finds many.
     pub(super) fn compare(
         &mut self,
         now: Time,
         subjects: Subjects<'_>,
-        weights: &BTreeMap<String, u32>,
+        weights: Weights<'_>,
         view: &View,
         present: &BTreeMap<&str, &Pool>,
     ) -> Option<Action> {
         self.forget(subjects.all, view, present);
         self.adopt(subjects.all, present);
-        let default_weight = weights.get(DEFAULT).copied();
+        let default_weight = weights.memory.get(DEFAULT).copied();
         let plan = Plan {
             now,
             retries: &self.retries,

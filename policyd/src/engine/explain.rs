@@ -5,6 +5,7 @@
 use super::{
     Engine, Explanation, MemoryReport, Report, quantity::Pages, report, subjects::Subject,
 };
+use ddabi::pool::PoolStats;
 use ddnl::Pool;
 
 impl Engine {
@@ -38,6 +39,13 @@ impl Engine {
         let member = self.controller.member(cgroup);
         let ruling = self.controller.ruling(cgroup);
         let stats = pool.and_then(|pool| pool.stats);
+        let bytes =
+            |pages: fn(&PoolStats) -> u64| Some(Pages(pages(stats.as_ref()?) as f64).bytes());
+        let on_ssd = container.store.has_ssd();
+        let controlled = self.config.is_controlled();
+        let ssd = Some(&self.controller.ssd).filter(|_| controlled);
+        let chosen = ssd.and_then(|ssd| ssd.weight(cgroup));
+        let finding = ssd.and_then(|ssd| ssd.finding(cgroup));
         let goals = member
             .map(|member| member.goals.clone())
             .unwrap_or_default();
@@ -53,9 +61,14 @@ impl Engine {
             enrolled: pool.is_some(),
             verdict,
             reason: report::reason(verdict, &goals, has, need),
+            store: container.store,
             weight: self.weight(cgroup).unwrap_or(subject.weight),
-            share_bytes: stats.map(|stats| Pages(stats.entitlement as f64).bytes()),
-            used_bytes: stats.map(|stats| Pages(stats.used as f64).bytes()),
+            share_bytes: bytes(|stats| stats.entitlement),
+            used_bytes: bytes(PoolStats::memory_used),
+            ssd_weight: subject.ssd_weight.map(|weight| chosen.unwrap_or(weight)),
+            ssd_reason: finding.map(ToString::to_string),
+            ssd_share_bytes: bytes(|stats| stats.ssd_entitlement).filter(|_| on_ssd),
+            ssd_used_bytes: bytes(|stats| stats.ssd_used).filter(|_| on_ssd),
             need_bytes: need.map(Pages::bytes),
             character: member.map(|member| member.character()).unwrap_or_default(),
             goals,

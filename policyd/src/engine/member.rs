@@ -10,6 +10,7 @@ use super::{
     help::{Belief, Help, Look},
     quantity::{Cost, Pages},
     rates::{Last, Rates},
+    read_time::ReadTimes,
     response::Response,
     sample::Reading,
 };
@@ -28,7 +29,7 @@ pub(super) struct Member {
     pub(super) cost: Option<Cost>,
     pub(super) response: Response,
     pub(super) curve: Option<Curve>,
-    /// What it held, and was entitled to, at the last look.
+    /// What it held of the memory tier, and was entitled to, at the last look.
     pub(super) used: Option<Pages>,
     entitled: Pages,
     /// Looks in a row in which it held less than it may, and did not fill up.
@@ -43,6 +44,8 @@ pub(super) struct Member {
     /// How many of them the store does not give, over the size: a cost of 0 is one a second.
     misses: Response,
     pub(super) reading: Reading,
+    /// What pages cost in each tier and on disk.
+    pub(super) times: ReadTimes,
     help: Help,
     /// Less is asked of it than its target, and it waits for nothing.
     pub(super) is_unasked: bool,
@@ -103,9 +106,10 @@ impl Member {
             self.cost = Some(UNASKED);
         }
         let before = self.used;
-        self.used = stats.map(|stats| Pages(stats.used as f64).max(Pages(1.0)));
+        self.used = stats.map(|stats| Pages(stats.memory_used() as f64).max(Pages(1.0)));
         let Some(rates) = &self.rates else { return };
         self.observer.observe(reading, rates);
+        self.times.observe(rates);
         self.wanted += (rates.wanted - self.wanted) * NEW;
         let (Some(before), Some(used), Some(stats)) = (before, self.used, stats) else {
             return;
@@ -181,6 +185,11 @@ impl Member {
         let known = self.used.filter(|_| !self.response.is_empty());
         let cost = known.map_or(self.cost, |used| Some(self.response.cost_at(used)));
         self.store_helps() && self.cost.is_some() && cost > Some(Cost::TARGET)
+    }
+
+    /// Pages a second that come back, over some looks.
+    pub(super) const fn wanted(&self) -> f64 {
+        self.wanted
     }
 
     /// Misses a second to be expected at a size.

@@ -2,7 +2,7 @@
 
 //! Finds the differences between what is and what should be.
 
-use super::{Action, Time, cursor::Cursor, retry::Retries, subjects::Subject};
+use super::{Action, Time, cursor::Cursor, enrolment::Weights, retry::Retries, subjects::Subject};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange, is_listed_as};
 use std::collections::BTreeMap;
@@ -14,8 +14,7 @@ pub(super) struct Plan<'a> {
     /// Cgroups whose pools are ours, and their names as the module lists them.
     pub(super) managed: &'a BTreeMap<String, String>,
     pub(super) subjects: &'a BTreeMap<String, Subject>,
-    /// The weights of containers, where they are not what the file says.
-    pub(super) weights: &'a BTreeMap<String, u32>,
+    pub(super) weights: Weights<'a>,
     pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
     pub(super) default_pool: Option<&'a Pool>,
     pub(super) default_weight: Option<u32>,
@@ -30,16 +29,21 @@ impl Plan<'_> {
         let mut steps = self.removals();
         steps.extend(self.set_default());
         let (mut pools, mut names) = (Cursor::new(self.present), Cursor::new(self.managed));
-        let mut weights = Cursor::new(self.weights);
+        let mut weights = Cursor::new(self.weights.memory);
+        let mut ssd_weights = Cursor::new(self.weights.ssd);
         let (mut raised, mut added) = (Vec::new(), Vec::new());
         for (cgroup, subject) in self.subjects {
             let weight = weights.at(cgroup).copied().unwrap_or(subject.weight);
+            let chosen = ssd_weights.at(cgroup).copied();
+            let ssd_weight = subject.ssd_weight.map(|own| chosen.unwrap_or(own));
+            let weight = (weight, ssd_weight);
             match pools.at(cgroup) {
                 // Another pool takes its place.
                 Some(_) if is_other(names.at(cgroup), subject) => {}
                 Some(pool) => {
                     let step = set(pool, subject, weight).filter(|_| self.may(cgroup));
-                    match weight > pool.weight {
+                    let old = (pool.weight, Some(pool.ssd_weight));
+                    match weight > old {
                         true => raised.extend(step),
                         false => steps.extend(step),
                     }
@@ -88,22 +92,22 @@ fn is_other(name: Option<&String>, subject: &Subject) -> bool {
 }
 
 /// What is to be changed of a pool, if anything.
-fn set(pool: &Pool, subject: &Subject, weight: u32) -> Option<Action> {
+fn set(pool: &Pool, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),
-        ssd_weight: None,
+        ssd_weight: ssd_weight.filter(|weight| *weight != pool.ssd_weight),
         store: Some(subject.store).filter(|store: &Store| *store != pool.store),
         policy: subject.policy.filter(|policy| *policy != pool.policy),
     };
     (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
 }
 
-fn add(cgroup: &str, subject: &Subject, weight: u32) -> Action {
+fn add(cgroup: &str, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Action {
     Action::Add(NewPool {
         cgroup: cgroup.into(),
         name: subject.name.clone(),
         weight,
-        ssd_weight: None,
+        ssd_weight,
         store: subject.store,
         policy: subject.policy,
     })

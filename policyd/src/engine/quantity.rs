@@ -4,6 +4,7 @@
 //! and costs.
 
 use std::{
+    fmt,
     iter::Sum,
     ops::{Add, AddAssign, Div, Mul, Sub, SubAssign},
 };
@@ -98,6 +99,47 @@ quantity! {
     /// How far something is from what it should be: the natural logarithm of how many times worse
     /// it is. 0 is the target itself, below is better.
     Cost
+}
+
+quantity! {
+    /// A time.
+    Nanoseconds
+}
+
+/// What something is worth: nanoseconds of reading that it saves in a second, more in a higher class.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct Benefit(pub(crate) f64);
+
+impl Mul<f64> for Benefit {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        Self(self.0 * factor)
+    }
+}
+
+impl Nanoseconds {
+    pub(crate) const fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+}
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 / 1e6 {
+            ms if ms >= 1.0 => write!(f, "{ms:.1} ms"),
+            ms => write!(f, "{ms:.3} ms"),
+        }
+    }
+}
+
+impl Benefit {
+    pub(crate) const ZERO: Self = Self(0.0);
+
+    /// The benefit of saving a time so many times a second.
+    pub(crate) const fn of(time: Nanoseconds, per_second: f64) -> Self {
+        Self(time.0 * per_second)
+    }
 }
 
 impl Pages {

@@ -2,7 +2,7 @@
 
 //! Rates, from counters that were read twice.
 
-use super::{Time, sample::Reading};
+use super::{Time, quantity::Nanoseconds, sample::Reading};
 use ddabi::pool::{HISTOGRAM_BUCKETS, Histogram, PoolStats};
 use ddnl::quantile_ns;
 
@@ -22,8 +22,45 @@ pub(crate) struct Rates {
     pub(crate) wanted: f64,
     /// What the store gave of these; absent without a host.
     pub(crate) given: Option<f64>,
-    /// Gets at the host in this time.
-    pub(super) get_latency: Option<Histogram>,
+    /// Gets of the memory tier in this time.
+    pub(super) memory: Option<Gets>,
+    /// Those that read pages of the SSD tier.
+    pub(super) ssd: Option<Gets>,
+}
+
+/// Gets at the host.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gets {
+    /// How long they took.
+    pub(super) latency: Histogram,
+    /// Pages that they returned from the tier.
+    pub(super) pages: u64,
+}
+
+impl Gets {
+    /// Returns their number.
+    pub(super) fn calls(&self) -> u64 {
+        self.latency
+            .iter()
+            .fold(0, |sum, one| sum.saturating_add(*one))
+    }
+
+    /// Returns how long one took on the average, by the mid-points of the histogram's buckets.
+    pub(super) fn mean(&self) -> Option<Nanoseconds> {
+        // A bucket is from a power of two to the next one.
+        let midpoint = |bucket: usize| 1.5 * 2.0_f64.powi(bucket as i32);
+        let buckets = self.latency.iter().enumerate();
+        let sum: f64 = buckets
+            .map(|(at, count)| *count as f64 * midpoint(at))
+            .sum();
+        let calls = self.calls();
+        (calls > 0).then(|| Nanoseconds(sum / calls as f64))
+    }
+
+    /// Returns the pages that one returned on the average, at least 1.
+    pub(super) fn pages_per_get(&self) -> f64 {
+        (self.pages as f64 / self.calls().max(1) as f64).max(1.0)
+    }
 }
 
 /// What was read last.
@@ -71,7 +108,15 @@ impl Last {
             // The kernel forgets what left long ago, and files that it has forgotten itself.
             let asked = rate(was.gets, is.gets).unwrap_or(0.0);
             rates.wanted = rates.wanted.max(asked);
-            rates.get_latency = difference(&was.get_latency, &is.get_latency);
+            let gets = |latency: fn(&PoolStats) -> &Histogram, pages: fn(&PoolStats) -> u64| {
+                Some(Gets {
+                    latency: difference(latency(was), latency(is))?,
+                    pages: pages(is).checked_sub(pages(was))?,
+                })
+            };
+            let from_memory = |stats: &PoolStats| stats.hits.saturating_sub(stats.ssd_hits);
+            rates.memory = gets(|stats| &stats.get_latency, from_memory);
+            rates.ssd = gets(|stats| &stats.ssd_get_latency, |stats| stats.ssd_hits);
         }
         Some(rates)
     }
@@ -92,9 +137,13 @@ impl Rates {
 
     /// Milliseconds within which a percentile of the gets at the host were done.
     pub(crate) fn latency_ms(&self, percentile: f64) -> Option<f64> {
-        let histogram = self.get_latency.as_ref()?;
+        let mut histogram = self.memory.as_ref()?.latency;
+        let ssd = self.ssd.iter().flat_map(|gets| &gets.latency);
+        for (sum, more) in histogram.iter_mut().zip(ssd) {
+            *sum = sum.saturating_add(*more);
+        }
         // Buckets are powers of two: a fraction of a percent makes no difference.
-        let nanoseconds = quantile_ns(histogram, percentile.clamp(1.0, 100.0) as u64)?;
+        let nanoseconds = quantile_ns(&histogram, percentile.clamp(1.0, 100.0) as u64)?;
         Some(nanoseconds as f64 / 1e6)
     }
 }
@@ -133,6 +182,32 @@ mod tests {
         assert_eq!(rates.memory_pressure, Some(10.0));
         assert_eq!((rates.hit_ratio(), rates.misses()), (Some(0.75), 25.0));
         assert!((rates.latency_ms(99.0).unwrap() - 2.097_151).abs() < 1e-9);
+    }
+
+    /// Gets of both tiers are gets; each tier has its own mean.
+    #[test]
+    fn gets_of_the_ssd_tier_are_slower_ones() {
+        let stats = |scale: u64| {
+            let mut stats = PoolStats {
+                hits: 1100 * scale,
+                ssd_hits: 300 * scale,
+                ..PoolStats::default()
+            };
+            stats.get_latency[12] = 400 * scale;
+            stats.ssd_get_latency[17] = 100 * scale;
+            stats.ssd_get_latency[18] = 100 * scale;
+            stats
+        };
+        let look =
+            |at, scale| Last::new(Time::from_secs(at), Reading::default(), Some(stats(scale)));
+        let rates = look(0, 1).rates(&look(5, 2)).unwrap();
+        let (memory, ssd) = (rates.memory.as_ref().unwrap(), rates.ssd.as_ref().unwrap());
+        assert_eq!(memory.mean(), Some(Nanoseconds(1.5 * 4096.0)));
+        assert_eq!(ssd.mean(), Some(Nanoseconds(1.5 * 1.5 * 131_072.0)));
+        assert_eq!((memory.pages_per_get(), ssd.pages_per_get()), (2.0, 1.5));
+        // A sixth of all gets is in the highest bucket.
+        assert_eq!(rates.latency_ms(50.0), Some(8191.0 / 1e6));
+        assert_eq!(rates.latency_ms(99.0), Some(524_287.0 / 1e6));
     }
 
     /// The guest asks only for what the host may have: all it asks for is given, and yet most of

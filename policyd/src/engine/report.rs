@@ -6,7 +6,7 @@ use super::{
     character::Character, goal::Goal, memory::Limits, protection::Protection, quantity::Pages,
     ruling::Verdict,
 };
-use crate::config::Figure;
+use crate::config::{Figure, Store};
 use ddnl::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
@@ -59,12 +59,27 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The same for people.
     pub reason: String,
-    /// Its weight.
+    /// Where its pages are kept.
+    #[serde(default)]
+    pub store: Store,
+    /// Its weight in the memory tier.
     pub weight: u32,
-    /// Bytes it is entitled to.
+    /// Bytes of the memory tier that it is entitled to.
     pub share_bytes: Option<u64>,
-    /// Bytes it holds.
+    /// Bytes of the memory tier that it holds.
     pub used_bytes: Option<u64>,
+    /// Its weight in the SSD tier; absent if it keeps no pages there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_weight: Option<u32>,
+    /// Why, for people; absent if the file gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_reason: Option<String>,
+    /// Bytes of the SSD tier that it is entitled to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_share_bytes: Option<u64>,
+    /// Bytes of the SSD tier that it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_used_bytes: Option<u64>,
     /// Bytes it would need for its target, if known.
     pub need_bytes: Option<u64>,
     /// What kind of memory helps it.
@@ -159,15 +174,7 @@ impl fmt::Display for Explanation {
         for goal in &self.goals {
             writeln!(f, "  {goal}")?;
         }
-        let known = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size);
-        writeln!(
-            f,
-            "  weight {}: {} of the store, {} used, {} needed",
-            self.weight,
-            known(self.share_bytes),
-            known(self.used_bytes),
-            known(self.need_bytes)
-        )?;
+        self.write_tiers(f)?;
         let mut limits = String::new();
         for (name, limit) in [
             ("low", self.limits.low),
@@ -211,6 +218,36 @@ impl fmt::Display for Explanation {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Explanation {
+    /// Writes what it has in each tier that it keeps pages in.
+    fn write_tiers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size);
+        if self.store != Store::Ssd {
+            writeln!(
+                f,
+                "  weight {}: {} of the store, {} used, {} needed",
+                self.weight,
+                known(self.share_bytes),
+                known(self.used_bytes),
+                known(self.need_bytes)
+            )?;
+        }
+        let Some(weight) = self.ssd_weight else {
+            return Ok(());
+        };
+        writeln!(
+            f,
+            "  SSD weight {weight}: {} of the SSD tier, {} used",
+            known(self.ssd_share_bytes),
+            known(self.ssd_used_bytes)
+        )?;
+        match &self.ssd_reason {
+            Some(reason) => writeln!(f, "  {reason}"),
+            None => Ok(()),
+        }
     }
 }
 

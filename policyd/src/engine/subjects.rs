@@ -14,6 +14,8 @@ pub(super) struct Subject {
     pub(super) name: String,
     /// What the file says; a controller may choose another.
     pub(super) weight: u32,
+    /// The same in the SSD tier; absent if it keeps no pages there.
+    pub(super) ssd_weight: Option<u32>,
     pub(super) store: Store,
     /// Left alone if absent.
     pub(super) policy: Option<Policy>,
@@ -55,6 +57,7 @@ pub(super) fn one(config: &Config, cgroup: &str, names: &Names) -> Option<Subjec
     Some(Subject {
         name: container.pool_name_of(cgroup, identity),
         weight: container.weight,
+        ssd_weight: Some(container.ssd_weight).filter(|_| container.store.has_ssd()),
         store: store(container.store),
         policy: container.policy,
         container: at,
@@ -107,6 +110,7 @@ fn store(wanted: config::Store) -> Store {
     match wanted {
         config::Store::Mem => Store::Memory,
         config::Store::Ssd => Store::Ssd,
+        config::Store::Hybrid => Store::Hybrid,
         config::Store::None => Store::None,
     }
 }

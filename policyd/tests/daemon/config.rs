@@ -25,17 +25,13 @@ fn what_has_no_effect_is_refused() {
         let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\n{more}\n");
         problems(&text)
     };
-    assert!(container("store = \"ssd\"").contains("store: Ssd"));
-    assert_eq!(
-        container("store = \"hybrid\""),
-        "line 4, column 9: `store`: `hybrid` is not possible: a container is in one tier, expected \
-         `mem`, `ssd` or `none`\n"
-    );
-    assert_eq!(
-        container("ssd_weight = 3"),
-        "line 4, column 1: `ssd_weight` has no effect: a container is in one tier, and `weight` is \
-         its weight there\n"
-    );
+    for store in ["", "store = \"mem\"", "store = \"none\""] {
+        let name = store.split('"').nth(1).unwrap_or("mem");
+        assert_eq!(
+            container(&format!("ssd_weight = 3\n{store}")),
+            format!("line 4, column 1: `ssd_weight` does nothing with `store = \"{name}\"`\n")
+        );
+    }
     for key in [
         "cache_floor = 0.1",
         "priority = 1",
@@ -47,6 +43,45 @@ fn what_has_no_effect_is_refused() {
             "{key}: {told}"
         );
     }
+    for (more, when) in [
+        ("", "with `store = \"mem\"`"),
+        ("store = \"ssd\"", "with `store = \"ssd\"`"),
+        (
+            "store = \"hybrid\"",
+            "without `target`, `class` or `priority`",
+        ),
+    ] {
+        assert_eq!(
+            container(&format!("disk_ms = 4\n{more}")),
+            format!("line 4, column 1: `disk_ms` does nothing {when}\n")
+        );
+    }
+    let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
+    assert!(told.contains("disk_ms: Some"), "{told}");
+    // Bounds and targets of a container in both tiers are about the memory tier.
+    let both =
+        "store = \"hybrid\"\npriority = 1\ncache_floor = \"10%\"\ntarget = { hit_ratio = 0.5 }";
+    assert!(container(both).starts_with("Config"), "{}", container(both));
+}
+
+#[test]
+fn the_weight_in_the_ssd_tier_is_the_weight_unless_it_is_given() {
+    let container = |more: &str| {
+        let text = format!("[[container]]\nname = \"a\"\ncgroup = \"/a\"\nweight = 7\n{more}\n");
+        let config = Config::parse(&text).unwrap();
+        let one = &config.containers[0];
+        (one.store, one.weight, one.ssd_weight)
+    };
+    assert_eq!(container("store = \"ssd\""), (Store::Ssd, 7, 7));
+    assert_eq!(container("store = \"hybrid\""), (Store::Hybrid, 7, 7));
+    let both = "store = \"hybrid\"\nssd_weight = 0";
+    assert_eq!(container(both), (Store::Hybrid, 7, 0));
+    let text =
+        "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nstore = \"ssd\"\nssd_weight = 10001\n";
+    assert_eq!(
+        problems(text),
+        "line 5, column 14: `ssd_weight` must be a whole number from 0 to 10000\n"
+    );
 }
 
 #[test]

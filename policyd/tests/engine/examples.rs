@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::{World, parse};
-use ddabi::pool::Store;
+use ddabi::pool::{PoolStats, Store};
 use ddnl::{GuestControl, NewPool, Policy, PoolChange, fake::Mood};
 use policyd::engine::{Action, Event, Summary, Time};
 
@@ -193,6 +193,82 @@ fn a_container_of_the_ssd_tier_has_the_weight_of_the_file() {
     assert_eq!((on_ssd.len(), on_ssd[0].weight), (1, 300));
     let sum: u32 = in_memory.iter().map(|pool| pool.weight).sum();
     assert_eq!(sum, 10_000);
+}
+
+/// Store and weights of the pools but the default pool.
+fn tiers(world: &World) -> Vec<(Store, u32, u32)> {
+    world.guest.with(|state| {
+        let pools = state.pools.iter().skip(1);
+        pools
+            .map(|pool| (pool.store, pool.weight, pool.ssd_weight))
+            .collect()
+    })
+}
+
+/// A container has a weight in each tier that it keeps pages in. Where it keeps none, the weight
+/// there is left alone.
+#[test]
+fn weights_in_the_ssd_tier_are_what_the_file_says() {
+    let container = |more: &str| {
+        format!(
+            "interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\nweight = 300\n{more}"
+        )
+    };
+    let mut world = World::new(&container("store = \"hybrid\"\nssd_weight = 40\n"));
+    world.make("/web", true);
+    world.act();
+    assert_eq!(tiers(&world), [(Store::Hybrid, 300, 40)]);
+    let by_hand = PoolChange {
+        ssd_weight: Some(9),
+        ..PoolChange::default()
+    };
+    world.guest.set_pool(1, by_hand).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(tiers(&world), [(Store::Hybrid, 300, 40)]);
+    world.tell(Event::ConfigLoaded(parse(&container("store = \"ssd\"\n"))));
+    world.act();
+    assert_eq!(tiers(&world), [(Store::Ssd, 300, 300)]);
+    world.tell(Event::ConfigLoaded(parse(&container(""))));
+    world.act();
+    assert_eq!(tiers(&world), [(Store::Memory, 300, 300)]);
+    world.guest.set_pool(1, by_hand).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(tiers(&world), [(Store::Memory, 300, 9)]);
+}
+
+/// Both tiers are explained, and only those in which a container keeps pages.
+#[test]
+fn each_tier_is_explained() {
+    let explain = |more: &str| {
+        let mut world = World::new(&format!(
+            "interval_s = 5\n[[container]]\nname = \"web\"\ncgroup = \"/web\"\n{more}"
+        ));
+        world.make("/web", true);
+        world.act();
+        world.guest.with(|state| {
+            state.pools[1].stats = Some(PoolStats {
+                entitlement: 512,
+                used: 1280,
+                ssd_entitlement: 2560,
+                ssd_used: 1024,
+                ..PoolStats::default()
+            });
+        });
+        world.tell(Event::SessionChanged);
+        world.act();
+        world.engine.report().containers[0].to_string()
+    };
+    let memory = "\n  weight 100: 2.0 MiB of the store, 1.0 MiB used, ? needed\n";
+    let ssd = "\n  SSD weight 30: 10 MiB of the SSD tier, 4.0 MiB used\n";
+    let told = explain("store = \"hybrid\"\nssd_weight = 30\n");
+    assert!(
+        told.contains(&format!("{}{ssd}", memory.trim_end())),
+        "{told}"
+    );
+    let told = explain("store = \"ssd\"\nssd_weight = 30\n");
+    assert!(told.contains(ssd) && !told.contains(memory), "{told}");
+    let told = explain("");
+    assert!(told.contains(memory) && !told.contains("SSD"), "{told}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod size;
 mod sla;
 mod soak;
 mod targets;
+mod tiers;
 mod vain;
 mod workload;
 mod world;

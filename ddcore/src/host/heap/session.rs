@@ -180,6 +180,10 @@ impl<O: Owner> session::Session for Session<O> {
         O::read_from_ssd(self, run, pages)
     }
 
+    fn places(&self, pool: u32) -> u64 {
+        O::places(self, pool)
+    }
+
     #[inline]
     fn stamp(&self, pages: u64) -> u64 {
         O::stamp(self, pages)

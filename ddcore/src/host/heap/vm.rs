@@ -32,7 +32,7 @@ impl<O: Owner> room::Vm for Vm<O> {
     }
 
     fn ssd_share(&self) -> u32 {
-        0
+        O::vm_ssd_share(&self.session)
     }
 
     fn session(&self) -> Option<impl Deref<Target = Session<O>>> {

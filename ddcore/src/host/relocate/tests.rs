@@ -361,6 +361,20 @@ fn pages_go_down_and_come_back() {
     assert_eq!(counted(&session, 0, TierKind::Memory).hits, 40);
 }
 
+/// Pages of a segment are evicted without those of the next one, also where each has a block of its
+/// own.
+#[test]
+fn a_segment_is_evicted_and_no_other_page() {
+    let session = session();
+    for page in 0..2 * SEGMENT - 1 {
+        put(&session, &run(page * 16, 1, 0));
+        assert_eq!(demote(&session, 0, 1), 1);
+    }
+    assert_eq!(evict_ssd(&session, 0, u64::MAX, 0), SEGMENT - 1);
+    assert_eq!(session.ledger().ssd(), SEGMENT);
+    check(&session);
+}
+
 /// A page that is written while it is demoted stays in memory, in its new version.
 #[test]
 fn a_newer_copy_is_not_overtaken() {

@@ -103,6 +103,8 @@ fn container(
         true => section.whole("weight", MAX_WEIGHT),
         false => Some(default_weight),
     };
+    let ssd_weight = section.whole("ssd_weight", MAX_WEIGHT);
+    let disk_ms = section.number("disk_ms", 0.001..=1000.0);
     let usual_most = match &selector {
         Some(Selector::UserUnit { .. }) => MOST_OF_USERS,
         _ => USUAL_MOST,
@@ -123,16 +125,14 @@ fn container(
     let manage_memory = section.get("manage_memory").unwrap_or(false);
     let reclaim = section.get("reclaim").unwrap_or(true);
     let offload = section.get("offload");
-    section.refuse(
-        "ssd_weight",
-        "has no effect: a container is in one tier, and `weight` is its weight there",
-    );
     let container = name.zip(selector).zip(weight);
     let container = container.map(|((name, selector), weight)| Container {
         name,
         selector,
         most_cgroups: most_cgroups.unwrap_or(usual_most),
         weight,
+        ssd_weight: ssd_weight.unwrap_or(weight),
+        disk_ms,
         store,
         policy: policy.map(|PolicyName(policy)| policy),
         target,
@@ -176,20 +176,27 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         }
     }
     let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
-    let uncached = match container.store {
-        Store::Mem => (false, ""),
-        // Only the memory tier is divided by targets.
-        Store::Ssd => (true, "with `store = \"ssd\"`"),
-        Store::None => (true, "with `store = \"none\"`"),
+    let with_store = format!("with `store = \"{}\"`", container.store.name());
+    let with_store = with_store.as_str();
+    // Targets divide the memory tier first.
+    let uncached = (!container.store.has_memory(), with_store);
+    let on_ssd = (container.store == Store::Ssd, with_store);
+    let off_ssd = (!container.store.has_ssd(), with_store);
+    // Only where the weight in the SSD tier is chosen a disk is compared with it.
+    let is_chosen = container.store == Store::Hybrid && container.is_controlled();
+    let when = match container.store {
+        Store::Hybrid => "without `target`, `class` or `priority`",
+        _ => with_store,
     };
-    let on_ssd = (container.store == Store::Ssd, "with `store = \"ssd\"`");
     for (key, (is_useless, when)) in [
+        ("disk_ms", (!is_chosen, when)),
         ("priority", on_ssd),
         ("target", on_ssd),
         ("memory_ceiling", unmanaged),
         ("memory_floor", unmanaged),
         ("cache_ceiling", uncached),
         ("cache_floor", uncached),
+        ("ssd_weight", off_ssd),
     ] {
         if let Some(at) = section.key(key).filter(|_| is_useless) {
             section.problem(at, format!("`{key}` does nothing {when}"));

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Weights in the SSD tier: the third knob of a container, beside its memory and its weight in the
+//! memory tier (section 5.3.1 of the thesis).
+//!
+//! The memory tier is divided first. What a container's hit-ratio curve promises beyond its share of
+//! memory is what pages of the SSD tier can give it, and each of these hits saves the time by which the
+//! guest's disk is slower. The tier is divided by that ([`fill`]), and weights move one bounded step
+//! at a time towards the result, like those of the memory tier. A container whose disk is about as
+//! fast as the SSD tier has no weight there.
+
+mod fill;
+mod finding;
+
+pub(super) use finding::Finding;
+
+use super::{
+    bases::LEAST_BUDGET,
+    damper::{Damper, Shares, WEIGHT_SUM, Wanted, in_proportion},
+    fair::Fair,
+    member::Member,
+    quantity::{Benefit, Nanoseconds, Pages, Share},
+    read_time::Times,
+    subjects::Subjects,
+};
+use crate::config::Container;
+use ddnl::Pool;
+use fill::{Gain, Party};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A disk that takes less than so many times as long as the SSD tier is as fast.
+const FASTER: f64 = 1.2;
+/// It has become slower again from this ratio on.
+const SLOWER: f64 = 1.3;
+
+/// Decides the weights in the SSD tier of containers that are in both tiers and have targets or
+/// classes.
+#[derive(Debug, Default)]
+pub(super) struct SsdShares {
+    damper: Damper,
+    /// Weights of containers in the SSD tier, where they are not what the file says.
+    weights: BTreeMap<String, u32>,
+    findings: BTreeMap<String, Finding>,
+    /// Containers whose disk is as fast as the SSD tier.
+    without: BTreeSet<String>,
+    /// What the VM may have in the SSD tier; absent if that is nothing.
+    pages: Option<Pages>,
+}
+
+/// The containers in the SSD tier, by what decides their weights.
+#[derive(Default)]
+struct Table {
+    /// Weights by the file of those that are decided here.
+    chosen: BTreeMap<String, Fair>,
+    /// The same of the others.
+    fixed: BTreeMap<String, f64>,
+    /// Those that have none.
+    none: Vec<String>,
+}
+
+impl SsdShares {
+    /// Takes in what the VM may have in the SSD tier.
+    pub(super) fn observe<'a>(&mut self, pools: impl Iterator<Item = &'a Pool>) {
+        let stats = pools.filter_map(|pool| pool.stats.as_ref());
+        let pages: u64 = stats.map(|stats| stats.ssd_entitlement).sum();
+        self.pages = (pages > 0).then_some(Pages(pages as f64));
+    }
+
+    /// Takes over the weights that a daemon before us left in force.
+    pub(super) fn adopt(&mut self, subjects: Subjects<'_>, pools: &BTreeMap<&str, &Pool>) {
+        if !self.damper.shares().is_empty() || !self.without.is_empty() {
+            return;
+        }
+        let on_ssd = subjects.iter().filter(|(_, it)| it.store.has_ssd());
+        let weight = |(cgroup, container): (&String, _)| {
+            let pool = pools.get(cgroup.as_str())?;
+            Some((cgroup.clone(), container, pool.ssd_weight))
+        };
+        let present: Option<Vec<(String, &Container, u32)>> = on_ssd.map(weight).collect();
+        let Some(present) = present else { return };
+        if present.iter().map(|(.., weight)| weight).sum::<u32>() != WEIGHT_SUM {
+            // Not ours.
+            return;
+        }
+        let chosen = present.into_iter().filter(|(_, it, _)| is_chosen(it));
+        let (with, without): (Vec<_>, Vec<_>) = chosen.partition(|(.., weight)| *weight > 0);
+        let with = with.into_iter();
+        self.damper.adopt(
+            with.map(|(cgroup, _, weight)| (cgroup, f64::from(weight)))
+                .collect(),
+        );
+        let without = without.into_iter().filter(|(_, it, _)| it.ssd_weight > 0);
+        self.without.extend(without.map(|(cgroup, ..)| cgroup));
+    }
+
+    /// Containers came or went: all get weights.
+    pub(super) fn fit(&mut self, subjects: Subjects<'_>) {
+        self.forget(subjects);
+        let table = self.table(subjects);
+        self.let_in(subjects, &table);
+        self.weigh(&table);
+    }
+
+    /// Moves the weights one step, if there is reason to. `memory` returns the pages of the memory
+    /// tier that a container has.
+    pub(super) fn decide(
+        &mut self,
+        subjects: Subjects<'_>,
+        members: &BTreeMap<String, Member>,
+        memory: impl Fn(&str) -> Pages,
+    ) {
+        let times = times(subjects, members);
+        self.forget(subjects);
+        self.compare(&times);
+        self.damper.begin_interval();
+        let table = self.table(subjects);
+        self.let_in(subjects, &table);
+        if let Some(pages) = self.pages {
+            let whole = (pages, table.budget());
+            self.divide(subjects, members, &times, whole, &memory);
+        }
+        self.weigh(&table);
+        self.find(members, &times, memory);
+    }
+
+    /// Forgets what was found of containers that are gone. One whose figures are missing stays.
+    fn forget(&mut self, subjects: Subjects<'_>) {
+        let is_there = |cgroup: &str| subjects.container(cgroup).is_some_and(is_chosen);
+        self.without.retain(|cgroup| is_there(cgroup));
+        self.findings.retain(|cgroup, _| is_there(cgroup));
+    }
+
+    /// Finds out whose disk is as fast as the SSD tier.
+    fn compare(&mut self, times: &BTreeMap<String, Times>) {
+        for (cgroup, times) in times {
+            if times.ratio() < FASTER {
+                self.without.insert(cgroup.clone());
+            } else if times.ratio() >= SLOWER {
+                self.without.remove(cgroup);
+            }
+        }
+    }
+
+    fn table(&self, subjects: Subjects<'_>) -> Table {
+        let mut table = Table::default();
+        for (cgroup, container) in subjects.iter().filter(|(_, it)| it.store.has_ssd()) {
+            let weight = f64::from(container.ssd_weight);
+            if weight <= 0.0 || self.without.contains(cgroup) {
+                table.none.push(cgroup.clone());
+            } else if is_chosen(container) {
+                let fair = Fair {
+                    part: Share(weight),
+                    class: container.rank(),
+                };
+                table.chosen.insert(cgroup.clone(), fair);
+            } else {
+                table.fixed.insert(cgroup.clone(), weight);
+            }
+        }
+        table
+    }
+
+    fn let_in(&mut self, subjects: Subjects<'_>, table: &Table) {
+        if !self.damper.has(&table.chosen) {
+            let step = most_step(subjects, table.budget());
+            self.damper.fit(&table.chosen, step);
+        }
+    }
+
+    /// Divides the part of the pages that is decided here anew, and moves the shares towards that.
+    fn divide(
+        &mut self,
+        subjects: Subjects<'_>,
+        members: &BTreeMap<String, Member>,
+        times: &BTreeMap<String, Times>,
+        (pages, budget): (Pages, Share),
+        memory: impl Fn(&str) -> Pages,
+    ) {
+        let cgroups: Vec<String> = self.damper.shares().keys().cloned().collect();
+        let party = |cgroup: &String| {
+            let container = subjects.container(cgroup);
+            let gains = || {
+                let member = members.get(cgroup)?;
+                let slopes = member.curve.as_ref()?.slopes_beyond(memory(cgroup));
+                let saved = times.get(cgroup)?.saved();
+                let worth = container?.rank().worth();
+                Some(Gain::of(
+                    &slopes,
+                    Benefit::of(saved, member.wanted()) * worth,
+                ))
+            };
+            Party {
+                weight: container.map_or(0.0, |it| f64::from(it.ssd_weight)),
+                gains: gains(),
+            }
+        };
+        let parties: Vec<Party> = cgroups.iter().map(party).collect();
+        if parties.is_empty() {
+            return;
+        }
+        let sizes = fill::fill(budget * pages, &parties);
+        let sizes = cgroups.into_iter().zip(sizes.iter().map(|size| size.0));
+        let best = in_proportion(sizes.collect());
+        let wanted = Wanted {
+            least: best.clone(),
+            best,
+        };
+        let misses = |cgroup: &str| members.get(cgroup).is_some_and(Member::misses_target);
+        let step = most_step(subjects, budget);
+        self.damper.step(wanted, misses, step);
+    }
+
+    /// Makes whole weights of the shares, whose sum is [`WEIGHT_SUM`]. If none is decided here, weights
+    /// are those of the file.
+    fn weigh(&mut self, table: &Table) {
+        let sum = table.sum();
+        let fixed = table.fixed.iter();
+        let fixed: Shares = fixed
+            .map(|(cgroup, weight)| (cgroup.clone(), Share(weight / sum)))
+            .collect();
+        self.weights = match table.chosen.is_empty() {
+            true => BTreeMap::new(),
+            false => self.damper.weights(table.budget(), fixed),
+        };
+        let none = table.none.iter().map(|cgroup| (cgroup.clone(), 0));
+        self.weights.extend(none);
+    }
+
+    /// Finds out why the containers have their weights.
+    fn find(
+        &mut self,
+        members: &BTreeMap<String, Member>,
+        times: &BTreeMap<String, Times>,
+        memory: impl Fn(&str) -> Pages,
+    ) {
+        let finding = |(cgroup, times): (&String, &Times)| {
+            let curve = members.get(cgroup).and_then(|member| member.curve.as_ref());
+            let finding = match (self.pages, curve) {
+                _ if self.without.contains(cgroup) => Finding::FastDisk(*times),
+                (None, _) => Finding::NoTier,
+                (_, None) => Finding::NoCurve,
+                (Some(pages), Some(curve)) => {
+                    let memory = memory(cgroup);
+                    let weight = self.weight(cgroup).unwrap_or(0);
+                    let ssd = pages * (f64::from(weight) / f64::from(WEIGHT_SUM));
+                    Finding::Chosen {
+                        times: *times,
+                        memory: curve.hit_ratio(memory),
+                        ssd: curve.gain(memory, memory + ssd),
+                    }
+                }
+            };
+            (cgroup.clone(), finding)
+        };
+        self.findings = times.iter().map(finding).collect();
+    }
+
+    /// The weight of a container in the SSD tier, once decided.
+    pub(super) fn weight(&self, cgroup: &str) -> Option<u32> {
+        self.weights.get(cgroup).copied()
+    }
+
+    /// The weights of containers in the SSD tier, where they are not what the file says.
+    pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
+        &self.weights
+    }
+
+    /// Why a container has its weight.
+    pub(super) fn finding(&self, cgroup: &str) -> Option<&Finding> {
+        self.findings.get(cgroup)
+    }
+}
+
+impl Table {
+    /// The part of the tier that is decided here.
+    fn budget(&self) -> Share {
+        let chosen = self.chosen.values().map(|fair| fair.part.0);
+        Share(chosen.sum::<f64>() / self.sum())
+    }
+
+    /// The sum of all weights; that of an empty table is not 0.
+    fn sum(&self) -> f64 {
+        let chosen = self.chosen.values().map(|fair| fair.part.0);
+        let sum = chosen.sum::<f64>() + self.fixed.values().sum::<f64>();
+        sum.max(1.0)
+    }
+}
+
+/// Whether the weight of a container in the SSD tier is decided here.
+pub(super) fn is_chosen(container: &Container) -> bool {
+    container.is_controlled() && container.store.has_ssd() && container.store.has_memory()
+}
+
+/// The times of the containers whose weights are decided here.
+fn times(subjects: Subjects<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<String, Times> {
+    // Devices are the same for all containers of a VM.
+    let measured = members.values().filter_map(|member| member.times.ssd());
+    let measured: Vec<Nanoseconds> = measured.collect();
+    let count = measured.len() as f64;
+    let usual = (count > 0.0).then(|| measured.into_iter().sum::<Nanoseconds>() / count);
+    let chosen = subjects.iter().filter(|(_, it)| is_chosen(it));
+    let times = |(cgroup, container): (&String, &Container)| {
+        let disk = container.disk_ms.map(|ms| Nanoseconds(ms * 1e6));
+        let times = members.get(cgroup)?.times.times(disk, usual);
+        Some((cgroup.clone(), times))
+    };
+    chosen.filter_map(times).collect()
+}
+
+/// The most that moves in an interval, of the budget.
+fn most_step(subjects: Subjects<'_>, budget: Share) -> Share {
+    Share(subjects.config.max_step).within(budget.max(LEAST_BUDGET))
+}
+
+#[cfg(test)]
+mod tests;
