@@ -73,6 +73,6 @@ mod tests {
             }
         }
         assert_eq!(Place::of(PLACED - 1), None);
-        assert_eq!(Place::device_of_upper((PLACED - 1 >> 32) as u32), None);
+        assert_eq!(Place::device_of_upper(((PLACED - 1) >> 32) as u32), None);
     }
 }

@@ -37,6 +37,18 @@ pub(crate) enum Call {
     VmWeight(u8, u8),
     /// KVM destroys a VM.
     VmEnds(u8),
+    /// The administrator sets a VM's weight in the SSD tier.
+    VmSsdWeight(u8, u8),
+    /// Pages of a pool move to the SSD tier.
+    Demote(u8, u8, u8),
+    /// Pages of a pool move to the memory tier.
+    Promote(u8, u8, u8),
+    /// A segment is evicted.
+    EvictSegment,
+    /// The administrator sets the free pages that are kept, and above which pages are promoted.
+    Thresholds(u8, u8),
+    /// One in so many pages that are read from the device is lost.
+    Damage(u8),
 }
 
 /// A request. Files, indices and pools are few, so that requests concern the same ones.
@@ -90,6 +102,8 @@ pub(crate) struct Pool {
     weight: u16,
     store: u8,
     policy: u8,
+    /// In the SSD tier; some numbers stand for the same weight.
+    ssd_weight: u16,
 }
 
 /// Returns a file in one of two filesystems. Every fourth file has pages around the largest index
@@ -179,6 +193,7 @@ impl Page {
                     weight: 0,
                     store: 0,
                     policy: 0,
+                    ssd_weight: 0,
                 };
                 (
                     one(Operation::PoolDestroy),
@@ -232,7 +247,10 @@ fn pool(number: u8, settings: Pool) -> PoolBody {
         weight: settings.weight.into(),
         store: u32::from(settings.store) % 5,
         policy: u32::from(settings.policy) % 8,
-        ssd_weight: SAME_WEIGHT,
+        ssd_weight: match settings.ssd_weight {
+            weight if weight % 4 == 3 => SAME_WEIGHT,
+            weight => weight.into(),
+        },
         name_len: 4,
         name: [b'p'; NAME_LEN],
     }

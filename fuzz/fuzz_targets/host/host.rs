@@ -11,16 +11,20 @@ use std::sync::atomic::AtomicU64;
 
 use ddabi::answer::Eviction;
 use ddabi::genl::Mode;
+use ddabi::request::Run;
 use ddcore::host::Session as _;
 use ddcore::host::evict::{Freed, evict_all};
 use ddcore::host::heap::{self, Owner, Tier};
+use ddcore::host::promotion::is_promotion_due;
+use ddcore::host::relocate::{demote, promote};
 use ddcore::host::room::{self, Stock as _, give_back, refill, surplus};
+use ddcore::host::segments::evict_segment;
 use ddcore::host::standing::{Standing, settle};
 use ddcore::host::walk::drain;
-use ddcore::index::Removed;
+use ddcore::index::{Held, Removed};
 
 use crate::memory::{Frame, Memory};
-use crate::session::{Registration, Session};
+use crate::session::{POOLS, Registration, Session};
 use crate::vm::Vm;
 
 const VMS: usize = 3;
@@ -50,6 +54,39 @@ impl Owner for World {
         session.own.page(removed)
     }
 
+    fn share_page(session: &heap::Session<Self>, held: Held<'_>) -> Option<Frame> {
+        Some(session.own.memory.share(held.handle()))
+    }
+
+    fn put_on_ssd(
+        session: &heap::Session<Self>,
+        run: &Run,
+        pages: &mut [Option<Frame>],
+    ) -> Option<(usize, u64)> {
+        session.own.place(run, pages)
+    }
+
+    fn read_from_ssd(
+        session: &heap::Session<Self>,
+        _run: &Run,
+        pages: &mut [Option<Frame>],
+    ) -> bool {
+        session.own.memory.read(pages)
+    }
+
+    fn places(session: &heap::Session<Self>, pool: u32) -> u64 {
+        let device = session.own.memory.device.borrow();
+        device.places_of((session.own.id, pool))
+    }
+
+    fn ssd_share(session: &heap::Session<Self>, pool: u32) -> u32 {
+        session.own.ssd_share(pool)
+    }
+
+    fn ssd_pages(host: &heap::Host<Self>) -> u64 {
+        host.own.memory.device.borrow().places()
+    }
+
     fn has_index_memory(session: &heap::Session<Self>) -> bool {
         !session.own.is_short.get()
     }
@@ -59,7 +96,8 @@ impl Owner for World {
     }
 
     fn allocate(host: &heap::Host<Self>, pages: &mut [Option<Frame>], below_floor: bool) -> usize {
-        assert_eq!(below_floor, host.tier.used() <= host.tier.floor());
+        // Pages for the SSD tier wait in memory that the host can spare.
+        assert!(!below_floor || host.tier.used() <= host.tier.floor());
         host.own.memory.allocate(pages, below_floor)
     }
 
@@ -74,7 +112,7 @@ impl Owner for World {
     fn evicted(host: &heap::Host<Self>, pages: &Freed) {
         assert!(pages.total() <= host.tier.batch());
         assert!(
-            pages.total() > 0 || host.own.used() == 0,
+            pages.total() > 0 || host.own.used() == (0, 0),
             "a session still has pages"
         );
     }
@@ -85,11 +123,9 @@ impl World {
         self.vms.iter().filter_map(|vm| vm.current())
     }
 
-    fn used(&self) -> u64 {
-        let sessions = self.sessions();
-        sessions
-            .map(|session| session.own.model.borrow().len() as u64)
-            .sum()
+    fn used(&self) -> (u64, u64) {
+        let used = self.sessions().map(|session| session.own.used());
+        used.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 }
 
@@ -175,6 +211,79 @@ impl Host {
         }
     }
 
+    /// Moves pages of a pool to the SSD tier.
+    pub(crate) fn demote(&self, vm: u8, pool: u8, pages: u64) {
+        if let Some(session) = self.vm(vm).current() {
+            let pool = u32::from(pool) % POOLS as u32;
+            let before = session.own.used();
+            let moved = demote(&*session, pool, pages);
+            assert!(moved <= pages);
+            let (memory, ssd) = session.own.used();
+            assert_eq!((memory + moved, ssd), (before.0, before.1 + moved));
+        }
+    }
+
+    /// Moves pages of a pool to the memory tier, as far as there is room.
+    pub(crate) fn promote(&self, vm: u8, pool: u8, pages: u64) {
+        let tier = &self.engine.tier;
+        if let Some(session) = self.vm(vm).current().filter(|_| tier.reserve(pages)) {
+            let pool = u32::from(pool) % POOLS as u32;
+            let before = session.own.used();
+            let moved = promote(&*session, pool, pages);
+            assert!(moved <= pages);
+            tier.release(pages - moved);
+            let (memory, ssd) = session.own.used();
+            // Those whose data is lost are gone.
+            assert_eq!(memory, before.0 + moved);
+            let lost = before.1 - moved - ssd;
+            assert!(lost == 0 || self.engine.own.memory.damage.get() > 0);
+        }
+    }
+
+    /// Evicts the segment that Algorithm 1 chooses. Returns whether there was one.
+    pub(crate) fn evict_segment(&self) -> bool {
+        let device = &self.engine.own.memory.device;
+        let (size, before) = (u64::from(device.borrow().size()), device.borrow().live());
+        let Some(((vm, pool), stamp)) = evict_segment(&self.engine, size) else {
+            assert_eq!(before, 0);
+            return false;
+        };
+        let session = vm.current().expect("a VM with pages");
+        device.borrow_mut().close((session.own.id, pool), stamp);
+        let evicted = before - device.borrow().live();
+        assert!(evicted <= size && (evicted > 0) == stamp.is_some());
+        true
+    }
+
+    /// Does what the host module does in the background: evicts segments, promotes pages, and ends
+    /// the segments of sessions that have ended.
+    pub(crate) fn tidy(&self) {
+        /// Segments that are evicted for one that becomes free, at most.
+        const TRIES: usize = 8;
+        let World {
+            memory, sessions, ..
+        } = &self.engine.own;
+        let is_current = |id| {
+            self.engine
+                .own
+                .sessions()
+                .any(|session| session.own.id == id)
+        };
+        for id in (1..=sessions.get()).filter(|id| !is_current(*id)) {
+            for pool in 0..POOLS as u32 {
+                memory.device.borrow_mut().close((id, pool), None);
+            }
+        }
+        for _ in 0..TRIES {
+            if !memory.device.borrow().is_short() || !self.evict_segment() {
+                break;
+            }
+        }
+        if is_promotion_due(&self.engine) {
+            refill(&self.engine);
+        }
+    }
+
     /// Gives back pages, as the shrinker does under memory pressure.
     pub(crate) fn shrink(&self, pages: u64) {
         let (engine, memory) = (&self.engine, &self.engine.own.memory);
@@ -200,8 +309,9 @@ impl Host {
             session.own.check(&session);
             session.own.tell();
         }
-        let used = engine.own.used();
+        let (used, ssd) = engine.own.used();
         assert_eq!(engine.tier.used(), used);
+        assert_eq!(engine.own.memory.device.borrow().live(), ssd);
         let weights = engine.own.vms.iter().filter(|vm| vm.current().is_some());
         let weights: u64 = weights.map(|vm| u64::from(vm.weight.get())).sum();
         assert_eq!(engine.tier.standing().weight(), weights);
@@ -223,7 +333,7 @@ impl room::Vm for Vm {
     }
 
     fn ssd_share(&self) -> u32 {
-        0
+        self.ssd_weight.get()
     }
 
     fn session(&self) -> Option<impl Deref<Target = heap::Session<World>>> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Sequences of requests of several VMs, from the bytes of a guest's page to the index, through the
-//! engine that runs in the host module, compared with a plain map of the expected pages.
+//! engine that runs in the host module, compared with a plain map of the expected pages. Pages of
+//! pools in the SSD tier move between memory and a device of segments.
 //!
 //! - [`call`]: requests and other events; [`operation`]: their execution;
 //! - [`memory`], [`session`], [`vm`], [`host`]: the owner of the engine, with its checks.
@@ -53,12 +54,22 @@ fuzz_target!(|input: Input| {
             Call::Time(milliseconds) => host.pass(milliseconds.into()),
             Call::VmWeight(vm, weight) => host.set_weight(vm, weight.into()),
             Call::VmEnds(vm) => host.end(vm),
+            Call::VmSsdWeight(vm, weight) => host.vm(vm).ssd_weight.set(weight.into()),
+            Call::Demote(vm, pool, pages) => host.demote(vm, pool, pages.into()),
+            Call::Promote(vm, pool, pages) => host.promote(vm, pool, pages.into()),
+            Call::EvictSegment => _ = host.evict_segment(),
+            Call::Thresholds(keep, promote) => {
+                host.engine.tier.set_reserve(keep.into());
+                host.engine.tier.set_vacancy(promote.into());
+            }
+            Call::Damage(one_in) => host.engine.own.memory.damage.set(one_in.into()),
             Call::Guest(vm, sent) => {
                 let number = host.vm(vm).next_number(&sent);
                 let page = Page::new(&sent, host.vm(vm).id(), number);
                 serve(&host, vm, &page, &mut carried);
             }
         }
+        host.tidy();
         host.check();
     }
 });
@@ -77,13 +88,14 @@ fn serve(host: &Host, vm: u8, page: &Page, carried: &mut Carried<Frame>) {
     let entered = host.vm(vm).enter(header.session, header.sequence);
     // The session ends after a rollback.
     host.settle(vm);
-    let vm = host.vm(vm);
     if let Some(session) = entered {
         let caller = Caller {
             host,
-            vm,
+            vm: host.vm(vm),
             session: &session,
         };
         caller.serve(&request, carried);
+        // The session ends after a goodbye.
+        host.settle(vm);
     }
 }

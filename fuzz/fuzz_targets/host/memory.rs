@@ -1,34 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The memory of the host: frames that are allocated once and freed once.
+//! The memory of the host and its device: frames and places that are given away once and freed once,
+//! when their last owner is gone.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+
+use ddcore::host::heap::{Device, PoolKey};
+use ddcore::index::PLACED;
+use ddcore::ssd::place::Place;
 
 /// The first frame number, shortly before a change of the bits that the pages of a block share.
 const FIRST: u64 = (1 << 32) - 1000;
 
-/// Frames, by number. A number is never used twice.
+/// Segments of the device, and their places: few, so that segments are evicted.
+const SEGMENTS: u32 = 12;
+const SEGMENT: u32 = 16;
+
+/// Frames and places, by handle. The number of a frame is never used twice.
 pub(crate) struct Memory {
     next: Cell<u64>,
-    live: RefCell<BTreeSet<u64>>,
+    live: RefCell<BTreeMap<u64, State>>,
     /// Frames that the host can spare.
     pub(crate) spare: Cell<u64>,
+    pub(crate) device: RefCell<Device>,
+    /// Handles of pages that are being moved, and their next ones.
+    moving: RefCell<BTreeMap<u64, u64>>,
+    /// One page in so many that are read from the device is lost; 0 means none.
+    pub(crate) damage: Cell<u64>,
+    reads: Cell<u64>,
+}
+
+/// A frame or a place that has owners.
+struct State {
+    owners: u32,
+    /// The number of the frame that the data was in when it was put.
+    data: u64,
 }
 
 impl Memory {
     pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self {
             next: Cell::new(FIRST),
-            live: RefCell::new(BTreeSet::new()),
+            live: RefCell::default(),
             spare: Cell::new(u64::MAX / 2),
+            device: RefCell::new(Device::new(SEGMENTS, SEGMENT)),
+            moving: RefCell::default(),
+            damage: Cell::new(0),
+            reads: Cell::new(0),
         })
     }
 
     /// Returns the number of frames in use.
     pub(crate) fn used(&self) -> usize {
-        self.live.borrow().len()
+        self.live.borrow().range(..PLACED).count()
     }
 
     /// Allocates frames, as many as can be spared, or all of them if `anyway`. Returns their
@@ -41,26 +67,131 @@ impl Memory {
                 None => return at,
             }
             let number = self.next.replace(self.next.get() + 1);
-            assert!(self.live.borrow_mut().insert(number));
-            *place = Some(Frame {
-                number,
-                memory: self.clone(),
-            });
+            *place = Some(self.begin(number, number));
         }
         places.len()
     }
 
-    /// Takes back a frame that is owned by an index.
-    pub(crate) fn frame(self: &Rc<Self>, number: u64) -> Frame {
-        assert!(self.live.borrow().contains(&number), "a frame in use");
+    /// Begins a frame or a place with data.
+    fn begin(self: &Rc<Self>, number: u64, data: u64) -> Frame {
+        let state = State { owners: 1, data };
+        assert!(self.live.borrow_mut().insert(number, state).is_none());
         Frame {
             number,
             memory: self.clone(),
         }
     }
+
+    /// Takes back a frame or a place that is owned by an index.
+    pub(crate) fn frame(self: &Rc<Self>, number: u64) -> Frame {
+        assert!(self.is_live(number), "a frame or a place in use");
+        Frame {
+            number,
+            memory: self.clone(),
+        }
+    }
+
+    /// Returns another owner of a frame or a place.
+    pub(crate) fn share(self: &Rc<Self>, number: u64) -> Frame {
+        if let Some(place) = Place::of(number) {
+            self.device.borrow_mut().hold(place.number);
+        }
+        let mut live = self.live.borrow_mut();
+        live.get_mut(&number).expect("it is in use").owners += 1;
+        drop(live);
+        self.frame(number)
+    }
+
+    /// Returns whether a frame or a place has an owner.
+    pub(crate) fn is_live(&self, number: u64) -> bool {
+        self.live.borrow().contains_key(&number)
+    }
+
+    /// Returns what a frame or a place has.
+    pub(crate) fn data(&self, number: u64) -> u64 {
+        self.live.borrow()[&number].data
+    }
+
+    /// Returns the next handle of a page that is being moved.
+    pub(crate) fn moved(&self, number: u64) -> Option<u64> {
+        self.moving.borrow_mut().remove(&number)
+    }
+
+    /// Moves pages of a pool to places. Returns their number and the stamp of their segment. `put` is
+    /// called with the place in the run, the frame and the next handle of each page that is in no
+    /// index yet.
+    pub(crate) fn place(
+        self: &Rc<Self>,
+        pool: PoolKey,
+        pages: &mut [Option<Frame>],
+        put: impl Fn(usize, u64, u64),
+    ) -> Option<(usize, u64)> {
+        let filled = self.device.borrow_mut().fill(pool, pages.len() as u32);
+        let (places, stamp) = filled?;
+        let count = (places.end - places.start) as usize;
+        assert!((1..=pages.len()).contains(&count));
+        for (at, (page, place)) in pages.iter_mut().zip(places).enumerate() {
+            let old = page.take().expect("a page for each place");
+            let new = self.begin(Device::handle(place), self.data(old.number));
+            if self.live.borrow()[&old.number].owners > 1 {
+                self.moving.borrow_mut().insert(old.number, new.number);
+            } else {
+                put(at, old.number, new.number);
+            }
+            *page = Some(new);
+        }
+        Some((count, stamp))
+    }
+
+    /// Reads pages from places into new frames. Returns whether there are frames for them.
+    pub(crate) fn read(self: &Rc<Self>, pages: &mut [Option<Frame>]) -> bool {
+        let mut frames: Vec<Option<Frame>> = pages.iter().map(|_| None).collect();
+        if self.allocate(&mut frames, false) < pages.len() {
+            return false;
+        }
+        let mut is_whole = true;
+        for frame in &mut frames {
+            self.reads.set(self.reads.get() + 1);
+            let damage = self.damage.get();
+            if damage > 0 && self.reads.get().is_multiple_of(damage) {
+                *frame = None;
+                is_whole = false;
+            }
+        }
+        for (page, frame) in pages.iter_mut().zip(frames) {
+            let old = page.take().expect("a page for each place");
+            if let Some(frame) = &frame {
+                let data = self.data(old.number);
+                let mut live = self.live.borrow_mut();
+                live.get_mut(&frame.number).expect("a new frame").data = data;
+                if is_whole {
+                    self.moving.borrow_mut().insert(old.number, frame.number);
+                }
+            }
+            *page = frame;
+        }
+        true
+    }
+
+    fn release(&self, number: u64) {
+        let mut live = self.live.borrow_mut();
+        let state = live.get_mut(&number).expect("it is freed once");
+        state.owners -= 1;
+        let is_last = state.owners == 0;
+        if is_last {
+            live.remove(&number);
+            // The page stays where it is.
+            self.moving.borrow_mut().retain(|_, next| *next != number);
+        }
+        match Place::of(number) {
+            Some(place) => self.device.borrow_mut().release(place.number),
+            None if is_last => self.spare.set(self.spare.get() + 1),
+            None => {}
+        }
+    }
 }
 
-/// A frame.
+/// An owner of a frame, or of a place of the device.
 pub(crate) struct Frame {
     pub(crate) number: u64,
     memory: Rc<Memory>,
@@ -80,9 +211,7 @@ impl ddcore::host::carried::Page for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         if self.number != 0 {
-            let was_live = self.memory.live.borrow_mut().remove(&self.number);
-            assert!(was_live, "a frame is freed once");
-            self.memory.spare.set(self.memory.spare.get() + 1);
+            self.memory.release(self.number);
         }
     }
 }

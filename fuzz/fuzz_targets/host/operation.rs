@@ -113,6 +113,7 @@ impl Caller<'_> {
             Request::PoolDestroy(pool) => {
                 if self.session.is_live(*pool) {
                     self.session.end_pool(*pool);
+                    self.session.own.set_ssd_share(*pool, 0);
                     empty(self.session, *pool);
                 }
             }

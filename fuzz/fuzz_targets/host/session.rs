@@ -13,12 +13,12 @@ use ddabi::request::Run;
 use ddcore::host::Session as _;
 use ddcore::host::heap::{self, Tier};
 use ddcore::host::list::LISTS;
-use ddcore::host::list::{list, same_class};
+use ddcore::host::list::{is_ssd, list, same_class, ssd_list};
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
 use ddcore::host::session::TierKind;
 use ddcore::host::walk::counted;
-use ddcore::index::{Hasher, Removed};
+use ddcore::index::{Hasher, PLACED, Removed};
 use ddcore::policy::Order;
 use ddcore::request::{Range, Settings};
 
@@ -30,9 +30,18 @@ pub(crate) const POOLS: usize = 4;
 /// Maximum number of queued notices.
 const NOTICES: usize = 4;
 
-/// The copies of a page: list and frame of each. In the middle of a put there may be several, the
-/// oldest first.
-type Copies = Vec<(u16, u64)>;
+/// A copy of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Kept {
+    list: u16,
+    /// Its frame or its place.
+    number: u64,
+    /// The frame that it was put in.
+    data: u64,
+}
+
+/// The copies of a page. In the middle of a put there may be several, the oldest first.
+type Copies = Vec<Kept>;
 
 /// A registration, as the engine sees it.
 pub(crate) type Registration = heap::Session<World>;
@@ -40,7 +49,9 @@ pub(crate) type Registration = heap::Session<World>;
 /// The part of a session that the engine does not see.
 pub(crate) struct Session {
     pub(crate) id: u64,
-    memory: Rc<Memory>,
+    pub(crate) memory: Rc<Memory>,
+    /// Weights of the pools in the SSD tier.
+    ssd_weights: RefCell<[u32; POOLS]>,
     notices: RefCell<Notices<Vec<Eviction>>>,
     /// Evicted pages that were announced, and those that were reported or lost.
     announced: Cell<u64>,
@@ -54,6 +65,7 @@ pub(crate) struct Session {
 /// Creates a pool, or changes its settings.
 pub(crate) fn set(session: &Registration, pool: u32, settings: Settings) {
     session.set_pool(pool, settings.share(), Order::of(settings.policy));
+    session.own.set_ssd_share(pool, settings.ssd_share());
 }
 
 impl Session {
@@ -62,6 +74,7 @@ impl Session {
         let own = Self {
             id,
             memory,
+            ssd_weights: RefCell::default(),
             notices: RefCell::new(Notices::new(vec![Eviction::default(); NOTICES])),
             announced: Cell::new(0),
             told: Cell::new(0),
@@ -82,7 +95,11 @@ impl Session {
         let mut model = self.model.borrow_mut();
         for (key, frame) in keys(run).zip(frames) {
             let number = frame.as_ref().expect("a frame for each page").number;
-            let copy = (list(run.pool, run.class), number);
+            let copy = Kept {
+                list: list(run.pool, run.class),
+                number,
+                data: number,
+            };
             model.entry(key).or_default().push(copy);
         }
     }
@@ -97,7 +114,10 @@ impl Session {
             if !is_stored {
                 // Copies from earlier runs of the call are gone; those from later ones may exist.
                 let refused = frames.as_ref().map(|frames| frames[at]);
-                copies.retain(|(_, frame)| Some(*frame) != refused);
+                copies.retain(|copy| {
+                    Some(copy.data) != refused
+                        || self.memory.is_live(copy.number) && copy.number & PLACED != 0
+                });
             }
             if copies.is_empty() {
                 model.remove(&key);
@@ -134,9 +154,9 @@ impl Session {
         let mut model = self.model.borrow_mut();
         for (key, copies) in model.iter_mut().filter(|(key, _)| moves(key)) {
             let owner = owner(whole, key).expect("it is still there");
-            for (list, _) in copies {
-                assert!(owner == *list || owner == same_class(*list, pool));
-                *list = owner;
+            for copy in copies {
+                assert!(owner == copy.list || owner == same_class(copy.list, pool));
+                copy.list = owner;
             }
         }
     }
@@ -144,26 +164,46 @@ impl Session {
     /// Checks that the engine's counters agree with the map.
     pub(crate) fn check(&self, whole: &Registration) {
         let model = self.model.borrow();
-        let mut kept = [0u64; POOLS];
+        let (mut kept, mut placed) = ([0u64; POOLS], [0u64; POOLS]);
         for copies in model.values() {
             assert_eq!(copies.len(), 1, "a page has one copy");
-            kept[usize::from(copies[0].0) / LISTS] += 1;
+            let Kept { list, number, data } = copies[0];
+            assert_eq!(is_ssd(list), number & PLACED != 0);
+            assert_eq!(
+                self.memory.data(number),
+                data,
+                "a page has the data that was put"
+            );
+            let count = match is_ssd(list) {
+                false => &mut kept,
+                true => &mut placed,
+            };
+            count[usize::from(list) / LISTS] += 1;
         }
-        for (pool, kept) in (0..).zip(kept) {
-            let sum = counted(whole, pool, TierKind::Memory);
-            assert_eq!(sum.used, kept);
+        let device = self.memory.device.borrow();
+        for (pool, (kept, placed)) in (0..).zip(kept.into_iter().zip(placed)) {
+            let tiers = [TierKind::Memory, TierKind::Ssd];
+            let [up, down] = tiers.map(|tier| counted(whole, pool, tier));
+            assert_eq!((up.used, down.used), (kept, placed));
             assert_eq!(whole.gauge(pool).map_or(0, Gauge::held), kept);
-            let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;
-            assert_eq!(sum.used + gone, sum.puts + sum.moved_in);
+            assert!(placed <= device.places_of((self.id, pool)));
+            for sum in [&up, &down] {
+                let gone = sum.hits + sum.flushes + sum.evictions + sum.moved_out;
+                let came = sum.puts + sum.moved_in + sum.relocated_in;
+                assert_eq!(sum.used + gone + sum.relocated_out, came);
+            }
+            assert_eq!(up.relocated_out, down.relocated_in);
+            assert_eq!(up.relocated_in, down.relocated_out);
         }
         let shards = 0..Registration::SHARDS;
         let used = shards.map(|shard| whole.with(shard, |store| store.used()));
         let used = used.sum::<u64>();
         assert_eq!(used, model.len() as u64);
-        assert_eq!(used, whole.used());
+        assert_eq!(kept.iter().sum::<u64>(), whole.used());
+        assert_eq!(placed.iter().sum::<u64>(), whole.ledger().ssd());
         if model.len() < 64 {
             for (key, copies) in model.iter() {
-                assert_eq!(owner(whole, key), Some(copies[0].0));
+                assert_eq!(owner(whole, key), Some(copies[0].list));
             }
         }
     }
@@ -178,14 +218,66 @@ impl Session {
         assert_eq!(self.announced.get(), self.told.get());
     }
 
-    /// Turns an entry that left the index into its frame.
+    /// Returns the number of pages in the memory tier, and in the SSD tier.
+    pub(crate) fn used(&self) -> (u64, u64) {
+        let model = self.model.borrow();
+        let placed = model
+            .values()
+            .flatten()
+            .filter(|copy| is_ssd(copy.list))
+            .count();
+        ((model.len() - placed) as u64, placed as u64)
+    }
+
+    /// Returns the weight of a pool in the SSD tier.
+    pub(crate) fn ssd_share(&self, pool: u32) -> u32 {
+        let weights = self.ssd_weights.borrow();
+        weights.get(pool as usize).copied().unwrap_or(0)
+    }
+
+    /// Sets the weight of a pool in the SSD tier.
+    pub(crate) fn set_ssd_share(&self, pool: u32, weight: u32) {
+        self.ssd_weights.borrow_mut()[pool as usize] = weight;
+        if weight == 0 {
+            self.memory.device.borrow_mut().close((self.id, pool), None);
+        }
+    }
+
+    /// Moves pages to places of the device.
+    pub(crate) fn place(&self, run: &Run, pages: &mut [Option<Frame>]) -> Option<(usize, u64)> {
+        assert_eq!(usize::from(run.pages), pages.len());
+        let names: Vec<PageKey> = keys(run).collect();
+        self.memory
+            .place((self.id, run.pool), pages, |at, old, new| {
+                let mut model = self.model.borrow_mut();
+                let copies = model.get_mut(&names[at]).expect("a page that is put");
+                let copy = copies.iter_mut().find(|copy| copy.number == old);
+                let copy = copy.expect("a copy that is put");
+                (copy.list, copy.number) = (ssd_list(run.pool), new);
+            })
+    }
+
+    /// Turns an entry that left the index into its frame or its place. Unless it moves to the other
+    /// tier the page is gone.
     pub(crate) fn page(&self, removed: Removed) -> Option<Frame> {
         let (key, owner) = (*removed.key(), removed.list());
         let number = removed.into_handle();
         let mut model = self.model.borrow_mut();
         let copies = model.get_mut(&key).expect("a page that is kept");
-        let copy = copies.iter().position(|copy| *copy == (owner, number));
-        copies.remove(copy.expect("a copy that was put"));
+        let is_it = |copy: &Kept| (copy.list, copy.number) == (owner, number);
+        let at = copies.iter().position(is_it).expect("a copy that was put");
+        assert_eq!(self.memory.data(number), copies[at].data);
+        let pool = (usize::from(owner) / LISTS) as u32;
+        match self.memory.moved(number) {
+            Some(next) => {
+                copies[at].number = next;
+                copies[at].list = match next & PLACED {
+                    0 => list(pool, 0),
+                    _ => ssd_list(pool),
+                };
+            }
+            None => _ = copies.remove(at),
+        }
         if copies.is_empty() {
             model.remove(&key);
         }

@@ -19,6 +19,8 @@ use crate::session::Registration;
 pub(crate) struct Vm {
     pub(crate) number: u32,
     pub(crate) weight: Cell<u32>,
+    /// Weight in the SSD tier.
+    pub(crate) ssd_weight: Cell<u32>,
     pub(crate) standing: Standing<AtomicU64>,
     gate: RefCell<Gate<Rc<Registration>>>,
     /// Sequence numbers seen in the session.
@@ -30,6 +32,7 @@ impl Vm {
         Self {
             number,
             weight: Cell::new(100),
+            ssd_weight: Cell::new(100),
             standing: Standing::new(),
             gate: RefCell::new(Gate::new()),
             seen: RefCell::default(),
