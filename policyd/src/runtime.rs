@@ -20,7 +20,7 @@ use dddaemon::{
     service::{Pulse, Service},
     show::Show,
 };
-use ddnl::{AsyncGuestControl, Pool, printable};
+use ddnl::{AsyncGuestControl, Pool, printable, reply::store_word};
 use jobs::Jobs;
 use std::{
     collections::BTreeSet,
@@ -419,20 +419,31 @@ fn module_event(change: module::Change) -> Event {
 /// A change as `dry-run` tells it.
 fn change_in_words(action: &Action) -> Option<String> {
     match action {
-        Action::Add(pool) => Some(format!(
-            "enrol {} as `{}` with weight {}",
-            printable(&pool.cgroup),
-            printable(&pool.name),
-            pool.weight
-        )),
+        Action::Add(pool) => {
+            let ssd = pool
+                .ssd_weight
+                .map(|weight| format!(" and SSD weight {weight}"));
+            Some(format!(
+                "enrol {} as `{}` with weight {}{}",
+                printable(&pool.cgroup),
+                printable(&pool.name),
+                pool.weight,
+                ssd.unwrap_or_default()
+            ))
+        }
         Action::Remove(pool) => Some(format!("remove container {pool}")),
         Action::Set(pool, change) => {
             let weight = change.weight.map(|weight| format!(" weight {weight}"));
-            let store = change.store.map(|store| format!(" store {store:?}"));
+            let ssd = change
+                .ssd_weight
+                .map(|weight| format!(" SSD weight {weight}"));
+            let store = change
+                .store
+                .map(|store| format!(" store {}", store_word(store)));
             let policy = change
                 .policy
                 .map(|policy| format!(" policy {}", policy.name()));
-            let parts: String = [weight, store, policy].into_iter().flatten().collect();
+            let parts: String = [weight, ssd, store, policy].into_iter().flatten().collect();
             Some(format!("set container {pool}:{parts}"))
         }
         _ => None,
@@ -455,5 +466,38 @@ fn in_words(job: &Job) -> String {
         Job::Reclaim { cgroup, bytes, .. } => {
             format!("reclaim {bytes} bytes from {}", printable(cgroup))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ddabi::{policy::Policy, pool::Store};
+    use ddnl::{NewPool, PoolChange};
+
+    #[test]
+    fn changes_are_told_with_the_weights_of_both_tiers() {
+        let add = Action::Add(NewPool {
+            cgroup: "/web".into(),
+            name: "shop".into(),
+            weight: 60,
+            ssd_weight: Some(20),
+            store: Store::Hybrid,
+            policy: None,
+        });
+        let told = change_in_words(&add);
+        let expected = "enrol /web as `shop` with weight 60 and SSD weight 20";
+        assert_eq!(told.as_deref(), Some(expected));
+        let set = Action::Set(
+            3,
+            PoolChange {
+                weight: Some(1),
+                ssd_weight: Some(2),
+                store: Some(Store::Ssd),
+                policy: Some(Policy::S3),
+            },
+        );
+        let expected = "set container 3: weight 1 SSD weight 2 store ssd policy s3";
+        assert_eq!(change_in_words(&set).as_deref(), Some(expected));
     }
 }
