@@ -106,6 +106,8 @@ fn host_status() -> Attributes {
         .u32(Attribute::Batch, 512)
         .u32(Attribute::Vms, 2)
         .u32(Attribute::Deadline, 20_000)
+        .u64(Attribute::KeepFree, 512)
+        .u64(Attribute::PromoteFree, 16_384)
         .binary(
             Attribute::Counters,
             &HostCounters {

@@ -59,11 +59,7 @@ const IN_GUEST: [Case; 9] = [
     ("ddctl container add nowhere", code::NOT_FOUND, "cgroup"),
     ("ddctl container add a", code::REFUSED, "already"),
     ("ddctl container add a --weight 10001", code::USAGE, "10000"),
-    (
-        "ddctl container add a --store hybrid",
-        code::USAGE,
-        "hybrid",
-    ),
+    ("ddctl container add a --store tape", code::USAGE, "tape"),
     ("ddctl container remove default", code::REFUSED, "default"),
     ("ddctl container remove b", code::NOT_FOUND, "there are"),
     ("ddctl container set-weight a 10001", code::USAGE, "10000"),
