@@ -45,7 +45,7 @@ pub enum HostCommand {
     /// Add a block device to the SSD tier (path). The reply has its number (device).
     SsdAdd = 8,
     /// Remove a device from the SSD tier (device). Its pages are dropped in the background; the reply
-    /// says how many there are still (left). The device is gone when that is 0.
+    /// has the number of those that are left (left). The device is gone when that is 0.
     SsdRemove = 9,
     /// Dump: one message a device of the SSD tier (device, path, device-state, ssd-stats).
     SsdList = 10,

@@ -292,7 +292,7 @@ fn is_overused(entity: &Entity, eviction: u64) -> bool {
     entity.used > 0 && entity.entitlement < entity.used.saturating_add(eviction)
 }
 
-fn signed(pages: u64) -> i64 {
+pub(crate) fn signed(pages: u64) -> i64 {
     pages.min(i64::MAX as u64) as i64
 }
 

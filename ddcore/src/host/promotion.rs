@@ -10,7 +10,7 @@ use super::room::{Host, Parts, Vm as _, VmList};
 use super::session::Session;
 use super::standing::{self, Whole};
 use crate::number::Number;
-use crate::partition::{entitle, Entity};
+use crate::partition::{entitle, signed, Entity};
 use ddabi::genl::Mode;
 
 /// VMs, or pools, that are tried until one has pages that can be promoted.
@@ -134,8 +134,6 @@ fn neediest(entities: &[Entity]) -> [Option<usize>; TRIES] {
 
 /// Returns the pages that an entity lacks of its entitlement, less than zero if it has more.
 fn lack(entity: &Entity) -> i64 {
-    // No real number of pages is near 2^63.
-    let signed = |pages: u64| i64::try_from(pages).unwrap_or(i64::MAX);
     signed(entity.entitlement) - signed(entity.used)
 }
 

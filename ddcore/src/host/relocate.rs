@@ -23,7 +23,8 @@ const PROMOTED_CLASS: u8 = 0;
 /// Pages on their way to another tier.
 struct Step<P> {
     stretch: Stretch,
-    /// Other owners of the pages, so that no other page can have one of their handles meanwhile.
+    /// Further references to the pages. They keep the frames and places from being used again, so that
+    /// no other page gets one of their handles until the step ends.
     _owned: [Option<P>; BLOCK_PAGES],
     /// The pages in the tier that they go to; before their data is copied, other owners as well.
     pages: [Option<P>; BLOCK_PAGES],

@@ -2,7 +2,7 @@
 
 //! Operations on many blocks, in steps. The caller can release its lock between two steps.
 
-use super::block::{Name, BLOCK_PAGES};
+use super::block::{Block, Name, BLOCK_PAGES};
 use super::hash::BLOCK_BITS;
 use super::{Index, Reason, Removed, Storage, NONE};
 use ddabi::key::FileKey;
@@ -100,19 +100,10 @@ impl<S: Storage> Index<S> {
         pages: u32,
         reason: Reason,
         mut condemned: impl FnMut(&FileKey) -> bool,
-        mut sink: impl FnMut(Removed),
+        sink: impl FnMut(Removed),
     ) -> Walk {
-        let start = match cursor.at {
-            At::Place(place) => place,
-            _ => u32::MAX,
-        };
-        self.sweep_blocks(start, cursor, pages, |index, number| {
-            let picked = condemned(index.file(index.block(number).file()).key());
-            if picked {
-                index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
-            }
-            picked
-        })
+        let is_picked = |index: &Self, block: &Block| condemned(index.file(block.file()).key());
+        self.sweep_picked(cursor, pages, reason, is_picked, sink)
     }
 
     /// Removes the pages whose handles have upper bits (from bit 32 on) for which `condemned` returns
@@ -123,6 +114,19 @@ impl<S: Storage> Index<S> {
         pages: u32,
         reason: Reason,
         mut condemned: impl FnMut(u32) -> bool,
+        sink: impl FnMut(Removed),
+    ) -> Walk {
+        let is_picked = |_: &Self, block: &Block| condemned(block.high());
+        self.sweep_picked(cursor, pages, reason, is_picked, sink)
+    }
+
+    /// Removes the pages of the blocks for which `is_picked` returns `true`, in a step of a sweep.
+    fn sweep_picked(
+        &mut self,
+        cursor: &mut Cursor,
+        pages: u32,
+        reason: Reason,
+        mut is_picked: impl FnMut(&Self, &Block) -> bool,
         mut sink: impl FnMut(Removed),
     ) -> Walk {
         let start = match cursor.at {
@@ -130,7 +134,7 @@ impl<S: Storage> Index<S> {
             _ => u32::MAX,
         };
         self.sweep_blocks(start, cursor, pages, |index, number| {
-            let picked = condemned(index.block(number).high());
+            let picked = is_picked(index, index.block(number));
             if picked {
                 index.remove_pages(number, u16::MAX, reason, |_, page| sink(page));
             }

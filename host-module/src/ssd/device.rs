@@ -220,8 +220,7 @@ impl Device {
     /// Calls while a task does that have no effect.
     pub(crate) fn drop_pages(&self, ssd: &Ssd) {
         self.close_for_ever(ssd);
-        let has_pages = self.free() < self.segments.len();
-        if !has_pages || self.dropping.xchg(true, Full) {
+        if !self.has_segments_in_use() || self.dropping.xchg(true, Full) {
             return;
         }
         // The task does not own the device, so that the device is closed where it is removed.
@@ -240,7 +239,11 @@ impl Device {
 
     /// Returns whether pages of a device that has failed are still to be dropped.
     pub(crate) fn is_wreck(&self) -> bool {
-        self.state() == DeviceState::Failed && self.free() < self.segments.len()
+        self.state() == DeviceState::Failed && self.has_segments_in_use()
+    }
+
+    fn has_segments_in_use(&self) -> bool {
+        self.free() < self.segments.len()
     }
 
     /// Returns the segment with this number.

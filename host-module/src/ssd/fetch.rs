@@ -112,14 +112,11 @@ impl Ssd {
             read.is_complete = false;
             return;
         };
-        let start = Instant::<Monotonic>::now();
         let positions = read.places[..count].iter_mut();
         positions.for_each(|place| *place = device.position(*place));
         device.counts.reads.add(1);
-        match device.disk.read(&read.places[..count], fresh, limit) {
-            Ok(()) => device
-                .health
-                .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+        match device.read_within(self, &read.places[..count], fresh, limit) {
+            Ok(()) => {}
             // The device's queue is full, or the host has no memory.
             Err(EAGAIN | ENOMEM) => {
                 device.counts.refused_reads.add(count as u64);
@@ -128,13 +125,11 @@ impl Ssd {
             }
             Err(ETIMEDOUT) => {
                 device.counts.timeouts.add(1);
-                device.health.failed(self.milliseconds());
                 read.is_complete = false;
                 return;
             }
             Err(error) => {
                 device.counts.read_errors.add(1);
-                device.health.failed(self.milliseconds());
                 read.is_complete &= error == ENODEV;
                 return;
             }
@@ -155,6 +150,27 @@ impl Ssd {
 }
 
 impl Device {
+    /// Reads positions of the device into as many pages, for up to `limit` microseconds, and notes in
+    /// its health how that went. The errors `EAGAIN` and `ENOMEM` say nothing about the device.
+    fn read_within(
+        &self,
+        ssd: &Ssd,
+        positions: &[u64],
+        pages: &mut [Option<Page>],
+        limit: u64,
+    ) -> Result {
+        let start = Instant::<Monotonic>::now();
+        let result = self.disk.read(positions, pages, limit);
+        match result {
+            Ok(()) => self
+                .health
+                .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
+            Err(EAGAIN | ENOMEM) => {}
+            Err(_) => _ = self.health.failed(ssd.milliseconds()),
+        }
+        result
+    }
+
     /// Tries in the background whether a device that is suspected has recovered, if that was not tried
     /// just now. Without this, a device that has no pages left would stay suspected, because it gets no
     /// others.
@@ -170,15 +186,9 @@ impl Device {
                 return;
             };
             let mut page = [None];
-            if Page::allocate(&mut page, false) == 0 {
-                return;
-            }
-            let start = Instant::<Monotonic>::now();
-            match device.disk.read(&[0], &mut page, limit) {
-                Ok(()) => device
-                    .health
-                    .succeeded(start.elapsed().as_micros_ceil().max(0) as u64),
-                Err(_) => _ = device.health.failed(host.ssd.milliseconds()),
+            if Page::allocate(&mut page, false) > 0 {
+                // The result is noted in the health of the device.
+                let _ = device.read_within(&host.ssd, &[0], &mut page, limit);
             }
         });
     }

@@ -139,20 +139,35 @@ fn empty_now(session: &Session, number: u32, may_wait: bool) {
     }
 }
 
+/// A demotion in the background, counted in [`MOVES`] until it is dropped.
+struct Move(());
+
+impl Move {
+    /// Begins one, unless there are enough.
+    fn begin() -> Option<Self> {
+        let this = Self(());
+        // Dropping it subtracts it again.
+        (MOVES.fetch_add(1, Relaxed) < MOST_MOVES).then_some(this)
+    }
+}
+
+impl Drop for Move {
+    fn drop(&mut self) {
+        MOVES.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Demotes the pages that a pool holds now in the memory tier, at the pace at which devices are written if
 /// `may_wait` is set, as long as it keeps none there. Returns their number.
 fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u64 {
     let goes = || pool.share() == 0 && session.ssd_share(number) > 0 && !queue::is_leaving();
     let held = pool.gauge.held();
-    if !may_wait || MOVES.fetch_add(1, Relaxed) >= MOST_MOVES {
-        if may_wait {
-            MOVES.fetch_sub(1, Relaxed);
-        }
+    let Some(_move) = may_wait.then(Move::begin).flatten() else {
         return match goes() {
             true => demote(session, number, held.min(FEW)),
             false => 0,
         };
-    }
+    };
     let (mut demoted, mut pauses) = (0, 0);
     while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
         // What others put and demote needs room in memory, too.
@@ -167,7 +182,6 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
             fsleep(PAUSE);
         }
     }
-    MOVES.fetch_sub(1, Relaxed);
     demoted
 }
 

@@ -74,17 +74,7 @@ pub(crate) const TORTURE_SSD: Scenario = Scenario {
     name: "torture-ssd",
     about: "the torture with a container on a device and one that moves between the tiers",
     quick: false,
-    run: |context| {
-        let checks = if context.quick() { 3_000 } else { 30_000 };
-        let all: Vec<_> = COMMON.iter().collect();
-        run(
-            context,
-            &all,
-            checks,
-            [checks / 4, checks / 10],
-            Tiers::Both,
-        )
-    },
+    run: |context| on_device(context, Tiers::Both),
 };
 
 /// By name only, like the others.
@@ -92,18 +82,15 @@ pub(crate) const TORTURE_HYBRID: Scenario = Scenario {
     name: "torture-hybrid",
     about: "the torture with containers in both tiers, between which pages move all the time",
     quick: false,
-    run: |context| {
-        let checks = if context.quick() { 3_000 } else { 30_000 };
-        let all: Vec<_> = COMMON.iter().collect();
-        run(
-            context,
-            &all,
-            checks,
-            [checks / 4, checks / 10],
-            Tiers::Hybrid,
-        )
-    },
+    run: |context| on_device(context, Tiers::Hybrid),
 };
+
+fn on_device(context: &mut Context, tiers: Tiers) -> Result<Vec<Target>> {
+    let checks = if context.quick() { 3_000 } else { 30_000 };
+    let all: Vec<_> = COMMON.iter().collect();
+    let least = [checks / 4, checks / 10];
+    run(context, &all, checks, least, tiers)
+}
 
 /// Where the containers' pages are kept.
 #[derive(Clone, Copy, Eq, PartialEq)]

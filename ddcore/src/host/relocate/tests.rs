@@ -394,7 +394,8 @@ fn a_newer_copy_is_not_overtaken() {
     check(&session);
 }
 
-/// A frame that is freed and used again meanwhile is not taken for the page that was copied.
+/// A guest reads a page back and puts it again while its frame is copied. The new page may get the same
+/// frame number, and must not be taken for the one that was copied.
 #[test]
 fn a_handle_stands_for_one_page_during_a_move() {
     let session = session();
