@@ -39,7 +39,8 @@ enum {
 	DD_A_KEEP_FREE = 37,
 	DD_A_PROMOTE_FREE = 38,
 	DD_A_WRITE_BUDGET = 39,
-	DD_A_MAX = 39,
+	DD_A_WAITING = 40,
+	DD_A_MAX = 40,
 };
 
 #define DD_NAME_LEN 64
@@ -63,6 +64,7 @@ struct dd_genl_args {
 	u32 ssd_weight;
 	u32 device;
 	u32 deadline;
+	u32 waiting;
 	const char *name;		/* zero terminated, or NULL */
 	const char *cgroup_path;	/* zero terminated, or NULL */
 	const char *path;		/* zero terminated, or NULL */

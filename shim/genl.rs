@@ -30,6 +30,7 @@ pub(crate) struct Args {
     ssd_weight: u32,
     device: u32,
     deadline: u32,
+    waiting: u32,
     name: *const c_char,
     cgroup_path: *const c_char,
     path: *const c_char,
@@ -67,6 +68,7 @@ impl Args {
         ssd_weight: u32 = SsdWeight;
         device: u32 = Device;
         deadline: u32 = Deadline;
+        waiting: u32 = Waiting;
     }
 
     /// Returns the name, if the request has one.

@@ -33,9 +33,22 @@ pub struct AnswerHeader {
     /// In answers to Put and Get, the state of one of the request's pools. Successive answers report
     /// different pools, so that the guest learns about all of them.
     pub pressure: PoolPressure,
+    /// In answers to Get with the result [`READING`], the number by which the guest asks for these
+    /// runs again; otherwise zero.
+    pub ticket: u64,
+    /// Microseconds after which the runs with the result [`READING`] will probably have been read.
+    pub wait_us: u32,
     /// Zero and reserved.
-    pub reserved: [u64; 3],
+    pub reserved: [u32; 3],
 }
+
+/// Result of a run of a Get with [`crate::request::MAY_DEFER`]: the host reads its pages from an SSD,
+/// and still has them. The guest sends a Get for the run again, with the ticket of the answer, after
+/// [`AnswerHeader::wait_us`]. If it does not within a second, the host forgets what it has read.
+pub const READING: u8 = 2;
+
+/// Feature of a session: Get may be deferred, see [`READING`].
+pub const DEFER: u64 = 1;
 
 /// State of a pool, by which the guest decides which pages it puts.
 #[derive(
@@ -58,7 +71,7 @@ pub struct PoolPressure {
 }
 
 /// Offset of the results in the answer page, or of the body. There is one byte for each run or
-/// range: 1 if it was stored, hit or flushed, and 0 otherwise.
+/// range: 1 if it was stored, hit or flushed, [`READING`], and 0 otherwise.
 pub const RESULTS: usize = size_of::<AnswerHeader>();
 
 /// Offset of the eviction notices in answers to Put, Get, Flush and Ping.
@@ -90,7 +103,7 @@ pub struct Eviction {
 pub struct HelloAnswer {
     /// Identifies this registration in all later requests. Random and never zero.
     pub session: u64,
-    /// Features that both sides support. None are defined yet.
+    /// Features that both sides support: [`DEFER`]. All other bits are zero and reserved.
     pub features: u64,
     /// Number of the VM, as `ddctl` shows it on the host.
     pub vm: u32,

@@ -143,6 +143,8 @@ pub struct HostCounters {
     pub refused_memory: u64,
     /// Gets answered with misses because KVM tracked dirty pages.
     pub dirty_tracked: u64,
+    /// Gets that were deferred: their readers slept in their guests while pages of the SSD tier were read.
+    pub gets_deferred: u64,
     /// VMs that registered.
     pub vms_came: u64,
     /// VMs whose registration ended.

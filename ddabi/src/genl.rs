@@ -21,7 +21,7 @@ pub const EVENTS_GROUP: &str = "events";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum HostCommand {
-    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, keep-free, promote-free,
+    /// Get: version, capacity, limit, used, floor, mode, batch, deadline, waiting, keep-free, promote-free,
     /// counters, vms.
     Status = 1,
     /// Dump: one message a VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement,
@@ -33,7 +33,7 @@ pub enum HostCommand {
     /// Dump: one message a pool (vm-id, pool-id, name, weight, ssd-weight, store, policy, stats), of
     /// one VM if vm-id is given.
     PoolList = 4,
-    /// Set any of capacity, floor, mode, batch, deadline, keep-free, promote-free. Pages beyond the
+    /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages beyond the
     /// capacity are evicted in the background; the reply says how many there are (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
@@ -161,13 +161,15 @@ pub enum Attribute {
     PromoteFree = 38,
     /// u64: pages that may be written to a device in a second, or 0 for no limit.
     WriteBudget = 39,
+    /// u32: a [`crate::ssd::Waiting`].
+    Waiting = 40,
 }
 
 /// A number of pages that the module chooses.
 pub const AUTOMATIC: u64 = u64::MAX;
 
 /// The largest attribute number.
-pub const ATTRIBUTE_MAX: u16 = Attribute::WriteBudget as u16;
+pub const ATTRIBUTE_MAX: u16 = Attribute::Waiting as u16;
 
 /// State of the guest module's link to a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

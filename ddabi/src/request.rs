@@ -25,11 +25,19 @@ pub struct RequestHeader {
     pub sequence: u64,
     /// Number of elements in the body (runs, flush ranges), 1 for the other bodies.
     pub count: u32,
-    /// Zero and reserved.
+    /// [`MAY_DEFER`] in Get. All other bits are zero and reserved.
     pub flags: u32,
+    /// In a Get for runs whose result was [`crate::answer::READING`], the ticket of that answer;
+    /// otherwise zero.
+    pub ticket: u64,
     /// Zero and reserved.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
+
+/// Flag of a Get whose reader can sleep. The host may begin to read pages of the SSD tier instead of
+/// waiting for them, see [`crate::answer::READING`]. The guest sets it only if the session has the
+/// feature [`crate::answer::DEFER`].
+pub const MAY_DEFER: u32 = 1;
 
 /// Offset of the body in the request page.
 pub const BODY: usize = size_of::<RequestHeader>();

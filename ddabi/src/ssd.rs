@@ -31,6 +31,32 @@ impl DeviceState {
     }
 }
 
+/// How gets wait for reads of the SSD tier.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Waiting {
+    /// A reader of a guest sleeps in the guest while its pages are read, if devices are so slow that this
+    /// is worth another call.
+    #[default]
+    Automatic = 0,
+    /// Its vCPU waits in the host.
+    Host = 1,
+    /// It sleeps in the guest, if it can.
+    Guest = 2,
+}
+
+impl Waiting {
+    /// Returns the way with this number, if there is one.
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        match raw {
+            0 => Some(Self::Automatic),
+            1 => Some(Self::Host),
+            2 => Some(Self::Guest),
+            _ => None,
+        }
+    }
+}
+
 /// Size and counters of a device, in pages unless a field says otherwise.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,

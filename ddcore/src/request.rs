@@ -11,7 +11,7 @@ use ddabi::name::Name;
 use ddabi::pool::{Store, DEFAULT_POOL, DEFAULT_WEIGHT, MAX_POOLS, MAX_WEIGHT, SAME_WEIGHT};
 use ddabi::request::{
     FlushRange, FlushScope, Hello, MigrateBody, PoolBody, RequestHeader, Run, BODY, CLASSES,
-    MAX_PAGES, MAX_RUNS, REQUEST_MAGIC,
+    MAX_PAGES, MAX_RUNS, MAY_DEFER, REQUEST_MAGIC,
 };
 use ddabi::{ABI_VERSION, NAME_LEN, PAGE_SIZE};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -32,6 +32,16 @@ pub struct Header {
     /// The sequence number in the session.
     pub sequence: u64,
     count: usize,
+    deferral: Deferral,
+}
+
+/// Whether a get may be deferred, and the deferred get that it continues.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Deferral {
+    /// Whether the host may begin to read pages instead of waiting for them.
+    pub allowed: bool,
+    /// The ticket of a get that was deferred, or 0.
+    pub ticket: u64,
 }
 
 impl Header {
@@ -49,7 +59,10 @@ impl Header {
             _ => 1,
         };
         let count = raw.count as usize;
-        if raw.flags != 0 || raw.reserved != [0; 4] || count > most {
+        let is_get = operation == Operation::Get;
+        let flags = if is_get { MAY_DEFER } else { 0 };
+        let is_valid = raw.flags & !flags == 0 && (is_get || raw.ticket == 0);
+        if !is_valid || raw.reserved != [0; 3] || count > most {
             return Err(Status::Invalid);
         }
         Ok(Self {
@@ -57,6 +70,10 @@ impl Header {
             session: raw.session,
             sequence: raw.sequence,
             count,
+            deferral: Deferral {
+                allowed: raw.flags & MAY_DEFER != 0,
+                ticket: raw.ticket,
+            },
         })
     }
 
@@ -322,8 +339,8 @@ impl Settings {
 /// A request. All numbers are within their bounds, but pools need not exist.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// Register.
-    Hello,
+    /// Register, with the features that the guest supports.
+    Hello(u64),
     /// End the session.
     Goodbye,
     /// Fetch eviction notices.
@@ -331,7 +348,7 @@ pub enum Request<'a> {
     /// Store runs.
     Put(Runs<'a>),
     /// Take runs out.
-    Get(Runs<'a>),
+    Get(Runs<'a>, Deferral),
     /// Free ranges.
     Flush(Ranges<'a>),
     /// Create a pool.
@@ -358,12 +375,12 @@ impl<'a> Request<'a> {
                 if hello.reserved != 0 {
                     return Err(Status::Invalid);
                 }
-                Self::Hello
+                Self::Hello(hello.features)
             }
             Operation::Goodbye => Self::Goodbye,
             Operation::Ping => Self::Ping,
             Operation::Put => Self::Put(Runs::parse(body, CLASSES)?),
-            Operation::Get => Self::Get(Runs::parse(body, 1)?),
+            Operation::Get => Self::Get(Runs::parse(body, 1)?, header.deferral),
             Operation::Flush => Self::Flush(Ranges::parse(body)?),
             Operation::PoolCreate => {
                 let pool = whole::<PoolBody>(body)?;

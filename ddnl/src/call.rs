@@ -150,6 +150,8 @@ pub mod host {
         }
         attributes = optional(attributes, Attribute::Batch, change.batch);
         attributes = optional(attributes, Attribute::Deadline, change.deadline);
+        let waiting = change.waiting.map(|waiting| waiting as u32);
+        attributes = optional(attributes, Attribute::Waiting, waiting);
         Call::get(HostCommand::ConfigSet as u8, attributes, |reply| {
             reply.need_u64(Attribute::Left)
         })

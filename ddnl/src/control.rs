@@ -6,7 +6,7 @@ use crate::{
     error::Result,
     reply::{Device, Event, GuestStatus, HostStatus, Pool, Vm},
 };
-use ddabi::{genl::Mode, policy::Policy, pool::Store};
+use ddabi::{genl::Mode, policy::Policy, pool::Store, ssd::Waiting};
 
 /// What changes at the host; `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -21,6 +21,8 @@ pub struct ConfigChange {
     pub batch: Option<u32>,
     /// Microseconds that a get may wait for a device.
     pub deadline: Option<u32>,
+    /// How gets wait for reads of the SSD tier.
+    pub waiting: Option<Waiting>,
     /// Pages that are kept free, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).
     pub keep_free: Option<u64>,
     /// Free pages above which pages are promoted, or [`AUTOMATIC`](ddabi::genl::AUTOMATIC).

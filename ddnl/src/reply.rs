@@ -14,7 +14,7 @@ use ddabi::{
     genl::{self, Attribute, LinkState, Mode},
     policy::Policy,
     pool::{PoolStats, Store},
-    ssd::{DeviceState, SsdStats},
+    ssd::{DeviceState, SsdStats, Waiting},
 };
 use serde::{Serialize, Serializer};
 
@@ -50,6 +50,10 @@ pub struct HostStatus {
     /// Microseconds that a get may wait for a device of the SSD tier.
     #[serde(rename = "deadline_us")]
     pub deadline: u32,
+    /// How gets wait for reads of the SSD tier.
+    #[serde(serialize_with = "waiting_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub waiting: Waiting,
     /// Pages that are kept free in the background.
     #[serde(rename = "keep_free_pages")]
     pub keep_free: u64,
@@ -81,6 +85,7 @@ impl HostStatus {
             promote_free: reply.need_u64(Attribute::PromoteFree)?,
             vms: reply.need_u32(Attribute::Vms)?,
             deadline: reply.need_u32(Attribute::Deadline)?,
+            waiting: known(reply, Attribute::Waiting, Waiting::from_raw)?,
             counters: reply.need_binary(Attribute::Counters)?,
         })
     }
@@ -375,6 +380,15 @@ pub const fn device_state_word(state: DeviceState) -> &'static str {
     }
 }
 
+/// Returns a way of waiting for reads as a word.
+pub const fn waiting_word(waiting: Waiting) -> &'static str {
+    match waiting {
+        Waiting::Automatic => "automatic",
+        Waiting::Host => "host",
+        Waiting::Guest => "guest",
+    }
+}
+
 /// The versions in a status; another ABI version than ours is an error.
 fn version(side: Side, reply: &Attributes) -> Result<(u32, Option<String>)> {
     let theirs = reply.need_u32(Attribute::AbiVersion)?;
@@ -405,6 +419,10 @@ fn mode_name<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Erro
 
 fn state_name<S: Serializer>(state: &LinkState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(state_word(*state))
+}
+
+fn waiting_name<S: Serializer>(waiting: &Waiting, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(waiting_word(*waiting))
 }
 
 fn device_state_name<S: Serializer>(state: &DeviceState, serializer: S) -> Result<S::Ok, S::Error> {

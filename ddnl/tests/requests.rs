@@ -7,6 +7,7 @@ use ddabi::{
     genl::{AUTOMATIC, GUEST_FAMILY, HOST_FAMILY, Mode},
     policy::Policy,
     pool::Store,
+    ssd::Waiting,
 };
 use ddnl::{
     ConfigChange, FlushTarget, NewPool, PoolChange, Side, VmChange,
@@ -111,6 +112,7 @@ fn requests_to_the_host() {
         mode: Some(Mode::GlobalFifo),
         batch: Some(512),
         deadline: Some(5000),
+        waiting: Some(Waiting::Guest),
         keep_free: Some(99),
         promote_free: Some(AUTOMATIC),
     };
@@ -120,6 +122,7 @@ fn requests_to_the_host() {
         ("mode", Number(1)),
         ("batch", Number(512)),
         ("deadline", Number(5000)),
+        ("waiting", Number(2)),
         ("keep-free", Number(99)),
         ("promote-free", Number(AUTOMATIC)),
     ];

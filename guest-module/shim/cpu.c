@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The CPU that the task runs on: interrupts, preemption, scheduling. */
 
+#include <linux/delay.h>
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include "guest.h"
 
 unsigned long dd_irq_save(void)
@@ -32,6 +34,16 @@ void dd_preemption_on(void)
 void dd_cond_resched(void)
 {
 	cond_resched();
+}
+
+bool dd_single_task(void)
+{
+	return single_task_running();
+}
+
+void dd_sleep_us(unsigned int us)
+{
+	usleep_range(us, us + us / 4);
 }
 
 bool dd_in_task(void)

@@ -103,6 +103,8 @@ void dd_irq_restore(unsigned long flags);
 void dd_preemption_off(void);
 void dd_preemption_on(void);
 void dd_cond_resched(void);
+bool dd_single_task(void);
+void dd_sleep_us(unsigned int us);
 bool dd_in_task(void);
 unsigned long dd_current(void);
 

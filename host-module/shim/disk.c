@@ -148,26 +148,41 @@ int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t cou
 }
 
 struct dd_read {
+	/* It is open as long as this read is counted in its reads. */
 	struct dd_disk *disk;
 	struct completion done;
+	/* Bios that have not ended, and one more while they are submitted. */
 	atomic_t left;
+	/* The owner, and the bios together. */
 	refcount_t users;
 	blk_status_t status;
-	/* The caller has given up: the frames are freed with this. */
+	/* The owner has given up: the frames are freed with this. */
 	bool abandoned;
+	ktime_t begun;
+	ktime_t ended;
 	size_t count;
 	u64 frames[];
 };
 
 static void dd_read_put(struct dd_read *read)
 {
-	struct dd_disk *disk = read->disk;
-
 	if (!refcount_dec_and_test(&read->users))
 		return;
 	while (read->abandoned && read->count)
 		dd_page_free(read->frames[--read->count]);
 	kfree(read);
+}
+
+/* A bio has ended, or all are submitted. The disk may be closed after the last one. */
+static void dd_read_ended(struct dd_read *read)
+{
+	struct dd_disk *disk = read->disk;
+
+	if (!atomic_dec_and_test(&read->left))
+		return;
+	read->ended = ktime_get();
+	complete(&read->done);
+	dd_read_put(read);
 	if (atomic_dec_and_test(&disk->reads))
 		wake_up_var(&disk->reads);
 }
@@ -179,9 +194,7 @@ static void dd_read_end(struct bio *bio)
 	if (bio->bi_status)
 		WRITE_ONCE(read->status, bio->bi_status);
 	bio_put(bio);
-	if (atomic_dec_and_test(&read->left))
-		complete(&read->done);
-	dd_read_put(read);
+	dd_read_ended(read);
 }
 
 /*
@@ -201,13 +214,12 @@ static unsigned int dd_stretch(struct block_device *bdev, const u64 *places, siz
 }
 
 /*
- * Reads pages from places, and waits for at most @limit_us. After -ETIMEDOUT
- * the frames are not the caller's any more: the device may still write to
- * them. A vCPU waits here, so that nothing else is waited for: neither for
- * memory nor for a place in the device's queue.
+ * Begins to read pages from places. The read owns the frames until
+ * dd_disk_finish(). This is called by a vCPU, so that nothing is waited for:
+ * neither for memory nor for a place in the device's queue.
  */
-int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, size_t count,
-		 u64 limit_us)
+struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
+			      size_t count)
 {
 	struct block_device *bdev = dd_bdev(disk);
 	blk_opf_t opf = REQ_OP_READ | (bdev_nowait(bdev) ? REQ_NOWAIT : 0);
@@ -215,19 +227,19 @@ int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, siz
 	struct blk_plug plug;
 	struct dd_read *read;
 	size_t at = 0;
-	int err;
 
 	if (dd_disk_dead(disk))
-		return -ENODEV;
+		return ERR_PTR(-ENODEV);
 	read = kzalloc(struct_size(read, frames, count), gfp);
 	if (!read)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	read->disk = disk;
 	read->count = count;
 	memcpy(read->frames, frames, count * sizeof(*frames));
 	init_completion(&read->done);
 	atomic_set(&read->left, 1);
-	refcount_set(&read->users, 1);
+	refcount_set(&read->users, 2);
+	read->begun = ktime_get();
 	atomic_inc(&disk->reads);
 	blk_start_plug(&plug);
 	while (at < count) {
@@ -246,21 +258,39 @@ int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, siz
 		/* Pages of the tier are the host's: limits of a VMM are for its own disks. */
 		bio_associate_blkg_from_css(bio, blkcg_root_css);
 		at += pages;
-		refcount_inc(&read->users);
 		atomic_inc(&read->left);
 		submit_bio(bio);
 	}
 	blk_finish_plug(&plug);
-	if (atomic_dec_and_test(&read->left))
-		complete(&read->done);
-	if (wait_for_completion_io_timeout(&read->done, usecs_to_jiffies(limit_us) + 1)) {
+	dd_read_ended(read);
+	return read;
+}
+
+/* The device has ended the read. */
+bool dd_disk_has_read(struct dd_read *read)
+{
+	return completion_done(&read->done);
+}
+
+/*
+ * Waits for at most @limit_us for the end of a read, and tells how long the
+ * device took. The read is gone afterwards. After -ETIMEDOUT its frames are
+ * not the caller's any more: the device may still write to them.
+ */
+int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us)
+{
+	unsigned long limit = limit_us ? usecs_to_jiffies(limit_us) + 1 : 0;
+	int err = -ETIMEDOUT;
+
+	if (try_wait_for_completion(&read->done) ||
+	    (limit && wait_for_completion_io_timeout(&read->done, limit))) {
 		err = blk_status_to_errno(READ_ONCE(read->status));
 		/* The device's own: the frames are still the caller's. */
 		if (err == -ETIMEDOUT)
 			err = -EIO;
+		*took_us = ktime_us_delta(read->ended, read->begun);
 	} else {
 		read->abandoned = true;
-		err = -ETIMEDOUT;
 	}
 	dd_read_put(read);
 	return err;

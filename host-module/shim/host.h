@@ -56,8 +56,11 @@ bool dd_disk_dead(const struct dd_disk *disk);
 bool dd_disk_idle(const struct dd_disk *disk);
 int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count);
 int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count);
-int dd_disk_read(struct dd_disk *disk, const u64 *places, const u64 *frames, size_t count,
-		 u64 limit_us);
+struct dd_read;
+struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
+			      size_t count);
+bool dd_disk_has_read(struct dd_read *read);
+int dd_disk_finish(struct dd_read *read, u64 limit_us, u64 *took_us);
 u64 dd_page_checksum(u64 frame, u64 seed);
 
 /* param.c */

@@ -13,6 +13,7 @@ use crate::vm::teardown::evict_session;
 use crate::vm::Vm;
 use ddabi::genl::{Attribute, HostCommand, Mode, AUTOMATIC};
 use ddabi::pool::MAX_WEIGHT;
+use ddabi::ssd::Waiting;
 use ddabi::ABI_VERSION;
 use ddcore::host::evict::{evict_all, evict_pool};
 use ddcore::host::pressure::Gauge;
@@ -77,6 +78,7 @@ fn status(host: &Host, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::KeepFree, tier.reserve_pages())?;
     reply.put_u64(Attribute::PromoteFree, tier.vacancy())?;
     reply.put_u32(Attribute::Deadline, host.ssd.deadline_us() as u32)?;
+    reply.put_u32(Attribute::Waiting, host.ssd.waiting() as u32)?;
     reply.put_bytes(Attribute::Counters, TOTALS.snapshot().as_bytes())
 }
 
@@ -173,6 +175,10 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     if args.deadline().is_some_and(|us| !DEADLINES.contains(&us)) {
         return Err(reply.explain(c"the deadline must be 1 ms to 10 s", ERANGE));
     }
+    let waiting = args.waiting().map(Waiting::from_raw);
+    if waiting == Some(None) {
+        return Err(reply.explain(c"there is no such way of waiting for reads", EINVAL));
+    }
     let capacity = args.capacity().unwrap_or(tier.capacity());
     if args.floor().is_some_and(|floor| floor > capacity) {
         return Err(reply.explain(c"the floor is above the capacity", ERANGE));
@@ -195,6 +201,9 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     }
     if let Some(us) = args.deadline() {
         host.ssd.set_deadline_us(us.into());
+    }
+    if let Some(waiting) = waiting.flatten() {
+        host.ssd.set_waiting(waiting);
     }
     tier.set_capacity(capacity);
     tier.set_floor(args.floor().unwrap_or(tier.floor()).min(capacity));

@@ -82,6 +82,6 @@ pub(crate) static TOTALS: Totals = Totals::new();
 
 totals! {
     calls refused_invalid refused_user refused_unsupported refused_session refused_rollback
-    retries refused_fault refused_absent refused_limit refused_memory dirty_tracked vms_came
+    retries refused_fault refused_absent refused_limit refused_memory dirty_tracked gets_deferred vms_came
     vms_went eviction_batches evicted demoted promoted shrunk shrink_refused notices_lost events_dropped index_bytes
 }

@@ -4,8 +4,10 @@
 //!
 //! The index of a session knows a page by its place. [`device`] has the segments of a device,
 //! [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads pages for a
-//! get, and [`reclaim`] evicts segments by weight when few are free.
+//! get, [`deferred`] has the gets whose readers sleep meanwhile, and [`reclaim`] evicts segments by
+//! weight when few are free.
 
+pub(crate) mod deferred;
 pub(crate) mod device;
 pub(crate) mod fetch;
 pub(crate) mod log;
@@ -21,7 +23,7 @@ use crate::ssd::log::{Filled, Holding, Log, Seat};
 use crate::state::host;
 use crate::tier::page::Page;
 use ddabi::request::Run;
-use ddabi::ssd::DeviceState;
+use ddabi::ssd::{DeviceState, Waiting};
 use ddcore::host::standing::Standing;
 use ddcore::ssd::place::{Place, MAX_DEVICES};
 use kernel::prelude::*;
@@ -60,6 +62,12 @@ pub(crate) struct Ssd {
     /// Whether a task evicts segments.
     reclaiming: Atomic<bool>,
     deadline_us: Atomic<u64>,
+    /// A [`Waiting`].
+    waiting: Atomic<u32>,
+    /// Pages that are read for gets that were deferred.
+    deferred: Atomic<u64>,
+    /// Whether a task forgets deferred gets that have not come again.
+    forgetting: Atomic<bool>,
     /// The sum of what the VMs have published.
     standing: Standing<Number>,
     born: Instant<Monotonic>,
@@ -78,6 +86,9 @@ impl Ssd {
                 hurry_due: Atomic::new(0),
                 reclaiming: Atomic::new(false),
                 deadline_us: Atomic::new(DEADLINE_US),
+                waiting: Atomic::new(Waiting::Automatic as u32),
+                deferred: Atomic::new(0),
+                forgetting: Atomic::new(false),
                 standing: Standing::new(),
                 born: Instant::now(),
             }),
@@ -102,6 +113,16 @@ impl Ssd {
     /// Sets the time that a get may wait for a device, in microseconds.
     pub(crate) fn set_deadline_us(&self, us: u64) {
         self.deadline_us.store(us, Relaxed);
+    }
+
+    /// Returns how gets wait for reads.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting::from_raw(self.waiting.load(Relaxed)).unwrap_or_default()
+    }
+
+    /// Sets how gets wait for reads.
+    pub(crate) fn set_waiting(&self, waiting: Waiting) {
+        self.waiting.store(waiting as u32, Relaxed);
     }
 
     /// Returns the milliseconds since the tier was created.

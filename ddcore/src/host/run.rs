@@ -6,7 +6,7 @@ use super::bin::Bin;
 use super::list::list;
 use super::session::{Count, Session};
 use super::tally::Tally;
-use crate::index::{Batch, Group, Part, Reason, Removed, Storage};
+use crate::index::{Batch, Group, Held, Part, Reason, Removed, Storage};
 use ddabi::key::PageKey;
 use ddabi::request::Run;
 
@@ -107,6 +107,20 @@ pub fn take<S: Session>(
         });
     });
     count
+}
+
+/// Calls `held` with each page of some runs that the index has, and its place. They stay in the index.
+/// Called under the locks of shards.
+#[inline(never)]
+pub fn look<S: Session>(
+    session: &S,
+    batch: &mut Batch,
+    runs: impl Iterator<Item = (Run, usize)>,
+    mut held: impl FnMut(usize, Held<'_>),
+) {
+    by_shard(session, batch, runs, |shard, group| {
+        session.with(shard, |index| index.look(group, &mut held));
+    });
 }
 
 /// Frees the pages of a run. Returns their number.

@@ -7,11 +7,11 @@
 //! handles. As long as the owner keeps what the handles stand for, no newer copy of a page has one
 //! of them, so that a page that was overwritten, read or evicted meanwhile is not moved.
 
-use super::batch::Part;
+use super::batch::{Group, Part};
 use super::block::BLOCK_PAGES;
 use super::hash::BLOCK_BITS;
 use super::insert::pieces;
-use super::{Index, Reason, Removed, Storage, NONE};
+use super::{Index, Reason, Removed, Storage, NONE, PLACED};
 use core::marker::PhantomData;
 use ddabi::key::PageKey;
 
@@ -62,6 +62,11 @@ impl Held<'_> {
     pub const fn handle(&self) -> u64 {
         self.handle
     }
+
+    /// Returns whether the page is in the SSD tier.
+    pub const fn is_placed(&self) -> bool {
+        self.handle & PLACED != 0
+    }
 }
 
 impl<S: Storage> Index<S> {
@@ -103,6 +108,30 @@ impl<S: Storage> Index<S> {
             count: count as u8,
             handles,
         })
+    }
+
+    /// Calls `held` with each page of a group that the index has, and its position among the caller's
+    /// pages, as passed to [`super::Batch::add`].
+    pub fn look<'a>(&'a self, group: &Group<'_>, mut held: impl FnMut(usize, Held<'a>)) {
+        for part in group.parts() {
+            let file = self.find_file(&part.file, part.file_hash);
+            let mut number = self.find_block(part, file);
+            let mut rest = part.mask;
+            while number != NONE && rest != 0 {
+                let mut mask = self.block(number).present() & rest;
+                rest &= !mask;
+                while mask != 0 {
+                    let page = mask.trailing_zeros();
+                    let held_page = Held {
+                        handle: self.handle(number, page as usize),
+                        index: PhantomData,
+                    };
+                    held(part.place_of(page), held_page);
+                    mask &= mask - 1;
+                }
+                number = self.next_block(number, part.hash);
+            }
+        }
     }
 
     /// Returns the handle of a page that a block has.

@@ -129,11 +129,17 @@ impl Pair {
                     .map(|index| PageKey { index, ..*first }),
             );
         }
-        let mut got = Vec::new();
+        let (mut got, mut seen) = (Vec::new(), Vec::new());
         batch.by_shard(0, |_, group| {
+            self.index
+                .look(&group, |place, held| seen.push((place, held.handle())));
             self.index
                 .take(&group, reason, |place, page| got.push((place, page)));
         });
+        let held = |(place, key)| self.model.get(key).map(|(entry, _)| (place, entry.handle));
+        let held: Vec<_> = keys.iter().enumerate().filter_map(held).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, held);
         let mut expected = Vec::new();
         for (place, key) in keys.iter().enumerate() {
             if let Some((old, _)) = self.model.remove(key) {

@@ -58,9 +58,24 @@ fn headers_are_checked() {
             Status::Unsupported,
         ),
         (RequestHeader { flags: 1, ..good }, Status::Invalid),
+        (RequestHeader { ticket: 1, ..good }, Status::Invalid),
         (
             RequestHeader {
-                reserved: [0, 0, 0, 1],
+                flags: 2,
+                ..header(Operation::Get, 1)
+            },
+            Status::Invalid,
+        ),
+        (
+            RequestHeader {
+                flags: MAY_DEFER,
+                ..header(Operation::Put, 1)
+            },
+            Status::Invalid,
+        ),
+        (
+            RequestHeader {
+                reserved: [0, 0, 1],
                 ..good
             },
             Status::Invalid,
@@ -79,6 +94,32 @@ fn headers_are_checked() {
         ..good
     };
     assert_eq!(Header::parse(&newer).unwrap_err(), Status::Unsupported);
+}
+
+#[test]
+fn gets_may_be_deferred() {
+    let raw = RequestHeader {
+        flags: MAY_DEFER,
+        ticket: 7,
+        ..header(Operation::Get, 1)
+    };
+    let run = Run {
+        pages: 1,
+        ..Run::default()
+    };
+    let deferral = |raw: &RequestHeader| {
+        let header = Header::parse(raw).unwrap();
+        match Request::parse(&header, run.as_bytes()) {
+            Ok(Request::Get(_, deferral)) => deferral,
+            other => panic!("{other:?}"),
+        }
+    };
+    let expected = Deferral {
+        allowed: true,
+        ticket: 7,
+    };
+    assert_eq!(deferral(&raw), expected);
+    assert_eq!(deferral(&header(Operation::Get, 1)), Deferral::default());
 }
 
 #[test]
@@ -297,16 +338,17 @@ proptest! {
     fn garbage_is_refused_or_within_bounds(
         operation in 0u16..14,
         count in 0u32..=MAX_RUNS as u32 + 1,
+        flags in 0u32..4,
         words in prop::collection::vec(
             prop_oneof![0u64..4, any::<u64>(), Just(u64::from(MAX_PAGES)), Just(MAX_INDEX)],
             MAX_BODY / 8,
         ),
     ) {
-        let raw = RequestHeader { operation, count, ..header(Operation::Ping, 0) };
+        let raw = RequestHeader { operation, count, flags, ..header(Operation::Ping, 0) };
         if let Ok(header) = Header::parse(&raw) {
             prop_assert!(header.body_len() <= MAX_BODY);
             match Request::parse(&header, &words.as_bytes()[..header.body_len()]) {
-                Ok(Request::Put(runs) | Request::Get(runs)) => {
+                Ok(Request::Put(runs) | Request::Get(runs, _)) => {
                     let pages: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
                     prop_assert!(pages <= u64::from(MAX_PAGES));
                     for run in runs.iter() {

@@ -65,11 +65,15 @@ impl<N: Number> Health<N> {
                 return None;
             }
         }
-        let average = self.average.load();
-        if average == 0 {
-            return Some(most);
+        match self.average_us() {
+            0 => Some(most),
+            average => Some((average * PATIENCE).max(LEAST_US).min(most)),
         }
-        Some((average / MEMORY * PATIENCE).max(LEAST_US).min(most))
+    }
+
+    /// Returns the average time of a read in microseconds; 0 before the first.
+    pub fn average_us(&self) -> u64 {
+        self.average.load() / MEMORY
     }
 
     /// Notes a read that took `us` microseconds.

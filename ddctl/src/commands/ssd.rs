@@ -10,10 +10,13 @@ use crate::{
     report::{DeviceReport, DevicesReport, SsdSettingsReport},
     value,
 };
-use clap::{Args, Subcommand};
-use ddabi::PAGE_SIZE;
+use clap::{Args, Subcommand, ValueEnum};
+use ddabi::{PAGE_SIZE, ssd::Waiting};
 use ddconf::size::{Size, show_pages};
-use ddnl::{ConfigChange, Device, reply::device_state_word};
+use ddnl::{
+    ConfigChange, Device,
+    reply::{device_state_word, waiting_word},
+};
 use std::{fs::File, io::Read as _, path::Path};
 
 /// Bytes at the beginning of a device that show whether it is in use: labels of partition tables,
@@ -75,25 +78,40 @@ pub(crate) struct ListArguments {}
 
 /// Change settings of the SSD tier, or of one of its devices
 ///
-/// The deadline is that of all devices; a write budget is that of one.
+/// The deadline and the way of waiting are those of all devices; a write budget is that of one.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:",
     "\n  ddctl ssd set --deadline 50",
+    "\n  ddctl ssd set --wait host",
 ))]
 pub(crate) struct SetArguments {
     /// Path of the block device, or its number in `ddctl ssd list`
-    #[arg(required_unless_present = "deadline", requires = "write_budget")]
+    #[arg(required_unless_present_any = ["deadline", "wait"], requires = "write_budget")]
     device: Option<String>,
     /// Milliseconds that a guest may wait for a device, until it reads its own disk
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     deadline: Option<u32>,
+    /// Where a reader waits for a device
+    #[arg(long, value_name = "WHERE")]
+    wait: Option<Wait>,
     /// What may be written to the device in a second, like 20M; in a day, as a part of its size, like
     /// 1dwpd; or `none`
     ///
     /// An SSD wears out by writing. What may not be written is evicted instead of being kept there.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "device")]
     write_budget: Option<Rate>,
+}
+
+/// Where a reader waits for a device.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Wait {
+    /// In the guest if a read takes 200 microseconds or more on average, in the host otherwise
+    Auto,
+    /// In the host: its vCPU runs nothing else meanwhile
+    Host,
+    /// In the guest: its vCPU runs other tasks, and the read costs a second call
+    Guest,
 }
 
 /// What may be written to a device.
@@ -243,6 +261,19 @@ fn set(context: &mut Context<'_>, arguments: &SetArguments) -> Result<()> {
         };
         report.device = Some(device.id);
         report.write_budget_pages = Some(pages);
+    }
+    if let Some(wait) = arguments.wait {
+        let (waiting, words) = match wait {
+            Wait::Auto => (Waiting::Automatic, "in guests if devices are slow"),
+            Wait::Host => (Waiting::Host, "in the host"),
+            Wait::Guest => (Waiting::Guest, "in guests"),
+        };
+        host.control.configure(&ConfigChange {
+            waiting: Some(waiting),
+            ..ConfigChange::default()
+        })?;
+        text += &format!("Readers wait for devices {words}\n");
+        report.waiting = Some(waiting_word(waiting));
     }
     if let Some(deadline) = arguments.deadline {
         host.control.configure(&ConfigChange {

@@ -109,4 +109,7 @@ pub(crate) struct SsdSettingsReport {
     /// Milliseconds that guests wait for a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u32>,
+    /// Where readers wait for a device: `automatic`, `host` or `guest`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<&'static str>,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 use crate::world::World;
-use ddabi::genl;
+use ddabi::{genl, ssd::Waiting};
 use ddnl::{Event, FlushTarget, Flushed};
 use insta::assert_snapshot;
 
@@ -125,6 +125,8 @@ fn devices_of_the_ssd_tier() {
         "ssd add /dev/nvme1n1 --force --json",
         "ssd list",
         "ssd set --deadline 50",
+        "ssd set --wait guest",
+        "ssd set --wait auto --json",
         "ssd remove nvme9",
         "ssd remove 1",
         "ssd remove /dev/nvme0n1 --json",
@@ -133,6 +135,12 @@ fn devices_of_the_ssd_tier() {
         "set-weight web 70 --ssd 20 --json",
     ]));
     assert_eq!(world.host.with(|state| state.status.deadline), 50_000);
+    let waiting = |wait: &str| {
+        world.run(&format!("ssd set --wait {wait}"));
+        world.host.with(|state| state.status.waiting)
+    };
+    assert_eq!(waiting("guest"), Waiting::Guest);
+    assert_eq!(waiting("host"), Waiting::Host);
 }
 
 #[test]

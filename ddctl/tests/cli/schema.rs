@@ -103,7 +103,7 @@ fn every_output_follows_the_schema() {
     run(&host, "set-capacity", "1G");
     run(&host, "ssd add", "/dev/nvme0n1");
     run(&host, "ssd list", "");
-    run(&host, "ssd set", "--deadline 50");
+    run(&host, "ssd set", "--deadline 50 --wait host");
     run(&host, "ssd remove", "0");
     run(&host, "mode", "");
     run(&host, "mode", "fifo");

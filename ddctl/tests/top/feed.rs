@@ -7,6 +7,7 @@ use ddabi::{
     counters::HostCounters,
     genl::Mode,
     pool::{PoolStats, Store},
+    ssd::Waiting,
 };
 use ddctl::System;
 use ddnl::{
@@ -108,6 +109,7 @@ impl HostControl for Feed {
             batch: 512,
             vms: 0,
             deadline: 20_000,
+            waiting: Waiting::Automatic,
             keep_free: 512,
             promote_free: 1 << 14,
             counters: HostCounters::default(),

@@ -104,6 +104,7 @@ fn counters(counters: &HostCounters, page: &mut Page) {
         refused_limit,
         refused_memory,
         dirty_tracked,
+        gets_deferred,
         vms_came,
         vms_went,
         eviction_batches,
@@ -147,6 +148,11 @@ fn counters(counters: &HostCounters, page: &mut Page) {
             "ddhostd_gets_dirty_tracked_total",
             "Gets answered with misses because KVM tracked dirty pages",
             dirty_tracked,
+        ),
+        (
+            "ddhostd_gets_deferred_total",
+            "Gets whose readers slept in their guests while pages of the SSD tier were read",
+            gets_deferred,
         ),
         (
             "ddhostd_vms_registered_total",

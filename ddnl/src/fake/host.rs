@@ -14,7 +14,7 @@ use ddabi::{
     ABI_VERSION,
     counters::HostCounters,
     genl::Mode,
-    ssd::{DeviceState, SsdStats},
+    ssd::{DeviceState, SsdStats, Waiting},
 };
 use std::sync::{Arc, Mutex};
 
@@ -54,6 +54,7 @@ impl Default for HostState {
                 batch: 512,
                 vms: 0,
                 deadline: 20_000,
+                waiting: Waiting::Automatic,
                 keep_free: 512,
                 promote_free: 1 << 14,
                 counters: HostCounters::default(),
@@ -154,6 +155,7 @@ impl HostControl for FakeHost {
             status.mode = change.mode.unwrap_or(status.mode);
             status.batch = change.batch.unwrap_or(status.batch);
             status.deadline = change.deadline.unwrap_or(status.deadline);
+            status.waiting = change.waiting.unwrap_or(status.waiting);
             status.keep_free = change.keep_free.unwrap_or(status.keep_free);
             status.promote_free = change.promote_free.unwrap_or(status.promote_free);
             let left = status.used.saturating_sub(status.limit);

@@ -3,7 +3,7 @@
 //! The CPU that the task runs on: interrupts, preemption, scheduling (`shim/cpu.c`).
 
 use core::marker::PhantomData;
-use kernel::ffi::c_ulong;
+use kernel::ffi::{c_uint, c_ulong};
 
 extern "C" {
     fn dd_irq_save() -> c_ulong;
@@ -11,6 +11,8 @@ extern "C" {
     fn dd_preemption_off();
     fn dd_preemption_on();
     fn dd_cond_resched();
+    fn dd_single_task() -> bool;
+    fn dd_sleep_us(us: c_uint);
     fn dd_in_task() -> bool;
     fn dd_current() -> c_ulong;
 }
@@ -66,6 +68,18 @@ impl Drop for PreemptionOff {
 pub(crate) fn cond_resched() {
     // SAFETY: The function's contract demands a context that may sleep.
     unsafe { dd_cond_resched() };
+}
+
+/// Returns whether no other task waits for this CPU. Preemption is off.
+pub(crate) fn is_alone() -> bool {
+    // SAFETY: Reads the number of runnable tasks of this CPU.
+    unsafe { dd_single_task() }
+}
+
+/// Sleeps for so many microseconds, or a little longer. Process context without spinlocks.
+pub(crate) fn sleep_us(us: u32) {
+    // SAFETY: The function's contract demands a context that may sleep.
+    unsafe { dd_sleep_us(us) };
 }
 
 /// Returns whether the CPU runs a task rather than an interrupt.

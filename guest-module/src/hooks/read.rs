@@ -7,10 +7,11 @@
 //! allocated.
 
 use crate::counters::count;
+use crate::ffi::cpu;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
-use crate::host::call::{parts, MOST_PAGES};
+use crate::host::call::{parts, Deferral, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
 use core::iter::once;
@@ -28,6 +29,12 @@ const MAX_FOLIOS: usize = 64;
 const WIDE_WINDOW: u32 = 256;
 /// Pages behind a window that the host must hold before the next window is widened.
 const WIDEN_AFTER: u64 = 32;
+
+/// Times that a reader sleeps for pages that the host reads from an SSD. After that its vCPU waits in the
+/// host.
+const MOST_DEFERRALS: u32 = 8;
+/// Longest sleep for such pages at a time, in microseconds. The host gives up after about as long.
+const LONGEST_SLEEP_US: u32 = 20_000;
 
 /// A folio of a window, and how it is read.
 #[derive(Clone, Copy, Default)]
@@ -250,26 +257,74 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
     count!(state, get_misses, asked - pages);
 }
 
-/// Makes one call for at most [`MAX_FOLIOS`] runs. Returns a bit for each run that is set if the
-/// host had it; `None` if the host did not answer.
-fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
+/// Asks for at most [`MAX_FOLIOS`] runs, and sleeps while the host reads some of them from an SSD.
+/// Returns a bit for each run that is set if the host had it; `None` if the host did not answer.
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> Option<u64> {
+    let mut hits = 0;
+    let mut open = u64::MAX;
+    let mut deferral = None;
+    for attempt in 0..=MOST_DEFERRALS {
+        let allow = attempt < MOST_DEFERRALS;
+        let round = get_once(state, session, runs.clone(), open, (deferral, allow))?;
+        hits |= round.hits;
+        open = round.reading;
+        deferral = round.deferral;
+        let Some(deferral) = deferral.filter(|_| open != 0) else {
+            break;
+        };
+        cpu::sleep_us(deferral.wait_us.min(LONGEST_SLEEP_US));
+    }
+    Some(hits)
+}
+
+/// The result of a call, with a bit for each run.
+struct Round {
+    hits: u64,
+    /// The host reads these from an SSD, and is to be asked again.
+    reading: u64,
+    deferral: Option<Deferral>,
+}
+
+/// Makes one call for those of at most [`MAX_FOLIOS`] runs whose bit is set in `open`. It continues a
+/// get that was deferred, if one is given, and may be deferred if `allow` is set.
+fn get_once(
+    state: &State,
+    session: u64,
+    runs: impl Iterator<Item = Run>,
+    open: u64,
+    (deferral, allow): (Option<Deferral>, bool),
+) -> Option<Round> {
     let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
-    let mut count = 0;
-    for run in runs {
+    let mut asked = 0u64;
+    for (n, run) in runs.enumerate().filter(|(n, _)| open & 1 << n != 0) {
         // The request has room for all folios that are planned together.
         call.push(&run);
-        count += 1;
+        asked |= 1 << n;
+    }
+    if let Some(deferral) = deferral {
+        call.resume(deferral);
+    }
+    // Where no other task waits for the CPU, a second call costs more than it brings.
+    if allow && state.channel.can_defer() && !cpu::is_alone() {
+        call.allow_deferral();
     }
     count!(state, get_calls);
-    let answer = state.send(&mut call, Operation::Get, session).map(|_| {
-        (0..count)
-            .filter(|n| call.succeeded(*n))
-            .fold(0, |hits, n| hits | 1 << n)
+    let round = state.send(&mut call, Operation::Get, session).map(|_| {
+        let runs = (0..u64::BITS).filter(|n| asked & 1 << n != 0).enumerate();
+        let bits = |which: &dyn Fn(usize) -> bool| {
+            let runs = runs.clone().filter(|(at, _)| which(*at));
+            runs.fold(0, |bits, (_, n)| bits | 1 << n)
+        };
+        Round {
+            hits: bits(&|at| call.succeeded(at)),
+            reading: bits(&|at| call.is_reading(at)),
+            deferral: call.deferral(),
+        }
     });
     drop(call);
     state.counters().got(start);
-    answer
+    round
 }
 
 /// Records the reads in the admission of the reader's pool, whether or not the host had the pages.

@@ -7,11 +7,11 @@ use crate::ffi::machine;
 use crate::memory::quietly;
 use core::cell::UnsafeCell;
 use ddabi::answer::{
-    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, RESULTS,
+    AnswerHeader, Eviction, PoolPressure, ANSWER_MAGIC, EVICTIONS, MAX_EVICTIONS, READING, RESULTS,
     UNFINISHED,
 };
 use ddabi::hypercall::{Operation, Outcome, Status, NUMBER};
-use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, REQUEST_MAGIC};
+use ddabi::request::{RequestHeader, Run, BODY, MAX_RUNS, MAY_DEFER, REQUEST_MAGIC};
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
@@ -65,6 +65,14 @@ unsafe impl Sync for CallBuffers {}
 // SAFETY: Blocks are plain memory that belongs to no thread.
 unsafe impl Send for CallBuffers {}
 
+/// A get that the host has deferred.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deferral {
+    ticket: u64,
+    /// Microseconds after which the host will probably have read the pages.
+    pub(crate) wait_us: u32,
+}
+
 /// The reason why a call had no result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failure {
@@ -109,6 +117,8 @@ impl CallBuffers {
             buffers: self,
             block,
             count: 0,
+            flags: 0,
+            ticket: 0,
             answered: false,
             _off: off,
         })
@@ -129,6 +139,10 @@ pub(crate) struct Call<'a> {
     buffers: &'a CallBuffers,
     block: *mut Block,
     count: u32,
+    /// Flags of the request.
+    flags: u32,
+    /// Ticket of the request.
+    ticket: u64,
     answered: bool,
     _off: PreemptionOff,
 }
@@ -171,6 +185,8 @@ impl Call<'_> {
                 session,
                 sequence: self.buffers.sequence.fetch_add(1, Relaxed) + 1,
                 count: self.count,
+                flags: self.flags,
+                ticket: self.ticket,
                 ..RequestHeader::default()
             };
             let block = self.block_mut();
@@ -221,7 +237,38 @@ impl Call<'_> {
 
     /// Returns whether run `n` was stored or hit, or range `n` flushed.
     pub(crate) fn succeeded(&self, n: usize) -> bool {
-        self.answered && n < MAX_RUNS && self.block().answer[RESULTS + n] == 1
+        self.result(n) == 1
+    }
+
+    /// Returns whether the host reads the pages of run `n`, and is to be asked again.
+    pub(crate) fn is_reading(&self, n: usize) -> bool {
+        self.result(n) == READING
+    }
+
+    fn result(&self, n: usize) -> u8 {
+        match self.answered && n < MAX_RUNS {
+            true => self.block().answer[RESULTS + n],
+            false => 0,
+        }
+    }
+
+    /// Returns the deferral of a get some of whose runs the host reads.
+    pub(crate) fn deferral(&self) -> Option<Deferral> {
+        let header = self.header().filter(|_| self.answered)?;
+        (header.ticket != 0).then_some(Deferral {
+            ticket: header.ticket,
+            wait_us: header.wait_us,
+        })
+    }
+
+    /// Lets the host defer this get, because its caller can sleep.
+    pub(crate) fn allow_deferral(&mut self) {
+        self.flags |= MAY_DEFER;
+    }
+
+    /// Makes this get continue one that was deferred.
+    pub(crate) fn resume(&mut self, deferral: Deferral) {
+        self.ticket = deferral.ticket;
     }
 
     /// Returns the body of the answer, if there is an answer.

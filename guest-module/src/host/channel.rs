@@ -9,7 +9,7 @@ use crate::counters::{count, Counters};
 use crate::ffi::worker::Worker;
 use crate::host::call::{Call, CallBuffers, Failure};
 use crate::number::Number;
-use ddabi::answer::HelloAnswer;
+use ddabi::answer::{HelloAnswer, DEFER};
 use ddabi::genl::LinkState;
 use ddabi::hypercall::{Operation, Outcome, Status};
 use ddabi::request::Hello;
@@ -29,6 +29,8 @@ pub(crate) struct Channel {
     state: Atomic<u32>,
     /// The VM's number at the host, 0 before the first session.
     vm: Atomic<u32>,
+    /// Features of the session.
+    features: Atomic<u64>,
     counters: Counters,
 }
 
@@ -40,6 +42,7 @@ impl Channel {
             link: Link::new(),
             state: Atomic::new(LinkState::Alone as u32),
             vm: Atomic::new(0),
+            features: Atomic::new(0),
             counters: Counters::new()?,
         })
     }
@@ -75,9 +78,15 @@ impl Channel {
         self.vm.load(Relaxed)
     }
 
-    /// Sets the VM's number at the host. Worker only.
-    pub(crate) fn set_vm(&self, vm: u32) {
-        self.vm.store(vm, Relaxed);
+    /// Returns whether the host can defer gets.
+    pub(crate) fn can_defer(&self) -> bool {
+        self.features.load(Relaxed) & DEFER != 0
+    }
+
+    /// Notes what the host said about a session that is about to begin. Worker only.
+    pub(crate) fn note(&self, answer: &HelloAnswer) {
+        self.vm.store(answer.vm, Relaxed);
+        self.features.store(answer.features, Relaxed);
     }
 
     /// See [`CallBuffers::begin`].
@@ -132,6 +141,7 @@ impl Channel {
     pub(crate) fn hello(&self) -> Result<HelloAnswer, Failure> {
         self.buffers.restart();
         let hello = Hello {
+            features: DEFER,
             page_size: PAGE_SIZE as u32,
             ..Hello::default()
         };

@@ -39,7 +39,7 @@ pub(crate) fn register(state: &State) -> Result<(), Failure> {
         }
     }
     count!(state, sessions);
-    channel.set_vm(answer.vm);
+    channel.note(&answer);
     state.pools.enrol_all(channel, answer.session);
     // From here on hooks put and get pages.
     match channel.link().begin(answer.session) {

@@ -5,7 +5,9 @@
 use crate::ffi::kvm::{CallingVm, Fault};
 use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
-use ddabi::answer::{AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, RESULTS, UNFINISHED};
+use ddabi::answer::{
+    AnswerHeader, PoolPressure, ANSWER_MAGIC, EVICTIONS, READING, RESULTS, UNFINISHED,
+};
 use ddabi::request::MAX_RUNS;
 use ddabi::{ABI_VERSION, PAGE_SIZE};
 use kernel::prelude::*;
@@ -46,10 +48,25 @@ impl Answer {
 
     /// Adds the result of the next run or range.
     pub(crate) fn add(&mut self, done: bool) {
+        self.add_result(u8::from(done));
+    }
+
+    /// Adds the result [`READING`] of the next run.
+    pub(crate) fn add_reading(&mut self) {
+        self.add_result(READING);
+    }
+
+    fn add_result(&mut self, result: u8) {
         if let Some(place) = self.results.get_mut(self.runs) {
-            *place = u8::from(done);
+            *place = result;
             self.runs += 1;
         }
+    }
+
+    /// Sets the ticket by which the guest asks for runs again that are being read, and after how many
+    /// microseconds.
+    pub(crate) fn set_ticket(&mut self, ticket: u64, wait_us: u32) {
+        (self.header.ticket, self.header.wait_us) = (ticket, wait_us);
     }
 
     /// Returns the sequence number of the request.

@@ -10,7 +10,7 @@ use crate::state::Host;
 use crate::vm::scratch::{Scratch, ScratchList};
 use crate::vm::session::Session;
 use crate::vm::Vm;
-use ddabi::answer::HelloAnswer;
+use ddabi::answer::{HelloAnswer, DEFER};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::{RequestHeader, BODY};
@@ -89,8 +89,8 @@ fn serve(
 ) -> Result<Outcome, Status> {
     let request = Request::parse(header, &scratch.body.0[..header.body_len()])?;
     let answer = Answer::new(guest, gpa, header.sequence);
-    if let Request::Hello = request {
-        return hello(host, guest, answer);
+    if let Request::Hello(features) = request {
+        return hello(host, guest, features, answer);
     }
     let (vm, session) = enter(vm, header)?;
     let caller = Caller {
@@ -103,7 +103,12 @@ fn serve(
     caller.serve(&request, answer, &mut scratch.carried, &mut scratch.notices)
 }
 
-fn hello(host: &Host, guest: &CallingVm<'_>, answer: Option<Answer>) -> Result<Outcome, Status> {
+fn hello(
+    host: &Host,
+    guest: &CallingVm<'_>,
+    features: u64,
+    answer: Option<Answer>,
+) -> Result<Outcome, Status> {
     // Without an answer the guest could not know its session.
     let answer = answer.ok_or(Status::NoMemory)?;
     let vm = host.vms.join(guest).map_err(|error| {
@@ -120,7 +125,7 @@ fn hello(host: &Host, guest: &CallingVm<'_>, answer: Option<Answer>) -> Result<O
         Session::new(host.tier.clone(), host.ssd.clone()).map_err(|_| Status::NoMemory)?;
     let body = HelloAnswer {
         session: session.id,
-        features: 0,
+        features: features & DEFER,
         vm: vm.number,
         max_pools: MAX_POOLS,
     };

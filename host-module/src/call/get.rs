@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Gets: access to the frames of the guest.
+//! Gets.
 
+use crate::call::answer::Answer;
+use crate::call::operation::Caller;
+use crate::counters::{Counter, Latency, TOTALS};
 use crate::ffi::kvm::CallingVm;
+use crate::ssd::fetch::ReadBefore;
 use crate::tier::page::Page;
 use crate::vm::pool::Pool;
+use crate::vm::scratch::NoticeRoom;
 use crate::vm::session::Session;
-use ddabi::request::Run;
+use ddabi::hypercall::Outcome;
+use ddabi::request::{Run, MAX_RUNS};
+use ddabi::ssd::Waiting;
 use ddcore::host::carried::Carried;
-use ddcore::host::get::{foreign, give};
+use ddcore::host::get::{foreign, give, take};
+use ddcore::host::promotion::is_promotion_due;
+use ddcore::host::room::retire;
+use ddcore::host::run::{discard, look};
+use ddcore::host::{Host as _, Session as _};
+use ddcore::request::{Deferral, Runs};
+use kernel::prelude::*;
+use kernel::time::{Instant, Monotonic};
 
 /// State of the frames of a run of a get.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -19,6 +33,8 @@ pub(crate) enum Frames {
     Tracked,
     /// Some are not in the host's memory, or are not memory at all.
     Absent,
+    /// They are not needed yet: the host reads the pages of the run.
+    Reading,
 }
 
 impl Frames {
@@ -31,6 +47,178 @@ impl Frames {
         } else {
             Self::Absent
         }
+    }
+}
+
+impl Caller<'_> {
+    #[inline(never)]
+    pub(super) fn get(
+        &self,
+        runs: &Runs<'_>,
+        deferral: Deferral,
+        mut answer: Option<Answer>,
+        carried: &mut Carried<Page>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
+        let mut pages = 0;
+        let mut tracked = answer.is_none();
+        let mut frames = [Frames::Tracked; MAX_RUNS];
+        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
+            // Without the answer page the guest could not know which runs were given.
+            if answer.is_some() {
+                *frames = Frames::of(self.guest, &run);
+            }
+        }
+        let mut start = self.start;
+        let mut read_before = ReadBefore::nothing();
+        if let Some(answer) = &mut answer {
+            match deferral.ticket {
+                0 if deferral.allowed => self.defer(runs, &mut frames, answer, carried),
+                0 => {}
+                _ => (start, read_before) = self.resume(deferral, &mut frames, answer),
+            }
+        }
+        let wanted = runs.placed().zip(frames);
+        let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
+        let found = take(&**self.session, wanted, carried);
+        let is_on_ssd = found.ssd > 0;
+        if is_on_ssd {
+            self.fetch(runs, carried, &mut read_before);
+        }
+        let mut total = 0;
+        let mut reading = 0;
+        for ((run, place), frames) in runs.placed().zip(frames) {
+            total = place + run.pages as usize;
+            if frames == Frames::Reading {
+                reading += 1;
+                if let Some(answer) = &mut answer {
+                    answer.add_reading();
+                }
+                continue;
+            }
+            let given =
+                frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
+            if given {
+                pages += u64::from(run.pages);
+            }
+            if frames != Frames::Ready {
+                tracked |= frames == Frames::Tracked;
+                self.session.miss(&run);
+            }
+            if frames == Frames::Absent {
+                // The guest's map no longer has the pages of this run.
+                discard(&**self.session, &mut carried.batch, &run);
+            }
+            if let Some(answer) = &mut answer {
+                answer.add(given);
+            }
+        }
+        retire(self.host, &mut carried.pages[..total]);
+        self.session.sub_used(&found);
+        if tracked {
+            TOTALS.dirty_tracked.add(1);
+        }
+        let counters: fn(&Pool) -> (&Counter, &Latency) = match is_on_ssd {
+            true => Pool::ssd_get_counters,
+            false => Pool::get_counters,
+        };
+        // A get that only waits is counted when it comes again.
+        if reading < runs.iter().count() {
+            self.count_batch(runs, counters, start);
+        }
+        self.finish_batch(runs, pages, answer, notices)
+    }
+
+    /// Reads the pages that a get has found in the SSD tier, unless they were read before.
+    #[inline(never)]
+    fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>, read_before: &mut ReadBefore) {
+        let pages = &mut carried.pages[..];
+        let ssd = &self.host.ssd;
+        ssd.fetch(runs.placed(), pages, self.seed(), read_before);
+        if is_promotion_due(self.host) {
+            self.host.wake_evictor();
+        }
+    }
+
+    /// Returns the seeds of the checksums of pages.
+    fn seed(&self) -> impl Fn(&Run, u64) -> u64 + '_ {
+        let session = self.session;
+        |run: &Run, index| session.seed(session.file_hash(run), index)
+    }
+
+    /// Begins to read the pages of runs that are in the SSD tier, and defers these runs, if that is
+    /// better than to wait for them. Their pages stay in the index.
+    #[inline(never)]
+    fn defer(
+        &self,
+        runs: &Runs<'_>,
+        frames: &mut [Frames; MAX_RUNS],
+        answer: &mut Answer,
+        carried: &mut Carried<Page>,
+    ) {
+        let is_on_ssd = |pool| self.session.places(pool) > 0;
+        if self.host.ssd.waiting() == Waiting::Host || !runs.iter().any(|run| is_on_ssd(run.pool)) {
+            return;
+        }
+        let Carried { pages, batch, .. } = carried;
+        let ready = runs.placed().zip(&*frames);
+        let ready = ready.filter_map(|(run, frames)| (*frames == Frames::Ready).then_some(run));
+        look(&**self.session, batch, ready, |at, held| {
+            if held.is_placed() {
+                pages[at] = Page::of_index(held);
+            }
+        });
+        let mut none = ReadBefore::nothing();
+        let reads = self
+            .host
+            .ssd
+            .look_up(runs.placed(), pages, self.seed(), &mut none);
+        let total = runs.iter().map(|run| run.pages as usize).sum();
+        let mut waits = [false; MAX_RUNS];
+        for (waits, (run, at)) in waits.iter_mut().zip(runs.placed()) {
+            let mut pages = pages[at..at + run.pages as usize].iter().flatten();
+            *waits = pages.any(|page| page.place().is_some());
+        }
+        let get = self.host.ssd.defer(reads, &mut pages[..total], self.start);
+        // What is left are pages of a get that is not deferred.
+        pages[..total].fill_with(|| None);
+        let Some(get) = get else { return };
+        let wait_us = get.wait_us();
+        if let Ok(ticket) = self.session.deferrals.add(get) {
+            answer.set_ticket(ticket, wait_us);
+            let waiting = frames.iter_mut().zip(waits).filter(|(_, waits)| *waits);
+            waiting.for_each(|(frames, _)| *frames = Frames::Reading);
+            TOTALS.gets_deferred.add(1);
+        }
+    }
+
+    /// Returns when a get that was deferred came first, and what was read for it. If pages are still
+    /// being read, it is deferred again, or waits for them here.
+    #[inline(never)]
+    fn resume(
+        &self,
+        deferral: Deferral,
+        frames: &mut [Frames; MAX_RUNS],
+        answer: &mut Answer,
+    ) -> (Instant<Monotonic>, ReadBefore) {
+        let Some(mut get) = self.session.deferrals.take(deferral.ticket) else {
+            return (self.start, ReadBefore::nothing());
+        };
+        if deferral.allowed && !get.has_ended() {
+            let wait_us = get.wait_us();
+            match self.session.deferrals.add(get) {
+                Ok(ticket) => {
+                    answer.set_ticket(ticket, wait_us);
+                    let ready = frames.iter_mut().filter(|frames| **frames == Frames::Ready);
+                    ready.for_each(|frames| *frames = Frames::Reading);
+                    return (self.start, ReadBefore::nothing());
+                }
+                Err(same) => get = same,
+            }
+        }
+        let start = get.start;
+        let read = KBox::into_inner(get).collect(&self.host.ssd);
+        (start, read.unwrap_or(ReadBefore::nothing()))
     }
 }
 

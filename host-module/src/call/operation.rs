@@ -6,9 +6,8 @@
 //! Inlined into one function they would take much of the vCPU thread's stack, which KVM uses too.
 
 use crate::call::answer::Answer;
-use crate::call::get::Frames;
 use crate::call::put::Putter;
-use crate::counters::{Counter, Latency, TOTALS};
+use crate::counters::{Counter, Latency};
 use crate::ffi::kvm::CallingVm;
 use crate::state::Host;
 use crate::stats::pool_stats;
@@ -22,17 +21,13 @@ use ddabi::genl::{Attribute, Event};
 use ddabi::hypercall::{Outcome, Status};
 use ddabi::key::FileKey;
 use ddabi::name::Name;
-use ddabi::request::{Run, MAX_RUNS};
+use ddabi::request::Run;
 use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
-use ddcore::host::get::take;
 use ddcore::host::pressure::pressure;
-use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::put::store;
-use ddcore::host::room::retire;
-use ddcore::host::run::discard;
 use ddcore::host::walk::migrate;
-use ddcore::host::{Host as _, Origin, Session as _};
+use ddcore::host::{Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -56,13 +51,13 @@ impl Caller<'_> {
         notices: &mut NoticeRoom,
     ) -> Result<Outcome, Status> {
         match request {
-            Request::Hello | Request::Ping => Ok(self.finish(0, answer, notices)),
+            Request::Hello(_) | Request::Ping => Ok(self.finish(0, answer, notices)),
             Request::Goodbye => {
                 self.vm.end(self.session);
                 Ok(Outcome::bare(Status::Ok))
             }
             Request::Put(runs) => Ok(self.put(runs, answer, carried, notices)),
-            Request::Get(runs) => Ok(self.get(runs, answer, carried, notices)),
+            Request::Get(runs, deferral) => Ok(self.get(runs, *deferral, answer, carried, notices)),
             Request::Flush(ranges) => Ok(self.flush(ranges, answer, carried, notices)),
             Request::PoolCreate(settings, name) => self.create_pool(*settings, name, answer),
             Request::PoolSet(pool, settings) => {
@@ -97,75 +92,8 @@ impl Caller<'_> {
             answer: &mut answer,
         };
         let pages = store(&self.origin(), runs, carried, &mut putter);
-        self.finish_batch(runs, pages, Pool::put_counters, answer, notices)
-    }
-
-    #[inline(never)]
-    fn get(
-        &self,
-        runs: &Runs<'_>,
-        mut answer: Option<Answer>,
-        carried: &mut Carried<Page>,
-        notices: &mut NoticeRoom,
-    ) -> Outcome {
-        let mut pages = 0;
-        let mut tracked = answer.is_none();
-        let mut frames = [Frames::Tracked; MAX_RUNS];
-        for (frames, run) in frames.iter_mut().zip(runs.iter()) {
-            // Without the answer page the guest could not know which runs were given.
-            if answer.is_some() {
-                *frames = Frames::of(self.guest, &run);
-            }
-        }
-        let wanted = runs.placed().zip(frames);
-        let wanted = wanted.filter_map(|(run, frames)| (frames == Frames::Ready).then_some(run));
-        let found = take(&**self.session, wanted, carried);
-        let is_on_ssd = found.ssd > 0;
-        if is_on_ssd {
-            self.fetch(runs, carried);
-        }
-        let mut total = 0;
-        for ((run, place), frames) in runs.placed().zip(frames) {
-            total = place + run.pages as usize;
-            let given =
-                frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
-            if given {
-                pages += u64::from(run.pages);
-            }
-            if frames != Frames::Ready {
-                tracked |= frames == Frames::Tracked;
-                self.session.miss(&run);
-            }
-            if frames == Frames::Absent {
-                // The guest's map no longer has the pages of this run.
-                discard(&**self.session, &mut carried.batch, &run);
-            }
-            if let Some(answer) = &mut answer {
-                answer.add(given);
-            }
-        }
-        retire(self.host, &mut carried.pages[..total]);
-        self.session.sub_used(&found);
-        if tracked {
-            TOTALS.dirty_tracked.add(1);
-        }
-        let counters: fn(&Pool) -> (&Counter, &Latency) = match is_on_ssd {
-            true => Pool::ssd_get_counters,
-            false => Pool::get_counters,
-        };
-        self.finish_batch(runs, pages, counters, answer, notices)
-    }
-
-    /// Reads the pages that a get has found in the SSD tier.
-    #[inline(never)]
-    fn fetch(&self, runs: &Runs<'_>, carried: &mut Carried<Page>) {
-        let session = self.session;
-        let seed = |run: &Run, index| session.seed(session.file_hash(run), index);
-        let pages = &mut carried.pages[..];
-        self.host.ssd.fetch(runs.placed(), pages, seed);
-        if is_promotion_due(self.host) {
-            self.host.wake_evictor();
-        }
+        self.count_batch(runs, Pool::put_counters, self.start);
+        self.finish_batch(runs, pages, answer, notices)
     }
 
     #[inline(never)]
@@ -246,22 +174,29 @@ impl Caller<'_> {
         })
     }
 
-    /// Ends a put or a get: counts it to the pool of its first run, in the `counters` that are
-    /// chosen, and reports the state of one of its pools to the guest.
-    fn finish_batch(
+    /// Counts a put or a get to the pool of its first run, in the `counters` that are chosen.
+    pub(super) fn count_batch(
         &self,
         runs: &Runs<'_>,
-        pages: u64,
         counters: impl FnOnce(&Pool) -> (&Counter, &Latency),
-        mut answer: Option<Answer>,
-        notices: &mut NoticeRoom,
-    ) -> Outcome {
+        start: Instant<Monotonic>,
+    ) {
         let first = runs.first().and_then(|run| self.session.pool(run.pool));
         if let Some(pool) = first {
             let (batches, latency) = counters(pool);
             batches.add(1);
-            latency.record(self.start);
+            latency.record(start);
         }
+    }
+
+    /// Ends a put or a get: reports the state of one of its pools to the guest.
+    pub(super) fn finish_batch(
+        &self,
+        runs: &Runs<'_>,
+        pages: u64,
+        mut answer: Option<Answer>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
         if let Some(answer) = &mut answer {
             self.report_pressure(runs, answer);
         }

@@ -14,13 +14,14 @@ extern "C" {
     fn dd_disk_idle(disk: *const c_void) -> bool;
     fn dd_disk_clear(disk: *mut c_void, first: u64, count: u64) -> c_int;
     fn dd_disk_write(disk: *mut c_void, first: u64, frames: *const u64, count: usize) -> c_int;
-    fn dd_disk_read(
+    fn dd_disk_begin(
         disk: *mut c_void,
         places: *const u64,
         frames: *const u64,
         count: usize,
-        limit_us: u64,
-    ) -> c_int;
+    ) -> *mut c_void;
+    fn dd_disk_has_read(read: *mut c_void) -> bool;
+    fn dd_disk_finish(read: *mut c_void, limit_us: u64, took_us: *mut u64) -> c_int;
     fn dd_page_checksum(frame: u64, seed: u64) -> u64;
 }
 
@@ -77,25 +78,67 @@ impl Disk {
         kernel::error::to_result(error)
     }
 
-    /// Reads places into pages, of which there are as many, and waits for up to `limit` microseconds.
-    /// If that is too short, the error is `ETIMEDOUT`, and the pages are gone.
-    pub(crate) fn read(&self, places: &[u64], pages: &mut [Option<Page>], limit: u64) -> Result {
-        let Some(frames) = Page::frames(pages).filter(|frames| frames.len() == places.len()) else {
+    /// Begins to read places into pages, of which there are as many. The read owns the pages
+    /// afterwards, unless there is an error. Does not wait, also not for memory.
+    pub(crate) fn begin(&self, places: &[u64], pages: KVec<Option<Page>>) -> Result<Reading> {
+        let Some(frames) = Page::frames(&pages).filter(|frames| frames.len() == places.len())
+        else {
             return Err(EINVAL);
         };
         let (places, count) = (places.as_ptr(), places.len());
-        // SAFETY: Both slices have the length given, and the pages are borrowed exclusively.
-        let error = unsafe { dd_disk_read(self.raw, places, frames.as_ptr(), count, limit) };
-        let result = kernel::error::to_result(error);
+        // SAFETY: Both slices have the length given, and the pages are owned by this function.
+        let raw = unsafe { dd_disk_begin(self.raw, places, frames.as_ptr(), count) };
+        let raw = kernel::error::from_err_ptr(raw)?;
+        Ok(Reading { raw, pages })
+    }
+}
+
+/// A read that has begun, and the pages that it fills. It may be owned longer than its disk. When it is
+/// dropped, it is abandoned: its pages are freed once the device has ended it.
+pub(crate) struct Reading {
+    /// Null once the read has been finished.
+    raw: *mut c_void,
+    pages: KVec<Option<Page>>,
+}
+
+// SAFETY: A read may be finished by any task.
+unsafe impl Send for Reading {}
+
+impl Reading {
+    /// Returns whether the device has ended it, so that [`Reading::finish`] does not wait.
+    pub(crate) fn has_ended(&self) -> bool {
+        // SAFETY: The read is valid as long as it is not null.
+        self.raw.is_null() || unsafe { dd_disk_has_read(self.raw) }
+    }
+
+    /// Waits for the end of the read, for up to `limit` microseconds. Returns the pages, and the
+    /// microseconds that the device took. If the limit is too short, the error is `ETIMEDOUT`.
+    pub(crate) fn finish(mut self, limit: u64) -> Result<(KVec<Option<Page>>, u64)> {
+        let took = self.end(limit)?;
+        Ok((core::mem::take(&mut self.pages), took))
+    }
+
+    fn end(&mut self, limit: u64) -> Result<u64> {
+        let raw = core::mem::replace(&mut self.raw, core::ptr::null_mut());
+        if raw.is_null() {
+            return Err(EINVAL);
+        }
+        let mut took = 0;
+        // SAFETY: It is valid, and was just taken out, so that this is its last use.
+        let result = kernel::error::to_result(unsafe { dd_disk_finish(raw, limit, &raw mut took) });
         if result == Err(ETIMEDOUT) {
-            for page in pages.iter_mut() {
-                // The read frees them.
-                if let Some(page) = page.take() {
-                    core::mem::forget(page);
-                }
+            for page in self.pages.iter_mut().filter_map(Option::take) {
+                // The device may still write to it. The read frees it.
+                core::mem::forget(page);
             }
         }
-        result
+        result.map(|()| took)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let _ = self.end(0);
     }
 }
 

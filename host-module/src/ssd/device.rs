@@ -461,6 +461,8 @@ fn drop_from_all(host: &Host, device: usize) {
     let mut from = 0;
     while let Some((vm, session)) = host.next_vm(from).filter(|_| !queue::is_leaving()) {
         from = vm.number.saturating_add(1);
+        // They own places.
+        session.deferrals.forget(|_| true);
         for pool in 0..session.pool_count() {
             if let Some(place) = session.place(pool).filter(|place| place.log.is_on(device)) {
                 place.log.close(None);

@@ -2,10 +2,10 @@
 
 //! A segment of a device with the data and the checksums of its pages.
 
+use crate::memory::without_waiting;
 use crate::ssd::log::Holding;
 use crate::tier::page::Page;
 use ddcore::ssd::segment::{self, Data};
-use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -38,7 +38,7 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(size: u32) -> Result<Self, AllocError> {
         // Puts that make room come here deep in the stack, and wait for no memory.
-        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        let flags = without_waiting();
         let mut pages = KVec::with_capacity(size as usize, flags)?;
         for _ in 0..size {
             pages.push(None, flags)?;

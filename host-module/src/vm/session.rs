@@ -11,6 +11,8 @@ use crate::counters::TOTALS;
 use crate::ffi::shrinker::like_reclaim;
 use crate::ffi::{queue, random};
 use crate::number::Number;
+use crate::ssd::deferred::Deferrals;
+use crate::ssd::fetch::ReadBefore;
 use crate::ssd::log::Holding;
 use crate::ssd::Ssd;
 use crate::tier::page::Page;
@@ -71,6 +73,9 @@ pub(crate) struct Session {
     /// the session's evictions; memory reclaim takes it.
     #[pin]
     entities: Mutex<KVVec<Entity>>,
+    /// Gets whose pages are read while their readers sleep.
+    #[pin]
+    pub(crate) deferrals: Deferrals,
     /// What the last flush left to the next one.
     #[pin]
     unflushed: SpinLock<Option<Rest>>,
@@ -106,6 +111,7 @@ impl Session {
                 ledger: Ledger::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
                 entities <- new_mutex!(KVVec::new(), "Session::entities"),
+                deferrals <- Deferrals::new(),
                 unflushed <- new_spinlock!(None, "Session::unflushed"),
                 control <- new_mutex!((), "Session::control"),
             }),
@@ -220,7 +226,11 @@ impl ddcore::host::Session for Session {
     fn read_from_ssd(&self, run: &Run, pages: &mut [Option<Page>]) -> bool {
         let file = self.hasher.file(&run.file);
         let seed = |_: &Run, index| self.seed(file, index);
-        if !self.ssd.fetch(core::iter::once((*run, 0)), pages, seed) {
+        let runs = core::iter::once((*run, 0));
+        if !self
+            .ssd
+            .fetch(runs, pages, seed, &mut ReadBefore::nothing())
+        {
             return false;
         }
         for page in pages {

@@ -3,11 +3,10 @@
 //! A part of a session's index behind its own lock, and the memory it stands on.
 
 use crate::counters::TOTALS;
-use crate::memory::quietly;
+use crate::memory::{quietly, without_waiting};
 use crate::vm::charge::charged;
 use ddabi::PAGE_SIZE;
 use ddcore::index::{Hasher, Index, Kind, List, Segment, Storage};
-use kernel::alloc::flags::{__GFP_NOWARN, GFP_NOWAIT};
 use kernel::alloc::AllocError;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, SpinLock};
@@ -182,7 +181,7 @@ struct Spare {
 impl Spare {
     fn replenish(&mut self, full: Option<usize>) -> Result<(), AllocError> {
         if self.block.is_none() {
-            self.block = Some(KBox::zeroed(GFP_NOWAIT | __GFP_NOWARN)?);
+            self.block = Some(KBox::zeroed(without_waiting())?);
         }
         if let Some(full) = full {
             let capacity = full + full / 2 + 8;

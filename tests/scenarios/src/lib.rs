@@ -89,6 +89,7 @@ pub fn all() -> &'static [Scenario] {
         scarce::SCARCE,
         ssd::SSD,
         ssd::hybrid::HYBRID,
+        ssd::deferral::DEFERRAL,
         reboot::REBOOT,
     ]
 }

@@ -3,6 +3,7 @@
 //! Containers whose pages are kept on a device of the host: what comes back is right, the oldest goes
 //! when the device is full, and a device that fails, stalls or is removed costs misses only.
 
+pub(crate) mod deferral;
 pub(crate) mod device;
 pub(crate) mod faults;
 pub(crate) mod hybrid;

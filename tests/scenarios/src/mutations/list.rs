@@ -199,6 +199,11 @@ pub(crate) const ALL: &[Mutation] = &[
         &[ssd::SSD],
         &["bad_checksums", "wrong content"],
     ),
+    mutation(
+        "defers-never",
+        &[ssd::deferral::DEFERRAL],
+        &["gets that were deferred"],
+    ),
     mutation("segments-kept", &[ssd::SSD], &["nothing was evicted"]),
     mutation(
         "moves-unchecked",

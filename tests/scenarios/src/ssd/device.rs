@@ -12,6 +12,9 @@ use crate::ddctl;
 const NAME: &str = "nullb0";
 const CONFIGFS: &str = "/sys/kernel/config";
 
+/// Time of a request in microseconds.
+pub(crate) const REQUEST_US: u64 = 100;
+
 /// Size and counters of a device.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Stats {
@@ -55,7 +58,12 @@ pub(crate) struct Device {
 impl Device {
     /// Makes a device and adds it to the tier.
     pub(crate) fn add(host: &Machine, mib: u64) -> Result<Self> {
-        let path = Self::make(host, mib)?;
+        Self::add_slow(host, mib, REQUEST_US)
+    }
+
+    /// Makes a device whose requests take so many microseconds, and adds it to the tier.
+    pub(crate) fn add_slow(host: &Machine, mib: u64, request_us: u64) -> Result<Self> {
+        let path = Self::make(host, mib, request_us)?;
         Self::add_path(host, path)
     }
 
@@ -65,8 +73,8 @@ impl Device {
         Ok(Self { path })
     }
 
-    /// Makes a device. Returns its path.
-    pub(crate) fn make(host: &Machine, mib: u64) -> Result<String> {
+    /// Makes a device whose requests take so many microseconds. Returns its path.
+    pub(crate) fn make(host: &Machine, mib: u64, request_us: u64) -> Result<String> {
         host.exec_ok(["modprobe", "null_blk", "nr_devices=0"])?;
         host.shell(format!(
             "mountpoint -q {CONFIGFS} || mount -t configfs none {CONFIGFS}"
@@ -78,7 +86,7 @@ impl Device {
             ("size", mib.to_string()),
             ("memory_backed", "1".into()),
             ("irqmode", "2".into()),
-            ("completion_nsec", "100000".into()),
+            ("completion_nsec", (request_us * 1000).to_string()),
             ("power", "1".into()),
         ] {
             host.write_file(&format!("{directory}/{key}"), value)?;

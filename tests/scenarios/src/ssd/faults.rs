@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, FileSpec, Guest, Machine, Scenario, Target, Throttle, wait};
 
 use super::{
-    device::{Device, Stats},
+    device::{Device, REQUEST_US, Stats},
     read, set_store,
 };
 use crate::{
@@ -42,7 +42,7 @@ struct Faulty<'a> {
 
 impl<'a> Faulty<'a> {
     fn add(host: &'a Machine) -> Result<Self> {
-        let below = Device::make(host, DEVICE_MIB)?;
+        let below = Device::make(host, DEVICE_MIB, REQUEST_US)?;
         for module in ["dm-flakey", "dm-delay"] {
             host.exec_ok(["modprobe", module])?;
         }
