@@ -33,8 +33,8 @@ const WIDEN_AFTER: u64 = 32;
 /// Times that a reader sleeps for pages that the host reads from an SSD. After that its vCPU waits in the
 /// host.
 const MOST_DEFERRALS: u32 = 8;
-/// Longest sleep for such pages at a time, in microseconds. The host gives up after about as long.
-const LONGEST_SLEEP_US: u32 = 20_000;
+/// Longest sleep for such pages at a time, in microseconds, whatever the host says.
+const LONGEST_SLEEP_US: u32 = 100_000;
 
 /// A folio of a window, and how it is read.
 #[derive(Clone, Copy, Default)]

@@ -128,7 +128,7 @@ fn run(
     if tiers != Tiers::Memory {
         device = Some(Device::add(stage.host(), DEVICE_MIB)?);
         // An emulated host may be slow for other reasons than its device.
-        ddctl::run(stage.host(), "ssd set --deadline 5000")?;
+        ddctl::run(stage.host(), "ssd set --deadline 5000 --wait guest")?;
     }
     let storm = Storm::start(&guest, sites, checks)?;
     let mover = match tiers {
