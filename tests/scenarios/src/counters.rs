@@ -39,7 +39,7 @@ counters! {
     /// Of the guest module.
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
-        put_skipped_policy put_skipped_throttle put_skipped_lane put_skipped_map get_misses read_absent
+        put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
         changes invalidated evicted map_files map_pages stale
     }
 }
