@@ -8,7 +8,7 @@
 //!    handled before the next is polled;
 //! 3. wait for an event, or until [`Engine::poll_timeout`].
 //!
-//! Which cgroups are containers (`subjects`) and the weights that give them what they should have
+//! Which cgroups are containers (`matches`) and the weights that give them what they should have
 //! are apart: without targets the file names the weights, with them `controller` chooses.
 //! `enrolment` gives the module's pools what was chosen. Guest memory is `knobs`' affair.
 
@@ -30,6 +30,7 @@ mod guest_module;
 mod help;
 mod knobs;
 mod limiter;
+mod matches;
 mod member;
 mod memory;
 mod names;
@@ -52,7 +53,6 @@ mod shortage;
 mod spare;
 mod split;
 mod ssd;
-mod subjects;
 mod summary;
 mod view;
 
@@ -76,10 +76,10 @@ use ddnl::Pool;
 use enrolment::{Enrolment, Weights};
 use guest_module::GuestModule;
 use knobs::Knobs;
+use matches::{Match, Matches};
 use names::{Names, News};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
-use subjects::{Subject, Subjects};
 use tracing::{info, warn};
 
 /// How often the cgroups are looked through, in case an announcement was lost.
@@ -103,7 +103,7 @@ pub struct Engine {
     cgroups: Cgroups,
     names: Names,
     /// Cgroups that are containers of the file.
-    subjects: BTreeMap<String, Subject>,
+    matches: BTreeMap<String, Match>,
     /// Containers of the file that more cgroups match than they may be.
     crowded: BTreeSet<usize>,
     module: GuestModule,
@@ -131,7 +131,7 @@ impl Engine {
             config,
             cgroups: Cgroups::new(),
             names: Names::default(),
-            subjects: BTreeMap::new(),
+            matches: BTreeMap::new(),
             crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
@@ -160,17 +160,17 @@ impl Engine {
         let enrolled = |cgroup: &&String| pools.contains_key(cgroup.as_str());
         Summary {
             module: self.module.is_present(),
-            wanted: self.subjects.len(),
-            enrolled: self.subjects.keys().filter(enrolled).count(),
+            wanted: self.matches.len(),
+            enrolled: self.matches.keys().filter(enrolled).count(),
             feasible: self.controller.feasible(),
         }
     }
 
     /// The containers that exist: cgroup, pool's name, and what the file says.
-    pub fn subjects(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
-        self.subjects.iter().map(|(cgroup, subject)| {
-            let container = &self.config.containers[subject.container];
-            (cgroup.as_str(), subject.name.as_str(), container)
+    pub fn matches(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
+        self.matches.iter().map(|(cgroup, matched)| {
+            let container = &self.config.containers[matched.container];
+            (cgroup.as_str(), matched.name.as_str(), container)
         })
     }
 
@@ -272,7 +272,7 @@ impl Engine {
             return Some(action);
         }
         if self.looks() && self.next_look <= now {
-            return Some(Action::Measure(self.subjects.keys().cloned().collect()));
+            return Some(Action::Measure(self.matches.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {
             return Some(Action::Begin(job));
@@ -286,20 +286,20 @@ impl Engine {
             return Some(next);
         }
         let view = self.module.view()?;
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         if self.is_unfit() {
             if now < self.next_fit {
                 return None;
             }
-            self.controller.fit(subjects);
+            self.controller.fit(matches);
             self.unfit = false;
             self.next_fit = now.saturating_add(STORM);
         }
         let by_hand = BTreeMap::new();
-        let (weights, ssd_weights) = match subjects.config.is_controlled() {
+        let (weights, ssd_weights) = match matches.config.is_controlled() {
             true => (self.controller.weights(), self.controller.ssd_weights()),
             false => (&by_hand, &by_hand),
         };
@@ -309,7 +309,7 @@ impl Engine {
         };
         let present = view.of(&self.cgroups);
         self.enrolment
-            .compare(now, subjects, weights, view, &present)
+            .compare(now, matches, weights, view, &present)
     }
 
     /// A look was taken: decide, if it is time to.
@@ -322,9 +322,9 @@ impl Engine {
         }
         let round = Round {
             now,
-            subjects: Subjects {
+            matches: Matches {
                 config: &self.config,
-                all: &self.subjects,
+                by_cgroup: &self.matches,
             },
             cgroups: &self.cgroups,
             controller: &self.controller,
@@ -344,17 +344,17 @@ impl Engine {
 
     /// Takes in what was measured of containers, and decides their weights by it.
     fn weigh(&mut self, now: Time, sample: &Sample) {
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         let pools = self.module.pools(&self.cgroups);
         let default = self.module.default_pool();
         self.controller
-            .observe(now, subjects, &pools, default, sample);
-        if subjects.config.is_controlled() {
+            .observe(now, matches, &pools, default, sample);
+        if matches.config.is_controlled() {
             let was = self.controller.feasible();
-            self.controller.decide(subjects);
+            self.controller.decide(matches);
             self.unfit = false;
             tell_feasible(was, self.controller.feasible());
         }
@@ -368,19 +368,19 @@ impl Engine {
 
     /// Finds out which container a cgroup is.
     fn aim(&mut self, cgroup: &str) {
-        let mut subject = subjects::one(&self.config, cgroup, &self.names);
-        if let Some(at) = subject.as_ref().map(|subject| subject.container) {
-            if !subjects::has_room(&self.config, &self.subjects, cgroup, at) {
-                subject = None;
+        let mut matched = matches::find(&self.config, cgroup, &self.names);
+        if let Some(at) = matched.as_ref().map(|matched| matched.container) {
+            if !matches::has_room(&self.config, &self.matches, cgroup, at) {
+                matched = None;
                 self.crowd(at);
             }
         }
-        let known = self.subjects.get(cgroup);
-        if subject.as_ref() != known {
+        let known = self.matches.get(cgroup);
+        if matched.as_ref() != known {
             self.unfit = true;
-            match subject {
-                Some(subject) => self.subjects.insert(cgroup.into(), subject),
-                None => self.subjects.remove(cgroup),
+            match matched {
+                Some(matched) => self.matches.insert(cgroup.into(), matched),
+                None => self.matches.remove(cgroup),
             };
         }
     }
@@ -388,15 +388,15 @@ impl Engine {
     /// Finds out which containers there are.
     fn aim_all(&mut self) {
         let pools = self.module.pools(&self.cgroups);
-        let (subjects, crowded) = subjects::of(
+        let (matches, crowded) = matches::find_all(
             &self.config,
             &self.cgroups,
             &self.names,
             |cgroup| pools.contains_key(cgroup),
-            &self.subjects,
+            &self.matches,
         );
-        self.unfit |= subjects != self.subjects;
-        self.subjects = subjects;
+        self.unfit |= matches != self.matches;
+        self.matches = matches;
         self.crowded.retain(|at| crowded.contains(at));
         for at in crowded {
             self.crowd(at);
@@ -458,7 +458,7 @@ impl Engine {
         for path in gone {
             self.cgroups.remove(&path);
             self.names.forget(&path);
-            left |= self.subjects.remove(&path).is_some();
+            left |= self.matches.remove(&path).is_some();
         }
         self.unfit |= left;
         if left && !self.crowded.is_empty() {
@@ -525,13 +525,13 @@ impl Engine {
         info!("the guest module is there");
         // Of too many cgroups those are containers that a daemon before this one enrolled.
         self.aim_all();
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         let pools = self.module.pools(&self.cgroups);
         let default = self.module.default_pool();
-        self.controller.adopt(subjects, &pools, default);
+        self.controller.adopt(matches, &pools, default);
     }
 
     fn scanned(&mut self, now: Time, cgroups: Cgroups) {

@@ -6,7 +6,7 @@
 //! - [`engine`]: decides, without I/O and without a clock;
 //! - [`runtime`]: performs what the engine decides, and tells it what happened;
 //! - [`tree`], [`discovery`]: the cgroups, and who they are;
-//! - [`measure`], [`hands`]: reading figures, writing limits;
+//! - [`measure`], [`cgroup_writer`]: reading figures, writing limits;
 //! - [`module`]: the kernel module;
 //! - [`metrics`]: the report for Prometheus.
 //!
@@ -15,11 +15,11 @@
 #![forbid(unsafe_code)]
 
 pub mod allowance;
+pub mod cgroup_writer;
 pub mod cli;
 pub mod config;
 pub mod discovery;
 pub mod engine;
-pub mod hands;
 pub mod measure;
 pub mod metrics;
 pub mod module;

@@ -9,10 +9,10 @@ use clap::Parser;
 use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddnl::printable_json;
 use policyd::{
+    cgroup_writer::CgroupWriter,
     cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
     engine::Report,
-    hands::Hands,
     module::Kernel,
     runtime::{self, Places, Runtime},
 };
@@ -112,7 +112,7 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
         state: Some(state.into()),
         ..Places::default()
     };
-    Hands::new(&root, places.journal().as_deref());
+    CgroupWriter::new(&root, places.journal().as_deref());
     match wrong {
         None => Ok(()),
         Some(error) => Err(error.context(format!("limits were undone in {}", root.display()))),

@@ -17,7 +17,7 @@ mod pseudo;
 
 pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
-pub use origin::{Ask, Origins, Subject};
+pub use origin::{Ask, ContainerName, Origins};
 
 use crate::{
     config::Container,
@@ -48,13 +48,13 @@ impl<A: Ask> Meter<A> {
         }
     }
 
-    /// Takes a look at the machine and at containers below a cgroup root. `subjects` are their
+    /// Takes a look at the machine and at containers below a cgroup root. `containers` are their
     /// cgroups, pools' names and places in the file.
     pub fn measure<'a>(
         &mut self,
         root: &Path,
         interval: Duration,
-        subjects: impl Iterator<Item = (&'a str, &'a str, &'a Container)> + Clone,
+        containers: impl Iterator<Item = (&'a str, &'a str, &'a Container)> + Clone,
     ) -> Sample {
         let source = |(cgroup, name, container): (&'a str, &'a str, &'a Container)| {
             let target = container.target.as_ref()?;
@@ -67,9 +67,9 @@ impl<A: Ask> Meter<A> {
             })
         };
         self.pollers
-            .follow(interval, subjects.clone().filter_map(source));
+            .follow(interval, containers.clone().filter_map(source));
         let files = &mut self.files;
-        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
+        let managed = containers.clone().filter(|(.., one)| one.manage_memory);
         let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
         let mut low =
             |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(files, root, cgroup).low?));
@@ -87,7 +87,7 @@ impl<A: Ask> Meter<A> {
         };
         Sample {
             machine,
-            containers: subjects.filter_map(look).collect(),
+            containers: containers.filter_map(look).collect(),
             lows,
         }
     }

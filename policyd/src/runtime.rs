@@ -5,10 +5,10 @@
 mod jobs;
 
 use crate::{
+    cgroup_writer::CgroupWriter,
     config::Config,
     discovery::Runtimes,
     engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
-    hands::Hands,
     measure::{Meter, Origins},
     metrics::{self, Guest, Shown},
     module::{self, Module},
@@ -104,7 +104,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     /// A daemon for a configuration file that must be right.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = load(path)?;
-        let hands = Hands::new(&config.cgroup_root, places.journal().as_deref());
+        let writer = CgroupWriter::new(&config.cgroup_root, places.journal().as_deref());
         let origins = Origins::new(&places.proc, &config.cgroup_root);
         Ok(Self {
             path: path.into(),
@@ -115,7 +115,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             tree: None,
             runtimes: Runtimes::new(&places.root),
             meter: Meter::new(&places.proc, origins),
-            jobs: Jobs::new(hands),
+            jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
             guest: None,
             rehearsal: None,
@@ -311,7 +311,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     fn measure(&mut self) -> Sample {
         let config = self.engine.config();
         self.meter
-            .measure(&config.cgroup_root, config.interval, self.engine.subjects())
+            .measure(&config.cgroup_root, config.interval, self.engine.matches())
     }
 
     fn scan(&mut self) -> Cgroups {

@@ -5,8 +5,8 @@
 use super::{
     damper::Shares,
     fair::{self, Asked, Fair},
+    matches::Matches,
     quantity::{Pages, Share},
-    subjects::Subjects,
 };
 use crate::config::{Container, Priority, Store};
 use ddabi::pool::DEFAULT_WEIGHT;
@@ -29,15 +29,15 @@ pub(super) struct Bases(BTreeMap<String, Base>);
 
 impl Bases {
     /// The parts that the file gives, of a store of `pages` if that is known.
-    pub(super) fn of(subjects: Subjects<'_>, pages: Option<Pages>) -> Self {
+    pub(super) fn of(matches: Matches<'_>, pages: Option<Pages>) -> Self {
         let bytes = pages.map_or(0, Pages::bytes);
         let base = |(cgroup, container): (&String, &Container)| {
             (cgroup.clone(), Base::of(container, bytes))
         };
         // The memory tier is divided among its containers only.
-        let subjects_of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let subjects_of_tier = matches.iter().filter(|(_, it)| it.store != Store::Ssd);
         let mut bases: BTreeMap<String, Base> = subjects_of_tier.map(base).collect();
-        let weight = subjects.config.default_pool_weight;
+        let weight = matches.config.default_pool_weight;
         bases.insert(
             DEFAULT.into(),
             Base::of_default(weight.unwrap_or(DEFAULT_WEIGHT)),

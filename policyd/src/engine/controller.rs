@@ -16,12 +16,12 @@ use super::{
     damper::{Damper, WEIGHT_SUM},
     division::{Division, Whole},
     help::Belief,
+    matches::Matches,
     member::Member,
     quantity::{Pages, Share},
     ruling::{Ruling, Verdict},
     sample::Sample,
     ssd::SsdShares,
-    subjects::Subjects,
 };
 use crate::config::{Container, Store};
 use ddabi::pool::PoolStats;
@@ -53,14 +53,14 @@ impl Controller {
     pub(super) fn observe(
         &mut self,
         now: Time,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         pools: &BTreeMap<&str, &Pool>,
         default_pool: Option<&Pool>,
         sample: &Sample,
     ) {
         self.members
-            .retain(|cgroup, _| subjects.all.contains_key(cgroup));
-        for (cgroup, container) in subjects.iter() {
+            .retain(|cgroup, _| matches.by_cgroup.contains_key(cgroup));
+        for (cgroup, container) in matches.iter() {
             let Some(reading) = sample.containers.get(cgroup) else {
                 continue;
             };
@@ -86,11 +86,11 @@ impl Controller {
     /// nothing at first.
     pub(super) fn adopt(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         pools: &BTreeMap<&str, &Pool>,
         default_pool: Option<&Pool>,
     ) {
-        self.ssd.adopt(subjects, pools);
+        self.ssd.adopt(matches, pools);
         let Some(default) = default_pool.filter(|_| self.damper.shares().is_empty()) else {
             return;
         };
@@ -98,7 +98,7 @@ impl Controller {
             let cgroup: &String = cgroup;
             Some((cgroup, container, pools.get(cgroup.as_str())?.weight))
         };
-        let of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let of_tier = matches.iter().filter(|(_, it)| it.store != Store::Ssd);
         let present: Option<Vec<(&String, &Container, u32)>> = of_tier.map(weight).collect();
         let Some(present) = present else { return };
         let sum = present.iter().map(|(.., weight)| weight).sum::<u32>() + default.weight;
@@ -116,11 +116,11 @@ impl Controller {
     }
 
     /// Containers came or went: all get weights, new ones what is fair for them.
-    pub(super) fn fit(&mut self, subjects: Subjects<'_>) {
-        let bases = Bases::of(subjects, self.pages);
-        self.let_in(subjects, &bases);
+    pub(super) fn fit(&mut self, matches: Matches<'_>) {
+        let bases = Bases::of(matches, self.pages);
+        self.let_in(matches, &bases);
         self.weigh(&bases);
-        self.ssd.fit(subjects);
+        self.ssd.fit(matches);
     }
 
     /// The file leaves nothing to decide: what was found out about targets is not true any more.
@@ -130,18 +130,18 @@ impl Controller {
     }
 
     /// Moves the weights one step, if there is reason to.
-    pub(super) fn decide(&mut self, subjects: Subjects<'_>) {
-        let bases = Bases::of(subjects, self.pages);
+    pub(super) fn decide(&mut self, matches: Matches<'_>) {
+        let bases = Bases::of(matches, self.pages);
         self.damper.begin_interval();
-        self.let_in(subjects, &bases);
+        self.let_in(matches, &bases);
         if let Some(pages) = self.pages {
-            self.doubt(subjects, pages);
+            self.doubt(matches, pages);
             let whole = Whole {
                 pages,
                 budget: bases.budget(),
                 default: bases.default(),
             };
-            self.move_shares(subjects, whole);
+            self.move_shares(matches, whole);
         } else {
             self.retire();
         }
@@ -155,14 +155,14 @@ impl Controller {
             ..
         } = self;
         let pages = pages.unwrap_or_default();
-        ssd.decide(subjects, members, |cgroup| {
+        ssd.decide(matches, members, |cgroup| {
             damper.share(cgroup) * budget * pages
         });
     }
 
     /// Finds out which containers the store does not help, and says so.
-    fn doubt(&mut self, subjects: Subjects<'_>, pages: Pages) {
-        let missing: BTreeMap<&String, Pages> = subjects
+    fn doubt(&mut self, matches: Matches<'_>, pages: Pages) {
+        let missing: BTreeMap<&String, Pages> = matches
             .iter()
             .filter(|(_, container)| takes_part(container))
             .filter_map(|(cgroup, _)| Some((cgroup, self.members.get(cgroup)?)))
@@ -173,11 +173,11 @@ impl Controller {
         let largest = largest.map(|(cgroup, _)| *cgroup);
         let tries_less = |member: &Member| matches!(member.belief(), Belief::TriesLess { .. });
         let is_free = !self.members.values().any(tries_less);
-        let fair = pages / subjects.all.len().max(1) as f64;
+        let fair = pages / matches.by_cgroup.len().max(1) as f64;
         for (cgroup, member) in &mut self.members {
             let contended = missing.len() > 1 && member.entitled() > fair * TAKES;
             let turn = is_free && largest == Some(cgroup);
-            let step = pages * subjects.config.max_step;
+            let step = pages * matches.config.max_step;
             if member.doubt(pages, step, contended, turn) {
                 tell(cgroup, member.belief());
             }
@@ -185,10 +185,10 @@ impl Controller {
     }
 
     /// Gives newcomers what is fair for them, and those that stay what others left.
-    fn let_in(&mut self, subjects: Subjects<'_>, bases: &Bases) {
+    fn let_in(&mut self, matches: Matches<'_>, bases: &Bases) {
         let fair = bases.fair();
         if !self.damper.has(&fair) {
-            let step = most_step(subjects, bases.budget());
+            let step = most_step(matches, bases.budget());
             self.damper.fit(&fair, step);
         }
     }
@@ -199,10 +199,10 @@ impl Controller {
     }
 
     /// Divides the store anew, and moves the shares towards that.
-    fn move_shares(&mut self, subjects: Subjects<'_>, whole: Whole) {
+    fn move_shares(&mut self, matches: Matches<'_>, whole: Whole) {
         let nobody = Member::default();
         let member = |cgroup: &str| self.members.get(cgroup).unwrap_or(&nobody);
-        let division = Division::new(subjects, member, &self.damper, whole);
+        let division = Division::new(matches, member, &self.damper, whole);
         let wanted = division.wanted();
         self.rulings = division.rulings();
         let is_doubted = self.rulings.values().any(|it| it.verdict.is_doubted());
@@ -211,7 +211,7 @@ impl Controller {
             let member = self.members.get(cgroup);
             member.is_some_and(Member::misses_target)
         };
-        let step = most_step(subjects, whole.budget);
+        let step = most_step(matches, whole.budget);
         self.damper.step(wanted, is_urgent, step);
     }
 
@@ -258,8 +258,8 @@ impl Controller {
 }
 
 /// The most that moves in an interval, of the budget.
-fn most_step(subjects: Subjects<'_>, budget: Share) -> Share {
-    Share(subjects.config.max_step).within(budget.max(LEAST_BUDGET))
+fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
 /// Says what is believed now of how the store helps a container.
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::Reading;
-    use crate::engine::{Cgroups, names::Names, subjects};
+    use crate::engine::{Cgroups, matches, names::Names};
     use ddabi::counters::{AdmissionCounters, CurvePoint};
     use ddnl::fake::GuestState;
 
@@ -303,8 +303,8 @@ mod tests {
         let config = Config::parse(text).unwrap();
         let cgroups = Cgroups::from([("/a".into(), 1)]);
         let none = BTreeMap::new();
-        let (all, _) = subjects::of(&config, &cgroups, &Names::default(), |_| false, &none);
-        let subjects = Subjects {
+        let (all, _) = matches::find_all(&config, &cgroups, &Names::default(), |_| false, &none);
+        let matches = Matches {
             config: &config,
             all: &all,
         };
@@ -320,7 +320,7 @@ mod tests {
                 ..AdmissionCounters::default()
             });
             let pools = BTreeMap::from([("/a", &pool)]);
-            controller.observe(Time::ZERO, subjects, &pools, None, &sample);
+            controller.observe(Time::ZERO, matches, &pools, None, &sample);
             controller.members["/a"].curve.is_some()
         };
         assert!(has_curve(20));

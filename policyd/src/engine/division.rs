@@ -6,12 +6,12 @@
 use super::{
     bases::{DEFAULT, takes_part},
     damper::{Damper, Shares, Wanted, in_proportion},
+    matches::Matches,
     member::Member,
     quantity::{Pages, Share},
     ruling::Ruling,
     spare::{self, Taker},
     split::{self, Demand, Need, Split},
-    subjects::Subjects,
 };
 use crate::config::{Amount, Container};
 use std::collections::BTreeMap;
@@ -55,14 +55,14 @@ const SMALLEST: Share = Share(0.002);
 impl<'a> Division<'a> {
     /// Divides between the containers of the file that take part; `shares` are those in force.
     pub(super) fn new(
-        subjects: Subjects<'a>,
+        matches: Matches<'a>,
         member: impl Fn(&str) -> &'a Member,
         shares: &Damper,
         whole: Whole,
     ) -> Self {
-        let config = subjects.config;
+        let config = matches.config;
         let has = |cgroup: &str| shares.share(cgroup) * whole.budget * whole.pages;
-        let controlled = subjects
+        let controlled = matches
             .iter()
             .filter(|(_, container)| takes_part(container));
         let party = |(cgroup, container): (&'a String, &'a Container)| Party {

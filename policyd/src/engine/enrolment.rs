@@ -6,9 +6,9 @@ use super::{
     Action, Time,
     bases::DEFAULT,
     cursor::Cursor,
+    matches::{Match, Matches},
     plan::Plan,
     retry::Retries,
-    subjects::{Subject, Subjects},
     view::View,
 };
 use ddnl::Pool;
@@ -39,23 +39,23 @@ impl Enrolment {
     pub(super) fn compare(
         &mut self,
         now: Time,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         weights: Weights<'_>,
         view: &View,
         present: &BTreeMap<&str, &Pool>,
     ) -> Option<Action> {
-        self.forget(subjects.all, view, present);
-        self.adopt(subjects.all, present);
+        self.forget(matches.by_cgroup, view, present);
+        self.adopt(matches.by_cgroup, present);
         let default_weight = weights.memory.get(DEFAULT).copied();
         let plan = Plan {
             now,
             retries: &self.retries,
             managed: &self.managed,
-            subjects: subjects.all,
+            matches: matches.by_cgroup,
             weights,
             present,
             default_pool: view.default_pool(),
-            default_weight: default_weight.or(subjects.config.default_pool_weight),
+            default_weight: default_weight.or(matches.config.default_pool_weight),
         };
         self.changes = plan.steps().into();
         let next = self.changes.pop_front();
@@ -69,11 +69,11 @@ impl Enrolment {
     /// Forgets cgroups that are no containers any more and whose pools are gone.
     fn forget(
         &mut self,
-        subjects: &BTreeMap<String, Subject>,
+        matches: &BTreeMap<String, Match>,
         view: &View,
         present: &BTreeMap<&str, &Pool>,
     ) {
-        let (mut wanted, mut pools) = (Cursor::new(subjects), Cursor::new(present));
+        let (mut wanted, mut pools) = (Cursor::new(matches), Cursor::new(present));
         let mut paths = None;
         self.managed.retain(|cgroup, _| {
             let (is_wanted, has_pool) = (wanted.at(cgroup).is_some(), pools.at(cgroup).is_some());
@@ -88,8 +88,8 @@ impl Enrolment {
     }
 
     /// The pool of a wanted cgroup is ours, even if it was made by hand.
-    fn adopt(&mut self, subjects: &BTreeMap<String, Subject>, present: &BTreeMap<&str, &Pool>) {
-        let (mut wanted, mut managed) = (Cursor::new(subjects), Cursor::new(&self.managed));
+    fn adopt(&mut self, matches: &BTreeMap<String, Match>, present: &BTreeMap<&str, &Pool>) {
+        let (mut wanted, mut managed) = (Cursor::new(matches), Cursor::new(&self.managed));
         let mut is_new =
             |cgroup: &&str| wanted.at(cgroup).is_some() && managed.at(cgroup).is_none();
         let new = present.iter().filter(|(cgroup, _)| is_new(cgroup));

@@ -42,7 +42,7 @@ impl Knobs {
     /// Reclaims in proportion while memory is short.
     pub(super) fn reclaim(&mut self, round: &Round<'_>) {
         self.shortage.set_cache(round.cache());
-        let shortage = self.shortage.bytes(round.subjects.config);
+        let shortage = self.shortage.bytes(round.matches.config);
         let jobs = self.reclaimer.reclaim(round, shortage);
         for job in &jobs {
             if let Job::Reclaim { cgroup, bytes, .. } = job {

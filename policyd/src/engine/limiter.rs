@@ -116,7 +116,7 @@ impl Limiter {
             let inner = nest.get(cgroup.as_str());
             Some((cgroup.clone(), self.look(round, cgroup, container, inner)?))
         };
-        let containers = round.subjects.iter();
+        let containers = round.matches.iter();
         let containers = containers.filter(|(_, container)| container.manage_memory);
         containers.filter_map(managed).collect()
     }
@@ -260,6 +260,6 @@ impl Limiter {
 
 /// Whether a cgroup is a container whose memory is managed.
 fn manages(round: &Round<'_>, cgroup: &str) -> bool {
-    let container = round.subjects.container(cgroup);
+    let container = round.matches.container(cgroup);
     container.is_some_and(|container| container.manage_memory)
 }

@@ -37,8 +37,9 @@ pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
 /// Finds those that have containers inside.
 pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
     let mut all: BTreeMap<&str, Inner> = BTreeMap::new();
-    for (cgroup, container) in round.subjects.iter() {
-        let outer = || ancestors(cgroup).filter(|outer| round.subjects.all.contains_key(*outer));
+    for (cgroup, container) in round.matches.iter() {
+        let outer =
+            || ancestors(cgroup).filter(|outer| round.matches.by_cgroup.contains_key(*outer));
         for outer in outer() {
             all.entry(outer).or_default().join(round, cgroup, container);
         }
@@ -62,7 +63,7 @@ impl Inner {
         let misses = member.is_some_and(super::member::Member::misses_target);
         let offload = container
             .offload
-            .unwrap_or(round.subjects.config.offload.enabled);
+            .unwrap_or(round.matches.config.offload.enabled);
         self.no_offload |= misses || !offload;
         self.unmanaged |= !container.manage_memory;
     }

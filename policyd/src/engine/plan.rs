@@ -2,7 +2,7 @@
 
 //! Finds the differences between what is and what should be.
 
-use super::{Action, Time, cursor::Cursor, enrolment::Weights, retry::Retries, subjects::Subject};
+use super::{Action, Time, cursor::Cursor, enrolment::Weights, matches::Match, retry::Retries};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange, is_listed_as};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) struct Plan<'a> {
     pub(super) retries: &'a Retries,
     /// Cgroups whose pools are ours, and their names as the module lists them.
     pub(super) managed: &'a BTreeMap<String, String>,
-    pub(super) subjects: &'a BTreeMap<String, Subject>,
+    pub(super) matches: &'a BTreeMap<String, Match>,
     pub(super) weights: Weights<'a>,
     pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
     pub(super) default_pool: Option<&'a Pool>,
@@ -32,23 +32,23 @@ impl Plan<'_> {
         let mut weights = Cursor::new(self.weights.memory);
         let mut ssd_weights = Cursor::new(self.weights.ssd);
         let (mut raised, mut added) = (Vec::new(), Vec::new());
-        for (cgroup, subject) in self.subjects {
-            let weight = weights.at(cgroup).copied().unwrap_or(subject.weight);
+        for (cgroup, matched) in self.matches {
+            let weight = weights.at(cgroup).copied().unwrap_or(matched.weight);
             let chosen = ssd_weights.at(cgroup).copied();
-            let ssd_weight = subject.ssd_weight.map(|own| chosen.unwrap_or(own));
+            let ssd_weight = matched.ssd_weight.map(|own| chosen.unwrap_or(own));
             let weight = (weight, ssd_weight);
             match pools.at(cgroup) {
                 // Another pool takes its place.
-                Some(_) if is_other(names.at(cgroup), subject) => {}
+                Some(_) if is_other(names.at(cgroup), matched) => {}
                 Some(pool) => {
-                    let step = set(pool, subject, weight).filter(|_| self.may(cgroup));
+                    let step = set(pool, matched, weight).filter(|_| self.may(cgroup));
                     let old = (pool.weight, Some(pool.ssd_weight));
                     match weight > old {
                         true => raised.extend(step),
                         false => steps.extend(step),
                     }
                 }
-                None => added.extend(self.may(cgroup).then(|| add(cgroup, subject, weight))),
+                None => added.extend(self.may(cgroup).then(|| add(cgroup, matched, weight))),
             }
         }
         steps.extend(raised);
@@ -59,11 +59,11 @@ impl Plan<'_> {
     /// Pools of ours that are not wanted any more, or under another name. The pool of a cgroup
     /// that died is not present: it is left to the kernel.
     fn removals(&self) -> Vec<Action> {
-        let (mut pools, mut subjects) = (Cursor::new(self.present), Cursor::new(self.subjects));
+        let (mut pools, mut matches) = (Cursor::new(self.present), Cursor::new(self.matches));
         let remove = |(cgroup, name): (&String, &String)| {
             let pool = pools.at(cgroup)?;
-            let subject = subjects.at(cgroup);
-            let unwanted = subject.is_none_or(|subject| is_other(Some(name), subject));
+            let matched = matches.at(cgroup);
+            let unwanted = matched.is_none_or(|matched| is_other(Some(name), matched));
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         };
         self.managed.iter().filter_map(remove).collect()
@@ -87,28 +87,28 @@ impl Plan<'_> {
 }
 
 /// Whether a pool that the module lists by `name` is that of another container.
-fn is_other(name: Option<&String>, subject: &Subject) -> bool {
-    name.is_some_and(|name| !is_listed_as(&subject.name, name))
+fn is_other(name: Option<&String>, matched: &Match) -> bool {
+    name.is_some_and(|name| !is_listed_as(&matched.name, name))
 }
 
 /// What is to be changed of a pool, if anything.
-fn set(pool: &Pool, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
+fn set(pool: &Pool, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),
         ssd_weight: ssd_weight.filter(|weight| *weight != pool.ssd_weight),
-        store: Some(subject.store).filter(|store: &Store| *store != pool.store),
-        policy: subject.policy.filter(|policy| *policy != pool.policy),
+        store: Some(matched.store).filter(|store: &Store| *store != pool.store),
+        policy: matched.policy.filter(|policy| *policy != pool.policy),
     };
     (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
 }
 
-fn add(cgroup: &str, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Action {
+fn add(cgroup: &str, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -> Action {
     Action::Add(NewPool {
         cgroup: cgroup.into(),
-        name: subject.name.clone(),
+        name: matched.name.clone(),
         weight,
         ssd_weight,
-        store: subject.store,
-        policy: subject.policy,
+        store: matched.store,
+        policy: matched.policy,
     })
 }

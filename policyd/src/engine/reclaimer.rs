@@ -58,7 +58,7 @@ impl Reclaimer {
         if shortage == 0 || !self.is_idle() {
             return Vec::new();
         }
-        let config = &round.subjects.config.reclaim;
+        let config = &round.matches.config.reclaim;
         let amount = shortage.min(config.chunk.saturating_mul(MOST_CHUNKS));
         reclaim::victims(self.candidates(round), amount, config.chunk)
             .into_iter()
@@ -69,7 +69,7 @@ impl Reclaimer {
     /// The containers that may give memory.
     fn candidates(&self, round: &Round<'_>) -> Vec<Candidate> {
         let machine = &round.sample.machine;
-        let has_swap = machine.swap_free > round.subjects.config.reclaim.chunk;
+        let has_swap = machine.swap_free > round.matches.config.reclaim.chunk;
         let (nest, alone) = (nest::of(round), Inner::default());
         let candidate = |(cgroup, container): (&String, &Container)| {
             let reading = round.sample.containers.get(cgroup)?;
@@ -90,17 +90,17 @@ impl Reclaimer {
                 least: floor.max(stuck).max(offload::LEAST_LEFT),
             })
         };
-        round.subjects.iter().filter_map(candidate).collect()
+        round.matches.iter().filter_map(candidate).collect()
     }
 
     /// Jobs that push cold pages out.
     pub(super) fn offload(&mut self, round: &Round<'_>) -> Vec<Job> {
-        let config = &round.subjects.config.offload;
+        let config = &round.matches.config.offload;
         let (nest, alone) = (nest::of(round), Inner::default());
         self.next_offload
-            .retain(|cgroup, _| round.subjects.all.contains_key(cgroup));
+            .retain(|cgroup, _| round.matches.by_cgroup.contains_key(cgroup));
         let mut jobs = Vec::new();
-        for (cgroup, container) in round.subjects.iter() {
+        for (cgroup, container) in round.matches.iter() {
             let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
             let is_wanted = container.offload.unwrap_or(config.enabled) && !inner.no_offload;
             if !is_wanted || !self.may_offload(cgroup, round.now) {
@@ -175,7 +175,7 @@ fn cold_bytes(
     container: &Container,
     inner: &Inner,
 ) -> Option<u64> {
-    let Config { offload, .. } = round.subjects.config;
+    let Config { offload, .. } = round.matches.config;
     let member = round.controller.member(cgroup)?;
     let rates = member.rates.as_ref().filter(|_| !member.misses_target())?;
     let own = inner.own(&member.reading);

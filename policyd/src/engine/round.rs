@@ -3,13 +3,13 @@
 //! A look at everything, as those see it who decide about guest memory.
 
 use super::{
-    Cgroups, Time, controller::Controller, nest::ancestors, sample::Sample, subjects::Subjects,
+    Cgroups, Time, controller::Controller, matches::Matches, nest::ancestors, sample::Sample,
 };
 
 /// What a round needs to know.
 pub(super) struct Round<'a> {
     pub(super) now: Time,
-    pub(super) subjects: Subjects<'a>,
+    pub(super) matches: Matches<'a>,
     pub(super) cgroups: &'a Cgroups,
     pub(super) controller: &'a Controller,
     pub(super) sample: &'a Sample,
@@ -19,7 +19,7 @@ impl Round<'_> {
     /// Bytes that cache files of the containers which take part in reclaim.
     pub(super) fn cache(&self) -> u64 {
         let takes_part = |cgroup: &str| {
-            let container = self.subjects.container(cgroup);
+            let container = self.matches.container(cgroup);
             container.is_some_and(|container| container.reclaim)
         };
         // What is below another is counted there.

@@ -18,10 +18,10 @@ use super::{
     bases::LEAST_BUDGET,
     damper::{Damper, Shares, WEIGHT_SUM, Wanted, in_proportion},
     fair::Fair,
+    matches::Matches,
     member::Member,
     quantity::{Benefit, Nanoseconds, Pages, Share},
     read_time::Times,
-    subjects::Subjects,
 };
 use crate::config::Container;
 use ddnl::Pool;
@@ -67,11 +67,11 @@ impl SsdShares {
     }
 
     /// Takes over the weights that a daemon before us left in force.
-    pub(super) fn adopt(&mut self, subjects: Subjects<'_>, pools: &BTreeMap<&str, &Pool>) {
+    pub(super) fn adopt(&mut self, matches: Matches<'_>, pools: &BTreeMap<&str, &Pool>) {
         if !self.damper.shares().is_empty() || !self.without.is_empty() {
             return;
         }
-        let on_ssd = subjects.iter().filter(|(_, it)| it.store.has_ssd());
+        let on_ssd = matches.iter().filter(|(_, it)| it.store.has_ssd());
         let weight = |(cgroup, container): (&String, _)| {
             let pool = pools.get(cgroup.as_str())?;
             Some((cgroup.clone(), container, pool.ssd_weight))
@@ -94,10 +94,10 @@ impl SsdShares {
     }
 
     /// Containers came or went: all get weights.
-    pub(super) fn fit(&mut self, subjects: Subjects<'_>) {
-        self.forget(subjects);
-        let table = self.table(subjects);
-        self.let_in(subjects, &table);
+    pub(super) fn fit(&mut self, matches: Matches<'_>) {
+        self.forget(matches);
+        let table = self.table(matches);
+        self.let_in(matches, &table);
         self.weigh(&table);
     }
 
@@ -105,27 +105,27 @@ impl SsdShares {
     /// tier that a container has.
     pub(super) fn decide(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         members: &BTreeMap<String, Member>,
         memory: impl Fn(&str) -> Pages,
     ) {
-        let times = times(subjects, members);
-        self.forget(subjects);
+        let times = times(matches, members);
+        self.forget(matches);
         self.compare(&times);
         self.damper.begin_interval();
-        let table = self.table(subjects);
-        self.let_in(subjects, &table);
+        let table = self.table(matches);
+        self.let_in(matches, &table);
         if let Some(pages) = self.pages {
             let whole = (pages, table.budget());
-            self.divide(subjects, members, &times, whole, &memory);
+            self.divide(matches, members, &times, whole, &memory);
         }
         self.weigh(&table);
         self.find(members, &times, memory);
     }
 
     /// Forgets what was found of containers that are gone. One whose figures are missing stays.
-    fn forget(&mut self, subjects: Subjects<'_>) {
-        let is_there = |cgroup: &str| subjects.container(cgroup).is_some_and(is_chosen);
+    fn forget(&mut self, matches: Matches<'_>) {
+        let is_there = |cgroup: &str| matches.container(cgroup).is_some_and(is_chosen);
         self.without.retain(|cgroup| is_there(cgroup));
         self.findings.retain(|cgroup, _| is_there(cgroup));
     }
@@ -141,9 +141,9 @@ impl SsdShares {
         }
     }
 
-    fn table(&self, subjects: Subjects<'_>) -> Table {
+    fn table(&self, matches: Matches<'_>) -> Table {
         let mut table = Table::default();
-        for (cgroup, container) in subjects.iter().filter(|(_, it)| it.store.has_ssd()) {
+        for (cgroup, container) in matches.iter().filter(|(_, it)| it.store.has_ssd()) {
             let weight = f64::from(container.ssd_weight);
             if weight <= 0.0 || self.without.contains(cgroup) {
                 table.none.push(cgroup.clone());
@@ -160,9 +160,9 @@ impl SsdShares {
         table
     }
 
-    fn let_in(&mut self, subjects: Subjects<'_>, table: &Table) {
+    fn let_in(&mut self, matches: Matches<'_>, table: &Table) {
         if !self.damper.has(&table.chosen) {
-            let step = most_step(subjects, table.budget());
+            let step = most_step(matches, table.budget());
             self.damper.fit(&table.chosen, step);
         }
     }
@@ -170,7 +170,7 @@ impl SsdShares {
     /// Divides the part of the pages that is decided here anew, and moves the shares towards that.
     fn divide(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         members: &BTreeMap<String, Member>,
         times: &BTreeMap<String, Times>,
         (pages, budget): (Pages, Share),
@@ -178,7 +178,7 @@ impl SsdShares {
     ) {
         let cgroups: Vec<String> = self.damper.shares().keys().cloned().collect();
         let party = |cgroup: &String| {
-            let container = subjects.container(cgroup);
+            let container = matches.container(cgroup);
             let gains = || {
                 let member = members.get(cgroup)?;
                 let slopes = member.curve.as_ref()?.slopes_beyond(memory(cgroup));
@@ -206,7 +206,7 @@ impl SsdShares {
             best,
         };
         let misses = |cgroup: &str| members.get(cgroup).is_some_and(Member::misses_target);
-        let step = most_step(subjects, budget);
+        let step = most_step(matches, budget);
         self.damper.step(wanted, misses, step);
     }
 
@@ -292,13 +292,13 @@ pub(super) fn is_chosen(container: &Container) -> bool {
 }
 
 /// The times of the containers whose weights are decided here.
-fn times(subjects: Subjects<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<String, Times> {
+fn times(matches: Matches<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<String, Times> {
     // Devices are the same for all containers of a VM.
     let measured = members.values().filter_map(|member| member.times.ssd());
     let measured: Vec<Nanoseconds> = measured.collect();
     let count = measured.len() as f64;
     let usual = (count > 0.0).then(|| measured.into_iter().sum::<Nanoseconds>() / count);
-    let chosen = subjects.iter().filter(|(_, it)| is_chosen(it));
+    let chosen = matches.iter().filter(|(_, it)| is_chosen(it));
     let times = |(cgroup, container): (&String, &Container)| {
         let disk = container.disk_ms.map(|ms| Nanoseconds(ms * 1e6));
         let times = members.get(cgroup)?.times.times(disk, usual);
@@ -308,8 +308,8 @@ fn times(subjects: Subjects<'_>, members: &BTreeMap<String, Member>) -> BTreeMap
 }
 
 /// The most that moves in an interval, of the budget.
-fn most_step(subjects: Subjects<'_>, budget: Share) -> Share {
-    Share(subjects.config.max_step).within(budget.max(LEAST_BUDGET))
+fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
 #[cfg(test)]

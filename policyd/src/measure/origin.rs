@@ -24,14 +24,14 @@ pub trait Ask: Clone + Send + 'static {
     fn ask(
         &self,
         origin: &Origin,
-        subject: &Subject,
+        container: &ContainerName,
         page: &mut Search,
     ) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The container that is asked about.
+/// Identifies the container whose figures are asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Subject {
+pub struct ContainerName {
     /// Its cgroup.
     pub cgroup: String,
     /// Its pool's name.
@@ -74,11 +74,16 @@ impl Origins {
 }
 
 impl Ask for Origins {
-    async fn ask(&self, origin: &Origin, subject: &Subject, page: &mut Search) -> Result<()> {
+    async fn ask(
+        &self,
+        origin: &Origin,
+        container: &ContainerName,
+        page: &mut Search,
+    ) -> Result<()> {
         match origin {
             Origin::Command(command) => {
                 let leaf = self.leaves().map(Leaves::make).transpose()?;
-                command::run(command, subject, leaf, page).await
+                command::run(command, container, leaf, page).await
             }
             Origin::File(path) => file::read(path, page).await,
             Origin::Http(endpoint) => http::get(endpoint, page).await,

@@ -5,7 +5,7 @@
 use super::{
     exposition::Metric,
     figure::Figures,
-    origin::{Ask, Subject},
+    origin::{Ask, ContainerName},
 };
 use crate::config::{Origin, Source};
 use std::{
@@ -142,7 +142,7 @@ impl<A: Ask> Pollers<A> {
                 let poll = Poll {
                     ask: self.ask.clone(),
                     turns: Arc::clone(&self.turns),
-                    subject: Subject {
+                    container: ContainerName {
                         cgroup: question.cgroup.into(),
                         name: name.into(),
                     },
@@ -219,7 +219,7 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
 struct Poll<A: Ask> {
     ask: A,
     turns: Arc<Turns>,
-    subject: Subject,
+    container: ContainerName,
     figures: Figures,
     source: Source,
     every: Duration,
@@ -239,7 +239,9 @@ impl<A: Ask> Poll<A> {
             };
             let begin = Instant::now();
             let mut page = self.figures.search();
-            let ask = self.ask.ask(&self.source.origin, &self.subject, &mut page);
+            let ask = self
+                .ask
+                .ask(&self.source.origin, &self.container, &mut page);
             let answer = timeout(self.source.timeout, ask).await;
             drop(turn);
             pause = match &answer {
@@ -261,7 +263,7 @@ impl<A: Ask> Poll<A> {
                 Err(_) => Some(format!("no answer within {:?}", self.source.timeout)),
             };
             // Said once, and once when it is over.
-            let name = &self.subject.name;
+            let name = &self.container.name;
             match (&now, &trouble) {
                 (Some(now), before) if before.as_ref() != Some(now) => {
                     warn!(container = name, "no figures: {now}");
@@ -276,7 +278,7 @@ impl<A: Ask> Poll<A> {
     /// When it begins: a thousand sources are not asked in one moment.
     fn offset(&self) -> Duration {
         let mut hasher = DefaultHasher::new();
-        (&self.subject.cgroup, &self.subject.name).hash(&mut hasher);
+        (&self.container.cgroup, &self.container.name).hash(&mut hasher);
         // A part of 2^16.
         let part = (hasher.finish() >> 48) as u32;
         (self.every.min(SPREAD) / 2).saturating_mul(part) / (1 << 16)

@@ -3,8 +3,8 @@
 //! Jobs that take as long as the kernel reclaims, beside the daemon's loop.
 
 use crate::{
+    cgroup_writer::CgroupWriter,
     engine::{Failure, Job},
-    hands::Hands,
 };
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 use tokio::{
@@ -18,7 +18,7 @@ type Ended = (Job, Result<u64, Failure>);
 
 /// Jobs under way.
 pub(super) struct Jobs {
-    hands: Arc<Hands>,
+    writer: Arc<CgroupWriter>,
     running: JoinSet<Ended>,
     /// What tries to put back limits that could not be put back before.
     late: JoinSet<()>,
@@ -30,18 +30,18 @@ const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Jobs {
-    pub(super) fn new(hands: Hands) -> Self {
+    pub(super) fn new(writer: CgroupWriter) -> Self {
         Self {
-            hands: Arc::new(hands),
+            writer: Arc::new(writer),
             running: JoinSet::new(),
             late: JoinSet::new(),
         }
     }
 
     pub(super) fn begin(&mut self, job: Job) {
-        let hands = Arc::clone(&self.hands);
+        let writer = Arc::clone(&self.writer);
         self.running.spawn_blocking(move || {
-            let result = hands.perform(&job);
+            let result = writer.perform(&job);
             (job, result)
         });
     }
@@ -63,8 +63,8 @@ impl Jobs {
         if timeout(PATIENCE, all).await.is_err() {
             warn!("the kernel still reclaims; limits are put back meanwhile");
         }
-        let hands = Arc::clone(&self.hands);
-        let undone = spawn_blocking(move || hands.restore());
+        let writer = Arc::clone(&self.writer);
+        let undone = spawn_blocking(move || writer.restore());
         if timeout(PATIENCE, undone).await.is_err() {
             warn!("limits are not put back yet; `policyd restore` does it");
         }
@@ -72,22 +72,22 @@ impl Jobs {
 
     /// Works below another root from now on.
     pub(super) async fn move_to(&mut self, root: &Path) {
-        self.hands.retire();
+        self.writer.retire();
         self.undo().await;
-        self.hands = Arc::new(self.hands.at(root));
+        self.writer = Arc::new(self.writer.at(root));
         self.undo_late();
     }
 
     /// Tries again and again to put back what could not be put back, beside all else.
     pub(super) fn undo_late(&mut self) {
-        let hands = Arc::clone(&self.hands);
+        let writer = Arc::clone(&self.writer);
         let [mut pause, longest] = AGAIN;
         self.late.abort_all();
         self.late.spawn(async move {
             loop {
                 sleep(pause).await;
-                let hands = Arc::clone(&hands);
-                if let Ok(true) = spawn_blocking(move || hands.restore_owed()).await {
+                let writer = Arc::clone(&writer);
+                if let Ok(true) = spawn_blocking(move || writer.restore_owed()).await {
                     return;
                 }
                 pause = (pause * 2).min(longest);

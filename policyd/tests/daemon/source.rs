@@ -5,7 +5,7 @@
 use anyhow::Result;
 use policyd::{
     config::{Config, Origin},
-    measure::{Ask, Meter, Origins, Search, Subject},
+    measure::{Ask, ContainerName, Meter, Origins, Search},
 };
 use std::{
     fs,
@@ -70,10 +70,15 @@ impl Drop for Ended {
 }
 
 impl Ask for Counted {
-    async fn ask(&self, origin: &Origin, subject: &Subject, page: &mut Search) -> Result<()> {
+    async fn ask(
+        &self,
+        origin: &Origin,
+        container: &ContainerName,
+        page: &mut Search,
+    ) -> Result<()> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let _ended = Ended(Arc::clone(&self.ended));
-        self.origins.ask(origin, subject, page).await
+        self.origins.ask(origin, container, page).await
     }
 }
 
@@ -142,8 +147,8 @@ fn look(
         let began = Instant::now();
         let mut enough = false;
         loop {
-            let subjects = [("/web", name, &config.containers[0])];
-            let sample = meter.measure(root.path(), interval, subjects.into_iter());
+            let containers = [("/web", name, &config.containers[0])];
+            let sample = meter.measure(root.path(), interval, containers.into_iter());
             let figure = sample.containers["/web"].application;
             if enough {
                 return figure;
@@ -231,15 +236,15 @@ fn few_are_asked_at_a_time() {
         .collect();
     let config = Config::parse(&containers).unwrap();
     let paths: Vec<String> = (0..300).map(|at| format!("/c{at}")).collect();
-    let subjects = paths.iter().zip(&config.containers);
-    let subjects = subjects.map(|(path, one)| (path.as_str(), one.name.as_str(), one));
+    let containers = paths.iter().zip(&config.containers);
+    let containers = containers.map(|(path, one)| (path.as_str(), one.name.as_str(), one));
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     tokio.block_on(async {
         let mut meter = Meter::new(Path::new("/nowhere"), nowhere());
-        meter.measure(Path::new("/nowhere"), Duration::from_secs(1), subjects);
+        meter.measure(Path::new("/nowhere"), Duration::from_secs(1), containers);
         // No answer comes before the time limit of two seconds.
         tokio::time::sleep(Duration::from_millis(1500)).await;
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Config;
-use crate::engine::{Cgroups, Curve, Reading, Time, names::Names, subjects};
+use crate::engine::{Cgroups, Curve, Reading, Time, matches, names::Names};
 use ddabi::pool::PoolStats;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ struct One {
 /// A VM whose SSD tier is divided.
 struct Tiers {
     config: Config,
-    all: BTreeMap<String, subjects::Subject>,
+    all: BTreeMap<String, matches::Match>,
     members: BTreeMap<String, Member>,
     ssd: SsdShares,
 }
@@ -48,7 +48,7 @@ impl Tiers {
         let paths = paths.chain(["/v".into()]);
         let cgroups: Cgroups = paths.zip(1..).collect();
         let none = BTreeMap::new();
-        let (all, _) = subjects::of(&config, &cgroups, &Names::default(), |_| false, &none);
+        let (all, _) = matches::find_all(&config, &cgroups, &Names::default(), |_| false, &none);
         let mut tiers = Self {
             config,
             all,
@@ -87,11 +87,11 @@ impl Tiers {
 
     /// An interval; returns the weights.
     fn decide(&mut self) -> Vec<u32> {
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.all,
+            by_cgroup: &self.all,
         };
-        self.ssd.decide(subjects, &self.members, |_| MEMORY);
+        self.ssd.decide(matches, &self.members, |_| MEMORY);
         self.ssd.weights().values().copied().collect()
     }
 
@@ -159,12 +159,12 @@ fn a_new_daemon_takes_over_weights_in_force() {
         ..ddnl::fake::GuestState::default().pools.remove(0)
     });
     let present = BTreeMap::from([("/0", &pools[0]), ("/1", &pools[1]), ("/v", &pools[2])]);
-    let subjects = Subjects {
+    let matches = Matches {
         config: &tiers.config,
-        all: &tiers.all,
+        by_cgroup: &tiers.all,
     };
-    tiers.ssd.adopt(subjects, &present);
-    tiers.ssd.fit(subjects);
+    tiers.ssd.adopt(matches, &present);
+    tiers.ssd.fit(matches);
     let share = |at| tiers.ssd.damper.share(at).0;
     assert!((share("/0") / share("/1") - 7.0).abs() < 1e-9);
 }

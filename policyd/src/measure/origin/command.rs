@@ -2,7 +2,7 @@
 
 //! A program that tells figures.
 
-use super::{Subject, leaf::Leaf};
+use super::{ContainerName, leaf::Leaf};
 use crate::measure::exposition::Search;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -74,7 +74,7 @@ async fn end_of(child: Pid) {
 /// Runs a program and reads its output. Whatever it started ends with it, and with the future.
 pub(super) async fn run(
     command: &[String],
-    subject: &Subject,
+    container: &ContainerName,
     leaf: Option<Leaf>,
     page: &mut Search,
 ) -> Result<()> {
@@ -91,8 +91,8 @@ pub(super) async fn run(
     };
     started
         .args(arguments)
-        .env("DD_CGROUP", &subject.cgroup)
-        .env("DD_CONTAINER", &subject.name)
+        .env("DD_CGROUP", &container.cgroup)
+        .env("DD_CONTAINER", &container.name)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -32,7 +32,7 @@ const FILES: [&str; 3] = ["memory.high", "memory.max", "memory.low"];
 
 /// Writes to the cgroups below a root.
 #[derive(Debug)]
-pub struct Hands {
+pub struct CgroupWriter {
     root: PathBuf,
     /// Held while limits are written: one at a time.
     journal: Arc<Mutex<Journal>>,
@@ -48,20 +48,21 @@ struct Deed {
     undoes: bool,
 }
 
-impl Hands {
-    /// Hands for a cgroup root. `journal` is where to keep what was before; what a daemon that
-    /// crashed left there is put back first.
+impl CgroupWriter {
+    /// Creates a writer for the cgroups below `root`. `journal` is the file that keeps the previous
+    /// values. Those that a crashed daemon left there are put back first.
     pub fn new(root: &Path, journal: Option<&Path>) -> Self {
-        let hands = Self {
+        let writer = Self {
             root: root.into(),
             journal: Arc::new(Mutex::new(Journal::open(journal, root))),
             retired: AtomicBool::new(false),
         };
-        hands.restore();
-        hands
+        writer.restore();
+        writer
     }
 
-    /// The same hands at another root. What could not be undone below the old one stays noted.
+    /// Returns a writer for another root, with the same journal: limits below the old root that
+    /// could not be undone stay noted.
     pub fn at(&self, root: &Path) -> Self {
         Self {
             root: root.into(),
