@@ -38,7 +38,7 @@ use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
 
-/// The books of a tier on the heap.
+/// The accounting of a tier on the heap.
 pub type Tier = super::tier::Tier<AtomicU64>;
 
 /// What differs between the users of this module. The value is what a host has of its own.

@@ -15,7 +15,7 @@ use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wa
 use serde_json::json;
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     hog::Hog,
     hotplug::{self, Bay, Usage},
     memory::Memory,
@@ -86,7 +86,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     storm.stop(&patient.guest)?;
     let mut targets = Vec::from(storm.verdict("faults", LEAST_READS)?);
     disk::fail(&patient.guest, &failing).context("a disk failed")?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     targets.push(Target::at_most(
         "faults: until pages of a stopped VM were given to others",
         // Twice the time that it took beside two other labs.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Accel, Command, Context, Guest, GuestConfig, LabConfig, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     cgroup::Stat,
     counters::GuestCounters,
     ddctl,
@@ -100,7 +100,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let (put, got) = (leave.counted, back.counted);
     let all = pages(LARGE) * u64::from(ROUNDS);
     let [resident, swapped] = swap::exits(stage, &site)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(vec![
         resident,
         swapped,

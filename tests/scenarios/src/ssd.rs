@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     counters::PoolStats,
     ddctl,
     ssd::device::Device,
@@ -68,7 +68,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     let from_device = after.read_pages - before.read_pages;
     ensure!(from_device > 0, "no page came from the device: {after:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
 
     // Of a file that does not fit, the device keeps what came last, beside what has not come back.
     read(&guest, large)?;
@@ -77,7 +77,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let full = device.stats(host)?;
     let in_use = percent(full.segments - full.free_segments, full.segments);
     read(&guest, large)?;
-    books::balance(host)?;
+    accounting::check(host)?;
 
     let written = device.stats(host)?.written_pages;
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
@@ -107,7 +107,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, small)?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
     read(&guest, small)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     device.forget(host)?;
 
     // A device is removed while a guest reads.
@@ -127,7 +127,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         "pages of a device that is gone"
     );
     read(&guest, large)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     Ok(vec![
         Target::at_least(
             "ssd: pages that were asked for and came from the SSD tier",

@@ -12,7 +12,7 @@ use super::{
     fuzzer::{Fuzzer, POOLS, STORMS, Tally},
 };
 use crate::{
-    books,
+    accounting,
     ddctl::{self, Vm},
 };
 
@@ -71,7 +71,7 @@ pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     })?;
     let counted = ddctl::host(host)?.counters - before;
     eprintln!("    {seconds:.0} s with many pools, {passes} passes: {counted:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
     leave(attack)?;
     attack.victim.check()?;
     let mut targets = targets(host, &seen, &tally, passes);

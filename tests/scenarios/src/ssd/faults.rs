@@ -13,7 +13,7 @@ use super::{
     read, set_store,
 };
 use crate::{
-    books, ddctl, mapper,
+    accounting, ddctl, mapper,
     stage::{self, Stage, percent},
 };
 
@@ -170,7 +170,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     faulty.heal()?;
     ddctl::run(host, &format!("ssd remove {}", faulty.device.path()))?;
     read(&guest, &file)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     mapper::run(host, &format!("remove {NAME}"))?;
     faulty.device.forget(host)?;
     Ok(vec![
