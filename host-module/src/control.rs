@@ -221,7 +221,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
         (Some(vm), None) => {
             let (_, session) = find_vm(host, vm, reply)?;
             let evicted = evict_all(&*session, STEP);
-            (evicted, session.used() + session.ledger().ssd())
+            (evicted, session.used() + session.state().ssd())
         }
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;

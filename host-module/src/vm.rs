@@ -27,7 +27,7 @@ use crate::vm::session::Session;
 use crate::vm::teardown::Teardowns;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
-use ddcore::gate::{Gate, Refused};
+use ddcore::current_session::{CurrentSession, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
 use ddcore::partition::part;
 use kernel::prelude::*;
@@ -62,7 +62,7 @@ pub(crate) struct Vm {
     /// What the VM has published to the SSD tier: its weight.
     ssd_standing: Standing<Number>,
     #[pin]
-    gate: SpinLock<Gate<Arc<Session>>>,
+    current_session: SpinLock<CurrentSession<Arc<Session>>>,
     teardowns: Arc<Teardowns>,
     #[pin]
     scratch: ScratchList,
@@ -122,7 +122,7 @@ impl Vm {
                 ssd,
                 ssd_standing: Standing::new(),
                 teardowns: Teardowns::new()?,
-                gate <- new_spinlock!(Gate::new(), "Vm::gate"),
+                current_session <- new_spinlock!(CurrentSession::new(), "Vm::current_session"),
                 scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
@@ -187,7 +187,7 @@ impl Vm {
 
     /// The current session, if the guest is registered.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        self.gate.lock().session().cloned()
+        self.current_session.lock().session().cloned()
     }
 
     /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
@@ -196,7 +196,7 @@ impl Vm {
         session: u64,
         number: u64,
     ) -> Result<Arc<Session>, Refused<Arc<Session>>> {
-        let judged = self.gate.lock().enter(session, number);
+        let judged = self.current_session.lock().enter(session, number);
         if let Err(Refused::Rollback(ended)) = &judged {
             self.ended(ended);
             self.tell(Event::Rollback);
@@ -206,7 +206,7 @@ impl Vm {
 
     /// Begins a session in place of the one before.
     pub(crate) fn register(&self, session: Arc<Session>) {
-        let old = self.gate.lock().begin(session.id, session);
+        let old = self.current_session.lock().begin(session.id, session);
         self.settle();
         match old {
             Some(old) => Teardowns::add(&self.teardowns, &old),
@@ -216,7 +216,7 @@ impl Vm {
 
     /// Ends a session, unless another one has begun since.
     pub(crate) fn end(&self, session: &Session) {
-        let ended = self.gate.lock().end(session.id);
+        let ended = self.current_session.lock().end(session.id);
         if let Some(ended) = ended {
             self.ended(&ended);
         }
@@ -224,7 +224,7 @@ impl Vm {
 
     /// Ends whatever session there is.
     pub(crate) fn leave(&self) {
-        let ended = self.gate.lock().close();
+        let ended = self.current_session.lock().close();
         if let Some(ended) = ended {
             self.ended(&ended);
         }

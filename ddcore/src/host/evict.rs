@@ -54,9 +54,9 @@ pub fn evict<S: Session>(
     let Some(order) = session.order(pool) else {
         return 0;
     };
-    let ledger = session.ledger();
+    let state = session.state();
     let now = session.now();
-    let mut turn = ledger.rotor.load();
+    let mut turn = state.rotor.load();
     let (mut evicted, mut dry) = (0, 0);
     while evicted < pages && dry < S::SHARDS {
         let shard = turn as usize % S::SHARDS;
@@ -73,9 +73,9 @@ pub fn evict<S: Session>(
         dry = if got == 0 { dry + 1 } else { 0 };
         session.cond_resched();
     }
-    ledger.rotor.swap(turn);
+    state.rotor.swap(turn);
     if evicted > 0 {
-        ledger.reading.expire();
+        state.reading.expire();
     }
     evicted
 }

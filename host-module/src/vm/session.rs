@@ -23,10 +23,10 @@ use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::Run;
 use ddcore::clock::Clock;
-use ddcore::host::flush::Rest;
+use ddcore::host::flush::FlushProgress;
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
-use ddcore::host::session::Ledger;
+use ddcore::host::session::SessionState;
 use ddcore::host::walk::drain;
 use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
@@ -64,7 +64,7 @@ pub(crate) struct Session {
     pub(crate) clock: Clock<Number>,
     /// When it began.
     born: Instant<Monotonic>,
-    ledger: Ledger<Number>,
+    state: SessionState<Number>,
     #[pin]
     pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
     /// Memory for computing entitlements, at least one entity for each pool. The lock is that of
@@ -73,7 +73,7 @@ pub(crate) struct Session {
     entities: Mutex<KVVec<Entity>>,
     /// What the last flush left to the next one.
     #[pin]
-    unflushed: SpinLock<Option<Rest>>,
+    flush_progress: SpinLock<Option<FlushProgress>>,
     /// Pools come and go one at a time.
     #[pin]
     control: Mutex<()>,
@@ -103,10 +103,10 @@ impl Session {
                 pool_count: Atomic::new(0),
                 clock: Clock::new(),
                 born: Instant::now(),
-                ledger: Ledger::new(),
+                state: SessionState::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
                 entities <- new_mutex!(KVVec::new(), "Session::entities"),
-                unflushed <- new_spinlock!(None, "Session::unflushed"),
+                flush_progress <- new_spinlock!(None, "Session::flush_progress"),
                 control <- new_mutex!((), "Session::control"),
             }),
             charged(),
@@ -166,8 +166,8 @@ impl ddcore::host::Session for Session {
         &self.hasher
     }
 
-    fn ledger(&self) -> &Ledger<Number> {
-        &self.ledger
+    fn state(&self) -> &SessionState<Number> {
+        &self.state
     }
 
     fn release(&self, pages: u64) {
@@ -261,12 +261,12 @@ impl ddcore::host::Session for Session {
         }
     }
 
-    fn take_rest(&self) -> Option<Rest> {
-        self.unflushed.lock().take()
+    fn take_flush_progress(&self) -> Option<FlushProgress> {
+        self.flush_progress.lock().take()
     }
 
-    fn leave_rest(&self, rest: Rest) {
-        *self.unflushed.lock() = Some(rest);
+    fn save_flush_progress(&self, progress: FlushProgress) {
+        *self.flush_progress.lock() = Some(progress);
     }
 
     fn cond_resched(&self) {

@@ -59,7 +59,7 @@ impl Teardowns {
 
     /// Frees all pages of a session that has ended.
     pub(crate) fn add(this: &Arc<Self>, session: &Arc<Session>) {
-        let pages = session.used() + session.ledger().ssd();
+        let pages = session.used() + session.state().ssd();
         let teardown = match pages > FEW && this.0.load(Relaxed) < MOST {
             true => Teardown::new(this, session).ok(),
             false => None,
@@ -190,7 +190,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
 pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX);
-    let used = session.used() + session.ledger().ssd();
+    let used = session.used() + session.state().ssd();
     if used > FEW && queue::spawn(move || evict(&background)) {
         return used;
     }
