@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Measuring: cgroups, the machine, and what applications say.
+//! Measures cgroups, the machine, and applications.
 //!
-//! The kernel's files are read when the engine asks; they answer at once. Applications are asked
-//! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
-//! no task: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
-//! and what they answer is read piece by piece: tenants write it, and may write without end.
+//! The kernel's files are read when the engine asks, because they answer at once. Applications are
+//! asked by separate tasks ([`poller`]), each with a time limit, so that a hanging one delays no
+//! other: the engine gets the last answer as long as it is fresh. Few are asked at a time, and
+//! answers are read piece by piece, because tenants write them, and may write without end.
 
 mod cgroup;
 mod exposition;
@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-/// Takes looks at everything.
+/// Measures the machine, containers and applications.
 pub struct Meter<A: Ask> {
     proc: PathBuf,
     pollers: Pollers<A>,
@@ -39,7 +39,7 @@ pub struct Meter<A: Ask> {
 }
 
 impl<A: Ask> Meter<A> {
-    /// A meter for a `/proc` and something that asks applications.
+    /// Creates a meter that reads `proc` as `/proc` and asks applications by `ask`.
     pub fn new(proc: &Path, ask: A) -> Self {
         Self {
             proc: proc.into(),
@@ -48,8 +48,8 @@ impl<A: Ask> Meter<A> {
         }
     }
 
-    /// Takes a look at the machine and at containers below a cgroup root. `containers` are their
-    /// cgroups, pools' names and places in the file.
+    /// Measures the machine and containers below a cgroup root. `containers` are their cgroups,
+    /// names of pools, and entries of the file.
     pub fn measure<'a>(
         &mut self,
         root: &Path,

@@ -28,7 +28,7 @@ pub(super) fn write(status: &GuestStatus, page: &mut Page) {
 }
 
 fn counters(counters: &GuestCounters, page: &mut Page) {
-    // Without `..`, so that a counter that is added gets a metric.
+    // There is no `..`, so that a new counter does not compile until it has a metric.
     let GuestCounters {
         calls,
         put_calls,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Jobs that take as long as the kernel reclaims, beside the daemon's loop.
+//! Jobs that take as long as the kernel needs to reclaim, which run beside the daemon's loop.
 
 use crate::{
     cgroup_writer::CgroupWriter,
@@ -13,20 +13,20 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How they go.
+/// A job that has ended, and its result.
 type Ended = (Job, Result<u64, Failure>);
 
-/// Jobs under way.
+/// The running jobs.
 pub(super) struct Jobs {
     writer: Arc<CgroupWriter>,
     running: JoinSet<Ended>,
-    /// What tries to put back limits that could not be put back before.
+    /// The task that tries again to restore limits.
     late: JoinSet<()>,
 }
 
-/// How long it is until what could not be put back is tried again: at first, and at last.
+/// The first and the longest pause before limits that could not be restored are tried again.
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// How long the end waits for the kernel.
+/// The longest time that the daemon waits at its end for running jobs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Jobs {
@@ -46,7 +46,7 @@ impl Jobs {
         });
     }
 
-    /// Waits for the next one to end. Nothing is lost if the future is dropped.
+    /// Waits for the end of the next job. No result is lost if the future is dropped.
     pub(super) async fn ended(&mut self) -> Ended {
         loop {
             match self.running.join_next().await {
@@ -57,7 +57,7 @@ impl Jobs {
         }
     }
 
-    /// Puts back everything that was changed.
+    /// Restores all limits.
     pub(super) async fn undo(&mut self) {
         let all = async { while self.running.join_next().await.is_some() {} };
         if timeout(PATIENCE, all).await.is_err() {
@@ -70,7 +70,7 @@ impl Jobs {
         }
     }
 
-    /// Works below another root from now on.
+    /// Changes the cgroup root.
     pub(super) async fn move_to(&mut self, root: &Path) {
         self.writer.retire();
         self.undo().await;
@@ -78,7 +78,7 @@ impl Jobs {
         self.undo_late();
     }
 
-    /// Tries again and again to put back what could not be put back, beside all else.
+    /// Starts a task that tries again to restore limits until all are restored.
     pub(super) fn undo_late(&mut self) {
         let writer = Arc::clone(&self.writer);
         let [mut pause, longest] = AGAIN;
