@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From targets to weights: looks in, weights out.
+//! Computes weights from measurements and targets.
 //!
-//! One round an interval: [`Controller::observe`] takes in what was measured,
+//! There is one round per interval. [`Controller::observe`] takes the measurement, and
 //! [`Controller::decide`] finds out what each container needs ([`super::response`]), divides the
 //! VM's share of the store ([`super::division`]: [`super::split`] serves the targets,
-//! [`super::spare`] gives away what is left over), and moves the weights one bounded step
-//! ([`super::damper`]). Where something is not known (no host, no figure) what is in force stays
-//! in force.
+//! [`super::spare`] gives away what is left over), and moves the weights by one bounded step
+//! ([`super::damper`]). Where something is not known (no host, no figure), the weights in force
+//! stay.
 
 use super::{
     Time,
@@ -34,22 +34,22 @@ use tracing::info;
 pub(super) struct Controller {
     members: BTreeMap<String, Member>,
     damper: Damper,
-    /// Weights of the containers that are decided here, and of the default pool.
+    /// The decided weights, including that of the default pool.
     weights: BTreeMap<String, u32>,
-    /// What the VM may have in the store; absent without a host.
+    /// The VM's share of the store; absent without a host.
     pages: Option<Pages>,
-    /// What was decided last.
+    /// The last decisions.
     rulings: BTreeMap<String, Ruling>,
     feasible: Option<bool>,
     /// Weights in the SSD tier.
     pub(super) ssd: SsdShares,
 }
 
-/// A container with so much of a fair part takes something from others.
+/// A container with at least this part of its fair share is held to take pages from others.
 const TAKES: f64 = 0.25;
 
 impl Controller {
-    /// Takes in a look at everything.
+    /// Handles a measurement.
     pub(super) fn observe(
         &mut self,
         now: Time,
@@ -67,14 +67,14 @@ impl Controller {
             let pool = pools.get(cgroup.as_str());
             let member = self.members.entry(cgroup.clone()).or_default();
             if let Some(pool) = pool {
-                // One that became too uncertain counts no more.
+                // A curve that has become too uncertain is dropped.
                 member.curve = Curve::of_pool(pool);
             }
             let stats = pool.and_then(|pool| pool.stats);
             member.observe(now, container, reading, stats);
         }
-        // A pool that the host refused, or that was added since the last list, has no statistics
-        // and no share.
+        // A pool that the host refused, or that was added since the last list, has neither
+        // statistics nor a share.
         let stats = pools.values().copied().chain(default_pool);
         let stats = stats.filter_map(|pool| pool.stats.as_ref());
         let shares: u64 = stats.map(|stats: &PoolStats| stats.entitlement).sum();
@@ -82,8 +82,8 @@ impl Controller {
         self.ssd.observe(pools.values().copied());
     }
 
-    /// Takes over the weights that a daemon before us left in force, so that a start changes
-    /// nothing at first.
+    /// Adopts the weights that a previous daemon left in force, so that a restart changes nothing
+    /// at first.
     pub(super) fn adopt(
         &mut self,
         matches: Matches<'_>,
@@ -103,7 +103,7 @@ impl Controller {
         let Some(present) = present else { return };
         let sum = present.iter().map(|(.., weight)| weight).sum::<u32>() + default.weight;
         if sum != WEIGHT_SUM {
-            // Not ours.
+            // Others made these pools.
             return;
         }
         let mut weights: BTreeMap<String, f64> = present
@@ -115,7 +115,7 @@ impl Controller {
         self.damper.adopt(weights);
     }
 
-    /// Containers came or went: all get weights, new ones what is fair for them.
+    /// Decides weights after containers came or went. New ones get fair shares.
     pub(super) fn fit(&mut self, matches: Matches<'_>) {
         let bases = Bases::of(matches, self.pages);
         self.let_in(matches, &bases);
@@ -123,13 +123,13 @@ impl Controller {
         self.ssd.fit(matches);
     }
 
-    /// The file leaves nothing to decide: what was found out about targets is not true any more.
+    /// Forgets the verdicts on targets, because the file leaves nothing to decide.
     pub(super) fn retire(&mut self) {
         self.rulings.clear();
         self.feasible = None;
     }
 
-    /// Moves the weights one step, if there is reason to.
+    /// Moves the weights by one step, if there is a reason to.
     pub(super) fn decide(&mut self, matches: Matches<'_>) {
         let bases = Bases::of(matches, self.pages);
         self.damper.begin_interval();
@@ -160,7 +160,7 @@ impl Controller {
         });
     }
 
-    /// Finds out which containers the store does not help, and says so.
+    /// Finds out which containers the store does not help, and logs changes.
     fn doubt(&mut self, matches: Matches<'_>, pages: Pages) {
         let missing: BTreeMap<&String, Pages> = matches
             .iter()
@@ -184,7 +184,7 @@ impl Controller {
         }
     }
 
-    /// Gives newcomers what is fair for them, and those that stay what others left.
+    /// Gives newcomers their fair shares, and divides the shares of containers that left.
     fn let_in(&mut self, matches: Matches<'_>, bases: &Bases) {
         let fair = bases.fair();
         if !self.damper.has(&fair) {
@@ -193,12 +193,12 @@ impl Controller {
         }
     }
 
-    /// Makes whole weights of the shares.
+    /// Converts the shares to integer weights.
     fn weigh(&mut self, bases: &Bases) {
         self.weights = self.damper.weights(bases.budget(), bases.fixed());
     }
 
-    /// Divides the store anew, and moves the shares towards that.
+    /// Divides the store, and moves the shares towards the result.
     fn move_shares(&mut self, matches: Matches<'_>, whole: Whole) {
         let nobody = Member::default();
         let member = |cgroup: &str| self.members.get(cgroup).unwrap_or(&nobody);
@@ -215,17 +215,18 @@ impl Controller {
         self.damper.step(wanted, is_urgent, step);
     }
 
-    /// The weight of a container, or of the default pool (an empty path), once decided.
+    /// Returns the weight of a container, or of the default pool (an empty path), once it is
+    /// decided.
     pub(super) fn weight(&self, cgroup: &str) -> Option<u32> {
         self.weights.get(cgroup).copied()
     }
 
-    /// The weights of all containers that are decided here, and of the default pool (an empty path).
+    /// Returns all decided weights, including that of the default pool (an empty path).
     pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
         &self.weights
     }
 
-    /// The weights of containers in the SSD tier, where they are not what the file says.
+    /// Returns the weights in the SSD tier that differ from the file.
     pub(super) const fn ssd_weights(&self) -> &BTreeMap<String, u32> {
         self.ssd.weights()
     }
@@ -238,7 +239,7 @@ impl Controller {
         self.rulings.get(cgroup)
     }
 
-    /// How a container stands.
+    /// Returns the verdict on a container.
     pub(super) fn verdict(&self, cgroup: &str, container: &Container) -> Verdict {
         match self.rulings.get(cgroup) {
             Some(ruling) if container.is_controlled() => ruling.verdict,
@@ -246,23 +247,23 @@ impl Controller {
         }
     }
 
-    /// What the VM may have in the store; absent without a host.
+    /// Returns the VM's share of the store; `None` without a host.
     pub(super) const fn pages(&self) -> Option<Pages> {
         self.pages
     }
 
-    /// Whether all targets can be met, as far as is known.
+    /// Returns whether all targets can be met, as far as is known.
     pub(super) const fn feasible(&self) -> Option<bool> {
         self.feasible
     }
 }
 
-/// The most that moves in an interval, of the budget.
+/// Returns the largest part of the budget that moves in an interval.
 fn most_step(matches: Matches<'_>, budget: Share) -> Share {
     Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
-/// Says what is believed now of how the store helps a container.
+/// Logs whether the store is believed to help a container.
 fn tell(cgroup: &str, belief: Belief) {
     match belief {
         Belief::Helps => info!(cgroup, "the store helps, as far as is known"),
@@ -296,7 +297,7 @@ mod tests {
     use ddabi::counters::{AdmissionCounters, CurvePoint};
     use ddnl::fake::GuestState;
 
-    /// A curve whose error grew is not believed any longer.
+    /// A curve whose error has grown is dropped.
     #[test]
     fn a_curve_is_withdrawn() {
         let text = "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n";

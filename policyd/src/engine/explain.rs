@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the engine tells about containers.
+//! The engine's report on containers.
 
 use super::{Engine, Explanation, MemoryReport, Report, matches::Match, quantity::Pages, report};
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 
 impl Engine {
-    /// Why each container has what it has.
+    /// Returns the report.
     pub fn report(&self) -> Report {
         let pools = self.module.pools(&self.cgroups);
         let machine = self.knobs.shortage.machine().copied().unwrap_or_default();
@@ -31,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Why a container has what it has.
+    /// Returns the explanation of a container's shares and limits.
     fn explain(&self, cgroup: &str, matched: &Match, pool: Option<&Pool>) -> Explanation {
         let container = &self.config.containers[matched.container];
         let member = self.controller.member(cgroup);
@@ -78,8 +78,8 @@ impl Engine {
         }
     }
 
-    /// The weight of a container or, by an empty path, of the default pool, if not the file
-    /// decides it.
+    /// Returns the weight of a container or, for an empty path, of the default pool, if the file
+    /// does not decide it.
     fn weight(&self, cgroup: &str) -> Option<u32> {
         self.controller
             .weight(cgroup)

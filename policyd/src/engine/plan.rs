@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Finds the differences between what is and what should be.
+//! Finds the differences between existing and wanted pools.
 
 use super::{Action, Time, cursor::Cursor, enrolment::Weights, matches::Match, retry::Retries};
 use ddabi::pool::{DEFAULT_POOL, Store};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Plan<'a> {
     pub(super) now: Time,
     pub(super) retries: &'a Retries,
-    /// Cgroups whose pools are ours, and their names as the module lists them.
+    /// Cgroups whose pools the daemon manages, and their names in the module's list.
     pub(super) managed: &'a BTreeMap<String, String>,
     pub(super) matches: &'a BTreeMap<String, Match>,
     pub(super) weights: Weights<'a>,
@@ -21,10 +21,10 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// All steps that can be taken one after the other: pools are removed first, for there is a
-    /// limit to their number. Weights are lowered before others are raised and pools added, so that
-    /// no container's part of them is smaller in between. What these make possible (a pool under another name) is found by the
-    /// next comparison.
+    /// Returns all steps that can be taken one after the other. Pools are removed first, because
+    /// their number is limited. Weights are lowered before others are raised and pools added, so
+    /// that no container's share shrinks in between. Steps that depend on these (a pool under
+    /// another name) are found by the next comparison.
     pub(super) fn steps(&self) -> Vec<Action> {
         let mut steps = self.removals();
         steps.extend(self.set_default());
@@ -38,7 +38,7 @@ impl Plan<'_> {
             let ssd_weight = matched.ssd_weight.map(|own| chosen.unwrap_or(own));
             let weight = (weight, ssd_weight);
             match pools.at(cgroup) {
-                // Another pool takes its place.
+                // The pool is removed first, and added under its new name later.
                 Some(_) if is_other(names.at(cgroup), matched) => {}
                 Some(pool) => {
                     let step = set(pool, matched, weight).filter(|_| self.may(cgroup));
@@ -56,8 +56,8 @@ impl Plan<'_> {
         steps
     }
 
-    /// Pools of ours that are not wanted any more, or under another name. The pool of a cgroup
-    /// that died is not present: it is left to the kernel.
+    /// Returns the removal of managed pools that are not wanted any more, or have another name. The
+    /// pool of a removed cgroup is not in the list, because the kernel removes it.
     fn removals(&self) -> Vec<Action> {
         let (mut pools, mut matches) = (Cursor::new(self.present), Cursor::new(self.matches));
         let remove = |(cgroup, name): (&String, &String)| {
@@ -86,12 +86,12 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a pool that the module lists by `name` is that of another container.
+/// Returns whether a pool that the module lists by `name` is that of another container.
 fn is_other(name: Option<&String>, matched: &Match) -> bool {
     name.is_some_and(|name| !is_listed_as(&matched.name, name))
 }
 
-/// What is to be changed of a pool, if anything.
+/// Returns the change that a pool needs, if any.
 fn set(pool: &Pool, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A look at everything, as those see it who decide about guest memory.
+//! The inputs of decisions about guest memory.
 
 use super::{
     Cgroups, Time, controller::Controller, matches::Matches, nest::ancestors, sample::Sample,
 };
 
-/// What a round needs to know.
+/// A measurement, with the state that decisions about guest memory need.
 pub(super) struct Round<'a> {
     pub(super) now: Time,
     pub(super) matches: Matches<'a>,
@@ -16,13 +16,13 @@ pub(super) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Bytes that cache files of the containers which take part in reclaim.
+    /// Returns the bytes of page cache of the containers that take part in reclaim.
     pub(super) fn cache(&self) -> u64 {
         let takes_part = |cgroup: &str| {
             let container = self.matches.container(cgroup);
             container.is_some_and(|container| container.reclaim)
         };
-        // What is below another is counted there.
+        // The ancestor's figure includes its descendants.
         self.sample
             .containers
             .iter()
