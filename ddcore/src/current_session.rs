@@ -19,8 +19,8 @@ pub struct CurrentSession<S> {
 pub enum Refused<S> {
     /// A later call overtook it: the guest sends it again with a new sequence number.
     Retry,
-    /// It names another session than the VM's current one. That one goes on, because it may have
-    /// begun after the call was sent.
+    /// It names another session than the VM's current one. The current session continues, because
+    /// it may have begun after the call was sent.
     Unknown,
     /// The guest was rolled back to a snapshot: its session has ended and is returned.
     Rollback(S),

@@ -203,8 +203,8 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
-/// Evicts a step. The reply says how many pages that were, and how many are left: the caller repeats
-/// the command.
+/// Evicts one step. The reply has the pages that were evicted and those that remain, so that the
+/// caller can repeat the command.
 fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (evicted, left) = match (args.vm_id(), args.pool_id()) {
         (None, None) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM that has registered: who it is, and its session.
+//! A registered VM: its identity and its session.
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
-//! [`shard`]s, and [`teardown`] its end; [`charge`] says to whom its memory is charged. [`scratch`] is the memory of a call, and
-//! [`allowance`] bounds the events about a VM.
+//! [`shard`]s, and [`teardown`] ends it. [`charge`] decides which cgroup is charged for memory of
+//! the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events about a VM.
 
 pub(crate) mod allowance;
 pub(crate) mod charge;
@@ -56,10 +56,10 @@ pub(crate) struct Vm {
     ssd_weight: Atomic<u32>,
     /// The tier that has the pages of the VM.
     tier: Arc<Tier>,
-    /// What the VM has published to the tier.
+    /// The standing that the VM has published to the memory tier.
     standing: Standing<Number>,
     ssd: Arc<Ssd>,
-    /// What the VM has published to the SSD tier: its weight.
+    /// The standing that the VM has published to the SSD tier, which is its weight.
     ssd_standing: Standing<Number>,
     #[pin]
     current_session: SpinLock<CurrentSession<Arc<Session>>>,
@@ -190,7 +190,8 @@ impl Vm {
         self.current_session.lock().session().cloned()
     }
 
-    /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
+    /// Checks a call. Returns its session, or the reason to refuse it. After a rollback the VM has
+    /// neither a session nor pages.
     pub(crate) fn enter(
         &self,
         session: u64,

@@ -22,9 +22,9 @@ pub(super) const TURN: u64 = Fresh::SIZE as u64;
 /// The pages that left the memory tier.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Freed {
-    /// Those that are in no tier any more.
+    /// Pages that are in no tier any more.
     pub evicted: u64,
-    /// Those that are in the SSD tier.
+    /// Pages that are in the SSD tier.
     pub demoted: u64,
 }
 

@@ -151,7 +151,8 @@ fn without_overuse_the_largest_is_the_victim() {
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
-/// Runs a full tier in which each entity demands up to a limit, and what it loses again.
+/// Runs a full tier in which each entity demands pages up to a limit, and demands the pages that it
+/// lost again.
 fn settle(pages: u64, entities: &[(u32, u64, u64)]) -> Vec<u64> {
     let start: Vec<_> = entities
         .iter()
@@ -434,7 +435,7 @@ proptest! {
         given(&mut entities, eviction);
     }
 
-    /// An entity within its part of what is to be left gives nothing.
+    /// An entity within its part of the remaining pages gives nothing.
     #[test]
     fn an_entity_within_its_entitlement_keeps_its_pages(
         pages in 0u64..100_000,

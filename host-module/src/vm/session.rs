@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the host keeps for one registration of a guest: its pools and its pages.
+//! The state of one registration of a guest: its pools and its pages.
 //!
-//! When a guest registers again, its session is replaced as a whole. A call that was under way in
-//! the old one ends there: what it stores goes with the session.
+//! When a guest registers again, its session is replaced as a whole. A call that is in progress in
+//! the old session ends there, and the pages that it stores are freed with that session.
 
 mod pools;
 
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
     /// Places below this number may be taken.
     pool_count: Atomic<u32>,
-    /// What its pages are stamped by.
+    /// The clock by which its pages are stamped.
     pub(crate) clock: Clock<Number>,
     /// When it began.
     born: Instant<Monotonic>,
@@ -71,7 +71,7 @@ pub(crate) struct Session {
     /// the session's evictions; memory reclaim takes it.
     #[pin]
     entities: Mutex<KVVec<Entity>>,
-    /// What the last flush left to the next one.
+    /// The progress of an unfinished flush.
     #[pin]
     flush_progress: SpinLock<Option<FlushProgress>>,
     /// Pools come and go one at a time.
@@ -224,7 +224,7 @@ impl ddcore::host::Session for Session {
             return false;
         }
         for page in pages {
-            // What is still at its place could not be read.
+            // A page that is still at its place could not be read.
             let _ = page.take_if(|page| page.place().is_some());
         }
         true

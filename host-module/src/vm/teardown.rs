@@ -23,7 +23,7 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// Pages that are freed at once, which takes less than a millisecond.
+/// Number of pages that are freed synchronously, which takes less than a millisecond.
 const FEW: u64 = 2048;
 
 /// Time for a device to write pages, until others can be demoted.
@@ -113,7 +113,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     }
 }
 
-/// Does what [`empty_pool`] says. Waits for devices if `may_wait` is set.
+/// Implements [`empty_pool`]. Waits for devices if `may_wait` is set.
 fn empty_now(session: &Session, number: u32, may_wait: bool) {
     match session.pool(number) {
         Some(pool) if pool.settings().is_on() => {
@@ -170,7 +170,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
     };
     let (mut demoted, mut pauses) = (0, 0);
     while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
-        // What others put and demote needs room in memory, too.
+        // Pages that others put and demote need room in memory, too.
         let step = match session.ssd.is_busy() {
             true => 0,
             false => demote(session, number, STEP.min(held - demoted)),

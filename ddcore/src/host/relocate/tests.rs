@@ -85,7 +85,7 @@ impl Drop for Held {
     }
 }
 
-/// What happens to pages.
+/// An event that concerns pages.
 #[derive(Clone, Debug)]
 enum Event {
     Put(u64, u16, u32),
@@ -104,12 +104,12 @@ enum Move {
     Damage(u64),
 }
 
-/// What the owner keeps for the session.
+/// The owner's state of the session.
 struct Own {
     memory: Shared,
     model: RefCell<BTreeMap<u64, u64>>,
     version: RefCell<u64>,
-    /// What happens while pages are copied.
+    /// The events that happen while pages are copied.
     between: RefCell<Vec<Event>>,
     damage: RefCell<u64>,
 }
