@@ -365,7 +365,7 @@ fn the_example_is_right() {
     assert!(!config.containers.is_empty());
 }
 
-/// What the documentation shows works, and it shows every key.
+/// The examples of the documentation are valid, and show each key.
 #[test]
 fn the_documentation_is_right() {
     let text = repository("docs/policyd.md");

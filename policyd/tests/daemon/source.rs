@@ -82,12 +82,12 @@ impl Ask for Counted {
     }
 }
 
-/// What a container's application says; nothing, if it was asked and said nothing.
+/// Returns the figure of a container's application; `None` if it was asked and had none.
 fn figure(source: &str) -> Option<f64> {
     figure_of(source, "web")
 }
 
-/// The same of a container with this name.
+/// Like [`figure`], of a container with this name.
 pub(crate) fn figure_of(source: &str, name: &str) -> Option<f64> {
     figure_by(nowhere(), source, name)
 }
@@ -97,7 +97,7 @@ fn nowhere() -> Origins {
     Origins::new(Path::new("/nowhere"), Path::new("/nowhere"))
 }
 
-/// The same by these origins.
+/// Like [`figure_of`], with these origins.
 pub(crate) fn figure_by(origins: Origins, source: &str, name: &str) -> Option<f64> {
     const LONGEST: Duration = Duration::from_secs(60);
     look(origins, source, name, |asked, began, figure| {
@@ -107,7 +107,7 @@ pub(crate) fn figure_by(origins: Origins, source: &str, name: &str) -> Option<f6
     })
 }
 
-/// Whether a container of this name is not asked about, for some time.
+/// Returns whether a container of this name is not asked about for some time.
 pub(crate) fn is_never_asked(source: &str, name: &str) -> bool {
     const LONG: Duration = Duration::from_secs(1);
     let mut begun = 0;
@@ -118,8 +118,8 @@ pub(crate) fn is_never_asked(source: &str, name: &str) -> bool {
     begun == 0
 }
 
-/// Looks at a container again and again until it is enough; what was seen last. However long the
-/// application takes, a look does not wait for it: it is no future.
+/// Measures a container repeatedly until `is_enough`. Returns the last figure. A measurement does
+/// not wait for the application, however long that takes: it is no future.
 fn look(
     origins: Origins,
     source: &str,
@@ -153,7 +153,7 @@ fn look(
             if enough {
                 return figure;
             }
-            // Once more, to see what came of the last answer.
+            // Measures once more, to see the result of the last answer.
             enough = is_enough(&asked, began, figure);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -252,7 +252,7 @@ fn few_are_asked_at_a_time() {
     assert!((1..=16).contains(&open), "{open}");
 }
 
-/// What is at a path may be changed by others between two looks at it.
+/// Others can change the file at a path between a check and its use.
 #[test]
 fn files_are_what_they_seem() {
     let directory = TempDir::new().unwrap();

@@ -95,7 +95,7 @@ impl Site {
         self.world.sample.containers.remove(&cgroup);
     }
 
-    /// What may happen in an interval, and what is measured after it.
+    /// Causes the events of an interval, and measures.
     fn interval(&mut self, number: usize) {
         if self.live.len() < MOST / 2 || (self.live.len() < MOST && self.below(2) == 0) {
             self.come();
@@ -214,7 +214,7 @@ fn a_day_leaves_nothing_behind() {
     let [first, second] = halves;
     assert!(site.names > 5000, "{}", site.names);
     assert!(first.journal > 0, "nothing was ever limited");
-    // What was kept at most differs by chance, not by what came and went in half a day.
+    // The peaks differ by chance, but do not grow with the events of half a day.
     assert!(second.words <= first.words * 5 / 4, "{halves:?}");
     assert!(second.heap <= first.heap * 5 / 4, "{halves:?}");
     assert!(second.heap <= 2 << 20, "{halves:?}");
