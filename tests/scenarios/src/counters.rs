@@ -70,7 +70,7 @@ impl PoolStats {
             .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
     }
 
-    /// What `ssd_used` must be by the other counters.
+    /// Returns the value that `ssd_used` must have by the other counters.
     pub(crate) fn expected_ssd_used(&self) -> u64 {
         (self.ssd_puts + self.demoted)
             .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions + self.promoted)

@@ -40,7 +40,7 @@ const SHORT_KIB: u64 = 96 << 10;
 /// The guest's memory, and the part that a balloon takes.
 const MEMORY_MIB: u64 = 448;
 const BALLOON_MIB: u64 = 112;
-/// How many times memory is plugged in and unplugged.
+/// Number of times that memory is plugged in and unplugged.
 const REPLUGS: u32 = 4;
 /// Number of signals to the VMM, each of which makes a vCPU leave the guest.
 const SIGNALS: u32 = 400;

@@ -34,7 +34,7 @@ const SPARSE: u64 = 8192;
 const DISTANCE_KIB: u64 = 512;
 /// Bound of the guest's map. All these chunks are in one shard, that of the file.
 const MAP: &str = "map_mib=256";
-/// How many times the work is repeated.
+/// Number of repetitions of the work.
 const ROUNDS: u32 = 4;
 /// The cgroup whose pages are reclaimed.
 const READER: &str = "reader";

@@ -37,7 +37,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         FileSpec::new("large", LARGE, 2),
         FileSpec::new("other", SMALL, 3),
     ];
-    // What the kernel says of a device that was taken away.
+    // The kernel's message about a device that was removed.
     context.allow_console("I/O error");
     let stage = Stage::set(context, 64)?;
     let host = stage.host();
@@ -52,7 +52,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for name in ["small", "large"] {
         set_store(&guest, name, "ssd")?;
     }
-    // The policy that is chosen by itself would keep what is there.
+    // The default policy would keep the present pages.
     ddctl::run(&guest, "container set-policy large fifo")?;
     let [small, large, other] = &files;
 
@@ -100,7 +100,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     set_store(&guest, "small", "ssd")?;
 
-    // What is on a device that is gone is missed, and read from the guest's own disk.
+    // Pages of a removed device are misses, and are read from the guest's own disk.
     read(&guest, small)?;
     device.power_off(host)?;
     read(&guest, small)?;

@@ -92,7 +92,7 @@ fn on_device(context: &mut Context, tiers: Tiers) -> Result<Vec<Target>> {
     run(context, &all, checks, least, tiers)
 }
 
-/// Where the containers' pages are kept.
+/// The tiers that keep the containers' pages.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Tiers {
     Memory,

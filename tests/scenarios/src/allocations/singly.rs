@@ -92,7 +92,7 @@ struct Sum {
     what: String,
     /// Number of allocations that failed.
     failed: u32,
-    /// How many times the operation was then refused.
+    /// Number of times that the operation was then refused.
     refused: u32,
     /// The last failed allocation, counted from 1.
     last: u32,

@@ -10,7 +10,7 @@ use ddlab::{Guest, Target, wait};
 use super::{Attack, fuzzer::Fuzzer};
 use crate::{accounting, ddctl, hotplug::Bay};
 
-/// How many times memory is unplugged.
+/// Number of times that memory is unplugged.
 const TIMES: u64 = 12;
 /// Minimum number of requests between two changes.
 const BETWEEN: u64 = 500;

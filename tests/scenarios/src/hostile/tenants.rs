@@ -30,7 +30,7 @@ struct Seen {
     pools: usize,
     /// Number of pools that had pages.
     holding: usize,
-    /// What the victim had of its entitlement.
+    /// The parts of its entitlement that the victim held.
     shares: Shares,
     /// Longest wait of the host's administrator for the statistics of all pools.
     slowest: Duration,

@@ -42,10 +42,10 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
     stage::container(&guest, &file.path, "8M", 100)?;
     set_store(&guest, &file.path, "hybrid")?;
-    // The policy that is chosen by itself would keep what is there.
+    // The default policy would keep the present pages.
     ddctl::run(&guest, "container set-policy file fifo")?;
 
-    // Memory to SSD (table 5.1): what was put is in memory or on the device.
+    // Memory to SSD (table 5.1): the pages that were put are in memory or on the device.
     read(&guest, &file)?;
     accounting::check(host)?;
     let down = counted(host, "file")?;
@@ -109,7 +109,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, &file)?;
     accounting::check(host)?;
     let (after, time) = (device.stats(host)?, start.elapsed());
-    // What was put before may be written after the budget was set.
+    // Pages that were put before can be written after the budget was set.
     let written = after.written_pages - before.written_pages;
     let allowed = (time.as_secs_f64() + 1.0) * BUDGET as f64 + before.in_memory() as f64;
     ensure!(after.over_budget > 0, "{after:?}");
