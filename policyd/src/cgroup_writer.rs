@@ -210,7 +210,7 @@ fn plan(
     let ours = note.as_ref().is_none_or(|note| note.is_ours(&now));
     let Some(limit) = limit else {
         if !ours {
-            info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+            info!(cgroup = %directory.display(), file, now, "changed by others: not restored");
             journal.forget(directory, file);
             return Ok(None);
         }
@@ -246,11 +246,11 @@ fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, Notes>) {
     for (directory, notes) in all {
         let cgroup = directory.display();
         match put_back(&directory, &notes) {
-            Ok(()) => info!(%cgroup, "guest memory limits are as they were"),
+            Ok(()) => info!(%cgroup, "guest memory limits are restored"),
             // The cgroup is gone, and its limits with it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                warn!(%cgroup, "cannot put back guest memory limits: {error}");
+                warn!(%cgroup, "cannot restore guest memory limits: {error}");
                 journal.owe(directory, notes);
             }
         }
@@ -267,7 +267,7 @@ fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
         result = result.and(match read(&directory, file) {
             Ok(now) if note.is_ours(&now) => write(&directory, file, &note.before),
             Ok(now) => {
-                info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+                info!(cgroup = %directory.display(), file, now, "changed by others: not restored");
                 Ok(())
             }
             Err(error) => Err(error),

@@ -415,12 +415,12 @@ impl Engine {
         if container.selector.is_glob() {
             warn!(
                 name,
-                most, "more cgroups match; they are left alone (`most_cgroups`)"
+                most, "more cgroups match than `most_cgroups`; the others are ignored"
             );
         } else {
             warn!(
                 name,
-                "several cgroups match what names one; the first one stays"
+                "several cgroups match a selector of one; the first one is kept"
             );
         }
     }
@@ -525,7 +525,7 @@ impl Engine {
         if !view.replace(pools) {
             return;
         }
-        info!("the guest module is there");
+        info!("the guest module is loaded");
         // If too many cgroups match, those with a pool are preferred, which the list shows.
         self.aim_all();
         let matches = Matches {
@@ -621,7 +621,7 @@ const fn leaves_changes(event: &Event) -> bool {
 fn tell_feasible(was: Option<bool>, is: Option<bool>) {
     match is {
         Some(false) if was != is => {
-            warn!("not all targets can be met; by class, then fairly (`policyd explain`)");
+            warn!("not all targets can be met, so that classes decide (`policyd explain`)");
         }
         Some(true) if was == Some(false) => info!("all targets can be met again"),
         _ => {}

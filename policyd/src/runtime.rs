@@ -356,7 +356,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.service.ready();
         match loaded {
             Ok(config) => {
-                info!("configuration read anew");
+                info!("configuration read again");
                 let moved = self
                     .tree
                     .as_ref()

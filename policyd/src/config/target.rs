@@ -87,7 +87,7 @@ impl Endpoint {
             None => (rest, "/metrics"),
         };
         if path.contains(|c: char| c.is_control() || c == ' ') {
-            return Err(format!("`{path}` is no path"));
+            return Err(format!("`{path}` is not a valid path"));
         }
         if path.contains("{}") {
             return Err(
@@ -101,7 +101,7 @@ impl Endpoint {
             .parse()
             .or_else(|_| format!("{host}:80").parse())
             .map_err(|_| {
-                format!("`{host}` is no IP address with a port; names are not resolved")
+                format!("`{host}` is not an IP address with a port; names are not resolved")
             })?;
         Ok(Self {
             address,

@@ -60,7 +60,7 @@ impl Claim {
             match (was, foreign.is_some()) {
                 (false, true) => warn!(
                     cgroup,
-                    file, found, "changed by others: left to them until changed back, or a reload"
+                    file, found, "changed by others: not written until changed back, or a reload"
                 ),
                 (true, false) => info!(cgroup, file, "changed back"),
                 _ => {}

@@ -108,7 +108,7 @@ impl Reclaimer {
             }
             let bytes = cold_bytes(round, cgroup, container, inner).unwrap_or(0);
             if bytes > 0 {
-                debug!(cgroup, bytes, "pushing cold pages out");
+                debug!(cgroup, bytes, "offloading cold pages");
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
                 jobs.push(self.begin(cgroup.clone(), bytes, true));

@@ -105,21 +105,21 @@ impl Verdict {
     /// Returns the verdict in words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::BestEffort => "no target: gets what is left where it helps most",
-            Self::ByHand => "weight is what the file says",
+            Self::BestEffort => "no target: gets spare pages where they help most",
+            Self::ByHand => "its weight is the one of the file",
             Self::Met => "target met",
             Self::Growing => "target missed: its share grows",
-            Self::Infeasible => "target missed: not enough for all, by class and then fairly",
+            Self::Infeasible => "target missed: not enough for all targets, so that classes decide",
             Self::Ceiling => "target missed: its share is at `cache_ceiling`",
-            Self::NotFilled => "target missed: it does not fill the share it has",
+            Self::NotFilled => "target missed: it does not fill its share",
             Self::NotHelped => {
                 "target missed: a larger share of the store makes no difference; tried again later"
             }
             Self::Trying => "target missed: trying whether another share makes a difference",
-            Self::NotAsked => "target counts as met: less is asked for, and nothing is waited for",
-            Self::NoStore => "target missed: no host gives this VM anything",
+            Self::NotAsked => "target counts as met: less is requested, and it waits for nothing",
+            Self::NoStore => "target missed: this VM has no share of a host's store",
             Self::NeedsMemory => "target missed: only guest memory can help it",
-            Self::Unmeasured => "no figures: its share stays",
+            Self::Unmeasured => "no figures: its share does not change",
         }
     }
 }
@@ -143,11 +143,11 @@ impl fmt::Display for Goal {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(trouble) = &self.trouble {
-            writeln!(f, "{}: weights stay as they are", printable(trouble))?;
+            writeln!(f, "{}: weights do not change", printable(trouble))?;
         }
         match self.store_bytes {
             Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,
-            None => write!(f, "no host: weights stay as they are")?,
+            None => write!(f, "no host: weights do not change")?,
         }
         match self.feasible {
             Some(true) => writeln!(f, "; all targets can be met")?,
@@ -213,8 +213,8 @@ impl fmt::Display for Explanation {
             let limit = limit.map_or_else(|| "max".into(), size);
             writeln!(
                 f,
-                "  memory.{name} was changed to {limit} by others: left to them until it is \
-                 changed back, or a reload"
+                "  memory.{name} was changed to {limit} by others: policyd does not write \
+                 it until it is changed back, or a reload"
             )?;
         }
         Ok(())

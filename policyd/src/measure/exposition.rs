@@ -112,7 +112,7 @@ impl Search {
     pub fn feed(&mut self, piece: &[u8]) -> Result<()> {
         self.bytes += piece.len();
         if self.bytes > Self::LONGEST {
-            bail!("says more than {} KiB", Self::LONGEST >> 10);
+            bail!("has more than {} KiB", Self::LONGEST >> 10);
         }
         let mut lines = piece.split(|byte| *byte == b'\n');
         let last = lines.next_back().unwrap_or_default();

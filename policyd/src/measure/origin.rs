@@ -64,7 +64,7 @@ impl Origins {
             Ok(leaves) => Some(leaves),
             Err(error) => {
                 warn!(
-                    "commands run in process groups, which they can leave, for want of cgroups: \
+                    "commands have no cgroups, only process groups, which they can leave: \
                      {error:#}"
                 );
                 None

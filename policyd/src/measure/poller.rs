@@ -190,8 +190,8 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
         false => Ok(text.to_owned()),
         true if plain(name) => Ok(text.replace("{}", name)),
         true => Err(format!(
-            "`{name}` has other letters than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
-             -, and does not take the place of {{}}; a command finds it in $DD_CONTAINER"
+            "`{name}` has characters other than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
+             -, so that it cannot replace {{}}; a command can read it from $DD_CONTAINER"
         )),
     };
     let origin = match &source.origin {

@@ -61,12 +61,12 @@ impl Jobs {
     pub(super) async fn undo(&mut self) {
         let all = async { while self.running.join_next().await.is_some() {} };
         if timeout(PATIENCE, all).await.is_err() {
-            warn!("the kernel still reclaims; limits are put back meanwhile");
+            warn!("the kernel is still reclaiming; limits are restored anyway");
         }
         let writer = Arc::clone(&self.writer);
         let undone = spawn_blocking(move || writer.restore());
         if timeout(PATIENCE, undone).await.is_err() {
-            warn!("limits are not put back yet; `policyd restore` does it");
+            warn!("limits are not restored yet; run `policyd restore`");
         }
     }
 

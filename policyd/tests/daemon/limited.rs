@@ -115,7 +115,7 @@ fn names_in_the_journal_are_shown_as_they_are_spelt() {
     assert!(restored.unwrap().success());
     assert_eq!(site.limit(), "max");
     let said = fs::read_to_string(&said).unwrap();
-    for words in ["guest memory limits cgroup=", "limits are as they were"] {
+    for words in ["guest memory limits cgroup=", "limits are restored"] {
         assert!(said.contains(words), "{said}");
     }
     let hidden = |letter: &char| ddnl::is_hidden(*letter) && *letter != '\n';

@@ -200,7 +200,7 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         ("ssd_weight", off_ssd),
     ] {
         if let Some(at) = section.key(key).filter(|_| is_useless) {
-            section.problem(at, format!("`{key}` does nothing {when}"));
+            section.problem(at, format!("`{key}` has no effect {when}"));
         }
     }
 }
@@ -230,7 +230,7 @@ fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Sele
         return None;
     };
     if let Some(second) = given.get(1) {
-        let message = format!("`{key}` and `{second}` in one container; which one is it?");
+        let message = format!("`{key}` and `{second}` in one container: only one of them is allowed");
         section.problem(at.clone(), message);
     }
     if let Some(at) = container.filter(|_| !given.contains(&"pod")) {
@@ -272,7 +272,7 @@ fn name(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<String> 
     let message = if name.is_empty() {
         "`name` is empty".into()
     } else if name.len() > NAME_LEN {
-        format!("`name` has {} bytes, {NAME_LEN} are possible", name.len())
+        format!("`name` has {} bytes, and may have {NAME_LEN}", name.len())
     } else if name.contains(char::is_control) {
         "`name` has control characters".into()
     } else {
