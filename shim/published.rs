@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How callbacks of the kernel, which get no pointer from the module, reach its state. Compiled into
-//! both modules (`#[path]`).
+//! Publishes the module's state to callbacks of the kernel, which get no pointer from the module.
+//! Compiled into both modules (`#[path]`).
 
 use kernel::sync::atomic::{ordering::Acquire, ordering::Release, Atomic};
 

@@ -39,8 +39,9 @@ pub struct GuestCounters {
     pub put_skipped_busy: u64,
     /// Not offered: the presence map had no room.
     pub put_skipped_map: u64,
-    /// Not offered: no request block or no place in a batch was free.
-    pub put_skipped_lane: u64,
+    /// Not offered: too many tasks or folios were being reclaimed, so that no slot for a deferred put
+    /// was free.
+    pub put_skipped_slots: u64,
     /// Not offered: the pool's weight is zero.
     pub put_skipped_off: u64,
     /// Not offered: the pool's policy rates the pages at the host higher.

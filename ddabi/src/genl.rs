@@ -27,18 +27,18 @@ pub enum HostCommand {
     /// Dump: one message a VM (vm-id, vm-pid, weight, ssd-weight, used, entitlement,
     /// pools, stats).
     VmList = 2,
-    /// Set a VM's weights (vm-id, weight, ssd-weight). Pages of a VM without weight are evicted in the
-    /// background; the reply says how many there are (left).
+    /// Set a VM's weights (vm-id, weight, ssd-weight). Pages of a VM without weight are evicted in
+    /// the background; the reply has their number (left).
     VmSet = 3,
     /// Dump: one message a pool (vm-id, pool-id, name, weight, ssd-weight, store, policy, stats), of
     /// one VM if vm-id is given.
     PoolList = 4,
     /// Set any of capacity, floor, mode, batch, deadline, waiting, keep-free, promote-free. Pages beyond the
-    /// capacity are evicted in the background; the reply says how many there are (left).
+    /// capacity are evicted in the background; the reply has their number (left).
     ConfigSet = 5,
     /// Drop pages: of one VM if vm-id is given, of one pool if pool-id is given too. A command
-    /// evicts 64 MiB at most; the reply says how much that was (evicted) and what there is still
-    /// (left).
+    /// evicts at most 64 MiB. The reply has the pages that were evicted (evicted) and those that
+    /// remain (left).
     Flush = 6,
     /// Notification on [`EVENTS_GROUP`] (event, vm-id, vm-pid, pool-id, name).
     Event = 7,

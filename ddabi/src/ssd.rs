@@ -85,7 +85,7 @@ pub struct SsdStats {
     pub timeouts: u64,
     /// Pages that were not read, because the device is suspected or the host had no memory.
     pub refused_reads: u64,
-    /// Pages that were read and are not what was written.
+    /// Pages whose content differs from the one that was written.
     pub bad_checksums: u64,
     /// Pages that were written.
     pub written_pages: u64,

@@ -36,7 +36,8 @@ pub fn parse<T>(
         };
         reader.problem(at, message);
     }
-    // What a broken text means is a guess, which would only add wrong complaints.
+    // The rest of a text with a syntax error is not checked, because guesses would add wrong
+    // complaints.
     let read = reader
         .problems
         .is_empty()

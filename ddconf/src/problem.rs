@@ -11,7 +11,7 @@ pub struct Problem {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// Describes the mistake and the valid values.
     pub message: String,
 }
 

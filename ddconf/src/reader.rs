@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Begins to read a table; `place` says where it is, after a space.
+    /// Begins to read a table. `place` names it in messages and begins with a space.
     pub fn section<'s, 't>(
         &'s mut self,
         table: &'t DeTable<'t>,
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         line.chars().count() + 1
     }
 
-    /// The text of a place's line, and the number of the last line before that says the same.
+    /// Returns the line of a place, and the number of the last earlier line with the same text.
     pub(crate) fn line_and_same_before(&self, at: &Range<usize>) -> (&'a str, Option<usize>) {
         let number = self.line(at);
         let mut lines = self.text.lines().map(str::trim);
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         (text, same.last().map(|(_, number)| number))
     }
 
-    /// What is written at a place.
+    /// Returns the text at a place.
     pub(crate) fn text(&self, at: &Range<usize>) -> &'a str {
         self.text.get(at.clone()).unwrap_or_default()
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
 
 /// A table that is being read. The keys that are asked for are those that it may have.
 pub struct Section<'s, 'a, 't> {
-    /// What collects the problems.
+    /// Collects the problems.
     pub reader: &'s mut Reader<'a>,
     table: &'t DeTable<'t>,
     place: &'static str,
@@ -98,7 +98,7 @@ impl<'t> Section<'_, '_, 't> {
         self.table.get(key)
     }
 
-    /// Where a key is, if it is there.
+    /// Returns the place of a key, if the table has it.
     pub fn key(&mut self, key: &'static str) -> Option<Range<usize>> {
         self.known.insert(key);
         let (key, _) = self.table.get_key_value(key)?;
@@ -110,12 +110,12 @@ impl<'t> Section<'_, '_, 't> {
         self.value(key).is_some()
     }
 
-    /// Where its first key is.
+    /// Returns the place of the first key.
     pub fn first(&self) -> Option<Range<usize>> {
         self.table.keys().next().map(Spanned::span)
     }
 
-    /// A value of any type that says itself what is right.
+    /// Reads a value of a type whose error message names the valid values.
     pub fn get<T: for<'de> Deserialize<'de>>(&mut self, key: &'static str) -> Option<T> {
         let value = self.value(key)?;
         match T::deserialize(ValueDeserializer::from(value.clone())) {
@@ -178,7 +178,7 @@ impl<'t> Section<'_, '_, 't> {
         text.map(Into::into)
     }
 
-    /// A string that something makes sense of, or says why not.
+    /// Reads a string that `parse` converts, or for which it returns an error message.
     pub fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -240,7 +240,7 @@ impl<'t> Section<'_, '_, 't> {
     }
 }
 
-/// How like two keys must be for one to be taken for the other.
+/// The least similarity at which an unknown key is taken for a misspelt known one.
 const ALIKE: f64 = 0.7;
 
 /// An upper bound that is not worth a message.

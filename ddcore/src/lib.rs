@@ -10,8 +10,8 @@ extern crate alloc;
 
 pub mod account;
 pub mod clock;
+pub mod current_session;
 pub mod curve;
-pub mod gate;
 pub mod host;
 pub mod index;
 pub mod limit;

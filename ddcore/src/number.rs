@@ -15,13 +15,13 @@ pub trait Number {
     /// Creates a number with this value.
     fn new(value: u64) -> Self;
 
-    /// Returns the value, with *acquire* ordering: what was written before the value was set is
-    /// visible afterwards.
+    /// Returns the value, with *acquire* ordering: writes before the value was set are visible
+    /// afterwards.
     fn load(&self) -> u64;
 
     /// Replaces the value and returns the previous one, with *acquire* and *release* ordering:
-    /// threads that see the new value see what was written before it, and this thread sees what was
-    /// written before the previous one.
+    /// threads that see the new value see earlier writes of this thread, and this thread sees the
+    /// writes before the previous value.
     fn swap(&self, value: u64) -> u64;
 
     /// Sets the value to `to` if it is `from`, and otherwise returns it as the error. Ordered like

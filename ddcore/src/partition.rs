@@ -52,7 +52,7 @@ pub fn entitle(entities: &mut [Entity], pages: u64) {
 /// The pages that entities lend, and the weight of those that have a part in them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sums {
-    /// What entities do not use of their entitlements, where that is more than two evictions.
+    /// Sum of the unused parts of entitlements. Parts of up to two evictions do not count.
     pub lent: u64,
     /// Weight of the overused entities: those that an eviction would lift above their entitlement.
     pub overused_weight: u64,
@@ -143,7 +143,7 @@ pub struct Victims<const N: usize> {
     /// Victims that are left.
     left: usize,
     eviction: u64,
-    /// Whether only overused entities give.
+    /// Whether only overused entities are victims.
     overused: bool,
 }
 

@@ -58,7 +58,7 @@ mod tests {
         for accept in [
             "application/openmetrics-text",
             "Application/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8",
-            // What Prometheus 2 and 3 send.
+            // The headers that Prometheus 2 and 3 send.
             "application/openmetrics-text;version=1.0.0;q=0.5,\
              application/openmetrics-text;version=0.0.1;q=0.4,\
              text/plain;version=0.0.4;q=0.3,*/*;q=0.2",

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Metric {
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// What it is.
+    /// Its help text.
     pub help: String,
     /// Names of its labels, without that of buckets.
     pub labels: BTreeSet<String>,
@@ -17,7 +17,7 @@ pub struct Metric {
     pub series: BTreeMap<String, f64>,
 }
 
-/// Returns the metrics of a page by their names, or what is wrong with it.
+/// Returns the metrics of a page by their names, or a description of its error.
 pub fn read(page: &str) -> Result<BTreeMap<String, Metric>, String> {
     let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
     let mut last = String::new();

@@ -10,7 +10,7 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What the administrator asks of a running daemon.
+/// A request of the administrator to a running daemon.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request {
     /// Read the configuration again.

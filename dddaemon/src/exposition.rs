@@ -28,7 +28,7 @@ impl Format {
     }
 }
 
-/// Units that OpenMetrics is told, if the name of a metric ends in one.
+/// Units that OpenMetrics declares if the name of a metric ends in one.
 const UNITS: [&str; 3] = ["bytes", "ratio", "seconds"];
 
 /// Bounds of the buckets of durations: those from 512 ns to 1 s. The modules' buckets below are

@@ -7,8 +7,8 @@ use rustix::fs::{Stat, fstat};
 use std::{env, io::stderr};
 use tracing::Level;
 
-/// Returns whether the standard error is a stream of the journal. The service manager says which
-/// stream it is; a daemon whose output was redirected since then writes elsewhere.
+/// Returns whether the standard error is a stream of the journal. The service manager passes the
+/// identity of the stream, which differs if the output was redirected since then.
 pub fn is_stderr() -> bool {
     let stream = env::var("JOURNAL_STREAM");
     let (Ok(stream), Ok(stat)) = (stream, fstat(stderr())) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the daemons of guests and hosts have in common.
+//! The common parts of the daemons of guests and hosts.
 //!
 //! - [`event_loop`]: runs a daemon's loop, and turns signals into requests;
 //! - [`service`], [`lock`]: the service manager, and other daemons of the same kind;

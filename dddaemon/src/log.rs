@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the daemon says, to its standard error.
+//! Logs to the standard error.
 //!
-//! Users make containers come and go as fast as they like, and each is worth a line. Lines have a
-//! bound, so that they neither fill the journal nor push others' lines out of it. Users choose the
-//! names in them too: letters that steer a terminal or hide others are shown by their numbers,
-//! wherever in a line they are. In the journal, each line has the priority of its level.
+//! Users can create and remove containers at any rate, and each one causes a line. The rate of
+//! lines is therefore limited, so that they neither fill the journal nor displace other services'
+//! lines. Users choose the names in the lines as well: characters that control a terminal or hide
+//! others are replaced by their numbers. In the journal, each line has the priority of its level.
 
 use crate::{journal, pace::Pace};
 use ddnl::printable;
@@ -20,12 +20,12 @@ use tracing_subscriber::{
     fmt::{MakeWriter, writer::OptionalWriter},
 };
 
-/// Lines at once.
+/// The most lines of a burst.
 const BURST: u32 = 500;
 /// Then one in this time.
 const EACH: Duration = Duration::from_millis(500);
 
-/// Begins to log what is of this level or above, or what `RUST_LOG` says.
+/// Begins to log lines of this level and above, or those that `RUST_LOG` selects.
 pub fn begin(level: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
@@ -180,7 +180,7 @@ mod tests {
         let flood = (0..100_000).filter(|_| log.admit(Level::INFO, start).is_some());
         assert_eq!(flood.count(), 500);
         assert_eq!(log.admit(Level::WARN, start), None);
-        // What an administrator asked for, and what is the daemon's own, are not cut.
+        // Lines of the daemon itself, and levels that an administrator selected, are not limited.
         assert!(log.admit(Level::DEBUG, start).is_some());
         assert_eq!(log.admit(Level::INFO, start), None);
         assert!(log.admit(Level::ERROR, start).is_some());

@@ -25,9 +25,9 @@ pub type Write<R> = fn(&R, &mut Page);
 /// Path of the page.
 const PATH: &str = "/metrics";
 
-/// How long a scrape may take.
+/// The longest time of a scrape.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most scrapes at once.
+/// The most scrapes at a time.
 const MOST_SCRAPES: usize = 4;
 
 /// Serves the page until dropped.
@@ -46,7 +46,7 @@ pub async fn serve<R: Send + Sync + 'static>(
         if let Ok(permit) = Arc::clone(&free).try_acquire_owned() {
             let reports = reports.clone();
             tokio::spawn(async move {
-                // Those who take too long are hung up on.
+                // The connection of a scraper that takes too long is closed.
                 let _ = timeout(PATIENCE, answer(stream, reports, write)).await;
                 drop(permit);
             });
@@ -63,7 +63,7 @@ async fn answer<R>(stream: TcpStream, reports: watch::Receiver<Arc<R>>, write: W
         .timer(TokioTimer::new())
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // What goes wrong is the scraper's affair.
+    // An error of the connection concerns only the scraper.
     let _ = connection.await;
 }
 

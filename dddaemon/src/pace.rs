@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// So many at once, and in the long run one in so much time.
+/// A token bucket: allows a burst, and in the long run one operation per period.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     burst: Duration,
@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// At most `burst` at once, then one in `each`.
+    /// Allows at most `burst` operations at once, and then one in `each`.
     pub fn new(burst: u32, each: Duration) -> Self {
         Self {
             burst: each * burst,

@@ -12,7 +12,7 @@ pub const fn bytes(pages: u64) -> u64 {
     pages.wrapping_mul(PAGE_SIZE as u64)
 }
 
-/// What a metric takes from the statistics.
+/// Returns the value of a metric from the statistics.
 type Of = fn(&PoolStats) -> u64;
 
 /// Sizes: end of the name, help, pages.
@@ -122,7 +122,7 @@ pub fn sizes<'a>(page: &mut Page, prefix: &str, rows: impl Iterator<Item = Row<'
     }
 }
 
-/// Writes what was counted for pools.
+/// Writes the counters of pools.
 pub fn counters<'a>(page: &mut Page, prefix: &str, rows: impl Iterator<Item = Row<'a>> + Clone) {
     for (name, help, of) in PAGES {
         let name = format!("{prefix}_{name}_bytes_total");
@@ -191,8 +191,8 @@ mod tests {
             let stats = PoolStats::read_from_bytes(words.as_bytes()).unwrap();
             pages.insert(page(&stats));
         }
-        // The weight has its own metric where there is one. Durations below the bound of the first
-        // bucket are told together, and so are those above that of the last one.
+        // The weight has a metric of its own if there is one. Durations below the bound of the
+        // first bucket are in one bucket, and so are those above that of the last one.
         let together = (8 + 1) * 3;
         assert_eq!(pages.len(), WORDS - together);
     }

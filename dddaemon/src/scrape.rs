@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::watch};
 
-/// How long Prometheus may take to start and to scrape.
+/// The longest time for Prometheus to start and to scrape.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns what the linter has against a page.
@@ -46,8 +46,8 @@ pub fn complaints<R>(report: &R, write: Write<R>) -> String {
     text
 }
 
-/// Serves a page, lets Prometheus scrape it as it is preset to, and returns what it answers to a
-/// query once that is not empty. `directory` is empty and is left for a look at the log.
+/// Serves a page, lets Prometheus scrape it with its default settings, and returns the first result
+/// of a query that is not empty. `directory` is an empty directory, in which the log is left.
 pub async fn answer<R>(report: R, write: Write<R>, query: &str, directory: &Path) -> String
 where
     R: Send + Sync + 'static,

@@ -7,7 +7,7 @@ use std::{future::pending, time::Duration};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::warn;
 
-/// What a service manager wants to know; tests put a fake in its place.
+/// Messages to the service manager. Tests replace it by a fake.
 pub trait Service {
     /// Everything runs.
     fn ready(&mut self);
@@ -19,7 +19,7 @@ pub trait Service {
     fn status(&mut self, text: &str);
     /// A sign of life.
     fn alive(&mut self);
-    /// How often [`Self::alive`] must be called, if at all.
+    /// Returns the longest interval between two calls of [`Self::alive`], if they are needed.
     fn alive_every(&self) -> Option<Duration>;
 }
 

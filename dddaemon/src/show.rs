@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the daemon shows its state: the socket and the metrics page.
+//! Publishes the daemon's state on a socket and on a metrics page.
 
 use crate::{
     metrics::{self, Write},

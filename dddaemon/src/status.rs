@@ -23,7 +23,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A socket that tells reports. It vanishes with this.
+/// A socket on which readers get reports. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
@@ -32,7 +32,7 @@ pub struct Socket {
 
 /// Readers that are too slow for so long are hung up on.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most readers at once: the watch receivers of the sockets and of the metrics page.
+/// The most readers at a time: the watch receivers of the sockets and of the metrics page.
 const MOST_READERS: usize = 16;
 
 impl Socket {
@@ -66,7 +66,7 @@ impl Drop for Socket {
     }
 }
 
-/// Serves a reader in a task of its own, unless there are too many.
+/// Serves a reader in a separate task, unless there are too many.
 pub fn serve<R: Serialize + Send + Sync + 'static>(
     stream: UnixStream,
     reports: &watch::Sender<Arc<R>>,

@@ -8,15 +8,15 @@
 //! - [`module`], [`names`]: the kernel module, and the names of VMs;
 //! - [`rehearsal`]: what the daemon would do;
 //! - [`report`], [`metrics`]: the state of the daemon, for people and for Prometheus;
-//! - [`ledger`]: sums of the module's counters that do not fall.
+//! - [`accumulator`]: sums of the module's counters that do not fall when containers are removed.
 //!
 //! The file is parsed by [`ddvm::config`]. See `docs/ddhostd.md`.
 
 #![forbid(unsafe_code)]
 
+pub mod accumulator;
 pub mod cli;
 pub mod keeper;
-pub mod ledger;
 pub mod metrics;
 pub mod module;
 pub mod names;

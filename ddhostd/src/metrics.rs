@@ -6,7 +6,7 @@ mod host;
 mod ssd;
 mod vms;
 
-use crate::{ledger::Totals, report::Report};
+use crate::{accumulator::Totals, report::Report};
 use dddaemon::exposition::Page;
 use ddnl::{Device, HostStatus, Pool};
 use std::collections::BTreeMap;

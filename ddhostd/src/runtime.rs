@@ -3,8 +3,8 @@
 //! The daemon's loop: asks the module, sets what is due, and reports.
 
 use crate::{
+    accumulator::Accumulator,
     keeper::Keeper,
-    ledger::Ledger,
     metrics::{self, Measured},
     module::Module,
     names::Names,
@@ -89,7 +89,7 @@ pub struct Runtime<M: Module, S: Service> {
     module: M,
     control: Option<M::Control>,
     names: Names,
-    ledger: Ledger,
+    accumulator: Accumulator,
     service: S,
     show: Show<Report>,
     state: State,
@@ -124,7 +124,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             module,
             control: None,
             names: Names::new(places.proc.clone()),
-            ledger: Ledger::default(),
+            accumulator: Accumulator::default(),
             places,
             service,
             show: Show::new(metrics::page),
@@ -206,7 +206,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     fn leave(&mut self) {
         self.control = None;
         self.keeper.forget();
-        self.ledger.forget();
+        self.accumulator.forget();
         self.state.status = None;
         self.state.sizes = None;
         self.state.measured = Measured::default();
@@ -253,7 +253,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         // A module counts its calls from 0: this one was loaded since the last look.
         if before.is_some_and(|before| before.counters.calls > status.counters.calls) {
             self.keeper.forget();
-            self.ledger.forget();
+            self.accumulator.forget();
         }
         let vms = control.vms().await?;
         let now = self.start.elapsed();
@@ -280,13 +280,13 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
         let pools = control.pools().await?;
         let vms = self.keeper.vms().iter();
-        self.ledger
-            .listed(vms.map(|(id, known)| (*id, known.vm.pid)), &pools);
+        self.accumulator
+            .update(vms.map(|(id, known)| (*id, known.vm.pid)), &pools);
         self.state.measured = Measured {
             status: Some(status),
             devices: control.devices().await?,
             pools,
-            totals: self.ledger.totals(),
+            totals: self.accumulator.totals(),
         };
         Ok(())
     }

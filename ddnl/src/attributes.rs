@@ -38,7 +38,7 @@ impl Attributes {
         Self::default()
     }
 
-    /// Reads the attributes of a message; unknown ones are kept, and never looked at.
+    /// Parses the attributes of a message. Unknown ones are kept and ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         NlasIterator::new(bytes)
             .map(|attribute| {
@@ -116,7 +116,7 @@ impl Attributes {
             .map(|bytes| bytes.map(u64::from_ne_bytes))
     }
 
-    /// A string that may be absent; what is not UTF-8 is replaced.
+    /// Returns a string that may be absent. Invalid UTF-8 is replaced.
     pub fn maybe_string(&self, attribute: Attribute) -> Option<String> {
         self.find(attribute as u16).map(text)
     }

@@ -17,7 +17,7 @@ use crate::{
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::{collections::VecDeque, io};
 
-/// How often a dump that changed under our eyes is read again.
+/// The most attempts to read a dump that changes while it is read.
 pub(crate) const DUMP_ATTEMPTS: u32 = 5;
 
 /// A socket that asks one question after the other.
@@ -201,7 +201,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Joins the multicast group of a module, and the one that tells when the module goes.
+    /// Joins the multicast group of a module, and the kernel's group that announces the end of
+    /// families.
     pub fn open(side: Side) -> Result<Self> {
         let mut connection = Connection::open()?;
         let controller = Family::controller(side);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Requests as values: what is sent, and how the replies read.
+//! Requests as values, each of which builds its message and parses its replies.
 
 use crate::{
     attributes::Attributes,
@@ -46,7 +46,7 @@ impl<T> Call<T> {
         }
     }
 
-    /// Turns the replies into what was asked for.
+    /// Parses the replies.
     pub fn read(&self, mut replies: Vec<Attributes>) -> Result<T> {
         match self.read {
             Read::All(read) => read(replies),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the tools ask of the modules; a socket or a fake answers.
+//! Interface of the modules for the tools. A socket implements it, and a fake for tests.
 
 use crate::{
     error::Result,
@@ -8,7 +8,7 @@ use crate::{
 };
 use ddabi::{genl::Mode, policy::Policy, pool::Store, ssd::Waiting};
 
-/// What changes at the host; `None` stays as it is.
+/// A change of the host's settings. Settings that are `None` stay unchanged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ConfigChange {
     /// Capacity of the memory tier in pages.
@@ -29,7 +29,7 @@ pub struct ConfigChange {
     pub promote_free: Option<u64>,
 }
 
-/// What changes at a VM; `None` stays as it is.
+/// A change of a VM's settings. Settings that are `None` stay unchanged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct VmChange {
     /// Weight in the memory tier.
@@ -38,7 +38,7 @@ pub struct VmChange {
     pub ssd_weight: Option<u32>,
 }
 
-/// What to flush at the host: everything, a VM, or a pool of a VM.
+/// The pages to flush at the host: all, those of a VM, or those of a pool of a VM.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FlushTarget {
     /// The VM; all if absent.
@@ -47,7 +47,7 @@ pub struct FlushTarget {
     pub pool: Option<u32>,
 }
 
-/// What one step of a flush has done.
+/// The result of one step of a flush.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Flushed {
     /// Pages that were evicted.
@@ -73,7 +73,7 @@ pub struct NewPool {
     pub policy: Option<Policy>,
 }
 
-/// What changes at a pool; `None` stays as it is.
+/// A change of a pool's settings. Settings that are `None` stay unchanged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PoolChange {
     /// Weight among the VM's pools.

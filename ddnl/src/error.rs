@@ -146,7 +146,7 @@ impl Error {
     }
 }
 
-// Error numbers of the kernel that are told apart here.
+// The error numbers of the kernel that are distinguished here.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;

@@ -18,7 +18,7 @@ use netlink_packet_generic::{
     constants::{CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, CTRL_CMD_NEWFAMILY, GENL_ID_CTRL},
 };
 
-/// Whether more datagrams are to be read.
+/// Tells whether more datagrams have to be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Progress {
     /// The kernel has more to say.
@@ -33,7 +33,7 @@ pub struct Exchange {
     side: Side,
     sequence: u32,
     replies: Vec<Attributes>,
-    /// The state changed while it was told: what was told is worth nothing.
+    /// The state changed while it was dumped, so that the replies are inconsistent.
     interrupted: bool,
 }
 
@@ -69,7 +69,8 @@ impl Exchange {
             if message.header.sequence_number != self.sequence {
                 continue;
             }
-            // The rest is read all the same: the socket takes no other request before that.
+            // The remaining replies are read anyway, because the socket accepts no other request
+            // before.
             self.interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
             let flags = message.header.flags;
             match message.payload {
@@ -115,8 +116,8 @@ pub fn events(family: &Family, datagram: &[u8]) -> Result<Vec<Event>> {
         .collect()
 }
 
-/// Whether the module came (true) or went (false): what a datagram of the kernel's announcements of
-/// families says about it, in order.
+/// Returns whether the module was loaded (true) or unloaded (false), for each of the kernel's
+/// announcements about its family in a datagram, in order.
 pub(crate) fn registrations(side: Side, datagram: &[u8]) -> Result<Vec<bool>> {
     let registration = |(kind, command, attributes): (u16, u8, Attributes)| {
         let name = attributes.find(CTRL_ATTR_FAMILY_NAME).map(text);

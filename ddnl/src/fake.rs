@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Modules in memory: they obey the same rules as the kernel's, and count what was asked.
+//! Modules in memory, for tests. They obey the same rules as the kernel's, and record the requests.
 //!
-//! A fake is shared: clones are handles to one module, so that a test can look at what a tool
-//! did, or change the world under it.
+//! Clones are handles to the same module, so that a test can examine what a tool did, or change the
+//! state while it runs.
 
 mod guest;
 mod host;

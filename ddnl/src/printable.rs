@@ -9,8 +9,8 @@
 use ddabi::name::Name;
 use std::{borrow::Cow, fmt::Write};
 
-/// Whether a letter is not seen as itself: control characters, and what Unicode allows to ignore
-/// (zero-width letters, marks of direction, fillers, tags) or ends a line with.
+/// Returns whether a character is not shown as itself: control characters, and those that Unicode
+/// allows to ignore (zero-width characters, marks of direction, fillers, tags) or that end a line.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -54,7 +54,7 @@ pub fn listed_name(name: &str) -> String {
     String::from_utf8_lossy(Name::new(name.as_bytes()).as_bytes()).into_owned()
 }
 
-/// Whether the modules list a name as `listed`.
+/// Returns whether the modules list a name as `listed`.
 pub fn is_listed_as(name: &str, listed: &str) -> bool {
     Name::new(name.as_bytes()).as_bytes() == listed.as_bytes()
 }

@@ -99,7 +99,7 @@ pub struct GuestStatus {
     pub abi_version: u32,
     /// The module's own version.
     pub module_version: Option<String>,
-    /// Whether there is a host.
+    /// State of the link to the host.
     #[serde(serialize_with = "state_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: LinkState,
@@ -240,7 +240,7 @@ pub struct Pool {
     #[serde(serialize_with = "policy_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
-    /// What the guest decided about its pages; only in the guest.
+    /// The guest's decisions about its pages; only in the guest.
     #[serde(
         serialize_with = "counters::serialize_maybe",
         skip_serializing_if = "Option::is_none"
@@ -254,7 +254,7 @@ pub struct Pool {
     /// asked for.
     #[serde(skip)]
     pub curve: Option<Vec<CurvePoint>>,
-    /// What the host counts for it; absent in a guest without a host.
+    /// The host's counters; absent in a guest without a host.
     #[serde(serialize_with = "counters::serialize_maybe")]
     #[cfg_attr(
         feature = "schema",
@@ -291,7 +291,7 @@ impl Pool {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
-    /// What, by number.
+    /// The number of the event's kind.
     #[serde(rename = "event", serialize_with = "event_name")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kind: u32,
@@ -320,12 +320,12 @@ impl Event {
         })
     }
 
-    /// What happened, if this crate has a name for it.
+    /// Returns the kind of the event, if this crate knows it.
     pub fn known(&self) -> Option<genl::Event> {
         genl::Event::from_raw(self.kind)
     }
 
-    /// What happened, as a word.
+    /// Returns the name of the event's kind.
     pub fn label(&self) -> String {
         let Some(kind) = self.known() else {
             return format!("unknown-{}", self.kind);

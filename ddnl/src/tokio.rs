@@ -192,7 +192,7 @@ impl Events {
     }
 }
 
-/// Tells when a module is loaded or unloaded: the kernel announces families that come and go.
+/// Reports when a module is loaded or unloaded, by the kernel's announcements of families.
 pub struct Registrations {
     socket: TokioSocket,
     side: Side,

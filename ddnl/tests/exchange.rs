@@ -165,7 +165,7 @@ fn a_question_is_answered_and_acknowledged() {
     }
 }
 
-/// What was asked for before may be answered late: neither what it says nor its end count.
+/// Replies to an earlier request may come late, and are ignored, including their end.
 #[test]
 fn late_answers_are_ignored() {
     let early = |mut bytes: Vec<u8>| {
@@ -187,7 +187,7 @@ fn late_answers_are_ignored() {
     }
 }
 
-/// A guest that has no number at a host says 0, or nothing.
+/// A guest without a host reports the number 0, or none.
 #[test]
 fn a_guest_without_a_host_has_no_number() {
     let status = |vm: Option<u32>| {
@@ -434,7 +434,7 @@ fn words_of_the_request_are_not_the_kernels() {
     assert!(!text.contains("theirs") && !text.contains("mine"), "{text}");
 }
 
-/// The same words as the command line takes.
+/// The words are those of the command line.
 #[test]
 fn numbers_have_words() {
     use ddabi::{genl::Mode, pool::Store};
@@ -468,7 +468,7 @@ fn events_are_read_and_foreign_ones_skipped() {
     assert_eq!((events[0].vm, events[0].pid), (Some(4), Some(1234)));
 }
 
-/// Whatever comes from the socket, nothing panics.
+/// No datagram causes a panic.
 #[test]
 fn damaged_datagrams_are_errors() {
     let good = [reply(0, &host_status()), acknowledgement()].concat();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The transports against the netlink of the machine the tests run on, which hardly ever has the
-//! modules. What must come of it follows from what the machine has, found out in another way.
+//! Tests the transports with the netlink of the machine that the tests run on, which rarely has the
+//! modules. The expected result depends on what the machine has, which is found out in another way.
 
 use ddnl::{Error, Side, blocking};
 use netlink_sys::{Socket, protocols::NETLINK_GENERIC};
 use std::path::Path;
 
-/// Fails unless what came of opening a transport is what this machine must give.
+/// Fails unless the result of opening a transport is the one that this machine must give.
 #[track_caller]
 fn check<T>(opened: ddnl::Result<T>, side: Side) {
     let has_netlink = Socket::new(NETLINK_GENERIC).is_ok();

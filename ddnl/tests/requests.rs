@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What each request sends, against `docs/netlink/*.yaml`: number of the command, and each
-//! attribute with the value that was asked for.
+//! Compares the messages of requests with `docs/netlink/*.yaml`: the number of the command, and
+//! each attribute with its value.
 
 use ddabi::{
     genl::{AUTOMATIC, GUEST_FAMILY, HOST_FAMILY, Mode},
@@ -43,7 +43,7 @@ fn known(specification: &Yaml) -> impl Iterator<Item = (&str, i64, &str)> {
     })
 }
 
-/// The command that a datagram asks for, and what it says, in the words of the specification.
+/// Returns the command of a datagram and its attributes, in the words of the specification.
 fn told(specification: &Yaml, datagram: &[u8]) -> (String, BTreeMap<String, Value>) {
     const HEADERS: usize = 20;
     let list = specification["operations"]["list"].as_vec().unwrap();

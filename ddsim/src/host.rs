@@ -598,8 +598,8 @@ impl Host {
                 let places = state.session.places(pool as u32);
                 assert!(down.used <= places, "{id:?} {places}");
             }
-            let ledger = state.session.ledger();
-            assert_eq!((ledger.used(), ledger.ssd()), (in_memory, on_ssd));
+            let own = state.session.state();
+            assert_eq!((own.used(), own.ssd()), (in_memory, on_ssd));
             memory += in_memory;
             ssd += on_ssd;
         }

@@ -17,27 +17,27 @@ use ddnl::{Vm, VmChange};
 use std::{fs, net::SocketAddr, ops::Range, path::Path, path::PathBuf};
 use toml::de::DeTable;
 
-/// Where the file is.
+/// Path of the file.
 pub const PATH: &str = "/etc/doubledecker/host.toml";
-/// Where the daemon reports its state unless the file says otherwise.
+/// Default path of the daemon's status socket.
 pub const SOCKET: &str = "/run/doubledecker/host.sock";
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What VMs without an entry may do.
+    /// Rights of VMs without an entry.
     pub unlisted: Unlisted,
     /// Sizes of the memory tier.
     pub memory: Sizes,
-    /// Where the daemon reports its state; nowhere if absent.
+    /// Path of the status socket; without it there is none.
     pub status_socket: Option<PathBuf>,
-    /// Where metrics are served; nowhere if absent.
+    /// Address at which metrics are served; without it they are not served.
     pub metrics: Option<SocketAddr>,
     /// The entries; the first one that matches a VM counts.
     pub entries: Vec<Entry>,
 }
 
-/// What VMs without an entry may do.
+/// Rights of VMs without an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unlisted {
     /// Use the cache with this weight.
@@ -67,7 +67,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The same weight in both tiers.
+    /// Returns the same weight for both tiers.
     pub const fn both(weight: u32) -> Self {
         Self {
             memory: weight,

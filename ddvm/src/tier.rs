@@ -29,7 +29,7 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// Says what is wrong.
+    /// Describes the error.
     pub fn message(self) -> String {
         match self {
             Self::Capacity(capacity, memory) => format!(
@@ -46,7 +46,7 @@ impl Wrong {
         }
     }
 
-    /// Says what would be right.
+    /// Describes the valid values.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Capacity(..) => "leave memory for the VMs themselves; 25% is a good start",
@@ -90,7 +90,7 @@ impl Sizes {
     }
 }
 
-/// Returns the bytes of memory that a file says, in the format of `/proc/meminfo`.
+/// Returns the bytes of memory in a file in the format of `/proc/meminfo`.
 pub fn memory(meminfo: &Path) -> io::Result<u64> {
     let text = fs::read_to_string(meminfo)?;
     let kilobytes = text

@@ -15,9 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names of a VM, and the user and the cgroup of its VMM's process. The names are not trusted: any
-/// user who may open /dev/kvm chooses the command line of a VMM. The kernel says the user and the
-/// cgroup.
+/// Names of a VM, and the user and the cgroup of its VMM's process. The names are not trusted,
+/// because any user who may open /dev/kvm chooses the command line of a VMM. The user and the
+/// cgroup come from the kernel.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Vmm {
     /// The program, such as `qemu-system-x86_64`.
@@ -40,9 +40,9 @@ pub struct Vmm {
 const MOST_BYTES: u64 = 64 << 10;
 /// Memory for the stack of a thread that reads.
 const STACK: usize = 128 << 10;
-/// How long to wait for a command line. The kernel reads it from the memory of its process: a user
-/// may withhold that (userfaultfd), and on a busy host the read waits for the lock of an address
-/// space that is faulting, for seconds.
+/// The longest wait for a command line. The kernel reads it from the memory of its process: a user
+/// can withhold that (userfaultfd), and on a busy host the read can wait for seconds for the lock
+/// of an address space that is faulting.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Vmm {
@@ -71,7 +71,7 @@ impl Vmm {
         asked.into_iter().map(answer).collect()
     }
 
-    /// Reads what the kernel itself says about a process: its user and its cgroup. It does not wait
+    /// Reads the user and the cgroup of a process, which the kernel knows itself. It does not wait
     /// for the process.
     pub fn of_process(proc: &Path, pid: u32) -> Self {
         // 0 stands for a process that is gone.
@@ -94,8 +94,8 @@ impl Vmm {
         }
     }
 
-    /// Adds the names to what is known of a process, in a thread that passes the result to `answer`
-    /// some time, or never if the process withholds them. Fails if no thread can be started.
+    /// Adds the names of a process in a thread, which passes the result to `answer` at some time,
+    /// or never if the process withholds them. Fails if no thread can be started.
     pub fn ask(
         proc: &Path,
         pid: u32,

@@ -34,7 +34,7 @@ impl<T: Unpin> IrqLock<T> {
     }
 }
 
-/// Makes an [`IrqLock`] with a lock class of its own.
+/// Creates an [`IrqLock`] with its own lock class.
 macro_rules! new_irq_lock {
     ($value:expr, $name:literal) => {
         $crate::lock::IrqLock::new($value, kernel::c_str!($name), kernel::static_lock_class!())

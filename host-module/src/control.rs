@@ -212,8 +212,8 @@ fn configure(host: &Host, args: &Args, reply: &mut Message) -> Result {
     reply.put_u64(Attribute::Left, tier.used().saturating_sub(tier.limit()))
 }
 
-/// Evicts a step. The reply says how many pages that were, and how many are left: the caller repeats
-/// the command.
+/// Evicts one step. The reply has the pages that were evicted and those that remain, so that the
+/// caller can repeat the command.
 fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
     let (evicted, left) = match (args.vm_id(), args.pool_id()) {
         (None, None) => {
@@ -230,7 +230,7 @@ fn flush(host: &Host, args: &Args, reply: &mut Message) -> Result {
         (Some(vm), None) => {
             let (_, session) = find_vm(host, vm, reply)?;
             let evicted = evict_all(&*session, STEP);
-            (evicted, session.used() + session.ledger().ssd())
+            (evicted, session.used() + session.state().ssd())
         }
         (Some(vm), Some(pool)) => {
             let (_, session) = find_vm(host, vm, reply)?;

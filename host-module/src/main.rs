@@ -19,11 +19,12 @@
 //! 2. `Registry::vm_list` (mutex): the list of VMs, and the choice of victims among them. Memory
 //!    reclaim takes it, so that its holder neither allocates nor waits for a task that does;
 //! 3. `Session::entities` (mutex): evictions of a session. Memory reclaim takes it as well;
-//! 4. `Vm::gate` (spin): session and sequence of a VM;
-//! 5. `Shard::index` (spin): a part of the index. Never two at once, never with `Vm::gate`;
+//! 4. `Vm::current_session` (spin): session and sequence of a VM;
+//! 5. `Shard::index` (spin): a part of the index. Never two at once, and never together with
+//!    `Vm::current_session`;
 //! 6. `Log::seat` (spin): the segment that a pool fills; `Ssd::devices` (spin): the devices;
 //! 7. `Segment::inner` (spin): a segment of a device;
-//! 8. `Session::notices`, `Session::unflushed`, `Pool::name`, `ScratchList::free`, `Vm::events`,
+//! 8. `Session::notices`, `Session::flush_progress`, `Pool::name`, `ScratchList::free`, `Vm::events`,
 //!    `Stock::pages`, `Device::free`, `Device::queue` (spin): innermost.
 //!
 //! All of them are taken in process context only; the hook of `kvm_arch_pre_destroy_vm`, which runs

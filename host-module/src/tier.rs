@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The memory tier: its books and its time. [`page`] is a page of its memory, [`stock`] has pages
+//! The memory tier: its accounting and its clock. [`page`] is a page of its memory, [`stock`] has pages
 //! for the next puts.
 
 pub(crate) mod page;
@@ -10,22 +10,22 @@ use crate::number::Number;
 use core::ops::Deref;
 use kernel::time::{Instant, Monotonic};
 
-/// The books of the memory tier.
+/// The accounting of the memory tier.
 pub(crate) struct Tier {
-    books: ddcore::host::tier::Tier<Number>,
-    /// When the clock of its limit began.
+    accounts: ddcore::host::tier::Tier<Number>,
+    /// When the clock of its limit started.
     born: Instant<Monotonic>,
 }
 
 impl Tier {
     pub(crate) fn new(capacity: u64) -> Self {
         Self {
-            books: ddcore::host::tier::Tier::new(capacity),
+            accounts: ddcore::host::tier::Tier::new(capacity),
             born: Instant::now(),
         }
     }
 
-    /// Returns the time by which its limit rises.
+    /// Returns the time since the clock started, by which the limit rises.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.born.elapsed().as_millis().max(0) as u64
     }
@@ -35,6 +35,6 @@ impl Deref for Tier {
     type Target = ddcore::host::tier::Tier<Number>;
 
     fn deref(&self) -> &Self::Target {
-        &self.books
+        &self.accounts
     }
 }

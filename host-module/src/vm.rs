@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A VM that has registered: who it is, and its session.
+//! A registered VM: its identity and its session.
 //!
 //! [`registry`] has all VMs. [`session`] is a registration, with its [`pool`]s and its pages in
-//! [`shard`]s, and [`teardown`] its end; [`charge`] says to whom its memory is charged. [`scratch`] is the memory of a call, and
-//! [`allowance`] bounds the events about a VM.
+//! [`shard`]s, and [`teardown`] ends it. [`charge`] decides which cgroup is charged for memory of
+//! the VM. [`scratch`] is the memory of a call, and [`allowance`] bounds the events about a VM.
 
 pub(crate) mod allowance;
 pub(crate) mod charge;
@@ -27,7 +27,7 @@ use crate::vm::session::Session;
 use crate::vm::teardown::Teardowns;
 use core::ops::Deref;
 use ddabi::genl::{Attribute, Event};
-use ddcore::gate::{Gate, Refused};
+use ddcore::current_session::{CurrentSession, Refused};
 use ddcore::host::standing::{entitlement, settle, Standing};
 use ddcore::partition::part;
 use kernel::prelude::*;
@@ -56,13 +56,13 @@ pub(crate) struct Vm {
     ssd_weight: Atomic<u32>,
     /// The tier that has the pages of the VM.
     tier: Arc<Tier>,
-    /// What the VM has published to the tier.
+    /// The standing that the VM has published to the memory tier.
     standing: Standing<Number>,
     ssd: Arc<Ssd>,
-    /// What the VM has published to the SSD tier: its weight.
+    /// The standing that the VM has published to the SSD tier, which is its weight.
     ssd_standing: Standing<Number>,
     #[pin]
-    gate: SpinLock<Gate<Arc<Session>>>,
+    current_session: SpinLock<CurrentSession<Arc<Session>>>,
     teardowns: Arc<Teardowns>,
     #[pin]
     scratch: ScratchList,
@@ -122,7 +122,7 @@ impl Vm {
                 ssd,
                 ssd_standing: Standing::new(),
                 teardowns: Teardowns::new()?,
-                gate <- new_spinlock!(Gate::new(), "Vm::gate"),
+                current_session <- new_spinlock!(CurrentSession::new(), "Vm::current_session"),
                 scratch <- ScratchList::new(),
                 events <- new_spinlock!(Allowance::new(), "Vm::events"),
                 end <- new_work!("Vm::end"),
@@ -187,16 +187,17 @@ impl Vm {
 
     /// The current session, if the guest is registered.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        self.gate.lock().session().cloned()
+        self.current_session.lock().session().cloned()
     }
 
-    /// Lets a call in, or says why not. After a rollback the VM has no session and no pages.
+    /// Checks a call. Returns its session, or the reason to refuse it. After a rollback the VM has
+    /// neither a session nor pages.
     pub(crate) fn enter(
         &self,
         session: u64,
         number: u64,
     ) -> Result<Arc<Session>, Refused<Arc<Session>>> {
-        let judged = self.gate.lock().enter(session, number);
+        let judged = self.current_session.lock().enter(session, number);
         if let Err(Refused::Rollback(ended)) = &judged {
             self.ended(ended);
             self.tell(Event::Rollback);
@@ -206,7 +207,7 @@ impl Vm {
 
     /// Begins a session in place of the one before.
     pub(crate) fn register(&self, session: Arc<Session>) {
-        let old = self.gate.lock().begin(session.id, session);
+        let old = self.current_session.lock().begin(session.id, session);
         self.settle();
         match old {
             Some(old) => Teardowns::add(&self.teardowns, &old),
@@ -216,7 +217,7 @@ impl Vm {
 
     /// Ends a session, unless another one has begun since.
     pub(crate) fn end(&self, session: &Session) {
-        let ended = self.gate.lock().end(session.id);
+        let ended = self.current_session.lock().end(session.id);
         if let Some(ended) = ended {
             self.ended(&ended);
         }
@@ -224,7 +225,7 @@ impl Vm {
 
     /// Ends whatever session there is.
     pub(crate) fn leave(&self) {
-        let ended = self.gate.lock().close();
+        let ended = self.current_session.lock().close();
         if let Some(ended) = ended {
             self.ended(&ended);
         }

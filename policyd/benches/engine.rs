@@ -229,9 +229,9 @@ fn look(bencher: Bencher<'_, '_>, count: usize) {
     );
     bencher.bench_local(|| {
         let container = &config.containers[0];
-        let subjects = cgroups
+        let matches = cgroups
             .iter()
             .map(|one| (one.as_str(), one.as_str(), container));
-        black_box(meter.measure(root.path(), Time::from_secs(5), subjects))
+        black_box(meter.measure(root.path(), Time::from_secs(5), matches))
     });
 }

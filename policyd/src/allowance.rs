@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Processor time for what others cause.
+//! Bounds the processor time of work that other users cause.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// The part of a processor that may be used in the long run.
+/// In the long run, one part in so many of a processor may be used.
 const PART: u32 = 200;
-/// What may be used at once, of processor time.
+/// The processor time that may be used at once.
 const BURST: Duration = Duration::from_millis(250);
-/// What must be there again before work that was put off goes on: a tenth of it, so that it goes on
-/// every five seconds.
+/// The processor time that must have been regained before work that was put off goes on: a tenth of
+/// [`BURST`], so that it goes on every five seconds.
 const AGAIN: Duration = Duration::from_millis(25);
-/// The longest pause: after it work goes on, whatever the last took.
+/// The longest pause, after which work goes on whatever it took before.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// An account of processor time: it grows with time, and work is charged to it. Work that exceeds
-/// it pauses until that is paid for.
+/// the account pauses until the debt is paid.
 #[derive(Debug)]
 pub struct Allowance {
     left: Duration,
     grown: Instant,
-    /// When a pause ends.
+    /// The end of the current pause, if there is one.
     until: Option<Instant>,
 }
 
 impl Allowance {
-    /// An account that nothing was charged to yet.
+    /// Creates an account to which nothing has been charged.
     pub const fn new(now: Instant) -> Self {
         Self {
             left: BURST,
@@ -35,7 +35,7 @@ impl Allowance {
         }
     }
 
-    /// Charges work that took so much processor time.
+    /// Charges work that took `spent` processor time.
     pub fn charge(&mut self, now: Instant, spent: Duration) {
         let gained = now.saturating_duration_since(self.grown) / PART;
         self.grown = now;
@@ -47,7 +47,7 @@ impl Allowance {
         }
     }
 
-    /// Returns how long work has to pause; no time while something is left.
+    /// Returns how long work has to pause. The pause is zero while something is left.
     pub fn pause(&mut self, now: Instant) -> Duration {
         let Some(until) = self.until else {
             return Duration::ZERO;
@@ -63,7 +63,7 @@ impl Allowance {
     }
 }
 
-/// Processor time that this thread has used.
+/// Returns the processor time that this thread has used.
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -75,8 +75,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Works whenever it may, on pieces of this length; returns the processor time that takes in so
-    /// many seconds.
+    /// Works for `seconds` seconds in pieces of the given length whenever the allowance permits it,
+    /// and returns the processor time used.
     fn works(piece: Duration, seconds: u32) -> Duration {
         let start = Instant::now();
         let (mut now, mut spent) = (start, Duration::ZERO);
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// A piece that takes long is paid for by a pause that has an end.
+    /// The pause after a long piece of work is bounded.
     #[test]
     fn no_pause_is_endless() {
         let start = Instant::now();

@@ -56,7 +56,7 @@ pub enum Command {
         /// Configuration file
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
-        /// How many times to measure
+        /// Number of measurements
         #[arg(long, value_name = "COUNT", default_value_t = 3)]
         rounds: u32,
         /// Print JSON
@@ -74,9 +74,9 @@ pub enum Command {
     },
 }
 
-/// Where the configuration is.
+/// Default path of the configuration file.
 pub const DEFAULT_CONFIG: &str = "/etc/doubledecker/policyd.toml";
-/// Where the daemon reports.
+/// Default path of the daemon's status socket.
 pub const DEFAULT_SOCKET: &str = "/run/doubledecker/policyd.sock";
-/// Where the daemon keeps what a successor needs.
+/// Default directory of the state that a later daemon needs.
 pub const DEFAULT_STATE: &str = "/run/doubledecker";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The configuration file, parsed into what cannot be wrong. `docs/policyd.md` describes it.
+//! The configuration file, parsed into types whose values are valid. `docs/policyd.md` describes
+//! it.
 
 mod container;
 mod parse;
@@ -21,33 +22,32 @@ pub use value::{Amount, Priority, Size, Store};
 use crate::discovery::Identity;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Everything the file says, or would say if it said nothing.
+/// The configuration, with defaults for keys that the file does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How often the module's state is compared with the wanted one, and figures are taken.
+    /// Interval at which figures are taken and the module's state is compared with the wanted one.
     pub interval: Duration,
-    /// Where cgroup v2 is mounted.
+    /// Mount point of cgroup v2.
     pub cgroup_root: PathBuf,
-    /// Weight of everything outside containers; `None` leaves it alone, or counts as 100 where
-    /// targets decide.
+    /// Weight of the pool for pages outside of containers. Without it, the weight is left alone,
+    /// and counts as 100 where targets decide.
     pub default_pool_weight: Option<u32>,
-    /// Most of the VM's share that moves in one interval, 0 to 1.
+    /// The largest part of the VM's share that moves in one interval, 0 to 1.
     pub max_step: f64,
-    /// Most of the VM's share that containers without a floor of their own keep together, however
-    /// little they need; 0 to 1.
+    /// The largest part of the VM's share that all containers without a floor of their own keep
+    /// together, however little they need, 0 to 1.
     pub floors: f64,
-    /// How much better than its target a container shall be, so that noise does not break it;
-    /// 0 to 1.
+    /// How far a container shall exceed its target, so that noise does not break it, 0 to 1.
     pub margin: f64,
-    /// Where the daemon tells its state; nowhere if absent.
+    /// Path of the status socket; without it there is none.
     pub status_socket: Option<PathBuf>,
-    /// Where metrics are served; nowhere if absent.
+    /// Address at which metrics are served; without it they are not served.
     pub metrics: Option<SocketAddr>,
     /// Proportional reclaim.
     pub reclaim: Reclaim,
-    /// Pushing cold pages out.
+    /// Offload of cold pages.
     pub offload: Offload,
-    /// Containers; the first one that matches a cgroup counts.
+    /// The containers. A cgroup belongs to the first one that it matches.
     pub containers: Vec<Container>,
 }
 
@@ -56,62 +56,63 @@ pub struct Config {
 pub struct Reclaim {
     /// Whether it is done.
     pub enabled: bool,
-    /// From which memory pressure of the VM on (PSI some), in percent of time.
+    /// Memory pressure of the VM (PSI some) from which on it reclaims, in percent of time.
     pub pressure: f64,
-    /// It goes on until so much of the VM's memory is available, 0 to 1.
+    /// Part of the VM's memory that has to be available before it stops, 0 to 1.
     pub free: f64,
-    /// Bytes asked for at once (thesis, section 4.4.2: 50 MB).
+    /// Bytes to reclaim with one request (thesis, section 4.4.2: 50 MB).
     pub chunk: u64,
 }
 
-/// Small steps of reclaim on containers that do not suffer from it, as Senpai does.
+/// Offload: reclaims in small steps from containers that do not suffer from it, as Senpai does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offload {
-    /// Whether it is done for containers that do not say so themselves.
+    /// Whether containers are offloaded that have no setting of their own.
     pub enabled: bool,
-    /// How long between steps.
+    /// Time between steps.
     pub period: Duration,
-    /// Part of a container's memory that a step takes, 0 to 1.
+    /// Part of a container's memory that a step reclaims, 0 to 1.
     pub step: f64,
-    /// Memory pressure (PSI some, percent of time) at which steps become nothing.
+    /// Memory pressure (PSI some, percent of time) at which steps shrink to nothing.
     pub pressure: f64,
-    /// The same for I/O pressure.
+    /// I/O pressure (PSI some, percent of time) at which steps shrink to nothing.
     pub io_pressure: f64,
-    /// Refaults a second at which steps become nothing.
+    /// Refaults a second at which steps shrink to nothing.
     pub refaults: f64,
 }
 
 impl Config {
-    /// Reads a file's text; all problems are told, not only the first.
+    /// Parses the text of a file. The error has all problems, not only the first.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         parse::config(text)
     }
 
-    /// The container a cgroup is, by its path alone.
+    /// Returns the container that a cgroup belongs to, judged by its path alone.
     pub fn container(&self, cgroup: &str) -> Option<&Container> {
         self.container_of(cgroup, None)
     }
 
-    /// The container a cgroup is; `identity` is what its runtime says about it, if known.
+    /// Returns the container that a cgroup belongs to. `identity` is the answer of its runtime, if
+    /// there is one.
     pub fn container_of(&self, cgroup: &str, identity: Option<&Identity>) -> Option<&Container> {
         self.containers
             .iter()
             .find(|container| container.selector.matches(cgroup, identity))
     }
 
-    /// Whether containers are told by the names their runtimes give them.
+    /// Returns whether a container is selected by a name that its runtime gives it.
     pub fn asks_names(&self) -> bool {
         self.containers
             .iter()
             .any(|container| container.selector.needs_identity())
     }
 
-    /// Whether weights are decided by targets and classes, not only by the file.
+    /// Returns whether weights depend on targets and classes, not only on the file.
     pub fn is_controlled(&self) -> bool {
         self.containers.iter().any(Container::is_controlled)
     }
 
-    /// Whether anything needs figures of containers.
+    /// Returns whether any setting needs figures of containers.
     pub fn measures(&self) -> bool {
         self.is_controlled()
             || self.reclaim.enabled
@@ -119,7 +120,7 @@ impl Config {
             || self.containers.iter().any(|one| one.manage_memory)
     }
 
-    /// Whether cold pages of any container are pushed out.
+    /// Returns whether any container is offloaded.
     pub fn offloads(&self) -> bool {
         self.offload.enabled || self.containers.iter().any(|one| one.offload == Some(true))
     }

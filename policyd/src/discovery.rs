@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who a cgroup is: the names that docker, podman, containerd, Kubernetes and LXC give.
+//! Finds out which container a cgroup belongs to, by the names that docker, podman, containerd,
+//! Kubernetes and LXC give.
 //!
-//! The path of a cgroup tells the runtime and the container's id ([`Reference`]); the runtime's
-//! own files tell the name ([`Runtimes`]). Nothing is asked of a daemon: a runtime that hangs
-//! does not matter. A path is believed only where no process but the runtime can make a cgroup
-//! (`place`).
+//! The path of a cgroup has the runtime and the container's id ([`Reference`]); the runtime's own
+//! files have the name ([`Runtimes`]). No daemon is asked, so a runtime that hangs does not matter.
+//! A path is trusted only in places where no process but the runtime can make a cgroup (`place`).
 
 pub(crate) mod place;
 mod reference;
@@ -14,7 +14,7 @@ mod runtimes;
 pub use reference::Reference;
 pub use runtimes::Runtimes;
 
-/// What runs containers.
+/// A container runtime.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Runtime {
     /// containerd: Kubernetes, nerdctl, ctr.
@@ -30,7 +30,7 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// Its name, as a key of the file.
+    /// Returns the name, as a key of the file.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -41,12 +41,12 @@ impl Runtime {
         }
     }
 
-    /// Whether it lets a container be renamed and says so in its files.
+    /// Returns whether a container can be renamed, and the runtime's files show it.
     pub const fn renames(self) -> bool {
         matches!(self, Self::Docker | Self::Podman)
     }
 
-    /// The runtime of a name.
+    /// Returns the runtime of a name.
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [
             Self::Containerd,
@@ -59,10 +59,10 @@ impl Runtime {
     }
 }
 
-/// What its runtime says about a container.
+/// Identity of a container, as its runtime knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
-    /// Who runs it.
+    /// The runtime.
     pub runtime: Runtime,
     /// Its id.
     pub id: String,
@@ -84,11 +84,11 @@ pub struct Pod {
 }
 
 impl Identity {
-    /// How people call it.
+    /// Returns the name for display.
     pub fn title(&self) -> String {
         match &self.pod {
             Some(pod) => format!("{}/{}", pod.name, pod.container),
-            // Names of LXC are ids as well, and two may begin alike.
+            // LXC uses names as ids, and two of them may have the same beginning.
             None if self.name == self.id && reference::is_id(&self.id) => {
                 self.id[..SHORT_ID].into()
             }
@@ -97,5 +97,5 @@ impl Identity {
     }
 }
 
-/// Digits of an id that container tools show.
+/// Number of digits of an id that container tools show.
 const SHORT_ID: usize = 12;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Decides what to do: events in, actions out, the time passed in. No I/O, no clock.
+//! Decides what to do. The engine gets events and the time, and returns actions. It has neither I/O
+//! nor a clock.
 //!
-//! The order of calls for its driver:
+//! Its driver makes these calls:
 //! 1. [`Engine::handle`] with every event;
-//! 2. [`Engine::poll_action`] until it answers `None`; each action is performed and its outcome
-//!    handled before the next is polled;
-//! 3. wait for an event, or until [`Engine::poll_timeout`].
+//! 2. [`Engine::poll_action`] until it returns `None`. Each action is performed and its outcome
+//!    handled before the next poll;
+//! 3. it waits for an event, or until [`Engine::poll_timeout`].
 //!
-//! Which cgroups are containers (`subjects`) and the weights that give them what they should have
-//! are apart: without targets the file names the weights, with them `controller` chooses.
-//! `enrolment` gives the module's pools what was chosen. Guest memory is `knobs`' affair.
+//! `matches` has the cgroups that are containers. Without targets the file has their weights; with
+//! targets `controller` chooses them. `enrolment` changes the module's pools accordingly. `knobs`
+//! limits guest memory.
 
 mod bases;
 mod busy;
@@ -30,6 +31,7 @@ mod guest_module;
 mod help;
 mod knobs;
 mod limiter;
+mod matches;
 mod member;
 mod memory;
 mod names;
@@ -52,7 +54,6 @@ mod shortage;
 mod spare;
 mod split;
 mod ssd;
-mod subjects;
 mod summary;
 mod view;
 
@@ -76,62 +77,62 @@ use ddnl::Pool;
 use enrolment::{Enrolment, Weights};
 use guest_module::GuestModule;
 use knobs::Knobs;
+use matches::{Match, Matches};
 use names::{Names, News};
 use round::Round;
 use std::collections::{BTreeMap, BTreeSet};
-use subjects::{Subject, Subjects};
 use tracing::{info, warn};
 
-/// How often the cgroups are looked through, in case an announcement was lost.
+/// Interval between scans of the cgroups, in case an announcement was lost.
 const SCAN_EVERY: Time = Time::from_secs(30);
 
-/// How soon cgroups are looked through, pools listed and weights decided for what comes and goes in
-/// a storm.
+/// Delay of scans, lists of pools and decisions on weights after cgroups came or went, so that a
+/// storm of changes causes few of them.
 const STORM: Time = Time::from_secs(1);
 
-/// How often memory is looked at while it is short.
+/// Interval between measurements while memory is short.
 const TIGHT: Time = Time::from_secs(1);
 
-/// How soon after a failed change everything is looked at again.
+/// Delay after a failed change until cgroups and pools are read again.
 const LOOK_AFTER_FAILURE: Time = Time::from_secs(1);
 
-/// What the daemon knows, and what it decides: a state machine without I/O and without a clock.
+/// The policy engine: a state machine without I/O and without a clock.
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
     /// Cgroups that exist.
     cgroups: Cgroups,
     names: Names,
-    /// Cgroups that are containers of the file.
-    subjects: BTreeMap<String, Subject>,
-    /// Containers of the file that more cgroups match than they may be.
+    /// Cgroups that match containers of the file.
+    matches: BTreeMap<String, Match>,
+    /// Containers of the file that more cgroups match than the file allows.
     crowded: BTreeSet<usize>,
     module: GuestModule,
     controller: Controller,
-    /// Containers came or went since weights were decided.
+    /// Set if containers came or went since weights were decided.
     unfit: bool,
-    /// When weights may be decided again for that.
+    /// The earliest time to decide weights again for that reason.
     next_fit: Time,
     knobs: Knobs,
-    /// When to take the next look, and when to decide by it.
+    /// The time of the next measurement, and of the next decision.
     next_look: Time,
     next_round: Time,
     enrolment: Enrolment,
     next_scan: Time,
-    /// Why the module could not be used when it was last tried.
+    /// The reason why the module could not be used at the last attempt.
     trouble: Option<String>,
-    /// An action was given out and its outcome is not known yet.
+    /// Set while the outcome of an action is outstanding.
     busy: bool,
 }
 
 impl Engine {
-    /// An engine that has seen nothing yet.
+    /// Creates an engine that has not handled any event.
     pub fn new(config: Config) -> Self {
         Self {
             config,
             cgroups: Cgroups::new(),
             names: Names::default(),
-            subjects: BTreeMap::new(),
+            matches: BTreeMap::new(),
             crowded: BTreeSet::new(),
             controller: Controller::default(),
             unfit: true,
@@ -149,44 +150,44 @@ impl Engine {
         }
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether the module is there, and how many of the wanted containers are enrolled.
+    /// Returns whether the module is loaded, and how many of the wanted containers are enrolled.
     pub fn summary(&self) -> Summary {
         let pools = self.module.pools(&self.cgroups);
         let enrolled = |cgroup: &&String| pools.contains_key(cgroup.as_str());
         Summary {
             module: self.module.is_present(),
-            wanted: self.subjects.len(),
-            enrolled: self.subjects.keys().filter(enrolled).count(),
+            wanted: self.matches.len(),
+            enrolled: self.matches.keys().filter(enrolled).count(),
             feasible: self.controller.feasible(),
         }
     }
 
-    /// The containers that exist: cgroup, pool's name, and what the file says.
-    pub fn subjects(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
-        self.subjects.iter().map(|(cgroup, subject)| {
-            let container = &self.config.containers[subject.container];
-            (cgroup.as_str(), subject.name.as_str(), container)
+    /// Returns the existing containers: cgroup, name of the pool, and entry of the file.
+    pub fn matches(&self) -> impl Iterator<Item = (&str, &str, &Container)> + Clone {
+        self.matches.iter().map(|(cgroup, matched)| {
+            let container = &self.config.containers[matched.container];
+            (cgroup.as_str(), matched.name.as_str(), container)
         })
     }
 
-    /// Cgroups whose pools are ours: a scan tells of them as long as they exist, even if no
-    /// container of the file may be there any more.
+    /// Returns the cgroups whose pools the daemon made. A scan includes them as long as they exist,
+    /// even if no container of the file can match them any more.
     pub fn managed(&self) -> impl Iterator<Item = &str> {
         self.enrolment.managed.keys().map(String::as_str)
     }
 
-    /// Takes in what happened.
+    /// Handles an event.
     pub fn handle(&mut self, now: Time, event: Event) {
         if !leaves_changes(&event) {
             self.enrolment.changes.clear();
         }
         match event {
-            // A scan and an announcement may both tell of it.
+            // Both a scan and an announcement may report it.
             Event::CgroupAppeared(cgroup, id) if self.cgroups.get(&cgroup) == Some(&id) => {}
             Event::CgroupAppeared(cgroup, id) => {
                 self.enrolment.retries.forget(&cgroup);
@@ -217,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// What to do now, if anything. Its outcome is to be handled before the next poll.
+    /// Returns the next action, if there is one. Its outcome is to be handled before the next poll.
     pub fn poll_action(&mut self, now: Time) -> Option<Action> {
         if self.busy {
             return None;
@@ -227,12 +228,12 @@ impl Engine {
         action
     }
 
-    /// When to poll again if nothing happens until then.
+    /// Returns the time of the next poll if there is no event before.
     pub fn poll_timeout(&self) -> Time {
         let module = match &self.module {
             GuestModule::Absent { next_try } => *next_try,
             GuestModule::Present { next_list, .. } => {
-                // No pool is changed, nor a change tried again, before weights are decided.
+                // Weights are decided before pools are changed, or a change is tried again.
                 let change = match self.is_unfit() {
                     true => Some(self.next_fit),
                     false => self.enrolment.retries.next(),
@@ -248,12 +249,13 @@ impl Engine {
             .fold(self.next_scan.min(module), Time::min)
     }
 
-    /// Whether containers came or went, and weights are to be decided for it: all of them move.
+    /// Returns whether containers came or went, so that all weights have to be decided again.
     fn is_unfit(&self) -> bool {
         self.unfit && self.config.is_controlled()
     }
 
-    /// Whether looks are taken: something needs figures, or limits are left to undo.
+    /// Returns whether to measure: because a setting needs figures, or because limits have to be
+    /// undone.
     fn looks(&self) -> bool {
         self.config.measures() || self.knobs.limiter.has_limits()
     }
@@ -272,7 +274,7 @@ impl Engine {
             return Some(action);
         }
         if self.looks() && self.next_look <= now {
-            return Some(Action::Measure(self.subjects.keys().cloned().collect()));
+            return Some(Action::Measure(self.matches.keys().cloned().collect()));
         }
         if let Some(job) = self.knobs.next() {
             return Some(Action::Begin(job));
@@ -280,26 +282,26 @@ impl Engine {
         self.next_change(now)
     }
 
-    /// The next change of a pool.
+    /// Returns the next change of a pool.
     fn next_change(&mut self, now: Time) -> Option<Action> {
         if let Some(next) = self.enrolment.changes.pop_front() {
             return Some(next);
         }
         let view = self.module.view()?;
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         if self.is_unfit() {
             if now < self.next_fit {
                 return None;
             }
-            self.controller.fit(subjects);
+            self.controller.fit(matches);
             self.unfit = false;
             self.next_fit = now.saturating_add(STORM);
         }
         let by_hand = BTreeMap::new();
-        let (weights, ssd_weights) = match subjects.config.is_controlled() {
+        let (weights, ssd_weights) = match matches.config.is_controlled() {
             true => (self.controller.weights(), self.controller.ssd_weights()),
             false => (&by_hand, &by_hand),
         };
@@ -309,10 +311,10 @@ impl Engine {
         };
         let present = view.of(&self.cgroups);
         self.enrolment
-            .compare(now, subjects, weights, view, &present)
+            .compare(now, matches, weights, view, &present)
     }
 
-    /// A look was taken: decide, if it is time to.
+    /// Handles a measurement, and decides if it is time to.
     fn measured(&mut self, now: Time, sample: &Sample) {
         self.knobs.observe(now, &sample.machine);
         let whole = self.next_round <= now;
@@ -322,9 +324,9 @@ impl Engine {
         }
         let round = Round {
             now,
-            subjects: Subjects {
+            matches: Matches {
                 config: &self.config,
-                all: &self.subjects,
+                by_cgroup: &self.matches,
             },
             cgroups: &self.cgroups,
             controller: &self.controller,
@@ -342,68 +344,68 @@ impl Engine {
         };
     }
 
-    /// Takes in what was measured of containers, and decides their weights by it.
+    /// Handles the figures of containers, and decides their weights.
     fn weigh(&mut self, now: Time, sample: &Sample) {
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         let pools = self.module.pools(&self.cgroups);
         let default = self.module.default_pool();
         self.controller
-            .observe(now, subjects, &pools, default, sample);
-        if subjects.config.is_controlled() {
+            .observe(now, matches, &pools, default, sample);
+        if matches.config.is_controlled() {
             let was = self.controller.feasible();
-            self.controller.decide(subjects);
+            self.controller.decide(matches);
             self.unfit = false;
             tell_feasible(was, self.controller.feasible());
         }
     }
 
-    /// A cgroup was made, maybe in the place of another.
+    /// Handles a new cgroup, which may have replaced one of the same path.
     fn appeared(&mut self, now: Time, cgroup: &str) {
         self.names.appeared(now, cgroup);
         self.knobs.forget(cgroup);
     }
 
-    /// Finds out which container a cgroup is.
+    /// Updates the match of a cgroup.
     fn aim(&mut self, cgroup: &str) {
-        let mut subject = subjects::one(&self.config, cgroup, &self.names);
-        if let Some(at) = subject.as_ref().map(|subject| subject.container) {
-            if !subjects::has_room(&self.config, &self.subjects, cgroup, at) {
-                subject = None;
+        let mut matched = matches::find(&self.config, cgroup, &self.names);
+        if let Some(at) = matched.as_ref().map(|matched| matched.container) {
+            if !matches::has_room(&self.config, &self.matches, cgroup, at) {
+                matched = None;
                 self.crowd(at);
             }
         }
-        let known = self.subjects.get(cgroup);
-        if subject.as_ref() != known {
+        let known = self.matches.get(cgroup);
+        if matched.as_ref() != known {
             self.unfit = true;
-            match subject {
-                Some(subject) => self.subjects.insert(cgroup.into(), subject),
-                None => self.subjects.remove(cgroup),
+            match matched {
+                Some(matched) => self.matches.insert(cgroup.into(), matched),
+                None => self.matches.remove(cgroup),
             };
         }
     }
 
-    /// Finds out which containers there are.
+    /// Updates the matches of all cgroups.
     fn aim_all(&mut self) {
         let pools = self.module.pools(&self.cgroups);
-        let (subjects, crowded) = subjects::of(
+        let (matches, crowded) = matches::find_all(
             &self.config,
             &self.cgroups,
             &self.names,
             |cgroup| pools.contains_key(cgroup),
-            &self.subjects,
+            &self.matches,
         );
-        self.unfit |= subjects != self.subjects;
-        self.subjects = subjects;
+        self.unfit |= matches != self.matches;
+        self.matches = matches;
         self.crowded.retain(|at| crowded.contains(at));
         for at in crowded {
             self.crowd(at);
         }
     }
 
-    /// More cgroups match a container of the file than it may be; said once.
+    /// Warns once that more cgroups match a container than the file allows.
     fn crowd(&mut self, at: usize) {
         if !self.crowded.insert(at) {
             return;
@@ -413,12 +415,12 @@ impl Engine {
         if container.selector.is_glob() {
             warn!(
                 name,
-                most, "more cgroups match; they are left alone (`most_cgroups`)"
+                most, "more cgroups match than `most_cgroups`; the others are ignored"
             );
         } else {
             warn!(
                 name,
-                "several cgroups match what names one; the first one stays"
+                "several cgroups match a selector of one; the first one is kept"
             );
         }
     }
@@ -427,7 +429,7 @@ impl Engine {
         if self.config.cgroup_root != config.cgroup_root {
             self.cgroups.clear();
         }
-        // The file may speak of others now.
+        // The new file may select other cgroups.
         self.next_scan = now;
         self.config = config;
         if !self.config.is_controlled() {
@@ -444,8 +446,9 @@ impl Engine {
         self.module.list_by(now);
     }
 
-    /// A cgroup is gone, and what was below it. The kernel removes its pool. Most cgroups that
-    /// come and go belong to no container, and listing pools is dear: it is done for ours only.
+    /// Handles the end of a cgroup and of those below it. The kernel removes their pools. Most
+    /// cgroups that come and go belong to no container, and to list pools is expensive, so pools
+    /// are listed only if one of ours is concerned.
     fn vanished(&mut self, now: Time, cgroup: &str) {
         let below = format!("{cgroup}/");
         let range = self.cgroups.range(below.clone()..);
@@ -458,11 +461,11 @@ impl Engine {
         for path in gone {
             self.cgroups.remove(&path);
             self.names.forget(&path);
-            left |= self.subjects.remove(&path).is_some();
+            left |= self.matches.remove(&path).is_some();
         }
         self.unfit |= left;
         if left && !self.crowded.is_empty() {
-            // There is room now for one that was left alone.
+            // A cgroup that was left out may match now.
             let soon = now.saturating_add(STORM);
             self.next_scan = self.next_scan.min(soon);
         }
@@ -497,7 +500,7 @@ impl Engine {
                 match self.names.identified(now, answers) {
                     News::None => {}
                     News::Named => cgroups.iter().for_each(|cgroup| self.aim(cgroup)),
-                    // One may have taken the name, and the place, of another.
+                    // A renamed container may match another entry now.
                     News::Renamed => self.aim_all(),
                 }
             }
@@ -507,7 +510,7 @@ impl Engine {
     }
 
     fn listed(&mut self, now: Time, pools: Vec<Pool>) {
-        // The list of a module that was unloaded since says nothing.
+        // The list is of no use if the module was unloaded in the meantime.
         let GuestModule::Present {
             view,
             listed,
@@ -522,16 +525,16 @@ impl Engine {
         if !view.replace(pools) {
             return;
         }
-        info!("the guest module is there");
-        // Of too many cgroups those are containers that a daemon before this one enrolled.
+        info!("the guest module is loaded");
+        // If too many cgroups match, those with a pool are preferred, which the list shows.
         self.aim_all();
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.subjects,
+            by_cgroup: &self.matches,
         };
         let pools = self.module.pools(&self.cgroups);
         let default = self.module.default_pool();
-        self.controller.adopt(subjects, &pools, default);
+        self.controller.adopt(matches, &pools, default);
     }
 
     fn scanned(&mut self, now: Time, cgroups: Cgroups) {
@@ -554,7 +557,7 @@ impl Engine {
         self.next_scan = now.saturating_add(SCAN_EVERY);
     }
 
-    /// Takes in how a change went.
+    /// Handles the result of a change.
     fn changed(&mut self, now: Time, action: Action, result: Result<Option<u32>, Failure>) {
         let GuestModule::Present { view, .. } = &mut self.module else {
             return;
@@ -585,7 +588,7 @@ impl Engine {
                 if self.enrolment.retries.failed(now, &key, failure.text()) {
                     warn!(cgroup = key, "{}; will try again", failure.text());
                 }
-                // What we believe may be wrong: look at the cgroups and at the pools again.
+                // The engine's state may be wrong, so cgroups and pools are read again.
                 let soon = now.saturating_add(LOOK_AFTER_FAILURE);
                 self.next_scan = self.next_scan.min(soon);
                 self.module.list_by(soon);
@@ -605,7 +608,8 @@ impl Engine {
     }
 }
 
-/// Whether changes of pools that were found to be needed still are, all of them and no others.
+/// Returns whether the changes of pools that were found to be necessary are still the same ones
+/// after an event.
 const fn leaves_changes(event: &Event) -> bool {
     matches!(
         event,
@@ -613,11 +617,11 @@ const fn leaves_changes(event: &Event) -> bool {
     )
 }
 
-/// Says when it becomes known whether all targets can be met, and when that changes.
+/// Logs whether all targets can be met, when it becomes known and when it changes.
 fn tell_feasible(was: Option<bool>, is: Option<bool>) {
     match is {
         Some(false) if was != is => {
-            warn!("not all targets can be met; by class, then fairly (`policyd explain`)");
+            warn!("not all targets can be met, so that classes decide (`policyd explain`)");
         }
         Some(true) if was == Some(false) => info!("all targets can be met again"),
         _ => {}

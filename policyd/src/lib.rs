@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The policy daemon of a guest: gives containers what a file promises them.
+//! The policy daemon of a guest, which gives containers the shares that its file promises them.
 //!
 //! - [`cli`], [`config`]: the command line, the file;
-//! - [`engine`]: decides, without I/O and without a clock;
-//! - [`runtime`]: performs what the engine decides, and tells it what happened;
-//! - [`tree`], [`discovery`]: the cgroups, and who they are;
-//! - [`measure`], [`hands`]: reading figures, writing limits;
+//! - [`engine`]: the decisions, without I/O and without a clock;
+//! - [`runtime`]: performs the engine's actions, and reports events to it;
+//! - [`tree`], [`discovery`]: the cgroups, and the containers they belong to;
+//! - [`measure`], [`cgroup_writer`]: read figures, write limits;
 //! - [`module`]: the kernel module;
 //! - [`metrics`]: the report for Prometheus.
 //!
@@ -15,11 +15,11 @@
 #![forbid(unsafe_code)]
 
 pub mod allowance;
+pub mod cgroup_writer;
 pub mod cli;
 pub mod config;
 pub mod discovery;
 pub mod engine;
-pub mod hands;
 pub mod measure;
 pub mod metrics;
 pub mod module;

@@ -9,10 +9,10 @@ use clap::Parser;
 use dddaemon::{event_loop, lock::Lock, log, service::Systemd, status};
 use ddnl::printable_json;
 use policyd::{
+    cgroup_writer::CgroupWriter,
     cli::{Cli, Command, DEFAULT_CONFIG, DEFAULT_STATE},
     config::Config,
     engine::Report,
-    hands::Hands,
     module::Kernel,
     runtime::{self, Places, Runtime},
 };
@@ -22,7 +22,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Threads for calls that block in the kernel: reclaim, and reads of applications' files.
+/// Threads for blocking calls: reclaim, and reads of applications' files.
 const BLOCKING_THREADS: usize = 8;
 
 fn main() -> ExitCode {
@@ -100,7 +100,7 @@ fn dry_run(config: &Path, rounds: u32, json: bool) -> Result<()> {
 
 fn restore(config: &Path, state: &Path) -> Result<()> {
     log::begin("info");
-    // Fails if a daemon is running, which undoes its limits itself when it ends.
+    // This fails if a daemon is running. That one undoes its limits itself when it ends.
     let _lock = Lock::take(state, "policyd")?;
     // Limits are undone even if the configuration file has become invalid.
     let (root, wrong) = match runtime::load(config) {
@@ -112,14 +112,14 @@ fn restore(config: &Path, state: &Path) -> Result<()> {
         state: Some(state.into()),
         ..Places::default()
     };
-    Hands::new(&root, places.journal().as_deref());
+    CgroupWriter::new(&root, places.journal().as_deref());
     match wrong {
         None => Ok(()),
         Some(error) => Err(error.context(format!("limits were undone in {}", root.display()))),
     }
 }
 
-/// Whether there is no file, and none was asked for.
+/// Returns whether the user named no file and the default file does not exist.
 fn is_absent_default(config: &Path) -> bool {
     config == Path::new(DEFAULT_CONFIG) && !config.exists()
 }
@@ -129,7 +129,7 @@ fn run(config: &Path) -> Result<()> {
     let mut places = Places::default();
     let state = places.state.take().unwrap_or_else(|| DEFAULT_STATE.into());
     let lock = Lock::take(&state, "policyd")?;
-    // Without the lock another daemon keeps the journal of limits in this directory.
+    // Without the lock, the journal in this directory belongs to another daemon.
     places.state = lock.is_some().then_some(state);
     event_loop::run(BLOCKING_THREADS, async {
         let requests = event_loop::requests()?;

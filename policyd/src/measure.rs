@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Measuring: cgroups, the machine, and what applications say.
+//! Measures cgroups, the machine, and applications.
 //!
-//! The kernel's files are read when the engine asks; they answer at once. Applications are asked
-//! by tasks of their own ([`poller`]), each with a time limit, so that one that hangs holds up
-//! no task: the engine gets what was heard last, as long as it is fresh. Few are asked at a time,
-//! and what they answer is read piece by piece: tenants write it, and may write without end.
+//! The kernel's files are read when the engine asks, because they answer at once. Applications are
+//! asked by separate tasks ([`poller`]), each with a time limit, so that a hanging one delays no
+//! other: the engine gets the last answer as long as it is fresh. Few are asked at a time, and
+//! answers are read piece by piece, because tenants write them, and may write without end.
 
 mod cgroup;
 mod exposition;
@@ -17,7 +17,7 @@ mod pseudo;
 
 pub use exposition::{Found, Metric, Search};
 pub use figure::Figures;
-pub use origin::{Ask, Origins, Subject};
+pub use origin::{Ask, ContainerName, Origins};
 
 use crate::{
     config::Container,
@@ -31,7 +31,7 @@ use std::{
     time::Duration,
 };
 
-/// Takes looks at everything.
+/// Measures the machine, containers and applications.
 pub struct Meter<A: Ask> {
     proc: PathBuf,
     pollers: Pollers<A>,
@@ -39,7 +39,7 @@ pub struct Meter<A: Ask> {
 }
 
 impl<A: Ask> Meter<A> {
-    /// A meter for a `/proc` and something that asks applications.
+    /// Creates a meter that reads `proc` as `/proc` and asks applications by `ask`.
     pub fn new(proc: &Path, ask: A) -> Self {
         Self {
             proc: proc.into(),
@@ -48,13 +48,13 @@ impl<A: Ask> Meter<A> {
         }
     }
 
-    /// Takes a look at the machine and at containers below a cgroup root. `subjects` are their
-    /// cgroups, pools' names and places in the file.
+    /// Measures the machine and containers below a cgroup root. `containers` are their cgroups,
+    /// names of pools, and entries of the file.
     pub fn measure<'a>(
         &mut self,
         root: &Path,
         interval: Duration,
-        subjects: impl Iterator<Item = (&'a str, &'a str, &'a Container)> + Clone,
+        containers: impl Iterator<Item = (&'a str, &'a str, &'a Container)> + Clone,
     ) -> Sample {
         let source = |(cgroup, name, container): (&'a str, &'a str, &'a Container)| {
             let target = container.target.as_ref()?;
@@ -67,9 +67,9 @@ impl<A: Ask> Meter<A> {
             })
         };
         self.pollers
-            .follow(interval, subjects.clone().filter_map(source));
+            .follow(interval, containers.clone().filter_map(source));
         let files = &mut self.files;
-        let managed = subjects.clone().filter(|(.., one)| one.manage_memory);
+        let managed = containers.clone().filter(|(.., one)| one.manage_memory);
         let around: BTreeSet<&str> = managed.flat_map(|(cgroup, ..)| ancestors(cgroup)).collect();
         let mut low =
             |cgroup: &str| Some((cgroup.to_owned(), cgroup::limits(files, root, cgroup).low?));
@@ -87,7 +87,7 @@ impl<A: Ask> Meter<A> {
         };
         Sample {
             machine,
-            containers: subjects.filter_map(look).collect(),
+            containers: containers.filter_map(look).collect(),
             lows,
         }
     }

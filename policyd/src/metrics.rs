@@ -11,26 +11,26 @@ use dddaemon::exposition::{Labels, Page};
 use ddnl::{GuestStatus, Pool, printable};
 use serde::Serialize;
 
-/// Most containers on the page. Users choose how many there are.
+/// The most containers on the page. It is bounded because users can create any number of them.
 const MOST_CONTAINERS: usize = 1024;
 
-/// What the daemon shows: a report for all, and more for Prometheus.
+/// State that the daemon publishes: the report, and counters for Prometheus.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Shown {
     /// The report.
     #[serde(flatten)]
     pub report: Report,
-    /// What the module counts; absent without a module, and unless metrics are served.
+    /// Counters of the module; absent without a module, and if metrics are not served.
     #[serde(skip)]
     pub guest: Option<Guest>,
 }
 
-/// What the module of a guest counts.
+/// Status and pools of a guest's module.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// The module.
+    /// Status of the module.
     pub status: GuestStatus,
-    /// All its pools.
+    /// All pools.
     pub pools: Vec<Pool>,
 }
 
@@ -49,7 +49,7 @@ fn machine(report: &Report, page: &mut Page) {
     let version = none.with("version", env!("CARGO_PKG_VERSION"));
     page.info("policyd_build_info", "Version of the daemon")
         .add(&version, true);
-    page.gauge("policyd_module_loaded", "Whether the guest module is there")
+    page.gauge("policyd_module_loaded", "Whether the guest module is loaded")
         .add(&none, report.module);
     page.gauge("policyd_store_bytes", "What the host gives this VM")
         .add_known(&none, report.store_bytes);

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How the daemon reaches the guest module.
+//! Access to the guest module.
 
 use dddaemon::listener::{self, Listener};
 use ddnl::{AsyncGuestControl, Result, Side, tokio::Guest};
 
-/// What happened at the module.
+/// A change of the module's state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// It was loaded.
+    /// The module was loaded.
     Came,
-    /// It was unloaded.
+    /// The module was unloaded.
     Went,
-    /// It found, lost or changed its host.
+    /// The module found, lost or changed its host.
     Session,
 }
 
 /// Access to the guest module; tests put a fake in its place.
 pub trait Module {
-    /// What changes pools.
+    /// The interface that changes pools.
     type Control: AsyncGuestControl;
 
     /// Finds the module and checks its version.
     fn connect(&mut self) -> impl Future<Output = Result<Self::Control>>;
 
-    /// Waits for the next change. Nothing is lost if the future is dropped.
+    /// Waits for the next change. No change is lost if the future is dropped.
     fn changed(&mut self) -> impl Future<Output = Change>;
 }
 
-/// The module in this machine's kernel.
+/// The module of the running kernel.
 pub struct Kernel(Listener);
 
 impl Kernel {
-    /// Listens for the module to come.
+    /// Starts to listen for changes of the module.
     pub async fn open() -> Self {
         Self(Listener::open(Side::Guest).await)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Opening files at paths that others may have put something else at.
+//! Opens files at paths where other users may have put something else.
 
 use rustix::fs::OFlags;
 use std::{
@@ -10,8 +10,8 @@ use std::{
     path::Path,
 };
 
-/// Opens a regular file for reading. It is neither waited for, as a pipe would be, nor followed
-/// elsewhere; and it is the opened file that is looked at, for what is at the path may change.
+/// Opens a regular file for reading. The call neither waits, as for a pipe, nor follows symbolic
+/// links. The type is checked on the opened file, because the path may change in the meantime.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new()
@@ -41,7 +41,7 @@ mod tests {
         mkfifoat(CWD, path("pipe"), Mode::RWXU).unwrap();
         symlink(path("file"), path("link")).unwrap();
         assert!(open(&path("file")).is_ok());
-        // A pipe without a writer would be waited for.
+        // To open a pipe without a writer would block.
         for name in ["pipe", "link", "none", ""] {
             assert!(open(&path(name)).is_err(), "{name}");
         }

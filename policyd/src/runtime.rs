@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Performs what the engine decides, and tells it what happened.
+//! Performs the engine's actions, and reports events to it.
 
 mod jobs;
 
 use crate::{
+    cgroup_writer::CgroupWriter,
     config::Config,
     discovery::Runtimes,
     engine::{Action, Cgroups, Engine, Event, Failure, Job, Outcome, Report, Sample, Time},
-    hands::Hands,
     measure::{Meter, Origins},
     metrics::{self, Guest, Shown},
     module::{self, Module},
@@ -33,27 +33,27 @@ use tokio::{
 };
 use tracing::{error, info, warn};
 
-/// Reads a configuration file; every problem is in the error.
+/// Reads a configuration file. The error has all problems of the file.
 pub fn load(path: &Path) -> Result<Config> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Config::parse(&text).map_err(|problems| anyhow!(ddconf::list(path, &problems)))
 }
 
-/// Where the daemon finds the machine; tests put directories in its place.
+/// Paths at which the daemon finds the machine. Tests replace them by directories of their own.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// `/proc`.
     pub proc: PathBuf,
-    /// What the files of container runtimes lie below.
+    /// The root below which container runtimes keep their files.
     pub root: PathBuf,
-    /// What must outlive a crash; nowhere if absent.
+    /// Directory of the state that must survive a crash; without it, none is kept.
     pub state: Option<PathBuf>,
 }
 
 impl Default for Places {
     fn default() -> Self {
-        // The manager names the directories it made for us.
+        // systemd passes the directory that it has created for the service.
         let state = std::env::var_os("RUNTIME_DIRECTORY");
         let state = state.and_then(|all| std::env::split_paths(&all).next());
         Self {
@@ -65,16 +65,16 @@ impl Default for Places {
 }
 
 impl Places {
-    /// The journal of what limits were before us.
+    /// Returns the path of the journal of original limits.
     pub fn journal(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("limits.json"))
     }
 }
 
-/// Changes of the tree that are taken in at once, at most: in between, all else has its turn.
+/// The most changes of the tree that are handled at once, so that other events get their turn.
 const MOST_CHANGES: usize = 256;
 
-/// The daemon at work.
+/// The running daemon.
 pub struct Runtime<M: Module, S: Service> {
     path: PathBuf,
     engine: Engine,
@@ -86,14 +86,14 @@ pub struct Runtime<M: Module, S: Service> {
     meter: Meter<Origins>,
     jobs: Jobs,
     show: Show<Shown>,
-    /// What the module counts, if metrics are served.
+    /// Counters of the module, if metrics are served.
     guest: Option<Guest>,
-    /// Only say what would be done; end after so many looks.
+    /// State of a dry run, which reports changes instead of making them.
     rehearsal: Option<Rehearsal>,
     start: Instant,
 }
 
-/// What a rehearsal found.
+/// Progress and findings of a dry run.
 #[derive(Debug, Default)]
 struct Rehearsal {
     rounds: u32,
@@ -101,10 +101,10 @@ struct Rehearsal {
 }
 
 impl<M: Module, S: Service> Runtime<M, S> {
-    /// A daemon for a configuration file that must be right.
+    /// Creates a daemon from a configuration file, which must be valid.
     pub fn new(path: &Path, module: M, service: S, places: Places) -> Result<Self> {
         let config = load(path)?;
-        let hands = Hands::new(&config.cgroup_root, places.journal().as_deref());
+        let writer = CgroupWriter::new(&config.cgroup_root, places.journal().as_deref());
         let origins = Origins::new(&places.proc, &config.cgroup_root);
         Ok(Self {
             path: path.into(),
@@ -115,7 +115,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             tree: None,
             runtimes: Runtimes::new(&places.root),
             meter: Meter::new(&places.proc, origins),
-            jobs: Jobs::new(hands),
+            jobs: Jobs::new(writer),
             show: Show::new(metrics::page),
             guest: None,
             rehearsal: None,
@@ -123,7 +123,8 @@ impl<M: Module, S: Service> Runtime<M, S> {
         })
     }
 
-    /// Finds out what [`Self::run`] would do, and does nothing; answers changes and a report.
+    /// Finds out what [`Self::run`] would do, without changing anything. Returns the changes, and a
+    /// report.
     pub async fn rehearse(mut self, rounds: u32) -> Result<(Vec<String>, Report)> {
         self.rehearsal = Some(Rehearsal {
             rounds,
@@ -200,7 +201,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         self.start.elapsed()
     }
 
-    /// Takes in a change of the tree, and others that are known already.
+    /// Handles a change of the tree, and further ones that are known already.
     fn changed(&mut self, first: tree::Change) {
         let tree = self.tree.iter_mut();
         let others = tree.flat_map(|tree| std::iter::from_fn(|| tree.ready()));
@@ -210,7 +211,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
     }
 
-    /// Does what there is to do, and publishes what came of it. Returns whether there was anything.
+    /// Performs all pending actions, and publishes the result. Returns whether there were any.
     async fn act(&mut self) -> bool {
         let mut news = false;
         while let Some(action) = self.engine.poll_action(self.now()) {
@@ -223,7 +224,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             }
         }
         if news {
-            // Without targets nothing is measured, and lists and changes are all there is to tell.
+            // Without targets nothing is measured, so that only lists and changes alter the report.
             self.show.publish(|| self.shown());
         }
         news
@@ -265,7 +266,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
     }
 
-    /// Lists the pools, and keeps what metrics show of them.
+    /// Lists the pools, and keeps the counters that metrics show.
     async fn list(&mut self) -> Result<Vec<Pool>, Failure> {
         self.guest = None;
         let Some(control) = &mut self.control else {
@@ -293,7 +294,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             if let Some(words) = change_in_words(action) {
                 rehearsal.changes.insert(words);
             }
-            // Any number that no pool has.
+            // A number that no pool has.
             return Ok(matches!(action, Action::Add(_)).then_some(u32::MAX));
         }
         let Some(control) = &mut self.control else {
@@ -311,7 +312,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
     fn measure(&mut self) -> Sample {
         let config = self.engine.config();
         self.meter
-            .measure(&config.cgroup_root, config.interval, self.engine.subjects())
+            .measure(&config.cgroup_root, config.interval, self.engine.matches())
     }
 
     fn scan(&mut self) -> Cgroups {
@@ -322,7 +323,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
             return Cgroups::new();
         };
         let mut found = tree.scan();
-        // Pools of cgroups that the file does not speak of any more are to be removed.
+        // Pools of cgroups that the file no longer selects have to be removed.
         found.extend(tree.living(self.engine.managed()));
         found
     }
@@ -348,14 +349,14 @@ impl<M: Module, S: Service> Runtime<M, S> {
         }
     }
 
-    /// Reads the file again. If it is wrong, everything stays as it is.
+    /// Reads the file again. If it is invalid, the previous configuration stays in force.
     async fn reload(&mut self) -> Option<Event> {
         self.service.reloading();
         let loaded = load(&self.path);
         self.service.ready();
         match loaded {
             Ok(config) => {
-                info!("configuration read anew");
+                info!("configuration read again");
                 let moved = self
                     .tree
                     .as_ref()
@@ -370,7 +371,7 @@ impl<M: Module, S: Service> Runtime<M, S> {
                 }
                 if moved {
                     self.tree = None;
-                    // What was set below the old root is undone before it is forgotten.
+                    // Limits below the old root are undone before it is forgotten.
                     self.jobs.move_to(&config.cgroup_root).await;
                 }
                 self.show
@@ -416,7 +417,7 @@ fn module_event(change: module::Change) -> Event {
     }
 }
 
-/// A change as `dry-run` tells it.
+/// Returns a change in the words of `dry-run`.
 fn change_in_words(action: &Action) -> Option<String> {
     match action {
         Action::Add(pool) => {
@@ -450,7 +451,7 @@ fn change_in_words(action: &Action) -> Option<String> {
     }
 }
 
-/// A job as `dry-run` tells it.
+/// Returns a job in the words of `dry-run`.
 fn in_words(job: &Job) -> String {
     match job {
         Job::Limit { cgroup, limits, .. } => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which cgroups there are, and which come and go.
+//! Finds cgroups, and watches them come and go.
 
 use crate::{
     allowance::{Allowance, thread_time},
@@ -20,56 +20,56 @@ use std::{
 use tokio::time::sleep;
 use tracing::warn;
 
-/// A cgroup came or went.
+/// A change of the cgroup tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// It was made: its path and its number.
+    /// A cgroup was created: its path and its id.
     Appeared(String, u64),
-    /// It was removed.
+    /// A cgroup was removed.
     Vanished(String),
-    /// Announcements were lost: scan again.
+    /// Announcements were lost, so that a scan is necessary.
     Lost,
 }
 
-/// The cgroups below a directory that a file may speak of. Paths are relative to the directory and
+/// The cgroups below a directory that the file may select. Paths are relative to the directory and
 /// begin with a slash.
 ///
-/// Users make cgroups too, as many as they like: those that cannot be containers are neither kept
-/// nor watched, and there are bounds for what is. Announcements and what follows from them are
-/// charged to an allowance of processor time. When that is used up, in a storm, nothing is watched
-/// for some seconds; then all is looked through.
+/// Users can create any number of cgroups. Those that cannot be containers are neither kept nor
+/// watched, and the number of the others is bounded. Announcements and the work that they cause are
+/// charged to an allowance of processor time. When it is used up, in a storm, nothing is watched
+/// for some seconds, and then all cgroups are scanned.
 pub struct Tree {
     root: PathBuf,
     reach: Reach,
-    /// Nowhere in a storm.
+    /// Absent during a storm.
     ears: Option<Ears>,
     watched: HashMap<WatchDescriptor, String>,
     waiting: VecDeque<Change>,
     allowance: Allowance,
-    /// The thread's processor time when it last began to wait for a change.
+    /// The thread's processor time at the beginning of the last wait for a change.
     waited: Duration,
-    /// Announcements came since, and what follows from them is to be charged.
+    /// Set if announcements came since, so that the work is charged.
     told: bool,
-    /// Watches at most.
+    /// The most watches.
     most: usize,
-    /// Watches ran out; said once.
+    /// Set when watches have run out, which is logged once.
     blind: bool,
-    /// There are more cgroups than are looked at; said once.
+    /// Set when there are more cgroups than are scanned, which is logged once.
     endless: bool,
 }
 
-/// Room for many events of one reading.
+/// Size of the buffer for events, in bytes.
 const BUFFER: usize = 16 << 10;
-/// Watches at most: they are root's, who has others that need some.
+/// The most watches. All of root's processes share one number of them.
 const MOST_WATCHES: usize = 4096;
-/// Part of all watches that is taken at most.
+/// One part in so many of root's watches is used at most.
 const PART_OF_WATCHES: usize = 8;
-/// Directories that are looked at in one go, at most.
+/// The most directories that one scan visits.
 const MOST_DIRECTORIES: usize = 16 << 10;
-/// Bytes of paths that are kept in one go, at most.
+/// The most bytes of paths that one scan keeps.
 const MOST_BYTES: usize = 2 << 20;
 
-/// Announcements of the kernel, and what it is asked to announce.
+/// The stream of the kernel's announcements, and the watches.
 struct Ears {
     watches: Watches,
     stream: EventStream<Vec<u8>>,
@@ -86,7 +86,7 @@ impl Ears {
 }
 
 impl Tree {
-    /// Begins to watch; [`Self::scan`] tells what is there.
+    /// Begins to watch. [`Self::scan`] returns the existing cgroups.
     pub fn open(root: &Path, reach: Reach) -> io::Result<Self> {
         let all = fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok();
         let all: Option<usize> = all.and_then(|text| text.trim().parse().ok());
@@ -106,24 +106,24 @@ impl Tree {
         })
     }
 
-    /// Which cgroups are looked for.
+    /// Returns the part of the tree that is watched.
     pub const fn reach(&self) -> &Reach {
         &self.reach
     }
 
-    /// Where the tree is.
+    /// Returns the directory of the tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All cgroups there are now that may be containers.
+    /// Returns all existing cgroups that may be containers.
     pub fn scan(&mut self) -> Cgroups {
         let mut found = Cgroups::new();
         self.visit(String::new(), &mut found);
         found
     }
 
-    /// The numbers of cgroups that exist, whatever they are.
+    /// Returns those of the given cgroups that exist, with their ids.
     pub fn living<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Cgroups {
         let entry = |path: &str| {
             let directory = fs::symlink_metadata(self.directory(path)).ok()?;
@@ -132,7 +132,7 @@ impl Tree {
         paths.filter_map(entry).collect()
     }
 
-    /// Waits for the next change. Nothing is lost if the future is dropped.
+    /// Waits for the next change. No change is lost if the future is dropped.
     pub async fn next(&mut self) -> Change {
         loop {
             if let Some(change) = self.waiting.pop_front() {
@@ -157,14 +157,14 @@ impl Tree {
                     warn!("watching cgroups: {error}");
                     return Change::Lost;
                 }
-                // The stream of a living descriptor does not end.
+                // The stream does not end while its descriptor is open.
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// The next change if it is known already, without waiting: what comes together is decided
-    /// about together.
+    /// Returns the next change if it is known already, without waiting. Changes that come together
+    /// are then decided together.
     pub fn ready(&mut self) -> Option<Change> {
         loop {
             if let Some(change) = self.waiting.pop_front() {
@@ -183,7 +183,7 @@ impl Tree {
         }
     }
 
-    /// Charges what was done since the last wait, if an announcement was the reason.
+    /// Charges the work since the last wait, if announcements caused it.
     fn settle(&mut self) {
         let now = thread_time();
         if std::mem::take(&mut self.told) {
@@ -193,13 +193,13 @@ impl Tree {
         self.waited = now;
     }
 
-    /// A storm was waited out: what there is now is to be looked through, and watched from then on.
+    /// Ends the pause of a storm: requests a scan, and watches again from then on.
     fn listen_again(&mut self) -> Change {
         self.told = true;
         match Ears::open() {
             Ok(ears) => self.ears = Some(ears),
-            // The next storm's end, or a new configuration, is another try; until then cgroups are
-            // looked through now and then.
+            // It is tried again at the end of the next storm, or with a new configuration. Until
+            // then cgroups are scanned periodically.
             Err(error) => self.go_blind(&error.to_string()),
         }
         Change::Lost
@@ -235,9 +235,9 @@ impl Tree {
             self.waiting.push_back(Change::Vanished(path));
             return;
         }
-        // What was made below it before it was watched is found here.
+        // This finds cgroups that were created below it before it was watched.
         let mut found = Cgroups::new();
-        // A cgroup's number is that of its directory.
+        // The id of a cgroup is the inode number of its directory.
         if let Ok(directory) = fs::symlink_metadata(self.directory(&path)) {
             if has {
                 found.insert(path.clone(), directory.ino());
@@ -252,17 +252,17 @@ impl Tree {
         self.waiting.extend(appeared);
     }
 
-    /// Looks through what is below a path, level by level: what is deep, as users' cgroups are,
-    /// comes last when there is too much.
+    /// Visits the cgroups below a path level by level, so that deep ones, such as users' cgroups,
+    /// are left out if there are too many.
     fn visit(&mut self, path: String, found: &mut Cgroups) {
         let (mut directories, mut bytes) = (0, 0);
         let mut open = VecDeque::from([path]);
         while let Some(path) = open.pop_front() {
             let directory = self.directory(&path);
-            // First it is watched, then what is in it is listed: nothing falls between.
+            // The directory is watched before it is listed, so that no cgroup is missed in between.
             self.watch(&path, &directory);
             let Ok(entries) = fs::read_dir(&directory) else {
-                // It went while we looked; its parent's watch says so.
+                // It was removed in the meantime, which its parent's watch reports.
                 continue;
             };
             for entry in entries.flatten() {

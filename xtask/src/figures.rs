@@ -15,9 +15,6 @@ use serde_json::Value;
 
 use crate::{progress, workspace};
 
-/// Default place of the recorded trace of the policy table, relative to the top of the tree. The
-/// project cannot distribute it.
-const TRACE: &str = "../shared/data/cloudphysics-io.csv.gz";
 /// Document of the papers' figures, relative to the top of the tree.
 const DOCUMENT: &str = "docs/papers.md";
 
@@ -28,8 +25,8 @@ const DOCUMENT: &str = "docs/papers.md";
 /// gives the same figures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A recorded block trace (CSV, compressed or not) for the policy table [default: the one
-    /// beside the tree, if it exists]
+    /// A recorded block trace (CSV, compressed or not) for the policy table; without it, the rows
+    /// of recorded traces are left out
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print the numbers of one group of experiments only: cooperative, splits, motivation,
@@ -42,11 +39,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let beside = workspace::top().join(TRACE);
-    let trace = match &args.trace {
-        Some(trace) => Some(trace.clone()),
-        None => Some(beside).filter(|trace| trace.exists()),
-    };
     let dir = workspace::target().join("figures");
     progress::step("build the simulator", || cargo("build", &[]))?;
     if let Some(group) = &args.group {
@@ -55,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
     let start = Instant::now();
     progress::step("experiments and policies", || {
-        simulate(&dir, trace.as_deref())
+        simulate(&dir, args.trace.as_deref())
     })?;
     let took_s = start.elapsed().as_secs_f64();
 
@@ -70,8 +62,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     } else {
         println!("{}", report::table(&targets));
     }
-    if trace.is_none() {
-        eprintln!("no recorded trace: its rows are left out, the generated one is judged");
+    if args.trace.is_none() {
+        eprintln!("no --trace: rows of recorded traces are left out, the generated one is judged");
     }
     eprintln!("took {took_s:.0} s");
     eprintln!("report: {}", dir.join("report.html").display());

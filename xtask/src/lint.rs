@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns whether a program that is not needed for building is there; says so if it is not.
+/// Returns whether a program is installed that builds do not need. Prints how to install it if it
+/// is not.
 fn is_installed(program: &str, install: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {

@@ -19,7 +19,7 @@ pub(crate) const FOLDER: &str = "tests/mutations";
 /// Suffix of their names.
 const SUFFIX: &str = ".patch";
 
-/// A unified diff against the tree, preceded by a few words on what it breaks.
+/// A unified diff against the tree, preceded by a description of the invariant that it breaks.
 #[derive(Debug)]
 pub(crate) struct Patch {
     path: PathBuf,
@@ -50,7 +50,7 @@ impl Patch {
         })
     }
 
-    /// Returns the words on what it breaks.
+    /// Returns the description.
     pub(crate) fn words(&self) -> &str {
         self.text.split("--- a/").next().unwrap_or_default().trim()
     }

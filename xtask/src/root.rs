@@ -91,7 +91,8 @@ pub(crate) const DEBIAN: &[&str] = &[
     "systemd-sysv",
 ];
 
-/// What builds and checks Debian packages. Crates ask for a newer compiler than the stable one.
+/// Packages that build and check Debian packages. Crates ask for a newer compiler than the stable
+/// one.
 const DIST: &[&str] = &[
     "build-essential",
     "cargo/trixie-backports",

@@ -46,7 +46,7 @@ const HOST_TTY: &str = "/dev/hvc0";
 const GUEST_TTY: &str = "/dev/hvc1";
 /// Initialisation file of the shells.
 const RC: &str = "/run/dd/bashrc";
-/// How many times Ctrl-] must be pressed to end the session.
+/// Number of times that Ctrl-] must be pressed to end the session.
 const ESCAPES: usize = 3;
 
 const HINTS: &str = "\

@@ -22,9 +22,9 @@ pub(super) const TURN: u64 = Fresh::SIZE as u64;
 /// The pages that left the memory tier.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Freed {
-    /// Those that are in no tier any more.
+    /// Pages that are in no tier any more.
     pub evicted: u64,
-    /// Those that are in the SSD tier.
+    /// Pages that are in the SSD tier.
     pub demoted: u64,
 }
 
@@ -54,9 +54,9 @@ pub fn evict<S: Session>(
     let Some(order) = session.order(pool) else {
         return 0;
     };
-    let ledger = session.ledger();
+    let state = session.state();
     let now = session.now();
-    let mut turn = ledger.rotor.load();
+    let mut turn = state.rotor.load();
     let (mut evicted, mut dry) = (0, 0);
     while evicted < pages && dry < S::SHARDS {
         let shard = turn as usize % S::SHARDS;
@@ -73,9 +73,9 @@ pub fn evict<S: Session>(
         dry = if got == 0 { dry + 1 } else { 0 };
         session.cond_resched();
     }
-    ledger.rotor.swap(turn);
+    state.rotor.swap(turn);
     if evicted > 0 {
-        ledger.reading.expire();
+        state.reading.expire();
     }
     evicted
 }

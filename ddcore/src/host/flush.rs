@@ -38,9 +38,9 @@ impl Effort {
     }
 }
 
-/// A range that a call did not finish, and its progress.
+/// The progress of a flush that a call did not finish.
 #[derive(Clone, Copy, Debug)]
-pub struct Rest {
+pub struct FlushProgress {
     range: Range,
     shard: usize,
     cursor: Cursor,
@@ -130,13 +130,15 @@ fn flush_shards<S: Session>(
     effort: &mut Effort,
     mut step: impl FnMut(&mut Index<S::Storage>, &mut Cursor, &mut Bin<S::Page>) -> Walk,
 ) -> Flushed {
-    let rest = session.take_rest().filter(|rest| rest.range == *range);
+    let progress = session
+        .take_flush_progress()
+        .filter(|progress| progress.range == *range);
     let (mut shard, mut cursor) =
-        rest.map_or((0, Cursor::default()), |rest| (rest.shard, rest.cursor));
+        progress.map_or((0, Cursor::default()), |it| (it.shard, it.cursor));
     let mut pages = 0;
     while shard < S::SHARDS {
         if !effort.is_left() {
-            session.leave_rest(Rest {
+            session.save_flush_progress(FlushProgress {
                 range: *range,
                 shard,
                 cursor,

@@ -38,18 +38,19 @@ use core::sync::atomic::AtomicU64;
 use ddabi::answer::Eviction;
 use ddabi::request::Run;
 
-/// The books of a tier on the heap.
+/// The accounting of a tier on the heap.
 pub type Tier = super::tier::Tier<AtomicU64>;
 
-/// What differs between the users of this module. The value is what a host has of its own.
+/// The differences between the users of this module. A value holds the state that a host has of its
+/// own.
 ///
-/// The functions with a body have that of the kernel module.
+/// Functions with a body behave like the kernel module.
 pub trait Owner: Sized {
-    /// What protects what threads share.
+    /// The lock for data that threads share.
     type Lock<T>: Lock<T>;
     /// A page of the tier's memory.
     type Page: Page;
-    /// What the owner keeps for each session.
+    /// The owner's state of each session.
     type Session;
     /// A VM.
     type Vm: room::Vm<Session = Session<Self>>;
@@ -115,7 +116,7 @@ pub trait Owner: Sized {
     /// Keeps notices of evictions for the guest.
     fn announce(session: &Session<Self>, notices: &[Eviction]);
 
-    /// Returns the time by which the ages of a session's pages are told.
+    /// Returns the clock for the ages of a session's pages.
     #[inline]
     fn now(session: &Session<Self>) -> u64 {
         session.clock.now()
@@ -140,7 +141,7 @@ pub trait Owner: Sized {
     /// Called after each eviction batch, with its pages.
     fn evicted(_host: &Host<Self>, _pages: &Freed) {}
 
-    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    /// Returns the clock for ages while all pages are in one FIFO.
     fn common_time(host: &Host<Self>) -> u64 {
         host.tier.now()
     }

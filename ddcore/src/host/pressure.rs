@@ -122,7 +122,7 @@ pub fn pressure<H: Host>(origin: &Origin<'_, H>, run: &Run, pages: u64, now: u64
     let batch = tier.batch();
     let pools = u64::from(session.pool_count());
     let enough = (batch / BATCH_SHARE).max(POOL_SHARE * pools);
-    let reading = &session.ledger().reading;
+    let reading = &session.state().reading;
     if reading.is_due(now, pages, enough) && !read_gauges(origin) {
         reading.expire();
     }

@@ -68,7 +68,7 @@ fn promote_batch<H: Host>(host: &H) -> u64 {
                 return promoted;
             }
         }
-        session.ledger().promotion.swap(now + PAUSE_MS);
+        session.state().promotion.swap(now + PAUSE_MS);
     }
     0
 }
@@ -85,8 +85,8 @@ fn choose_vms<H: Host>(host: &H, vm_list: &mut H::VmList, now: u64) -> Chosen<H>
         let used = session.as_ref().map_or(0, |session| session.used());
         *entity = whole.refresh(&**vm, used);
         let has_pages = session.is_some_and(|session| {
-            let ledger = session.ledger();
-            ledger.ssd() > 0 && ledger.promotion.load() <= now
+            let state = session.state();
+            state.ssd() > 0 && state.promotion.load() <= now
         });
         if !has_pages {
             entity.weight = 0;

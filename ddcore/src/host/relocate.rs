@@ -195,7 +195,7 @@ fn in_turns<S: Session>(
     pages: u64,
     mut step: impl FnMut(usize, usize) -> Option<u64>,
 ) -> u64 {
-    let rotor = &session.ledger().rotor;
+    let rotor = &session.state().rotor;
     let mut turn = rotor.load();
     let (mut moved, mut idle) = (0, 0);
     while moved < pages && idle < S::SHARDS && !session.is_leaving() {

@@ -95,7 +95,7 @@ pub trait Vm {
     /// Returns its current session, if it has one.
     fn session(&self) -> Option<impl Deref<Target = Self::Session>>;
 
-    /// Returns what it has published about itself.
+    /// Returns the standing that it has published.
     fn standing(&self) -> &Standing<<Self::Session as Session>::Number>;
 }
 
@@ -466,7 +466,7 @@ fn shrink_in_turns<H: Host>(host: &H, pages: u64) -> u64 {
         let count = (pages - taken).div_ceil(turn).min(CHOSEN as u64) as usize;
         choose(host, &mut *vm_list, turn, count);
         let chosen = chosen::<H>(&mut *vm_list, count);
-        // What is chosen for turns is not for batches.
+        // Victims that were chosen for turns are not used for batches.
         vm_list.parts().victims.clear();
         drop(vm_list);
         let before = taken;

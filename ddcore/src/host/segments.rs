@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Eviction of segments of the SSD tier: Algorithm 1 chooses a VM and one of its pools, whose oldest
-//! segment goes.
+//! Eviction of segments of the SSD tier. Algorithm 1 chooses a VM and one of its pools, whose
+//! oldest segment is evicted.
 //!
-//! What counts is the places of segments, because the holes that hits leave in a segment are of no
+//! Usage is counted in places of segments, because the holes that hits leave in a segment are of no
 //! use to others.
 
 use super::evict::{evict_ssd, oldest_ssd_stamp, Freed};

@@ -2,7 +2,7 @@
 
 //! Interface between the engine and the owner of a session, which provides locks, memory and pools.
 
-use super::flush::Rest;
+use super::flush::FlushProgress;
 use super::list::is_ssd;
 use super::pressure::{Gauge, Reading};
 use crate::account::Account;
@@ -15,7 +15,7 @@ use ddabi::request::Run;
 
 /// State of a session that the engine keeps beside the index.
 #[derive(Debug)]
-pub struct Ledger<N> {
+pub struct SessionState<N> {
     /// Pages of the memory tier in all shards.
     used: Account<N>,
     /// Pages of the SSD tier in all shards.
@@ -28,8 +28,8 @@ pub struct Ledger<N> {
     pub(super) promotion: N,
 }
 
-impl<N: Number> Ledger<N> {
-    /// Creates the ledger of a session without pages.
+impl<N: Number> SessionState<N> {
+    /// Creates the state of a session without pages.
     pub fn new() -> Self {
         Self {
             used: Account::new(),
@@ -51,7 +51,7 @@ impl<N: Number> Ledger<N> {
     }
 }
 
-impl<N: Number> Default for Ledger<N> {
+impl<N: Number> Default for SessionState<N> {
     fn default() -> Self {
         Self::new()
     }
@@ -135,7 +135,7 @@ pub trait Session {
     fn hasher(&self) -> &Hasher;
 
     /// Returns the engine's state of the session.
-    fn ledger(&self) -> &Ledger<Self::Number>;
+    fn state(&self) -> &SessionState<Self::Number>;
 
     /// Releases the room of pages that are gone in the memory tier. Pages of the SSD tier release
     /// theirs when they are dropped.
@@ -200,11 +200,11 @@ pub trait Session {
     /// Keeps notices of evictions for the guest.
     fn announce(&self, notices: &[Eviction]);
 
-    /// Takes the unfinished range of the last flush, if there is one.
-    fn take_rest(&self) -> Option<Rest>;
+    /// Takes the progress of the last flush, if it was not finished.
+    fn take_flush_progress(&self) -> Option<FlushProgress>;
 
-    /// Keeps the unfinished range of a flush for the next one.
-    fn leave_rest(&self, rest: Rest);
+    /// Saves the progress of an unfinished flush for the next call.
+    fn save_flush_progress(&self, progress: FlushProgress);
 
     /// Lets the scheduler run other tasks. Called between two steps of a long operation.
     fn cond_resched(&self);
@@ -221,13 +221,13 @@ pub trait Session {
     /// Returns the number of pages in the memory tier.
     #[inline]
     fn used(&self) -> u64 {
-        self.ledger().used()
+        self.state().used()
     }
 
     /// Returns whether no page is held in any tier.
     #[inline]
     fn is_empty(&self) -> bool {
-        self.ledger().used() == 0 && self.ledger().ssd() == 0
+        self.state().used() == 0 && self.state().ssd() == 0
     }
 
     /// Counts pages that were stored; the room of those in the memory tier was reserved before. The
@@ -236,10 +236,10 @@ pub trait Session {
     #[inline]
     fn add_used(&self, pages: &Count, locked: &mut Index<Self::Storage>) {
         if pages.memory > 0 {
-            self.ledger().used.add(pages.memory as u64, locked);
+            self.state().used.add(pages.memory as u64, locked);
         }
         if pages.ssd > 0 {
-            self.ledger().ssd.add(pages.ssd as u64, locked);
+            self.state().ssd.add(pages.ssd as u64, locked);
         }
     }
 
@@ -247,11 +247,11 @@ pub trait Session {
     #[inline]
     fn sub_used(&self, pages: &Count) {
         if pages.memory > 0 {
-            self.ledger().used.subtract(pages.memory as u64);
+            self.state().used.subtract(pages.memory as u64);
             self.release(pages.memory as u64);
         }
         if pages.ssd > 0 {
-            self.ledger().ssd.subtract(pages.ssd as u64);
+            self.state().ssd.subtract(pages.ssd as u64);
         }
     }
 }

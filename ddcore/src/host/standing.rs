@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Standing of a VM among its peers: the pages that it is entitled to, and those that it may hold,
-//! computed without a look at any other VM.
+//! computed without reading any other VM.
 //!
-//! Each VM publishes its weight, the pages that it lends and the weight with which it has a part in
-//! what others lend. The tier keeps the sums over all VMs. Processors read and change them without
-//! a lock. A VM publishes its weight whenever it changes, and the rest when it computes its gauges
-//! or needs room. The choice of victims, which examines every VM, publishes it for all of them, so
-//! that an idle VM also lends what it does not use.
+//! Each VM publishes its weight, the pages that it lends, and the weight with which it takes part
+//! in the pages that others lend. The tier keeps the sums over all VMs. Processors read and change
+//! them without a lock. A VM publishes its weight whenever it changes, and the rest when it
+//! computes its gauges or needs room. The choice of victims, which examines every VM, publishes it
+//! for all of them, so that an idle VM also lends its unused pages.
 
 use super::room::Vm;
 use super::session::Session;
@@ -15,7 +15,7 @@ use super::tier::Tier;
 use crate::number::Number;
 use crate::partition::{self, part, Entity, Sums};
 
-/// What a VM has published, or the sums over all VMs.
+/// The published values of a VM, or the sums over all VMs.
 #[derive(Debug)]
 pub struct Standing<N> {
     weight: N,
@@ -39,8 +39,8 @@ impl<N: Number> Standing<N> {
     }
 
     /// Publishes a weight. `weight` returns the current one, which other tasks may change at any
-    /// time: of several tasks that publish at once, the one that is the last to replace the published
-    /// weight sees what the others have set.
+    /// time. If several tasks publish at the same time, the last one to replace the published
+    /// weight sees the weights that the others have set.
     pub fn publish_weight(&self, all: &Self, weight: impl Fn() -> u64) {
         loop {
             publish(&self.weight, &all.weight, weight());
@@ -102,7 +102,7 @@ pub fn entitlement<V: Vm>(tier: &Tier<<V::Session as Session>::Number>, vm: &V) 
     Whole::of(tier).entitlement(vm)
 }
 
-/// What is divided among the VMs of a tier.
+/// The pages that the VMs of a tier divide.
 pub(super) struct Whole<'a, N> {
     all: &'a Standing<N>,
     pages: u64,

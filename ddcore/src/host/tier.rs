@@ -88,15 +88,15 @@ impl<N: Number> Tier<N> {
         self.capacity.swap(pages);
     }
 
-    /// Returns the pages there may be now: the capacity, or less while the host is short of memory.
-    /// This is what is divided among the VMs.
+    /// Returns the current limit of pages: the capacity, or less while the host is short of memory.
+    /// The VMs divide this number.
     pub fn limit(&self) -> u64 {
         let capacity = self.capacity();
-        // A floor that was raised since the limit fell counts at once.
+        // A floor that was raised after the limit fell takes effect immediately.
         self.limit.of(capacity).max(self.floor().min(capacity))
     }
 
-    /// Whether the host cannot spare the whole capacity.
+    /// Returns whether the host cannot spare the whole capacity.
     pub fn is_scarce(&self) -> bool {
         self.limit() < self.capacity()
     }
@@ -216,7 +216,7 @@ impl<N: Number> Tier<N> {
         }
     }
 
-    /// Returns the time by which ages are told while all pages stand in one FIFO.
+    /// Returns the clock for ages while all pages are in one FIFO.
     pub fn now(&self) -> u64 {
         self.clock.now()
     }
@@ -231,7 +231,7 @@ impl<N: Number> Tier<N> {
         self.used.pages()
     }
 
-    /// Whether there are more pages than there may be.
+    /// Returns whether there are more pages than the limit.
     pub fn is_overfull(&self) -> bool {
         self.used() > self.limit()
     }
@@ -256,7 +256,7 @@ impl<N: Number> Tier<N> {
         self.used.reserve(pages, || self.limit())
     }
 
-    /// Gives back what was reserved, because the pages are gone or were not needed.
+    /// Releases reserved pages, because they are gone or were not needed.
     pub fn release(&self, pages: u64) {
         self.used.subtract(pages);
     }

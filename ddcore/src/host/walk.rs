@@ -25,7 +25,7 @@ fn walk<S: Session>(
     let mut freed = 0;
     // A walk restarts if the entry at its cursor is removed, which a guest could cause for ever.
     // The steps are therefore bounded, and the pages that remain are evicted later.
-    let limit = 64 + (session.used() + session.ledger().ssd()) / 8;
+    let limit = 64 + (session.used() + session.state().ssd()) / 8;
     for _ in 0..limit {
         let mut bin = Bin::new();
         let walk = session.with(shard, |index| step(index, &mut bin));

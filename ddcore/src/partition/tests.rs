@@ -99,7 +99,7 @@ fn the_batch_counts_as_use() {
 
 /// Line 13: up to two batches of free entitlement are not handed out.
 #[test]
-fn a_small_gap_is_nobodys_spare() {
+fn up_to_two_free_batches_are_not_shared_out() {
     let overused = |used, entitlement| Entity {
         weight: 50,
         entitlement,
@@ -126,7 +126,7 @@ fn a_small_gap_is_nobodys_spare() {
 }
 
 #[test]
-fn who_holds_nothing_gives_nothing() {
+fn an_entity_without_pages_is_no_victim() {
     let entities = entitled(100, &[(0, 0), (1, 0), (99, 100)]);
     assert_eq!(victim(&entities, BATCH), Some(2));
     assert_eq!(victim(&entitled(100, &[(1, 0), (1, 0)]), BATCH), None);
@@ -134,24 +134,25 @@ fn who_holds_nothing_gives_nothing() {
 }
 
 #[test]
-fn weight_zero_gives_before_those_within_their_share() {
+fn weight_zero_is_evicted_before_entities_within_their_entitlement() {
     let entities = entitled(1000, &[(0, 1), (50, 500), (50, 499)]);
     assert_eq!(victim(&entities, BATCH), Some(0));
 }
 
 #[test]
-fn all_weights_zero_is_no_division_by_zero() {
+fn all_weights_zero_do_not_divide_by_zero() {
     let entities = entitled(1000, &[(0, 400), (0, 600)]);
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
 #[test]
-fn nobody_overused_the_fullest_gives() {
+fn without_overuse_the_largest_is_the_victim() {
     let entities = entitled(1 << 20, &[(50, 1000), (50, 2000)]);
     assert_eq!(victim(&entities, BATCH), Some(1));
 }
 
-/// Runs a full tier in which each entity demands up to a limit, and what it loses again.
+/// Runs a full tier in which each entity demands pages up to a limit, and demands the pages that it
+/// lost again.
 fn settle(pages: u64, entities: &[(u32, u64, u64)]) -> Vec<u64> {
     let start: Vec<_> = entities
         .iter()
@@ -213,8 +214,8 @@ fn the_papers_equal_weights() {
     assert_near(&used, &[web, proxy, mail, 1200 * MIB]);
 }
 
-/// Takes `pages` from the entities in turns, where `left` is what each of them really has. Returns
-/// what was asked of each victim, in their order, and the sum of what they gave.
+/// Takes `pages` from the entities in turns. Returns the pages taken from each victim in the order
+/// of the turns, and their sum.
 fn collected(entities: &mut [Entity], pages: u64, turn: u64) -> (Vec<(usize, u64)>, u64) {
     let entities = RefCell::new(entities);
     let mut asked = Vec::new();
@@ -233,7 +234,7 @@ fn collected(entities: &mut [Entity], pages: u64, turn: u64) -> (Vec<(usize, u64
     (asked, sum)
 }
 
-/// What each entity gives for an eviction.
+/// Returns the pages that each entity gives for an eviction.
 fn given(entities: &mut [Entity], eviction: u64) -> Vec<u64> {
     let mut given = vec![0; entities.len()];
     for (at, pages) in collected(entities, eviction, eviction).0 {
@@ -243,16 +244,16 @@ fn given(entities: &mut [Entity], eviction: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_batch_is_whole_even_if_everybody_has_little() {
+fn a_batch_is_complete_even_if_each_entity_has_few_pages() {
     let mut few = entitled(12 * MIB, &[(100, 3); 1024]);
     assert_eq!(given(&mut few, BATCH).iter().sum::<u64>(), BATCH);
-    // As long as there is anything at all.
+    // Fewer pages than a batch are all taken.
     let mut all = entitled(12 * MIB, &[(100, 3), (0, 5), (100, 0)]);
     assert_eq!(given(&mut all, BATCH), [3, 5, 0]);
 }
 
 #[test]
-fn one_that_has_enough_gives_the_whole_batch() {
+fn a_victim_with_enough_pages_gives_the_whole_batch() {
     let mut entities = entitled(1024 * MIB, &[(50, 514 * MIB), (50, 510 * MIB)]);
     assert_eq!(given(&mut entities, BATCH), [BATCH, 0]);
 }
@@ -276,7 +277,7 @@ fn victims_without_pages_are_asked_once() {
     assert_eq!(asked, [(0, BATCH), (1, BATCH), (2, BATCH)]);
 }
 
-/// What the shrinker does: what is left is divided, and it is asked for little time and again.
+/// Evicts as the shrinker does: divides the pages that are to be left, and takes few at a time.
 fn shrink(entities: &mut [Entity], pages: u64, turn: u64) -> Vec<usize> {
     let used: u64 = entities.iter().map(|entity| entity.used).sum();
     entitle(entities, used.saturating_sub(pages));
@@ -286,27 +287,24 @@ fn shrink(entities: &mut [Entity], pages: u64, turn: u64) -> Vec<usize> {
 }
 
 #[test]
-fn equal_ones_lose_alike_however_little_is_asked_for() {
+fn small_evictions_take_equally_from_equal_entities() {
     let mut entities = entitled(0, &[(100, 1000); 1000]);
     for _ in 0..1000 {
-        // Work is bounded by what is asked for, not by how many there are.
+        // The work is bounded by the pages asked for, not by the number of entities.
         assert!(shrink(&mut entities, 128, 32).len() <= 4);
     }
     let used = entities.iter().map(|entity| entity.used);
     let (least, most) = (used.clone().min().unwrap(), used.max().unwrap());
-    assert!(
-        most - least <= 64,
-        "one has {least} pages left, another {most}"
-    );
+    assert!(most - least <= 64, "from {least} to {most} pages are left");
 }
 
 #[test]
-fn unequal_ones_end_at_their_weights() {
+fn small_evictions_converge_to_the_weights() {
     let mut entities = entitled(0, &[(100, 40_000), (300, 30_000), (100, 500)]);
     for _ in 0..400 {
         shrink(&mut entities, 100, 32);
     }
-    // 30 500 are left: the little one keeps its pages, the others have theirs one to three.
+    // 30 500 pages are left: the small entity keeps its own, the others share 1 to 3.
     let used: Vec<u64> = entities.iter().map(|entity| entity.used).collect();
     assert_eq!(used[2], 500);
     assert!(
@@ -315,7 +313,8 @@ fn unequal_ones_end_at_their_weights() {
     );
 }
 
-/// The paper's redistribution: what one leaves is divided among those that want more.
+/// The paper's redistribution: the unused part of an entitlement is divided among entities that
+/// want more.
 #[test]
 fn unused_shares_are_room_for_others() {
     let entity = |used| Entity {
@@ -331,9 +330,9 @@ fn unused_shares_are_room_for_others() {
     };
     assert_eq!(capacity(0), 750 + 410 / 2);
     assert_eq!(capacity(3), 750 + 410 / 2);
-    // 740 and an eviction are not above 750, but the question is what it may have itself.
+    // 740 pages and an eviction do not exceed 750, but the capacity is the bound of this entity.
     assert_eq!(capacity(2), 750 + 400 / 3);
-    // One that lends has no part in its own pages, but in those of the third.
+    // A lender gets no part of its own unused pages, but of those of the third.
     assert_eq!(capacity(1), 750 + 10 / 3);
 }
 
@@ -410,8 +409,8 @@ proptest! {
             None => prop_assert!(entities.iter().all(|entity| entity.used == 0)),
             Some(at) => {
                 prop_assert!(entities[at].used > 0);
-                // Whoever is within its share never gives while a peer is beyond its own by
-                // more than all spare pages.
+                // An entity within its entitlement is no victim while another exceeds its own
+                // by more than all spare pages.
                 let within = |e: &Entity| e.used + eviction <= e.entitlement;
                 let overused = entities.iter().any(|e| e.used > 0 && !within(e));
                 prop_assert!(!overused || !within(&entities[at]));
@@ -435,9 +434,10 @@ proptest! {
         }
         given(&mut entities, eviction);
     }
-    /// An entity within its part of what is to be left gives nothing.
+
+    /// An entity within its part of the remaining pages gives nothing.
     #[test]
-    fn who_is_within_its_share_keeps_its_pages(
+    fn an_entity_within_its_entitlement_keeps_its_pages(
         pages in 0u64..100_000,
         turn in 1u64..1024,
         entities in prop::collection::vec((0u32..=10_000, 0u64..1 << 20), 1..32),
@@ -456,9 +456,9 @@ proptest! {
         }
     }
 
-    /// Equal ones lose alike, to within two turns.
+    /// Equal entities lose equally, to within two turns.
     #[test]
-    fn equal_ones_lose_alike(
+    fn equal_entities_lose_equally(
         count in 1usize..200,
         used in 0u64..4096,
         asked in prop::collection::vec(1u64..300, 1..100),

@@ -14,8 +14,8 @@ pub struct FileSlot {
     pub(super) first: Link,
     /// Number of its chunks, or zero if the slot is free.
     pub(super) chunks: u32,
-    /// Whether the inode got another generation. No page is found any more, and none is put, until
-    /// the pages of the old generation have been invalidated in steps.
+    /// Whether the inode has another generation by now. Pages are neither found nor put until those
+    /// of the old generation have been invalidated in steps.
     pub(super) outdated: bool,
     links: Links,
 }

@@ -29,7 +29,7 @@ pub struct Finished {
     pub cancelled: u64,
 }
 
-/// Where a read gets its pages.
+/// The source of the pages of a read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
     /// From the host, which may hold all pages.

@@ -6,7 +6,7 @@
 //! Each protocol is also run with a fault, which must be detected.
 
 mod account;
-mod gate;
+mod current_session;
 mod limit;
 mod link;
 mod number;

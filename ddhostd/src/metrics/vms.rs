@@ -6,7 +6,7 @@
 //! which every VM has the same right; how many are left out is a metric itself.
 
 use crate::{
-    ledger::Totals,
+    accumulator::Totals,
     report::{Report, VmReport},
 };
 use ddabi::pool::PoolStats;

@@ -13,7 +13,7 @@ use dddaemon::{
     scrape,
 };
 use ddhostd::{
-    ledger::Totals,
+    accumulator::Totals,
     metrics::{self, Measured},
     report::{Counters, Report, Rule, VmReport},
 };

@@ -23,20 +23,20 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What the fake guest module holds.
+/// State of the fake guest module.
 #[derive(Clone, Debug)]
 pub struct GuestState {
-    /// How it behaves.
+    /// How it responds to requests.
     pub mood: Mood,
-    /// What `status` answers.
+    /// The reply to `status`.
     pub status: GuestStatus,
     /// The pools, the default pool first.
     pub pools: Vec<Pool>,
     /// The cgroups that exist, with their numbers; others cannot be enrolled. `None`: all exist.
     pub cgroups: Option<BTreeMap<String, u64>>,
-    /// What was flushed, in order.
+    /// The flush requests, in order.
     pub flushed: Vec<Option<u32>>,
-    /// How many changes were made or tried.
+    /// Number of changes that were made or tried.
     pub changes: u64,
     next_pool: u32,
 }

@@ -18,12 +18,12 @@ use ddabi::{
 };
 use std::sync::{Arc, Mutex};
 
-/// What the fake host module holds.
+/// State of the fake host module.
 #[derive(Clone, Debug)]
 pub struct HostState {
-    /// How it behaves.
+    /// How it responds to requests.
     pub mood: Mood,
-    /// What `status` answers.
+    /// The reply to `status`.
     pub status: HostStatus,
     /// The VMs.
     pub vms: Vec<Vm>,
@@ -31,9 +31,9 @@ pub struct HostState {
     pub pools: Vec<Pool>,
     /// The devices of the SSD tier.
     pub devices: Vec<Device>,
-    /// What was flushed, in order.
+    /// The flush requests, in order.
     pub flushed: Vec<FlushTarget>,
-    /// What the next flush answers; later ones answer that nothing is left.
+    /// The reply to the next flush. Later ones reply that nothing is left.
     pub flush_step: Flushed,
     /// A VM that is gone since it was listed.
     pub gone: Option<u32>,
@@ -126,7 +126,7 @@ impl HostControl for FakeHost {
             let vm = vm.ok_or_else(|| not_found("no such VM".into()))?;
             vm.weight = change.weight.unwrap_or(vm.weight);
             vm.ssd_weight = change.ssd_weight.unwrap_or(vm.ssd_weight);
-            // The pages of a VM without weight are gone when the VM is looked at again.
+            // The pages of a VM without weight are gone at the next request.
             let is_off = vm.weight == 0 && vm.ssd_weight == 0;
             Ok(if is_off {
                 std::mem::take(&mut vm.used)

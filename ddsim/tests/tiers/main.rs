@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Both tiers: the engine with a device of segments against a plain model, and against the books of
-//! each tier; and what ratios of memory to SSDs do to a workload.
+//! Both tiers: compares the engine with a device of segments with a plain model and with the
+//! accounting of each tier, and replays a workload with several ratios of memory to SSD.
 
 mod model;
 mod sweep;

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The most bytes of a name. A longer one is ignored.
 const LONGEST: usize = 255;
 
-/// Returns the program and the names that a command line says.
+/// Returns the program and the names of a command line.
 pub(super) fn names(words: &[String]) -> Vmm {
     let Some(program) = words.first().filter(|program| !program.is_empty()) else {
         return Vmm::default();
@@ -65,7 +65,7 @@ fn qemu_name(value: &str) -> String {
     name.replace('\0', ",")
 }
 
-/// What programs call the socket of any VM. The directory around it is the VM's.
+/// Names of sockets that programs use for any VM. The directory of such a socket is the VM's.
 const ANY_SOCKET: [&str; 5] = ["api", "ch", "clh-api", "cloud-hypervisor", "socket"];
 
 /// `path=/run/web.sock` or `/run/web.sock`, as an administrator writes it;

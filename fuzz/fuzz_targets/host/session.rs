@@ -200,7 +200,7 @@ impl Session {
         let used = used.sum::<u64>();
         assert_eq!(used, model.len() as u64);
         assert_eq!(kept.iter().sum::<u64>(), whole.used());
-        assert_eq!(placed.iter().sum::<u64>(), whole.ledger().ssd());
+        assert_eq!(placed.iter().sum::<u64>(), whole.state().ssd());
         if model.len() < 64 {
             for (key, copies) in model.iter() {
                 assert_eq!(owner(whole, key), Some(copies[0].list));

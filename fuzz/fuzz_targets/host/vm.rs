@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use ddcore::gate::{Gate, Refused};
+use ddcore::current_session::{CurrentSession, Refused};
 use ddcore::host::Session as _;
 use ddcore::host::standing::Standing;
 use ddcore::host::walk::drain;
@@ -22,7 +22,7 @@ pub(crate) struct Vm {
     /// Weight in the SSD tier.
     pub(crate) ssd_weight: Cell<u32>,
     pub(crate) standing: Standing<AtomicU64>,
-    gate: RefCell<Gate<Rc<Registration>>>,
+    current_session: RefCell<CurrentSession<Rc<Registration>>>,
     /// Sequence numbers seen in the session.
     seen: RefCell<BTreeSet<u64>>,
 }
@@ -34,28 +34,28 @@ impl Vm {
             weight: Cell::new(100),
             ssd_weight: Cell::new(100),
             standing: Standing::new(),
-            gate: RefCell::new(Gate::new()),
+            current_session: RefCell::new(CurrentSession::new()),
             seen: RefCell::default(),
         }
     }
 
     pub(crate) fn current(&self) -> Option<Rc<Registration>> {
-        self.gate.borrow().session().cloned()
+        self.current_session.borrow().session().cloned()
     }
 
     pub(crate) fn id(&self) -> u64 {
-        self.gate.borrow().id().unwrap_or(0)
+        self.current_session.borrow().id().unwrap_or(0)
     }
 
     /// Begins a session. Returns the previous one.
     pub(crate) fn begin(&self, session: Rc<Registration>) -> Option<Rc<Registration>> {
         *self.seen.borrow_mut() = BTreeSet::from([0]);
-        self.gate.borrow_mut().begin(session.own.id, session)
+        self.current_session.borrow_mut().begin(session.own.id, session)
     }
 
     /// Ends the current session, if there is one.
     pub(crate) fn end(&self) {
-        let ended = self.gate.borrow_mut().close();
+        let ended = self.current_session.borrow_mut().close();
         if let Some(ended) = ended {
             drain(&*ended, 0..Registration::SHARDS);
         }
@@ -73,10 +73,10 @@ impl Vm {
 
     /// Returns the session of a call if the call is accepted. After a rollback there is no session.
     pub(crate) fn enter(&self, id: u64, number: u64) -> Option<Rc<Registration>> {
-        let is_current = self.gate.borrow().id() == Some(id);
+        let is_current = self.current_session.borrow().id() == Some(id);
         let mut seen = self.seen.borrow_mut();
         let highest = seen.last().copied().unwrap_or(0);
-        let entered = self.gate.borrow_mut().enter(id, number);
+        let entered = self.current_session.borrow_mut().enter(id, number);
         match entered {
             Ok(session) => {
                 let is_new = seen.insert(number);

@@ -85,7 +85,7 @@ pub(crate) fn folio_removed(state: &State, folio: &Folio<'_>, reclaimed: bool) {
         // now.
         put(state, |number| (number == 0).then_some(departure));
     } else if !state.departures.note(departure) {
-        count!(state, put_skipped_lane, pages);
+        count!(state, put_skipped_slots, pages);
         finish(state, &departure, false);
     }
 }

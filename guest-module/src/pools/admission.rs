@@ -100,7 +100,7 @@ impl Budget {
     }
 }
 
-/// The history of a pool: what it remembers of pages that it does not hold.
+/// The history of a pool: data about pages that it does not hold.
 struct History {
     admission: PolicyAdmission,
     /// Bytes of the admission's memory.

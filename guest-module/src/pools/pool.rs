@@ -89,7 +89,7 @@ pub(crate) fn create_at_host(
     Ok(())
 }
 
-/// Has the host free the pool, and tells listeners that it was removed.
+/// Has the host free the pool, and notifies listeners that it was removed.
 pub(crate) fn destroy_at_host(channel: &Channel, pool: &Pool) {
     if let (Some(session), Some(host)) = (channel.session(), pool.host) {
         let body = body(host, &pool.name, pool.settings);
@@ -131,7 +131,7 @@ pub(crate) fn to_error(failure: Failure) -> Error {
     }
 }
 
-/// Tells listeners on the netlink family about a pool.
+/// Notifies listeners of the netlink family about a pool.
 pub(crate) fn send_pool_event(event: Event, id: u32, name: Name) {
     let attributes = [(Attribute::Event, event as u32), (Attribute::PoolId, id)];
     send_event(&attributes, name.as_bytes());

@@ -15,7 +15,7 @@ use ddabi::hypercall::{Outcome, Status};
 use ddabi::pool::MAX_POOLS;
 use ddabi::request::{RequestHeader, BODY};
 use ddabi::PAGE_SIZE;
-use ddcore::gate::Refused;
+use ddcore::current_session::Refused;
 use ddcore::request::{Header, Request};
 use kernel::prelude::*;
 use kernel::sync::Arc;

@@ -75,7 +75,8 @@ impl Drop for PendingWork {
 /// For calls of guests, commands, and work of the queue. All of them end before the queue is
 /// destroyed (`Module` in `main.rs`), and none begins before it is created.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
-    // SAFETY: The callers run only while the queue exists, as the function's documentation says.
+    // SAFETY: The callers run only while the queue exists, as the function's documentation
+    // requires.
     let queue = unsafe { Queue::from_raw(dd_queue_get()) };
     queue.try_spawn(quietly(), work).is_ok()
 }

@@ -33,7 +33,7 @@ impl Drop for Shrinker {
 /// Calls `work` marked as memory reclaim, so that lockdep learns the order of its locks when the
 /// module is loaded, and not only at the first reclaim.
 pub(crate) fn like_reclaim(work: impl FnOnce()) {
-    // SAFETY: Only tells the lock checker; left below.
+    // SAFETY: This only informs the lock checker, and is left below.
     unsafe { dd_reclaim_enter() };
     work();
     // SAFETY: Entered above.

@@ -40,8 +40,8 @@ impl<V: Send + Sync> VmTable<V> {
     pub(crate) fn find<'a>(&self, guest: &'a CallingVm<'_>) -> Option<&'a V> {
         // SAFETY: The xarray is initialised by the type invariants.
         let entry = unsafe { bindings::xa_load(self.xa.get(), guest.identity()) };
-        // SAFETY: By the type invariants it is null or an `Arc<V>`; `remove` says that the table
-        // keeps it while a `CallingVm` of the VM lives.
+        // SAFETY: By the type invariants it is null or an `Arc<V>`, and by the contract of `remove`
+        // the table keeps it while a `CallingVm` of the VM lives.
         unsafe { entry.cast::<V>().as_ref() }
     }
 

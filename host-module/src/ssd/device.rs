@@ -468,7 +468,7 @@ fn drop_from_all(host: &Host, device: usize) {
                 place.log.close(None);
             }
         }
-        if session.ledger().ssd() > 0 {
+        if session.state().ssd() > 0 {
             drop_device(&*session, device);
         }
     }

@@ -66,7 +66,8 @@ impl Page {
     pub(crate) fn of_index(held: Held<'_>) -> Option<Self> {
         let handle = NonZeroU64::new(held.handle())?;
         match Place::of(handle.get()) {
-            // The index is an owner, and is borrowed: the place is not used again meanwhile.
+            // The index owns a reference and is borrowed, so that the place is not reused in the
+            // meantime.
             Some(place) => host()?.ssd.hold(place).then_some(Self(handle)),
             None => {
                 // SAFETY: The index has the page, as for `from_removed`, and is borrowed.

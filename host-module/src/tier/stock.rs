@@ -24,7 +24,7 @@ const STEP: usize = 64;
 pub(crate) struct Stock {
     #[pin]
     pages: SpinLock<KVec<Page>>,
-    /// How many there are, so that an empty stock is seen without the lock.
+    /// Number of pages, so that an empty stock is recognised without the lock.
     count: Atomic<u64>,
 }
 
@@ -49,7 +49,7 @@ impl ddcore::host::room::Stock<Page> for Stock {
                 break;
             }
             if let Some(page) = place.take_if(|page| page.is_exclusive()) {
-                // There is room: looked at above.
+                // There is room, as checked above.
                 let _ = stock.push_within_capacity(page);
             }
         }

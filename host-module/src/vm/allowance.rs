@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How many events a VM may cause. Listeners have small buffers: without a bound a guest that
-//! registers and leaves all the time would make them lose what others have to tell.
+//! Bounds the events that a VM can cause. Listeners have small buffers, so that a guest which
+//! registers and leaves continually would make them lose the events of others.
 
 use kernel::time::{Instant, Monotonic};
 
@@ -10,7 +10,7 @@ const EVENTS: u32 = 64;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// What is left of a second's events.
+/// The remaining events of the current second.
 pub(crate) struct Allowance {
     since: Instant<Monotonic>,
     left: u32,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who pays for memory.
+//! Allocation flags that decide which cgroup is charged.
 
 use kernel::alloc::flags::{__GFP_NOWARN, GFP_KERNEL_ACCOUNT};
 use kernel::alloc::Flags;
 
-/// How what belongs to one VM is allocated: in a call of that VM, whose thread is in the VMM's
-/// cgroup, so that it is charged there. If there is no memory, the guest learns of it, not the log.
+/// Returns the flags for memory that belongs to one VM. It is allocated in a call of that VM, whose
+/// thread is in the VMM's cgroup, so that this cgroup is charged. A failure is reported to the
+/// guest, and not in the kernel log.
 ///
-/// The index is not allocated so: its memory is within a fixed part of the tier's capacity, and a
-/// cgroup that is at its limit, as those with page cache are, would end all puts of its VM.
+/// Memory of the index is not charged. It is bounded by a fixed part of the tier's capacity, and a
+/// cgroup at its limit, which is usual for cgroups with page cache, would fail all puts of its VM.
 pub(crate) fn charged() -> Flags {
     GFP_KERNEL_ACCOUNT | __GFP_NOWARN
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A pool: settings and counters. Its pages, and what is counted for each of them, are in the
-//! lists of the shards.
+//! A pool: settings and counters. Its pages, and the counters of each list, are in the lists of the
+//! shards.
 
 use crate::counters::{Counter, Latency};
 use crate::number::Number;
@@ -26,7 +26,7 @@ pub(crate) struct Pool {
     ssd_weight: Atomic<u32>,
     store: Atomic<u32>,
     policy: Atomic<u32>,
-    /// What its guest is told about it.
+    /// The pool's state that answers report to its guest.
     pub(crate) gauge: Gauge<Number>,
     #[pin]
     name: SpinLock<Name>,

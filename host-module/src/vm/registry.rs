@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::lock::{mutex::MutexBackend, Guard};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// Who may register, and as what.
+/// Rules for registration: the most VMs, and their initial settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission {
     /// Most VMs at a time.

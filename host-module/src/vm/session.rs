@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the host keeps for one registration of a guest: its pools and its pages.
+//! The state of one registration of a guest: its pools and its pages.
 //!
-//! When a guest registers again, its session is replaced as a whole. A call that was under way in
-//! the old one ends there: what it stores goes with the session.
+//! When a guest registers again, its session is replaced as a whole. A call that is in progress in
+//! the old session ends there, and the pages that it stores are freed with that session.
 
 mod pools;
 
@@ -25,10 +25,10 @@ use ddabi::name::Name;
 use ddabi::pool::{DEFAULT_POOL, MAX_POOLS};
 use ddabi::request::Run;
 use ddcore::clock::Clock;
-use ddcore::host::flush::Rest;
+use ddcore::host::flush::FlushProgress;
 use ddcore::host::notice::Notices;
 use ddcore::host::pressure::Gauge;
-use ddcore::host::session::Ledger;
+use ddcore::host::session::SessionState;
 use ddcore::host::walk::drain;
 use ddcore::index::{Hasher, Held, Index, Removed};
 use ddcore::partition::Entity;
@@ -62,11 +62,11 @@ pub(crate) struct Session {
     pools: KVVec<SetOnce<Pin<KBox<Pool>>>>,
     /// Places below this number may be taken.
     pool_count: Atomic<u32>,
-    /// What its pages are stamped by.
+    /// The clock by which its pages are stamped.
     pub(crate) clock: Clock<Number>,
     /// When it began.
     born: Instant<Monotonic>,
-    ledger: Ledger<Number>,
+    state: SessionState<Number>,
     #[pin]
     pub(crate) notices: SpinLock<Notices<KVVec<Eviction>>>,
     /// Memory for computing entitlements, at least one entity for each pool. The lock is that of
@@ -76,9 +76,9 @@ pub(crate) struct Session {
     /// Gets whose pages are read while their readers sleep.
     #[pin]
     pub(crate) deferrals: Deferrals,
-    /// What the last flush left to the next one.
+    /// The progress of an unfinished flush.
     #[pin]
-    unflushed: SpinLock<Option<Rest>>,
+    flush_progress: SpinLock<Option<FlushProgress>>,
     /// Pools come and go one at a time.
     #[pin]
     control: Mutex<()>,
@@ -108,11 +108,11 @@ impl Session {
                 pool_count: Atomic::new(0),
                 clock: Clock::new(),
                 born: Instant::now(),
-                ledger: Ledger::new(),
+                state: SessionState::new(),
                 notices <- new_spinlock!(notices, "Session::notices"),
                 entities <- new_mutex!(KVVec::new(), "Session::entities"),
                 deferrals <- Deferrals::new(),
-                unflushed <- new_spinlock!(None, "Session::unflushed"),
+                flush_progress <- new_spinlock!(None, "Session::flush_progress"),
                 control <- new_mutex!((), "Session::control"),
             }),
             charged(),
@@ -172,8 +172,8 @@ impl ddcore::host::Session for Session {
         &self.hasher
     }
 
-    fn ledger(&self) -> &Ledger<Number> {
-        &self.ledger
+    fn state(&self) -> &SessionState<Number> {
+        &self.state
     }
 
     fn release(&self, pages: u64) {
@@ -234,7 +234,7 @@ impl ddcore::host::Session for Session {
             return false;
         }
         for page in pages {
-            // What is still at its place could not be read.
+            // A page that is still at its place could not be read.
             let _ = page.take_if(|page| page.place().is_some());
         }
         true
@@ -271,12 +271,12 @@ impl ddcore::host::Session for Session {
         }
     }
 
-    fn take_rest(&self) -> Option<Rest> {
-        self.unflushed.lock().take()
+    fn take_flush_progress(&self) -> Option<FlushProgress> {
+        self.flush_progress.lock().take()
     }
 
-    fn leave_rest(&self, rest: Rest) {
-        *self.unflushed.lock() = Some(rest);
+    fn save_flush_progress(&self, progress: FlushProgress) {
+        *self.flush_progress.lock() = Some(progress);
     }
 
     fn cond_resched(&self) {

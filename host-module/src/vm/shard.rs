@@ -23,7 +23,7 @@ const TRIM_STEPS: u32 = 128;
 /// Segments that one operation may free: places are in segments of at least 64.
 const TRIM_SEGMENTS: usize = 8;
 
-/// A segment in a page of memory of its own.
+/// A segment of the index in its own page of memory.
 #[repr(transparent)]
 struct Block(Segment);
 
@@ -121,7 +121,7 @@ impl Shard {
             spare.attach(index.storage_mut());
             let Some(kind) = index.lack(parts) else {
                 let result = work(&mut index);
-                // The lock goes first: what is left of `spare` is freed without it.
+                // Releases the lock first, so that the remaining `spare` is freed without it.
                 drop(index);
                 return Ok(result);
             };
@@ -151,7 +151,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Forgets what was counted in a list; refused while it has pages.
+    /// Resets the counters of a list. Fails while the list has pages.
     pub(crate) fn reset_list(&self, list: u16) -> bool {
         let mut index = self.index.lock();
         match index.storage_mut().lists.get_mut(usize::from(list)) {

@@ -23,7 +23,7 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// Pages that are freed at once, which takes less than a millisecond.
+/// Number of pages that are freed synchronously, which takes less than a millisecond.
 const FEW: u64 = 2048;
 
 /// Time for a device to write pages, until others can be demoted.
@@ -59,7 +59,7 @@ impl Teardowns {
 
     /// Frees all pages of a session that has ended.
     pub(crate) fn add(this: &Arc<Self>, session: &Arc<Session>) {
-        let pages = session.used() + session.ledger().ssd();
+        let pages = session.used() + session.state().ssd();
         let teardown = match pages > FEW && this.0.load(Relaxed) < MOST {
             true => Teardown::new(this, session).ok(),
             false => None,
@@ -113,7 +113,7 @@ pub(crate) fn empty_pool(session: &Arc<Session>, number: u32) {
     }
 }
 
-/// Does what [`empty_pool`] says. Waits for devices if `may_wait` is set.
+/// Implements [`empty_pool`]. Waits for devices if `may_wait` is set.
 fn empty_now(session: &Session, number: u32, may_wait: bool) {
     match session.pool(number) {
         Some(pool) if pool.settings().is_on() => {
@@ -170,7 +170,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
     };
     let (mut demoted, mut pauses) = (0, 0);
     while pauses < MOST_PAUSES && demoted < held && pool.gauge.held() > 0 && goes() {
-        // What others put and demote needs room in memory, too.
+        // Pages that others put and demote need room in memory, too.
         let step = match session.ssd.is_busy() {
             true => 0,
             false => demote(session, number, STEP.min(held - demoted)),
@@ -190,7 +190,7 @@ fn demote_all(session: &Session, number: u32, pool: &Pool, may_wait: bool) -> u6
 pub(crate) fn evict_session(session: &Arc<Session>) -> u64 {
     let background = session.clone();
     let evict = |session: &Session| _ = evict_all(session, u64::MAX);
-    let used = session.used() + session.ledger().ssd();
+    let used = session.used() + session.state().ssd();
     if used > FEW && queue::spawn(move || evict(&background)) {
         return used;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The file's tables: which keys there are and what they may say.
+//! The tables of the file: their keys, and the values that these accept.
 
 mod container;
 mod source;
@@ -61,7 +61,7 @@ fn top(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Config {
     config
 }
 
-/// A path, or nothing.
+/// Parses the path of a socket. An empty text stands for none.
 fn socket(text: &str) -> Result<Option<PathBuf>, String> {
     let path = PathBuf::from(text);
     match text {
@@ -94,7 +94,7 @@ fn reclaim(mut section: Section<'_, '_, '_>) -> Reclaim {
     reclaim
 }
 
-/// Less is not worth a system call.
+/// The smallest chunk: less is not worth a system call.
 const LEAST_CHUNK: u64 = 1 << 20;
 
 fn offload(mut section: Section<'_, '_, '_>) -> Offload {

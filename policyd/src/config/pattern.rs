@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which cgroups a container is, and what their pools are called.
+//! Patterns of cgroup paths, and names of pools.
 
 use crate::discovery::{Identity, place::DEEPEST};
 use ddabi::NAME_LEN;
@@ -15,13 +15,13 @@ use globset::{GlobBuilder, GlobMatcher};
 pub struct Pattern {
     text: String,
     glob: Option<GlobMatcher>,
-    /// What the paths are that lead to those it matches, by their number of parts from one on.
+    /// The patterns of ancestors of matching paths, by their number of components, from one on.
     stems: Vec<Stem>,
-    /// Whether paths of any length follow the longest of these.
+    /// Whether paths of any length can match below the longest of these.
     open: bool,
 }
 
-/// The first parts of a pattern.
+/// The first components of a pattern.
 #[derive(Clone, Debug)]
 enum Stem {
     Glob(GlobMatcher),
@@ -38,7 +38,7 @@ impl Stem {
 }
 
 impl Pattern {
-    /// Reads a pattern. Paths may be written with or without the usual mount point.
+    /// Parses a pattern. Paths may be given with or without the usual mount point.
     pub fn parse(text: &str) -> Result<Self, String> {
         let below = match text.strip_prefix("/sys/fs/cgroup") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
@@ -66,7 +66,7 @@ impl Pattern {
                     true => compile(&stem).ok().map(Stem::Glob),
                     false => Some(Stem::Text(stem)),
                 };
-                // Braces may hold slashes: half of them are no glob.
+                // Braces can contain slashes, in which case a part of the pattern is no valid glob.
                 open |= stem.is_none();
                 stems.extend(stem);
             }
@@ -83,17 +83,17 @@ impl Pattern {
         })
     }
 
-    /// The path or glob, as compared.
+    /// Returns the normalised path or glob.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it may match several cgroups.
+    /// Returns whether it can match several cgroups.
     pub fn is_glob(&self) -> bool {
         self.glob.is_some()
     }
 
-    /// Whether cgroups that are meant may be below a path.
+    /// Returns whether matching cgroups can be below a path.
     pub fn leads(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
         let ends: Vec<usize> = ends.chain([path.len()]).collect();
@@ -111,7 +111,7 @@ impl Pattern {
         stem.matches(&path[..ends[depth - 1]])
     }
 
-    /// Whether a cgroup, by its path below the root, is meant.
+    /// Returns whether a cgroup with this path below the root matches.
     pub fn matches(&self, cgroup: &str) -> bool {
         match &self.glob {
             Some(glob) => glob.is_match(cgroup),
@@ -133,15 +133,16 @@ fn is_glob(text: &str) -> bool {
 fn compile(text: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(text)
         .literal_separator(true)
-        // systemd writes `\x2d` for a dash in names of units.
+        // Names of systemd's units have `\x2d` for a dash, so that the backslash is no escape.
         .backslash_escape(false)
         .build()
         .map_err(|error| error.to_string())?;
     Ok(glob.compile_matcher())
 }
 
-/// The name of the pool of `cgroup`: `{}` in `name` stands for what its runtime calls it, or for
-/// the last part of its path, and is added to a name of `many` that has none.
+/// Returns the name of the pool of `cgroup`. `{}` in `name` stands for the name that its runtime
+/// gives, or else for the last component of its path. It is appended to a name without `{}` if
+/// there are `many` cgroups.
 pub(super) fn pool_name(
     name: &str,
     many: bool,
@@ -163,7 +164,8 @@ pub(super) fn pool_name(
     cut(&printable).into()
 }
 
-/// The part without the unit's kind; of a container id only what container tools show.
+/// Returns a component without the suffix of a unit's type, and of a container id the digits that
+/// container tools show.
 fn short(part: &str) -> &str {
     const KINDS: [&str; 3] = [".scope", ".service", ".slice"];
     const ID_LEN: usize = 64;
@@ -180,7 +182,7 @@ fn short(part: &str) -> &str {
     }
 }
 
-/// As much of a name as a pool may have.
+/// Cuts a name to the longest one of a pool.
 fn cut(name: &str) -> &str {
     let mut end = name.len().min(NAME_LEN);
     while !name.is_char_boundary(end) {
@@ -236,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Whatever is matched is found: every path above it leads to it.
+        /// Every ancestor of a matching path leads to it, so that a scan finds it.
         #[test]
         fn what_matches_is_led_to(
             parts in prop::collection::vec("[ab*?]{1,2}|[*][*]|[{]a,b[}]|[{]a/b,b[}]|[\\[]ab[\\]]", 1..5),

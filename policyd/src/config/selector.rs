@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which container a cgroup is, by the name its users know.
+//! Selection of cgroups by the names that users know.
 
 use super::Pattern;
 use crate::discovery::{Identity, Reference, Runtime, place};
 use globset::{GlobBuilder, GlobMatcher};
 
-/// A name, or a glob of names; `*` stands for any letters.
+/// A name, or a glob of names, in which `*` stands for any characters.
 #[derive(Clone, Debug)]
 pub struct Name {
     text: String,
@@ -14,7 +14,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Reads a name or a glob.
+    /// Parses a name or a glob.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("a name may not be empty".into());
@@ -46,18 +46,18 @@ impl PartialEq for Name {
     }
 }
 
-/// How a file says which cgroups a container is.
+/// The key by which an entry of the file selects cgroups.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selector {
     /// `cgroup`: by path.
     Cgroup(Pattern),
     /// `pod`: a Kubernetes pod, all its containers or one of them.
     Pod {
-        /// Any namespace if absent.
+        /// The namespace; any if absent.
         namespace: Option<Name>,
         /// The pod's name.
         pod: Name,
-        /// All containers if absent.
+        /// The container; all of the pod if absent.
         container: Option<Name>,
     },
     /// `docker`, `podman`, `containerd`, `lxc`: by the name the runtime's own tools show.
@@ -66,7 +66,7 @@ pub enum Selector {
     Unit(Name),
     /// `user_unit`: a unit of a user's manager.
     UserUnit {
-        /// The user's number.
+        /// The user's id.
         user: Name,
         /// The unit's name.
         unit: Name,
@@ -74,12 +74,13 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// Reads `unit`; a name without a kind is a service.
+    /// Parses `unit`. A name without a suffix is that of a service.
     pub fn unit(text: &str) -> Result<Self, String> {
         unit_name(text).map(Self::Unit)
     }
 
-    /// Reads `user_unit`, a user's number and a unit: any user may call a unit as they like.
+    /// Parses `user_unit`, which has a user's id and a unit. The id is needed because each user can
+    /// name units freely.
     pub fn user_unit(text: &str) -> Result<Self, String> {
         let form = || format!("`{text}` is not of the form UID/UNIT, such as `1000/nginx`");
         let (user, unit) = text.split_once('/').ok_or_else(form)?;
@@ -92,7 +93,7 @@ impl Selector {
         })
     }
 
-    /// Reads `pod` (`name` or `namespace/name`) and `pod_container`.
+    /// Parses `pod` (`name` or `namespace/name`) and `pod_container`.
     pub fn pod(pod: &str, container: Option<&str>) -> Result<Self, String> {
         let (namespace, pod) = match pod.split_once('/') {
             Some((namespace, pod)) => (Some(Name::parse(namespace)?), pod),
@@ -105,7 +106,7 @@ impl Selector {
         })
     }
 
-    /// What was written, to tell selectors apart and to show them.
+    /// Returns the selector as it was written, to compare selectors and to show them.
     pub fn text(&self) -> String {
         match self {
             Self::Cgroup(pattern) => pattern.text().into(),
@@ -126,18 +127,19 @@ impl Selector {
         }
     }
 
-    /// Whether several cgroups may be meant.
+    /// Returns whether it can select several cgroups.
     pub fn is_glob(&self) -> bool {
         match self {
             Self::Cgroup(pattern) => pattern.is_glob(),
-            // A pod may have several containers, and there may be many pods of a name.
+            // A pod can have several containers, and a name without a namespace can be that of
+            // several pods.
             Self::Pod { .. } => true,
             Self::Runtime(_, name) | Self::Unit(name) => name.glob.is_some(),
             Self::UserUnit { user, unit } => user.glob.is_some() || unit.glob.is_some(),
         }
     }
 
-    /// Whether a cgroup may be meant, as far as its path tells.
+    /// Returns whether it can select a cgroup, judged by the path alone.
     pub fn may_mean(&self, cgroup: &str) -> bool {
         match self {
             Self::Pod { .. } => Reference::of(cgroup).is_some(),
@@ -148,7 +150,7 @@ impl Selector {
         }
     }
 
-    /// Whether cgroups that are meant may be below a path.
+    /// Returns whether it can select cgroups below a path.
     pub fn leads(&self, cgroup: &str) -> bool {
         match self {
             Self::Cgroup(pattern) => pattern.leads(cgroup),
@@ -158,12 +160,14 @@ impl Selector {
         }
     }
 
-    /// Whether its runtime must be asked who a cgroup is; paths and units tell it themselves.
+    /// Returns whether it needs the identity that the runtime has for a cgroup. Paths and units
+    /// need none.
     pub fn needs_identity(&self) -> bool {
         matches!(self, Self::Pod { .. } | Self::Runtime(..))
     }
 
-    /// Whether a cgroup is meant. `identity` is what its runtime says about it, if known.
+    /// Returns whether it selects a cgroup. `identity` is the answer of its runtime, if there is
+    /// one.
     pub fn matches(&self, cgroup: &str, identity: Option<&Identity>) -> bool {
         match self {
             Self::Cgroup(pattern) => pattern.matches(cgroup),
@@ -194,7 +198,7 @@ impl Selector {
     }
 }
 
-/// The name of a container and its id, whole and as short as tools show it.
+/// Returns the name of a container and its id, complete and as short as tools show it.
 fn names(identity: &Identity) -> impl Iterator<Item = &str> {
     const SHOWN: usize = 12;
     let short = identity.id.get(..SHOWN).unwrap_or(&identity.id);
@@ -203,7 +207,7 @@ fn names(identity: &Identity) -> impl Iterator<Item = &str> {
 
 const UNIT_KINDS: [&str; 3] = [".service", ".scope", ".slice"];
 
-/// The name of a unit; without a kind it is a service.
+/// Parses the name of a unit. A name without a suffix is that of a service.
 fn unit_name(text: &str) -> Result<Name, String> {
     if text.contains('/') {
         return Err(format!("`{text}` is a path; use `cgroup` for paths"));
@@ -214,7 +218,7 @@ fn unit_name(text: &str) -> Result<Name, String> {
     Name::parse(&format!("{text}.service"))
 }
 
-/// Where a unit's cgroup is, and the unit's name.
+/// Returns the parent of a unit's cgroup, and the unit's name.
 fn unit_of(cgroup: &str) -> Option<(&str, &str)> {
     let (way, unit) = cgroup.rsplit_once('/')?;
     let is_unit = UNIT_KINDS.iter().any(|kind| unit.ends_with(kind));
@@ -244,7 +248,7 @@ mod tests {
         assert!(!unit.matches("/docker/1/system.slice/nginx.service", None));
         let slice = Selector::unit("batch-*.slice").unwrap();
         assert!(slice.matches("/batch.slice/batch-a.slice", None));
-        // Any user may call a unit as they like.
+        // Each user can name units freely.
         let user = "/user.slice/user-1.slice/user@1.service/app.slice/nginx.service";
         assert!(!unit.matches(user, None));
         let theirs = Selector::user_unit("1/nginx").unwrap();

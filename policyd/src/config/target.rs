@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a container should reach, and where its figures come from.
+//! Targets of containers, and the sources of their figures.
 
 use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// What a container should reach; of several figures the worst counts.
+/// The target of a container. If it has several figures, the worst one counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
-    /// Operations a second, at least; from the source.
+    /// The least operations a second, as the source reports them.
     pub throughput: Option<f64>,
-    /// Milliseconds, at most; from the source, or else the time of gets at the host.
+    /// The longest latency in milliseconds, as the source reports it, or else of gets at the host.
     pub latency_ms: Option<f64>,
-    /// Which percentile of the latency, above 0 to 100.
+    /// The percentile of the latency, above 0 and up to 100.
     pub percentile: f64,
-    /// Share of the asked pages that the store gives, at least, 0 to 1.
+    /// The least part of the requested pages that the store returns, 0 to 1.
     pub hit_ratio: Option<f64>,
-    /// Pages a second that come back soon after they were reclaimed, at most.
+    /// The most refaults of file pages a second.
     pub refault_rate: Option<f64>,
-    /// Share of time in which a task waits for memory (PSI some), at most, in percent.
+    /// The highest memory pressure (PSI some), in percent of time.
     pub memory_pressure: Option<f64>,
-    /// Share of time in which a task waits for I/O (PSI some), at most, in percent.
+    /// The highest I/O pressure (PSI some), in percent of time.
     pub io_pressure: Option<f64>,
-    /// Where throughput or latency come from.
+    /// The source of throughput or latency.
     pub source: Option<Source>,
 }
 
-/// Where an application's figure comes from.
+/// The source of an application's figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// What to ask.
+    /// The program, file or page that is read.
     pub origin: Origin,
-    /// The metric's name with the labels it must have; empty: the first number there is.
+    /// The metric's name and the labels that it must have. If it is empty, the first number is
+    /// taken.
     pub metric: String,
-    /// What the number is.
+    /// The kind of the number.
     pub kind: Kind,
-    /// What the number is multiplied with.
+    /// Factor by which the number is multiplied.
     pub scale: f64,
-    /// How long an answer may take.
+    /// The longest time for an answer.
     pub timeout: Duration,
-    /// How often it is asked; every interval if absent.
+    /// Time between two questions; the daemon's interval if absent.
     pub every: Option<Duration>,
 }
 
-/// What is asked for figures.
+/// A program, file or page that has figures.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Origin {
     /// A program and its arguments; its output is read.
@@ -54,29 +55,29 @@ pub enum Origin {
     Http(Endpoint),
 }
 
-/// Where a page is. Names are not resolved, for there is no resolver in a small static program.
+/// Location of a page. Host names are not accepted, because a small static program has no resolver.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoint {
     /// Address and port.
     pub address: SocketAddr,
-    /// The path, beginning with a slash.
+    /// The path, which begins with a slash.
     pub path: String,
 }
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// It counts up; its rate a second is meant.
+    /// A counter, whose rate a second is the figure.
     Counter,
-    /// It is the figure.
+    /// The figure itself.
     Gauge,
-    /// Buckets of a Prometheus histogram; the percentile is taken from what was added to them.
+    /// Buckets of a Prometheus histogram. The percentile is computed from their increase.
     Histogram,
 }
 
 impl Endpoint {
-    /// Reads `http://ADDRESS[:PORT][/PATH]`.
+    /// Parses `http://ADDRESS[:PORT][/PATH]`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("http://").ok_or_else(|| {
             format!("`{text}` must begin with `http://`; a local exporter needs no TLS")
@@ -86,7 +87,7 @@ impl Endpoint {
             None => (rest, "/metrics"),
         };
         if path.contains(|c: char| c.is_control() || c == ' ') {
-            return Err(format!("`{path}` is no path"));
+            return Err(format!("`{path}` is not a valid path"));
         }
         if path.contains("{}") {
             return Err(
@@ -100,7 +101,7 @@ impl Endpoint {
             .parse()
             .or_else(|_| format!("{host}:80").parse())
             .map_err(|_| {
-                format!("`{host}` is no IP address with a port; names are not resolved")
+                format!("`{host}` is not an IP address with a port; names are not resolved")
             })?;
         Ok(Self {
             address,
@@ -110,12 +111,12 @@ impl Endpoint {
 }
 
 impl Target {
-    /// Whether nothing is asked for.
+    /// Returns whether it has no figure.
     pub fn is_empty(&self) -> bool {
         self.goals().next().is_none()
     }
 
-    /// The figures that are asked for, with the values they should have.
+    /// Returns the figures of the target and their values.
     pub fn goals(&self) -> impl Iterator<Item = (Figure, f64)> + use<> {
         [
             (Figure::Throughput, self.throughput),
@@ -130,7 +131,7 @@ impl Target {
     }
 }
 
-/// What is measured.
+/// A measured figure.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -149,7 +150,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Its name for people, and its unit.
+    /// Returns its name in messages, and its unit.
     pub const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Throughput => ("throughput", "/s"),
@@ -161,7 +162,7 @@ impl Figure {
         }
     }
 
-    /// Whether more is better.
+    /// Returns whether a larger value is better.
     pub const fn rises(self) -> bool {
         matches!(self, Self::Throughput | Self::HitRatio)
     }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sizes, shares and ranks as people write them.
+//! Sizes, shares and priorities as users write them.
 
 use ddabi::policy::Policy;
 use ddconf::size;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A number of bytes: a whole number, or one with `K`, `M`, `G` or `T`, also as `MB` or `MiB`
-/// (powers of 1024).
+/// A number of bytes, written as a whole number, or with a suffix `K`, `M`, `G` or `T`, also as
+/// `MB` or `MiB` (powers of 1024).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(try_from = "Written")]
 pub struct Size(pub u64);
 
-/// A share of something: percent of the whole, or bytes.
+/// A part of something, as a fraction of the whole or in bytes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Written")]
 pub enum Amount {
     /// Bytes.
     Bytes(u64),
-    /// A part of the whole, 0 to 1.
+    /// Fraction of the whole, 0 to 1.
     Part(f64),
 }
 
@@ -35,12 +35,12 @@ enum Written {
 }
 
 impl Amount {
-    /// The amount as a part of `whole` bytes, 0 to 1; nothing of nothing.
+    /// Returns the amount as a fraction of `whole` bytes, 0 to 1. It is 0 if the whole is.
     pub fn part_of(self, whole: u64) -> f64 {
         match self {
             Self::Part(part) => part,
             Self::Bytes(_) if whole == 0 => 0.0,
-            // Precise enough for shares.
+            // An f64 is precise enough for shares.
             Self::Bytes(bytes) => (bytes as f64 / whole as f64).min(1.0),
         }
     }
@@ -71,22 +71,23 @@ impl TryFrom<Written> for Amount {
     }
 }
 
-/// Who comes first when not all targets can be met: higher is more important, 0 to 1000.
+/// Decides which containers are served first when not all targets can be met. A higher number is
+/// more important, 0 to 1000.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Priority(pub u32);
 
 impl Priority {
-    /// `bronze`.
+    /// The class `bronze`.
     pub const BRONZE: Self = Self(100);
-    /// `silver`, and what containers have that say nothing.
+    /// The class `silver`, which is the default.
     pub const SILVER: Self = Self(200);
-    /// `gold`.
+    /// The class `gold`.
     pub const GOLD: Self = Self(300);
-    /// The highest.
+    /// The highest priority.
     pub const MAX: u32 = 1000;
 
-    /// How much more a page is worth here than to a container of priority 0 when something is
-    /// left over: doubles with each class.
+    /// Returns the worth of a spare page in relation to a container of priority 0. It doubles with
+    /// each class.
     pub fn worth(self) -> f64 {
         (f64::from(self.0) / 100.0).exp2()
     }
@@ -107,11 +108,11 @@ impl fmt::Display for Priority {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Class {
-    /// First served.
+    /// Served first.
     Gold,
-    /// The usual.
+    /// The default.
     Silver,
-    /// Last served.
+    /// Served last.
     Bronze,
 }
 
@@ -125,7 +126,7 @@ impl From<Class> for Priority {
     }
 }
 
-/// Where a container's pages are kept.
+/// The tiers that keep a container's pages.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Store {
@@ -136,7 +137,7 @@ pub enum Store {
     Ssd,
     /// The memory tier, and the SSD tier for pages that have to leave that.
     Hybrid,
-    /// Nowhere.
+    /// The pages are not cached.
     None,
 }
 

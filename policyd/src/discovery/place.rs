@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which places of the cgroup tree belong to the system.
+//! Places of the cgroup tree that belong to the system.
 //!
-//! Any user may make cgroups below `user@UID.service`, a container below its own scope, and a
-//! service with `Delegate=` below itself, each under any name. Only systemd makes cgroups in
+//! A user can create cgroups below `user@UID.service`, a container below its own scope, and a
+//! service with `Delegate=` below itself, each under any name. Only systemd creates cgroups in
 //! slices, and only a runtime in the few directories below the root that are its own.
 
-/// How deep a place that others can fill is followed.
+/// The deepest level that is scanned where other users can create cgroups.
 pub(crate) const DEEPEST: usize = 16;
 
-/// Whether a path leads through slices only: only systemd, and runtimes that are root, make
-/// cgroups there. The root does.
+/// Returns whether a path has only slices. In those, only systemd creates cgroups, and runtimes
+/// that run as root. The root is such a path.
 pub(crate) fn is_of_slices(path: &str) -> bool {
     parts(path).all(|part| part.ends_with(".slice"))
 }
 
-/// Whether a path is one of those where the kubelet has its pods, without systemd.
+/// Returns whether a path is one in which the kubelet has its pods when it does not use systemd.
 pub(crate) fn is_of_kubelet(path: &str) -> bool {
     let mut parts = parts(path);
     parts.next() == Some("kubepods")
         && parts.all(|part| ["besteffort", "burstable"].contains(&part) || part.starts_with("pod"))
 }
 
-/// The number of the user whose manager a path is, or whose slices it is below the manager.
+/// Returns the id of the user whose manager has this path, or is an ancestor of this slice.
 pub(crate) fn user_of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/user.slice/user-")?;
     let (user, rest) = rest.split_once(".slice/user@")?;
@@ -31,7 +31,7 @@ pub(crate) fn user_of(path: &str) -> Option<&str> {
         .then_some(user)
 }
 
-/// Whether the manager of a user may be below a path, or what it has made.
+/// Returns whether a user's manager, or a unit of it, can be below a path.
 pub(crate) fn leads_to_users(path: &str) -> bool {
     if user_of(path).is_some() {
         return depth(path) < DEEPEST;
@@ -41,7 +41,7 @@ pub(crate) fn leads_to_users(path: &str) -> bool {
     ["", "/user.slice"].contains(&path) || user.is_some_and(is_number)
 }
 
-/// How many parts a path has.
+/// Returns the number of components of a path.
 pub(crate) fn depth(path: &str) -> usize {
     parts(path).count()
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the path of a cgroup says about the container in it.
+//! The runtime and the id of a container, by the path of its cgroup.
 
 use super::{Runtime, place};
 
-/// A container by its runtime and id, as its cgroup's path tells them.
+/// A container by its runtime and id, which the path of its cgroup has.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Reference {
-    /// Who runs it.
+    /// The runtime.
     pub runtime: Runtime,
-    /// Its id: 64 hexadecimal digits, or the name of an LXC container.
+    /// The id: 64 hexadecimal digits, or the name of an LXC container.
     pub id: String,
 }
 
-/// How systemd's scopes of the runtimes begin.
+/// Prefixes of the runtimes' scopes in systemd.
 const SCOPES: [(&str, Runtime); 6] = [
     ("cri-containerd-", Runtime::Containerd),
     ("crio-", Runtime::Crio),
@@ -24,8 +24,9 @@ const SCOPES: [(&str, Runtime); 6] = [
 ];
 
 impl Reference {
-    /// The container of a cgroup. Cgroups within containers are none, nor are helpers beside
-    /// them (`libpod-conmon-…`), nor what a user or a service made below its own cgroup.
+    /// Returns the container of a cgroup. Cgroups within containers are no containers, nor are
+    /// helpers beside them (`libpod-conmon-…`), nor cgroups that a user or a service creates below
+    /// its own.
     pub fn of(cgroup: &str) -> Option<Self> {
         let (way, last) = cgroup.rsplit_once('/')?;
         let of = |runtime, id: &str| {
@@ -50,14 +51,14 @@ impl Reference {
                 return of(runtime, id);
             }
         }
-        // containerd with systemd's driver and without: `…slice:cri-containerd:ID`.
+        // containerd with a systemd driver that creates no scopes: `…slice:cri-containerd:ID`.
         if let Some((_, id)) = last.split_once(":cri-containerd:") {
             return (in_slice && is_id(id)).then(|| of(Runtime::Containerd, id))?;
         }
         if !is_id(last) {
             return None;
         }
-        // Plain cgroupfs: the runtime is told by the directory above.
+        // Without systemd, the parent directory tells the runtime.
         match way {
             "/docker" => of(Runtime::Docker, last),
             "/libpod_parent" => of(Runtime::Podman, last),
@@ -67,7 +68,7 @@ impl Reference {
         }
     }
 
-    /// Whether containers may be below a cgroup.
+    /// Returns whether containers can be below a cgroup.
     pub fn leads(cgroup: &str) -> bool {
         place::is_of_slices(cgroup)
             || PLAIN.contains(&cgroup)
@@ -75,10 +76,10 @@ impl Reference {
     }
 }
 
-/// Directories below the root that are a runtime's own, without systemd.
+/// Directories below the root that belong to runtimes without systemd.
 const PLAIN: [&str; 5] = ["/default", "/docker", "/k8s.io", "/libpod_parent", "/lxc"];
 
-/// `/lxc.payload.NAME`, or `/lxc/NAME` of older ones.
+/// Returns the name in `/lxc.payload.NAME`, or in `/lxc/NAME` of older versions.
 fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {
     let name = match last.strip_prefix("lxc.payload.") {
         Some(name) => place::is_of_slices(way).then_some(name)?,
@@ -87,7 +88,7 @@ fn lxc<'a>(way: &str, last: &'a str) -> Option<&'a str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Whether a text is what runtimes have for ids.
+/// Returns whether a text has the form of a runtime's id.
 pub(super) fn is_id(text: &str) -> bool {
     const DIGITS: usize = 64;
     text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())

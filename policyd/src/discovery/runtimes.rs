@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The runtimes' own files, which tell the names of containers.
+//! Reads the names of containers from the runtimes' own files.
 
 use super::{Identity, Pod, Reference, Runtime};
 use crate::regular;
@@ -13,26 +13,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the runtimes keep their files, below a root.
+/// The files of the runtimes below a root directory.
 #[derive(Clone, Debug)]
 pub struct Runtimes {
     root: PathBuf,
-    /// Podman's lists of all containers, by their paths: they are long, and asked for each of them.
+    /// Podman's lists of all containers, by their paths. They are kept because they are long, and
+    /// each container needs them.
     lists: HashMap<String, List>,
 }
 
-/// A list as it was read.
+/// A list, with the version of the file that was read.
 #[derive(Clone, Debug)]
 struct List {
     version: Version,
-    /// First names by ids.
+    /// The first name of each id.
     names: HashMap<String, Option<String>>,
 }
 
-/// Tells a file from what it was before: the number, the length, and when it was changed.
+/// Tells whether a file has changed: its inode number, its length, and the time of its last change.
 type Version = (u64, u64, i64, i64);
 
-/// More than any runtime writes; a file that is longer is not read.
+/// The longest file that is read, which is more than any runtime writes.
 const LONGEST: u64 = 4 << 20;
 
 /// Docker's state of a container.
@@ -50,7 +51,7 @@ struct StorageEntry {
     names: Vec<String>,
 }
 
-/// An OCI bundle's configuration; only what is looked at.
+/// Those fields of an OCI bundle's configuration that are used.
 #[derive(Deserialize)]
 struct Bundle {
     #[serde(default)]
@@ -58,7 +59,7 @@ struct Bundle {
 }
 
 impl Runtimes {
-    /// The runtimes of this machine, or of a tree that stands for one.
+    /// Creates the runtimes whose files are below a root. Tests pass a directory of their own.
     pub fn new(root: &Path) -> Self {
         Self {
             root: root.into(),
@@ -66,7 +67,7 @@ impl Runtimes {
         }
     }
 
-    /// Who the container of a cgroup is; `None` if no file tells it (yet).
+    /// Returns the identity of a cgroup's container, or `None` if no file has it (yet).
     pub fn identify(&mut self, cgroup: &str) -> Option<Identity> {
         let Reference { runtime, id } = Reference::of(cgroup)?;
         match runtime {
@@ -86,7 +87,7 @@ impl Runtimes {
     }
 
     fn podman(&mut self, id: String) -> Option<Identity> {
-        // One directory for each storage driver: `overlay-containers`, `vfs-containers`, …
+        // There is one directory for each storage driver: `overlay-containers`, `vfs-containers`, …
         for storage in ["var/lib/containers/storage", "run/containers/storage"] {
             for directory in self.list(storage) {
                 if !directory.ends_with("-containers") {
@@ -104,7 +105,7 @@ impl Runtimes {
         None
     }
 
-    /// The names in a list of podman's, read again if it was changed.
+    /// Returns the names in a list of podman's, which is read again if it has changed.
     fn names(&mut self, path: String) -> Option<&HashMap<String, Option<String>>> {
         let file = fs::symlink_metadata(self.root.join(&path)).ok()?;
         let version = (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
@@ -180,7 +181,7 @@ impl Runtimes {
         })
     }
 
-    /// Names in a directory, in order; none if it cannot be read.
+    /// Returns the sorted names in a directory; none if it cannot be read.
     fn list(&self, directory: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.root.join(directory)) else {
             return Vec::new();
@@ -191,7 +192,8 @@ impl Runtimes {
         names
     }
 
-    /// A JSON file; what is no file, too long, half written or of another form is none.
+    /// Reads a JSON file. Returns `None` for anything but a regular file, and for one that is too
+    /// long, incomplete or of another form.
     fn read<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
         let text = read_bounded(&self.root.join(path)).ok()?;
         serde_json::from_slice(&text).ok()

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The parts that containers and the default pool have before anything is measured.
+//! The shares that containers and the default pool have before anything is measured.
 
 use super::{
     damper::Shares,
     fair::{self, Asked, Fair},
+    matches::Matches,
     quantity::{Pages, Share},
-    subjects::Subjects,
 };
 use crate::config::{Container, Priority, Store};
 use ddabi::pool::DEFAULT_WEIGHT;
 use std::collections::BTreeMap;
 
-/// The default pool among the containers.
+/// Key of the default pool among the containers.
 pub(super) const DEFAULT: &str = "";
 
-/// A container's part before anything is measured.
+/// A container's share before anything is measured.
 struct Base {
     weight: f64,
-    /// The least that the file promises it, of what the VM may have.
+    /// The floor of the file, as a part of the VM's share.
     floor: Share,
     class: Priority,
     is_controlled: bool,
 }
 
-/// The parts of all containers and of the default pool.
+/// The shares of all containers and of the default pool.
 pub(super) struct Bases(BTreeMap<String, Base>);
 
 impl Bases {
-    /// The parts that the file gives, of a store of `pages` if that is known.
-    pub(super) fn of(subjects: Subjects<'_>, pages: Option<Pages>) -> Self {
+    /// Returns the shares by the file, of a store of `pages` if its size is known.
+    pub(super) fn of(matches: Matches<'_>, pages: Option<Pages>) -> Self {
         let bytes = pages.map_or(0, Pages::bytes);
         let base = |(cgroup, container): (&String, &Container)| {
             (cgroup.clone(), Base::of(container, bytes))
         };
-        // The memory tier is divided among its containers only.
-        let subjects_of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
-        let mut bases: BTreeMap<String, Base> = subjects_of_tier.map(base).collect();
-        let weight = subjects.config.default_pool_weight;
+        // Only containers with pages in the memory tier get a share of it.
+        let in_tier = matches.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let mut bases: BTreeMap<String, Base> = in_tier.map(base).collect();
+        let weight = matches.config.default_pool_weight;
         bases.insert(
             DEFAULT.into(),
             Base::of_default(weight.unwrap_or(DEFAULT_WEIGHT)),
@@ -45,19 +45,19 @@ impl Bases {
         Self(bases)
     }
 
-    /// The part of everything that is decided here.
+    /// Returns the part of the VM's share that the controller divides.
     pub(super) fn budget(&self) -> Share {
         let controlled = self.0.values().filter(|base| base.is_controlled);
         Share(controlled.map(|base| base.weight).sum::<f64>() / self.sum())
     }
 
-    /// The default pool's part of everything.
+    /// Returns the default pool's part of the VM's share.
     pub(super) fn default(&self) -> Share {
         let weight = self.0.get(DEFAULT).map_or(0.0, |base| base.weight);
         Share(weight / self.sum())
     }
 
-    /// Returns the fair parts of the budget for the containers that are decided here.
+    /// Returns the fair parts of the budget for the containers whose shares the controller decides.
     pub(super) fn fair(&self) -> BTreeMap<String, Fair> {
         let budget = self.budget().max(LEAST_BUDGET);
         let controlled = || self.0.iter().filter(|(_, base)| base.is_controlled);
@@ -74,7 +74,7 @@ impl Bases {
         .collect()
     }
 
-    /// What the others have, of everything.
+    /// Returns the other containers' parts of the VM's share.
     pub(super) fn fixed(&self) -> Shares {
         let sum = self.sum();
         let fixed = self.0.iter().filter(|(_, base)| !base.is_controlled);
@@ -83,7 +83,7 @@ impl Bases {
             .collect()
     }
 
-    /// The sum of all weights; that of an empty list is not 0.
+    /// Returns the sum of all weights, which is not 0 even if there are none.
     fn sum(&self) -> f64 {
         let weights = self.0.values().map(|base| base.weight);
         weights.sum::<f64>().max(1.0)
@@ -110,16 +110,16 @@ impl Base {
             weight: f64::from(weight),
             floor: Share::ZERO,
             class: Priority::BRONZE,
-            // A default pool of weight 0 does not get the pages that are left over, either.
+            // A default pool of weight 0 gets no spare pages, either.
             is_controlled: weight > 0,
         }
     }
 }
 
-/// Steps and floors are reckoned as if no budget were smaller.
+/// The smallest budget that steps and floors are computed with.
 pub(super) const LEAST_BUDGET: Share = Share(0.01);
 
-/// Whether a container's share is decided here.
+/// Returns whether the controller decides a container's share.
 pub(super) fn takes_part(container: &Container) -> bool {
     container.is_controlled() && container.store.has_memory()
 }

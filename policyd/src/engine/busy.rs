@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long jobs of ours ran.
+//! Measures how long policyd's own jobs run.
 //!
 //! A task that writes to `memory.reclaim`, or lowers a limit, waits for the kernel, and PSI counts
-//! that as pressure like any other. Pressure is therefore counted without the time of our own jobs,
-//! or reclaiming would be a reason to reclaim.
+//! the wait as pressure. The time of policyd's own jobs is therefore subtracted from pressure.
+//! Otherwise reclaim would cause further reclaim.
 
 use super::Time;
 
-/// Adds up the time in which at least one job runs.
+/// Sums up the time in which at least one job runs.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     since: Option<Time>,
@@ -16,19 +16,19 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// A job begins.
+    /// Notes that a job begins.
     pub(super) fn begin(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
-    /// The last job that ran has ended.
+    /// Notes that the last running job has ended.
     pub(super) fn end(&mut self, now: Time) {
         if let Some(since) = self.since.take() {
             self.spent += now.saturating_sub(since);
         }
     }
 
-    /// The time since this was last asked in which jobs ran.
+    /// Returns the time since the previous call in which jobs ran.
     pub(super) fn take(&mut self, now: Time) -> Time {
         let runs = self.since.is_some();
         self.end(now);

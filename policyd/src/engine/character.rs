@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What kind of memory helps a container.
+//! Finds out which kind of memory helps a container.
 //!
-//! Redis, and databases with a cache of their own, live from anonymous memory: no store of file
-//! pages can help them, only memory of the guest (DoubleDecker, section 5.2.1). Readers of files
-//! are the reverse: what the guest takes from them the store can keep.
+//! Redis, and databases with a cache of their own, depend on anonymous memory. No store of file
+//! pages helps them, only memory of the guest (DoubleDecker, section 5.2.1). Readers of files are
+//! the reverse: the store can keep the pages that the guest reclaims from them.
 
 use super::{rates::Rates, sample::Reading};
 use serde::{Deserialize, Serialize};
 
-/// What kind of memory helps a container.
+/// The kind of memory that helps a container.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Character {
@@ -22,7 +22,7 @@ pub enum Character {
     Mixed,
 }
 
-/// Watches a container; its character changes only after it looked different for some time.
+/// Watches a container. Its character changes only after several measurements agree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observer {
     character: Character,
@@ -30,11 +30,11 @@ pub(super) struct Observer {
     times: u32,
 }
 
-/// Looks in a row that make a new character.
+/// Consecutive measurements that establish a new character.
 const TIMES: u32 = 3;
-/// From here on a kind of memory prevails.
+/// Part of the activity from which on a kind of memory prevails.
 const MOST: f64 = 0.6;
-/// Pages a second that are no accident.
+/// Pages a second that count as activity.
 const SOME: f64 = 1.0;
 
 impl Observer {
@@ -42,7 +42,7 @@ impl Observer {
         self.character
     }
 
-    /// Takes in a look.
+    /// Adds a measurement.
     pub(super) fn observe(&mut self, reading: &Reading, rates: &Rates) {
         let seen = look(reading, rates);
         if seen == self.character {

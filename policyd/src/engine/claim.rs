@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which limits of a cgroup are policyd's.
+//! Tells which limits of a cgroup policyd may set.
 //!
-//! Others write to the same files: systemd, container runtimes, administrators. What was set is
-//! compared with what the files say at each look. A file that was changed since is left to those
-//! who changed it, until it says again what policyd set, or until the configuration is read again.
-//! Nor is a limit loosened that was there before: a stricter one stays.
+//! Others write to the same files: systemd, container runtimes, administrators. Each measurement
+//! compares the files with the values that policyd set. A file that was changed since is left alone
+//! until it has policyd's value again, or until the configuration is read again. A limit that
+//! existed before is never loosened: the stricter one stays.
 
 use super::memory::Limits;
 use tracing::{info, warn};
 
-/// The limits of a cgroup that policyd set, or may have set.
+/// The limits of a cgroup that policyd has set, or may have set.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// The cgroup's number.
+    /// The cgroup's id.
     pub(super) id: u64,
-    /// What was set last.
+    /// The limits that were set last.
     pub(super) set: Limits,
-    /// Whether that is known: a job that failed may have set a part of what it was to set.
+    /// Whether these are in force for certain. A job that failed may have set some of its limits.
     pub(super) is_known: bool,
-    /// What the files said before that policyd set.
+    /// The values of the files before policyd set them.
     before: Limits,
-    /// What the files say that others changed since.
+    /// The values of files that others have changed since.
     pub(super) foreign: Limits,
-    /// The configuration was read again: files that others changed are taken over.
+    /// Set after the configuration was read again: files that others changed are taken over.
     pub(super) anew: bool,
 }
 
 impl Claim {
-    /// Nothing is set yet; the files say this.
+    /// Creates the claim on a cgroup in which nothing is set yet. `found` are the values of its
+    /// files.
     pub(super) fn new(id: u64, found: Limits) -> Self {
         Self {
             id,
@@ -40,7 +41,7 @@ impl Claim {
         }
     }
 
-    /// Takes in what the files say, where they were read.
+    /// Compares with the values of those files that were read.
     pub(super) fn observe(&mut self, cgroup: &str, found: &Limits) {
         if !self.is_known {
             return;
@@ -59,7 +60,7 @@ impl Claim {
             match (was, foreign.is_some()) {
                 (false, true) => warn!(
                     cgroup,
-                    file, found, "changed by others: left to them until changed back, or a reload"
+                    file, found, "changed by others: not written until changed back, or a reload"
                 ),
                 (true, false) => info!(cgroup, file, "changed back"),
                 _ => {}
@@ -67,7 +68,7 @@ impl Claim {
         }
     }
 
-    /// What to set of what is wanted.
+    /// Returns those of the wanted limits that policyd may set.
     pub(super) fn wish(&self, wanted: &Limits) -> Limits {
         let (set, foreign, before) = (&self.set, &self.foreign, &self.before);
         let stricter = |wanted: Option<u64>, before: Option<u64>| {
@@ -86,12 +87,12 @@ impl Claim {
         }
     }
 
-    /// Whether a job is needed for a wish.
+    /// Returns whether a job is needed for limits of [`Self::wish`].
     pub(super) fn needs(&self, wish: &Limits) -> bool {
         self.anew || !self.is_known || self.set != *wish
     }
 
-    /// What is in force of what was set.
+    /// Returns those limits of policyd that are in force.
     pub(super) fn in_force(&self) -> Limits {
         let ours = |foreign: Option<u64>, set: Option<u64>| {
             set.filter(|_| self.is_known && foreign.is_none())
@@ -103,13 +104,13 @@ impl Claim {
         }
     }
 
-    /// What `memory.low` says now.
+    /// Returns the current value of `memory.low`.
     pub(super) fn low(&self) -> Option<u64> {
         let found = self.before.low.filter(|low| *low > 0);
         self.foreign.low.or(self.set.low).or(found)
     }
 
-    /// The configuration was read again.
+    /// Notes that the configuration was read again.
     pub(super) fn reload(&mut self) {
         (self.anew, self.foreign) = (true, Limits::default());
     }
@@ -124,8 +125,8 @@ const FILES: [(&str, Of); 3] = [
     ("memory.max", |limits| &mut limits.max),
 ];
 
-/// Whether a file says this after a value was written to it: the kernel counts in whole pages, and
-/// more than it can count is no limit (`u64::MAX`).
+/// Returns whether a file can have the value `now` after `value` was written to it. The kernel
+/// rounds to whole pages, and takes more than it can count as no limit (`u64::MAX`).
 pub(crate) fn is_rounded(value: u64, now: u64) -> bool {
     const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
     if now == u64::MAX {
@@ -159,7 +160,7 @@ mod tests {
             (Limits::default(), high(9000))
         );
         assert!(!claim.needs(&claim.wish(&high(4096))));
-        // Not read this time: nothing is known.
+        // The files were not read this time, so that nothing is known.
         claim.observe("/web", &Limits::default());
         assert_eq!(claim.foreign, high(9000));
         claim.observe("/web", &high(8192));

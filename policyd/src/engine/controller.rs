@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From targets to weights: looks in, weights out.
+//! Computes weights from measurements and targets.
 //!
-//! One round an interval: [`Controller::observe`] takes in what was measured,
+//! There is one round per interval. [`Controller::observe`] takes the measurement, and
 //! [`Controller::decide`] finds out what each container needs ([`super::response`]), divides the
 //! VM's share of the store ([`super::division`]: [`super::split`] serves the targets,
-//! [`super::spare`] gives away what is left over), and moves the weights one bounded step
-//! ([`super::damper`]). Where something is not known (no host, no figure) what is in force stays
-//! in force.
+//! [`super::spare`] gives away what is left over), and moves the weights by one bounded step
+//! ([`super::damper`]). Where something is not known (no host, no figure), the weights in force
+//! stay.
 
 use super::{
     Time,
@@ -16,12 +16,12 @@ use super::{
     damper::{Damper, WEIGHT_SUM},
     division::{Division, Whole},
     help::Belief,
+    matches::Matches,
     member::Member,
     quantity::{Pages, Share},
     ruling::{Ruling, Verdict},
     sample::Sample,
     ssd::SsdShares,
-    subjects::Subjects,
 };
 use crate::config::{Container, Store};
 use ddabi::pool::PoolStats;
@@ -34,47 +34,47 @@ use tracing::info;
 pub(super) struct Controller {
     members: BTreeMap<String, Member>,
     damper: Damper,
-    /// Weights of the containers that are decided here, and of the default pool.
+    /// The decided weights, including that of the default pool.
     weights: BTreeMap<String, u32>,
-    /// What the VM may have in the store; absent without a host.
+    /// The VM's share of the store; absent without a host.
     pages: Option<Pages>,
-    /// What was decided last.
+    /// The last decisions.
     rulings: BTreeMap<String, Ruling>,
     feasible: Option<bool>,
     /// Weights in the SSD tier.
     pub(super) ssd: SsdShares,
 }
 
-/// A container with so much of a fair part takes something from others.
+/// A container with at least this part of its fair share is held to take pages from others.
 const TAKES: f64 = 0.25;
 
 impl Controller {
-    /// Takes in a look at everything.
+    /// Handles a measurement.
     pub(super) fn observe(
         &mut self,
         now: Time,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         pools: &BTreeMap<&str, &Pool>,
         default_pool: Option<&Pool>,
         sample: &Sample,
     ) {
         self.members
-            .retain(|cgroup, _| subjects.all.contains_key(cgroup));
-        for (cgroup, container) in subjects.iter() {
+            .retain(|cgroup, _| matches.by_cgroup.contains_key(cgroup));
+        for (cgroup, container) in matches.iter() {
             let Some(reading) = sample.containers.get(cgroup) else {
                 continue;
             };
             let pool = pools.get(cgroup.as_str());
             let member = self.members.entry(cgroup.clone()).or_default();
             if let Some(pool) = pool {
-                // One that became too uncertain counts no more.
+                // A curve that has become too uncertain is dropped.
                 member.curve = Curve::of_pool(pool);
             }
             let stats = pool.and_then(|pool| pool.stats);
             member.observe(now, container, reading, stats);
         }
-        // A pool that the host refused, or that was added since the last list, has no statistics
-        // and no share.
+        // A pool that the host refused, or that was added since the last list, has neither
+        // statistics nor a share.
         let stats = pools.values().copied().chain(default_pool);
         let stats = stats.filter_map(|pool| pool.stats.as_ref());
         let shares: u64 = stats.map(|stats: &PoolStats| stats.entitlement).sum();
@@ -82,15 +82,15 @@ impl Controller {
         self.ssd.observe(pools.values().copied());
     }
 
-    /// Takes over the weights that a daemon before us left in force, so that a start changes
-    /// nothing at first.
+    /// Adopts the weights that a previous daemon left in force, so that a restart changes nothing
+    /// at first.
     pub(super) fn adopt(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         pools: &BTreeMap<&str, &Pool>,
         default_pool: Option<&Pool>,
     ) {
-        self.ssd.adopt(subjects, pools);
+        self.ssd.adopt(matches, pools);
         let Some(default) = default_pool.filter(|_| self.damper.shares().is_empty()) else {
             return;
         };
@@ -98,12 +98,12 @@ impl Controller {
             let cgroup: &String = cgroup;
             Some((cgroup, container, pools.get(cgroup.as_str())?.weight))
         };
-        let of_tier = subjects.iter().filter(|(_, it)| it.store != Store::Ssd);
+        let of_tier = matches.iter().filter(|(_, it)| it.store != Store::Ssd);
         let present: Option<Vec<(&String, &Container, u32)>> = of_tier.map(weight).collect();
         let Some(present) = present else { return };
         let sum = present.iter().map(|(.., weight)| weight).sum::<u32>() + default.weight;
         if sum != WEIGHT_SUM {
-            // Not ours.
+            // Others made these pools.
             return;
         }
         let mut weights: BTreeMap<String, f64> = present
@@ -115,33 +115,33 @@ impl Controller {
         self.damper.adopt(weights);
     }
 
-    /// Containers came or went: all get weights, new ones what is fair for them.
-    pub(super) fn fit(&mut self, subjects: Subjects<'_>) {
-        let bases = Bases::of(subjects, self.pages);
-        self.let_in(subjects, &bases);
+    /// Decides weights after containers came or went. New ones get fair shares.
+    pub(super) fn fit(&mut self, matches: Matches<'_>) {
+        let bases = Bases::of(matches, self.pages);
+        self.let_in(matches, &bases);
         self.weigh(&bases);
-        self.ssd.fit(subjects);
+        self.ssd.fit(matches);
     }
 
-    /// The file leaves nothing to decide: what was found out about targets is not true any more.
+    /// Forgets the verdicts on targets, because the file leaves nothing to decide.
     pub(super) fn retire(&mut self) {
         self.rulings.clear();
         self.feasible = None;
     }
 
-    /// Moves the weights one step, if there is reason to.
-    pub(super) fn decide(&mut self, subjects: Subjects<'_>) {
-        let bases = Bases::of(subjects, self.pages);
+    /// Moves the weights by one step, if there is a reason to.
+    pub(super) fn decide(&mut self, matches: Matches<'_>) {
+        let bases = Bases::of(matches, self.pages);
         self.damper.begin_interval();
-        self.let_in(subjects, &bases);
+        self.let_in(matches, &bases);
         if let Some(pages) = self.pages {
-            self.doubt(subjects, pages);
+            self.doubt(matches, pages);
             let whole = Whole {
                 pages,
                 budget: bases.budget(),
                 default: bases.default(),
             };
-            self.move_shares(subjects, whole);
+            self.move_shares(matches, whole);
         } else {
             self.retire();
         }
@@ -155,14 +155,14 @@ impl Controller {
             ..
         } = self;
         let pages = pages.unwrap_or_default();
-        ssd.decide(subjects, members, |cgroup| {
+        ssd.decide(matches, members, |cgroup| {
             damper.share(cgroup) * budget * pages
         });
     }
 
-    /// Finds out which containers the store does not help, and says so.
-    fn doubt(&mut self, subjects: Subjects<'_>, pages: Pages) {
-        let missing: BTreeMap<&String, Pages> = subjects
+    /// Finds out which containers the store does not help, and logs changes.
+    fn doubt(&mut self, matches: Matches<'_>, pages: Pages) {
+        let missing: BTreeMap<&String, Pages> = matches
             .iter()
             .filter(|(_, container)| takes_part(container))
             .filter_map(|(cgroup, _)| Some((cgroup, self.members.get(cgroup)?)))
@@ -173,36 +173,36 @@ impl Controller {
         let largest = largest.map(|(cgroup, _)| *cgroup);
         let tries_less = |member: &Member| matches!(member.belief(), Belief::TriesLess { .. });
         let is_free = !self.members.values().any(tries_less);
-        let fair = pages / subjects.all.len().max(1) as f64;
+        let fair = pages / matches.by_cgroup.len().max(1) as f64;
         for (cgroup, member) in &mut self.members {
             let contended = missing.len() > 1 && member.entitled() > fair * TAKES;
             let turn = is_free && largest == Some(cgroup);
-            let step = pages * subjects.config.max_step;
+            let step = pages * matches.config.max_step;
             if member.doubt(pages, step, contended, turn) {
                 tell(cgroup, member.belief());
             }
         }
     }
 
-    /// Gives newcomers what is fair for them, and those that stay what others left.
-    fn let_in(&mut self, subjects: Subjects<'_>, bases: &Bases) {
+    /// Gives newcomers their fair shares, and divides the shares of containers that left.
+    fn let_in(&mut self, matches: Matches<'_>, bases: &Bases) {
         let fair = bases.fair();
         if !self.damper.has(&fair) {
-            let step = most_step(subjects, bases.budget());
+            let step = most_step(matches, bases.budget());
             self.damper.fit(&fair, step);
         }
     }
 
-    /// Makes whole weights of the shares.
+    /// Converts the shares to integer weights.
     fn weigh(&mut self, bases: &Bases) {
         self.weights = self.damper.weights(bases.budget(), bases.fixed());
     }
 
-    /// Divides the store anew, and moves the shares towards that.
-    fn move_shares(&mut self, subjects: Subjects<'_>, whole: Whole) {
+    /// Divides the store, and moves the shares towards the result.
+    fn move_shares(&mut self, matches: Matches<'_>, whole: Whole) {
         let nobody = Member::default();
         let member = |cgroup: &str| self.members.get(cgroup).unwrap_or(&nobody);
-        let division = Division::new(subjects, member, &self.damper, whole);
+        let division = Division::new(matches, member, &self.damper, whole);
         let wanted = division.wanted();
         self.rulings = division.rulings();
         let is_doubted = self.rulings.values().any(|it| it.verdict.is_doubted());
@@ -211,21 +211,22 @@ impl Controller {
             let member = self.members.get(cgroup);
             member.is_some_and(Member::misses_target)
         };
-        let step = most_step(subjects, whole.budget);
+        let step = most_step(matches, whole.budget);
         self.damper.step(wanted, is_urgent, step);
     }
 
-    /// The weight of a container, or of the default pool (an empty path), once decided.
+    /// Returns the weight of a container, or of the default pool (an empty path), once it is
+    /// decided.
     pub(super) fn weight(&self, cgroup: &str) -> Option<u32> {
         self.weights.get(cgroup).copied()
     }
 
-    /// The weights of all containers that are decided here, and of the default pool (an empty path).
+    /// Returns all decided weights, including that of the default pool (an empty path).
     pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
         &self.weights
     }
 
-    /// The weights of containers in the SSD tier, where they are not what the file says.
+    /// Returns the weights in the SSD tier that differ from the file.
     pub(super) const fn ssd_weights(&self) -> &BTreeMap<String, u32> {
         self.ssd.weights()
     }
@@ -238,7 +239,7 @@ impl Controller {
         self.rulings.get(cgroup)
     }
 
-    /// How a container stands.
+    /// Returns the verdict on a container.
     pub(super) fn verdict(&self, cgroup: &str, container: &Container) -> Verdict {
         match self.rulings.get(cgroup) {
             Some(ruling) if container.is_controlled() => ruling.verdict,
@@ -246,23 +247,23 @@ impl Controller {
         }
     }
 
-    /// What the VM may have in the store; absent without a host.
+    /// Returns the VM's share of the store; `None` without a host.
     pub(super) const fn pages(&self) -> Option<Pages> {
         self.pages
     }
 
-    /// Whether all targets can be met, as far as is known.
+    /// Returns whether all targets can be met, as far as is known.
     pub(super) const fn feasible(&self) -> Option<bool> {
         self.feasible
     }
 }
 
-/// The most that moves in an interval, of the budget.
-fn most_step(subjects: Subjects<'_>, budget: Share) -> Share {
-    Share(subjects.config.max_step).within(budget.max(LEAST_BUDGET))
+/// Returns the largest part of the budget that moves in an interval.
+fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
-/// Says what is believed now of how the store helps a container.
+/// Logs whether the store is believed to help a container.
 fn tell(cgroup: &str, belief: Belief) {
     match belief {
         Belief::Helps => info!(cgroup, "the store helps, as far as is known"),
@@ -292,19 +293,19 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::Reading;
-    use crate::engine::{Cgroups, names::Names, subjects};
+    use crate::engine::{Cgroups, matches, names::Names};
     use ddabi::counters::{AdmissionCounters, CurvePoint};
     use ddnl::fake::GuestState;
 
-    /// A curve whose error grew is not believed any longer.
+    /// A curve whose error has grown is dropped.
     #[test]
     fn a_curve_is_withdrawn() {
         let text = "[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n";
         let config = Config::parse(text).unwrap();
         let cgroups = Cgroups::from([("/a".into(), 1)]);
         let none = BTreeMap::new();
-        let (all, _) = subjects::of(&config, &cgroups, &Names::default(), |_| false, &none);
-        let subjects = Subjects {
+        let (all, _) = matches::find_all(&config, &cgroups, &Names::default(), |_| false, &none);
+        let matches = Matches {
             config: &config,
             all: &all,
         };
@@ -320,7 +321,7 @@ mod tests {
                 ..AdmissionCounters::default()
             });
             let pools = BTreeMap::from([("/a", &pool)]);
-            controller.observe(Time::ZERO, subjects, &pools, None, &sample);
+            controller.observe(Time::ZERO, matches, &pools, None, &sample);
             controller.members["/a"].curve.is_some()
         };
         assert!(has_curve(20));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Looking things up in a map in the order of their keys.
+//! Lookups in a map in the order of its keys.
 
 use std::{
     borrow::Borrow,
@@ -9,8 +9,8 @@ use std::{
     iter::Peekable,
 };
 
-/// A place in a map that moves on as larger keys are asked for. To look all keys of one map up in
-/// another takes as long as to walk through both, whatever their sizes.
+/// A position in a map that advances as larger keys are looked up. To look up all keys of one map
+/// in another takes as long as one pass over both, whatever their sizes.
 pub(super) struct Cursor<'a, K, V>(Peekable<Iter<'a, K, V>>);
 
 impl<'a, K: Borrow<str>, V> Cursor<'a, K, V> {
@@ -18,7 +18,7 @@ impl<'a, K: Borrow<str>, V> Cursor<'a, K, V> {
         Self(map.iter().peekable())
     }
 
-    /// Returns the value of a key, which must not be smaller than those asked for before.
+    /// Returns the value of a key, which must not be smaller than that of the previous lookup.
     pub(super) fn at(&mut self, key: &str) -> Option<&'a V> {
         loop {
             let (next, value) = self.0.peek()?;
@@ -48,7 +48,7 @@ mod tests {
             let mut cursor = Cursor::new(&map);
             for key in &keys {
                 prop_assert_eq!(cursor.at(key), map.get(key));
-                // The same key may be asked for again.
+                // A key can be looked up twice.
                 prop_assert_eq!(cursor.at(key), map.get(key));
             }
         }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Hit-ratio curves, as a sampled estimate (SHARDS) gives them.
+//! Hit-ratio curves that were estimated from samples (SHARDS).
 
 use super::quantity::Pages;
 use ddnl::Pool;
 
-/// Reads that a curve is made of at least.
+/// The fewest reads of a usable curve.
 const FEWEST_READS: u64 = 1_000;
 
-/// Standard error of a curve at most, in parts of a thousand of the reads.
+/// The largest standard error of a usable curve, in parts of a thousand of the reads.
 const MOST_ERROR: u64 = 50;
 
-/// Share of the asked pages that a store of a size would give. Rises with the size.
+/// The hit ratio as a function of the store's size, with which it rises.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve(Vec<Point>);
 
@@ -21,12 +21,12 @@ struct Point {
     ratio: f64,
 }
 
-/// A stretch of a hull.
+/// A segment of a hull.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slope {
-    /// How long it is; above 0.
+    /// Its length, above 0.
     pub(super) length: Pages,
-    /// How much the hit ratio gains by each page of it, 0 to 1.
+    /// The gain of the hit ratio by each of its pages, 0 to 1.
     pub(super) gain: f64,
 }
 
@@ -41,9 +41,9 @@ impl Slope {
 }
 
 impl Curve {
-    /// A curve through points of store size (pages) and hit ratio (0 to 1), in any order.
-    /// Estimates are noisy: points that fall are lifted to the ones before them. `None` without
-    /// any point that makes sense.
+    /// Creates a curve through points of store size (pages) and hit ratio (0 to 1), in any order.
+    /// Estimates are noisy, so that points that fall are lifted to the ones before them. Returns
+    /// `None` without any valid point.
     pub fn new(points: impl IntoIterator<Item = (u64, f64)>) -> Option<Self> {
         let mut points: Vec<Point> = points
             .into_iter()
@@ -67,11 +67,11 @@ impl Curve {
         Some(Self(points))
     }
 
-    /// The curve that the module has sampled of a pool; `None` while it tells too little.
-    ///
-    /// The module counts hits of all that was read. What never came back, no store could have
-    /// given; so the whole is what the largest store would have given, which is what the kernel
-    /// counts as refaults and policyd as asked for.
+    /// Returns the curve that the module has sampled of a pool; `None` while it rests on too few
+    /// reads.
+    /// The module counts hits among all reads. No store could have returned pages that were read
+    /// once, so the hit ratio is taken of the hits of the largest store. The kernel counts the same
+    /// number as refaults, and policyd as requested pages.
     pub(super) fn of_pool(pool: &Pool) -> Option<Self> {
         let admission = pool.admission.as_ref()?;
         let points = pool.curve.as_deref()?;
@@ -86,7 +86,7 @@ impl Curve {
         Self::new(points.iter().map(|point| (point.pages, ratio(point.hits))))
     }
 
-    /// The hit ratio of a store of a size.
+    /// Returns the hit ratio of a store of this size.
     pub(super) fn hit_ratio(&self, size: Pages) -> f64 {
         let after = self.0.partition_point(|point| point.size <= size);
         let before = after.checked_sub(1).and_then(|at| self.0.get(at));
@@ -99,7 +99,7 @@ impl Curve {
         }
     }
 
-    /// The smallest size that reaches a hit ratio; `None` if none does.
+    /// Returns the smallest size that reaches a hit ratio; `None` if none does.
     pub(super) fn size_for(&self, ratio: f64) -> Option<Pages> {
         let at = self.0.partition_point(|point| point.ratio < ratio);
         let b = self.0.get(at)?;
@@ -111,9 +111,9 @@ impl Curve {
         }
     }
 
-    /// The slopes of the upper concave hull of the curve beyond a size, the steepest first. Together
-    /// they gain what the curve gains; what it gains only from some size on counts as if it came
-    /// evenly up to there.
+    /// Returns the slopes of the upper concave hull of the curve beyond a size, the steepest first.
+    /// Their sum is the gain of the curve. A gain that comes only at a larger size counts as if it
+    /// came evenly up to there.
     pub(super) fn slopes_beyond(&self, size: Pages) -> Vec<Slope> {
         let ratio = self.hit_ratio(size);
         let beyond = self.0.iter().filter(|point| point.size > size);
@@ -132,7 +132,7 @@ impl Curve {
         slopes.filter(|slope| slope.gain > 0.0).collect()
     }
 
-    /// How much the hit ratio gains from one size to a larger one.
+    /// Returns the gain of the hit ratio from one size to a larger one.
     pub(super) fn gain(&self, size: Pages, larger: Pages) -> f64 {
         (self.hit_ratio(larger) - self.hit_ratio(size)).max(0.0)
     }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From wanted shares to weights, without haste and without trembling.
+//! Moves shares towards the wanted ones by bounded steps and without oscillation, and converts them
+//! to weights.
 //!
-//! Shares rest until there is a reason to move. A target is missed that other shares would serve
-//! better: then no more moves than that needs. Or for some time the best shares were far away: then
-//! all move there. Once moving they move on until they are close, at most one step an interval.
+//! Shares rest until there is a reason to move. Either a target is missed that other shares would
+//! serve better; then the shares move no more than that needs. Or the best shares have been far
+//! away for some time; then all shares move there. Once shares move, they go on until they are
+//! close, by at most one step per interval.
 
 use super::{fair::Fair, quantity::Share};
 use crate::config::Priority;
 use std::collections::BTreeMap;
 
-/// Sum of the weights that are given out, the default pool's included.
+/// The sum of all decided weights, including that of the default pool.
 pub(super) const WEIGHT_SUM: u32 = 10_000;
 
-/// Shares by container; they have one sum, which is everything that is decided here.
+/// Shares by container. Their sum is the whole that is divided.
 pub(super) type Shares = BTreeMap<String, Share>;
 
 /// Shares in force, by container.
@@ -21,13 +23,13 @@ pub(super) type Shares = BTreeMap<String, Share>;
 pub(super) struct Damper {
     shares: Shares,
     moving: Option<Reason>,
-    /// Intervals in a row in which the best shares were far away.
+    /// Consecutive intervals in which the best shares were far away.
     far: u32,
-    /// What newcomers got in this interval.
+    /// The sum of shares that newcomers got in this interval.
     entered: Share,
 }
 
-/// Why shares move.
+/// A reason to move shares.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Reason {
     /// A target is missed.
@@ -36,57 +38,57 @@ enum Reason {
     Better,
 }
 
-/// Where shares should move; of the same containers.
+/// The shares to move to, of the same containers.
 pub(super) struct Wanted {
-    /// What serves the targets with the least change.
+    /// The shares that serve the targets with the least change.
     pub(super) least: Shares,
-    /// What is best altogether.
+    /// The best shares.
     pub(super) best: Shares,
 }
 
-/// A missed target is a reason to move if it gains this much of its share.
+/// A missed target is a reason to move if its share grows by at least this part.
 const GAIN: f64 = 0.02;
-/// No gain is smaller than what one weight is.
+/// The smallest gain, which is that of one unit of weight.
 const LEAST_GAIN: Share = Share(1.0 / WEIGHT_SUM as f64);
-/// Far away, as a part of everything.
+/// Distance from which on shares are far away, as a part of the whole.
 const FAR: Share = Share(0.10);
-/// So long they must be far away if no target is missed.
+/// Intervals for which shares must be far away if no target is missed.
 const PATIENCE: u32 = 3;
-/// Close, as a part of everything.
+/// Distance up to which shares are close, as a part of the whole.
 const CLOSE: Share = Share(0.005);
 
 impl Damper {
-    /// The shares in force.
+    /// Returns the shares in force.
     pub(super) fn shares(&self) -> &Shares {
         &self.shares
     }
 
-    /// The share of a container; none of one that is not known.
+    /// Returns the share of a container, which is zero for an unknown one.
     pub(super) fn share(&self, key: &str) -> Share {
         self.shares.get(key).copied().unwrap_or_default()
     }
 
-    /// Adopts weights that are in force already, so that a start changes nothing at first.
+    /// Adopts weights that are in force already, so that a restart changes nothing at first.
     pub(super) fn adopt(&mut self, weights: BTreeMap<String, f64>) {
         self.shares = in_proportion(weights);
     }
 
-    /// Whether these are the containers that have shares.
+    /// Returns whether exactly these containers have shares.
     pub(super) fn has(&self, wanted: &BTreeMap<String, Fair>) -> bool {
         self.shares.len() == wanted.len() && wanted.keys().all(|key| self.shares.contains_key(key))
     }
 
-    /// An interval begins: newcomers may get something again.
+    /// Begins an interval, in which newcomers can get shares again.
     pub(super) const fn begin_interval(&mut self) {
         self.entered = Share::ZERO;
     }
 
-    /// Takes in that containers came or went.
+    /// Adapts the shares after containers came or went.
     ///
-    /// Containers that left leave their shares to the others, in proportion. Newcomers together
-    /// get at most `step` of everything in an interval, however many they are and in however many
-    /// calls they come; what more they should have they get from later steps. Those present give
-    /// it from what exceeds their fair parts, the lowest class first.
+    /// The shares of containers that left are divided among the others in proportion. All newcomers
+    /// together get at most `step` of the whole in an interval, no matter how many there are and
+    /// how many calls add them; later steps give them the rest. The containers present give up what
+    /// exceeds their fair parts, the lowest class first.
     pub(super) fn fit(&mut self, fair: &BTreeMap<String, Fair>, step: Share) {
         self.shares.retain(|key, _| fair.contains_key(key));
         let is_first = self.shares.is_empty();
@@ -113,7 +115,7 @@ impl Damper {
         self.shares.extend(new.into_iter().map(entered));
     }
 
-    /// Takes `come` from the shares that exceed what is fair, the lowest class first.
+    /// Takes `come` from the shares that exceed the fair parts, the lowest class first.
     fn make_room(&mut self, come: Share, fair: &BTreeMap<String, Fair>) {
         let mut classes: Vec<Priority> = fair.values().map(|fair| fair.class).collect();
         classes.sort_unstable();
@@ -137,8 +139,8 @@ impl Damper {
         }
     }
 
-    /// Moves towards wanted shares, at most `step` of everything. Those of `urgent` miss their
-    /// targets. Returns whether anything moved.
+    /// Moves towards wanted shares by at most `step` of the whole. `urgent` tells whether a
+    /// container misses its target. Returns whether anything moved.
     pub(super) fn step(
         &mut self,
         wanted: Wanted,
@@ -163,13 +165,13 @@ impl Damper {
         true
     }
 
-    /// Why shares move in this interval, if they do.
+    /// Returns the reason to move shares in this interval, if there is one.
     fn reason(&mut self, wanted: &Wanted, urgent: impl Fn(&str) -> bool) -> Option<Reason> {
         let gains = wanted.least.iter().any(|(key, wanted)| {
             let now = self.share(key);
             urgent(key) && *wanted - now > (now * GAIN).max(LEAST_GAIN)
         });
-        // With many containers each may be near, and all together far.
+        // With many containers, each can be near while the sum of the distances is large.
         let ways: Share = self.ways(&wanted.best).sum();
         self.far = if ways / 2.0 > FAR { self.far + 1 } else { 0 };
         match self.moving {
@@ -181,26 +183,26 @@ impl Damper {
         }
     }
 
-    /// How far each share is from a wanted one.
+    /// Returns the distance of each share from the wanted one.
     fn ways(&self, wanted: &Shares) -> impl Iterator<Item = Share> {
         let way = |(key, wanted): (&String, &Share)| Share((*wanted - self.share(key)).0.abs());
         wanted.iter().map(way)
     }
 
-    /// How far the share is that has the longest way to go.
+    /// Returns the largest distance of a share from the wanted one.
     fn farthest(&self, wanted: &Shares) -> Share {
         self.ways(wanted).fold(Share::ZERO, Share::max)
     }
 
-    /// Returns whole weights whose sum is [`WEIGHT_SUM`]: the shares are parts of `budget`, others
-    /// have `fixed` parts of everything. Only a fixed part of nothing is nothing.
+    /// Returns integer weights whose sum is [`WEIGHT_SUM`]. The shares are parts of `budget`, and
+    /// others have `fixed` parts of the whole. The weight is 0 only for a fixed part of 0.
     pub(super) fn weights(&self, budget: Share, fixed: Shares) -> BTreeMap<String, u32> {
         let entries = self.shares.iter();
         let ours = entries.map(|(key, share)| (key.clone(), *share * budget));
         let rounded = normal(ours.chain(fixed).collect())
             .into_iter()
             .map(|(key, part)| {
-                // A weight of zero means no store at all; that is only the file's to say.
+                // With weight 0 nothing is cached, which only the file may decide.
                 let is_some = part > Share::ZERO || self.shares.contains_key(&key);
                 Rounded::of(key, part, u32::from(is_some))
             })
@@ -210,11 +212,11 @@ impl Damper {
     }
 }
 
-/// A share as a whole weight.
+/// A share that was rounded to a weight.
 struct Rounded {
     key: String,
     weight: u32,
-    /// What rounding took from it.
+    /// The part that rounding removed.
     lost: f64,
 }
 
@@ -231,8 +233,9 @@ impl Rounded {
     }
 }
 
-/// Makes the sum of weights [`WEIGHT_SUM`] by largest remainder: those that lost most in rounding
-/// get the rest; what rounding added to the smallest is taken from the largest.
+/// Makes the sum of the weights [`WEIGHT_SUM`] by the method of largest remainders. The rest goes
+/// to those that lost most by rounding; what rounding added to the smallest is taken from the
+/// largest.
 fn with_sum(mut weights: Vec<Rounded>) -> Vec<Rounded> {
     let given: i64 = weights.iter().map(|one| i64::from(one.weight)).sum();
     let mut off = i64::from(WEIGHT_SUM) - given;
@@ -259,7 +262,7 @@ fn with_sum(mut weights: Vec<Rounded>) -> Vec<Rounded> {
     weights
 }
 
-/// Returns the fair parts, scaled so that their sum is one.
+/// Returns the fair parts, scaled so that their sum is 1.
 fn parts_of_one(fair: &BTreeMap<String, Fair>) -> BTreeMap<String, Fair> {
     let parts = fair.iter().map(|(key, fair)| (key.clone(), fair.part));
     let scaled = normal(parts.collect()).into_iter().zip(fair.values());
@@ -270,13 +273,13 @@ fn parts_of_one(fair: &BTreeMap<String, Fair>) -> BTreeMap<String, Fair> {
     scaled.map(entry).collect()
 }
 
-/// Shares of which the sum is one.
+/// Scales shares so that their sum is 1.
 fn normal(shares: Shares) -> Shares {
     let parts = shares.into_iter();
     in_proportion(parts.map(|(key, share)| (key, share.0)).collect())
 }
 
-/// Shares in proportion to weights, or to sizes; equal ones if all are nothing.
+/// Returns shares in proportion to weights or sizes, and equal ones if all of these are 0.
 pub(super) fn in_proportion(parts: BTreeMap<String, f64>) -> Shares {
     let sum: f64 = parts.values().sum();
     let equal = 1.0 / parts.len().max(1) as f64;
@@ -365,12 +368,12 @@ mod tests {
             damper.fit(&fair(&parts), Share(0.2));
         }
         assert!((damper.share("/0").0 - 0.75).abs() < 1e-9);
-        // The next interval lets in others.
+        // The next interval admits others.
         damper.begin_interval();
         parts.push(1.0);
         damper.fit(&fair(&parts), Share(0.2));
         assert!(damper.share("/0").0 < 0.75);
-        // Containers that end and start again move nothing more than that.
+        // Containers that end and start again move no more than that.
         for _ in 0..100 {
             damper.fit(&fair(&[1.0]), Share(0.2));
             damper.fit(&fair(&[1.0, 1.0]), Share(0.2));
@@ -390,7 +393,7 @@ mod tests {
         all.insert("/1".into(), class(Priority::BRONZE, 1.0));
         all.insert("/2".into(), class(Priority::BRONZE, 1.0));
         damper.fit(&all, Share(0.1));
-        // The bronze one has 0.4 - 1/3 more than is fair; gold gives the rest.
+        // The bronze container has 0.4 - 1/3 more than its fair part; gold gives the rest.
         assert!((damper.share("/1").0 - 1.0 / 3.0).abs() < 1e-9);
         assert!((damper.share("/0").0 - (0.6 - 0.1 + 0.4 - 1.0 / 3.0)).abs() < 1e-9);
     }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Dividing what is decided here, once an interval: what serves the targets, what is best
-//! altogether, and how each container stands.
+//! Divides the store once per interval. Returns the shares that serve the targets, the best shares,
+//! and the verdicts on the containers.
 
 use super::{
     bases::{DEFAULT, takes_part},
     damper::{Damper, Shares, Wanted, in_proportion},
+    matches::Matches,
     member::Member,
     quantity::{Pages, Share},
     ruling::Ruling,
     spare::{self, Taker},
     split::{self, Demand, Need, Split},
-    subjects::Subjects,
 };
 use crate::config::{Amount, Container};
 use std::collections::BTreeMap;
 
-/// What is divided.
+/// The store, and the parts of it that are divided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whole {
-    /// What the VM may have in the store.
+    /// The VM's share of the store.
     pub(super) pages: Pages,
-    /// The part of it that is divided here.
+    /// The part of it that is divided.
     pub(super) budget: Share,
-    /// The least part of it that is the default pool's.
+    /// The least part of it that the default pool gets.
     pub(super) default: Share,
 }
 
-/// A container that has a part.
+/// A container that gets a part.
 struct Party<'a> {
     cgroup: &'a String,
     container: &'a Container,
@@ -35,34 +35,34 @@ struct Party<'a> {
     has: Pages,
 }
 
-/// A division between the parties; vectors of sizes are in their order.
+/// A division between the parties. Vectors of sizes have their order.
 pub(super) struct Division<'a> {
     whole: Whole,
     parties: Vec<Party<'a>>,
     demands: Vec<Demand<'a>>,
-    /// What serves the targets.
+    /// The sizes that serve the targets.
     split: Split,
-    /// What the default pool has, if that is decided here.
+    /// The size of the default pool, if it is a party.
     rest: Option<Pages>,
 }
 
-/// What a container with a target keeps of its share when others could use it better.
+/// The part of its share that a container with a target keeps when others could use it better.
 const KEPT: f64 = 0.9;
 
-/// The smallest part a container gets: enough to see whether more would help.
+/// The smallest part of a container, which is enough to see whether more would help.
 const SMALLEST: Share = Share(0.002);
 
 impl<'a> Division<'a> {
-    /// Divides between the containers of the file that take part; `shares` are those in force.
+    /// Divides between the containers of the file that take part. `shares` are the ones in force.
     pub(super) fn new(
-        subjects: Subjects<'a>,
+        matches: Matches<'a>,
         member: impl Fn(&str) -> &'a Member,
         shares: &Damper,
         whole: Whole,
     ) -> Self {
-        let config = subjects.config;
+        let config = matches.config;
         let has = |cgroup: &str| shares.share(cgroup) * whole.budget * whole.pages;
-        let controlled = subjects
+        let controlled = matches
             .iter()
             .filter(|(_, container)| takes_part(container));
         let party = |(cgroup, container): (&'a String, &'a Container)| Party {
@@ -84,7 +84,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Where the shares should move.
+    /// Returns the shares to move to.
     pub(super) fn wanted(&self) -> Wanted {
         let (least, rest) = self.least_change();
         let (best, left) = self.best();
@@ -94,7 +94,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// How each container stands.
+    /// Returns the verdict on each container.
     pub(super) fn rulings(&self) -> BTreeMap<String, Ruling> {
         let ruling = |(at, party): (usize, &Party<'_>)| {
             let is_late = self.split.levels[at].is_some_and(|level| level.0 > 0.0);
@@ -110,16 +110,16 @@ impl<'a> Division<'a> {
         self.parties.iter().enumerate().map(ruling).collect()
     }
 
-    /// Whether there is enough for all targets, if there are any.
+    /// Returns whether there is enough for all targets, if there are any.
     pub(super) fn is_enough(&self) -> Option<bool> {
         let has_target = |party: &Party<'_>| party.container.target.is_some();
         let has_targets = self.parties.iter().any(has_target);
         has_targets.then_some(self.split.feasible)
     }
 
-    /// Sizes that give each container what it needs and else stay as they are: what is lacking is
-    /// taken from those that have more than they need, in proportion to how much more. Returns the
-    /// default pool's size too.
+    /// Returns sizes that give each container what it needs and leave the others unchanged as far
+    /// as possible. The missing pages are taken from containers that have more than they need, in
+    /// proportion to their surplus. Also returns the default pool's size.
     fn least_change(&self) -> (Vec<Pages>, Pages) {
         let has = self.parties.iter().map(|party| party.has);
         let needs = self.split.sizes.iter().copied();
@@ -143,8 +143,8 @@ impl<'a> Division<'a> {
         (sizes, size(default))
     }
 
-    /// The sizes where what no target needs goes to where it helps most. Returns also what could
-    /// not be given.
+    /// Returns sizes with which the pages that no target needs go where they help most. Also
+    /// returns the pages that could not be given away.
     fn best(&self) -> (Vec<Pages>, Pages) {
         let kept: Vec<Pages> = (0..self.parties.len()).map(|at| self.kept(at)).collect();
         let spare = self.whole.free() - kept.iter().copied().sum();
@@ -153,8 +153,8 @@ impl<'a> Division<'a> {
         spare::give(self.whole.pages, spare.max(Pages::ZERO), &takers)
     }
 
-    /// What a container keeps at least. Needs are estimates, so that none is cut to its need in
-    /// one step.
+    /// Returns the least size that a container keeps. Needs are estimates, so that no container is
+    /// cut to its need in one step.
     fn kept(&self, at: usize) -> Pages {
         let (party, size) = (&self.parties[at], self.split.sizes[at]);
         match self.demands[at].need {
@@ -179,7 +179,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Sizes as shares, with what is left for the default pool.
+    /// Converts sizes to shares, and gives the default pool the rest.
     fn shares(&self, sizes: &[Pages], default: Pages) -> Shares {
         let cgroups = self.parties.iter().map(|party| party.cgroup.clone());
         let mut parts: BTreeMap<String, f64> = cgroups.zip(sizes.iter().map(|it| it.0)).collect();
@@ -191,19 +191,19 @@ impl<'a> Division<'a> {
 }
 
 impl Whole {
-    /// What the containers get together.
+    /// Returns the pages that the containers divide.
     fn free(&self) -> Pages {
         (self.budget - self.default).max(Share::ZERO) * self.pages
     }
 
-    /// What the default pool gets at least.
+    /// Returns the least size of the default pool.
     fn default_pool(&self) -> Pages {
         self.default * self.pages
     }
 }
 
 impl<'a> Party<'a> {
-    /// What it asks for of the VM's pages; `smallest` is the part it gets in any case.
+    /// Returns its demand on the VM's pages. It gets at least the part `smallest`.
     fn demand(&self, pages: Pages, smallest: Share) -> Demand<'a> {
         let (container, member, has) = (self.container, self.member, self.has);
         let part = |amount: Amount| Share(amount.part_of(pages.bytes())).max(smallest);

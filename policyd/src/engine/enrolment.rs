@@ -1,83 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which pools are ours, and what is to be changed of them.
+//! The pools that the daemon manages, and the changes that they need.
 
 use super::{
     Action, Time,
     bases::DEFAULT,
     cursor::Cursor,
+    matches::{Match, Matches},
     plan::Plan,
     retry::Retries,
-    subjects::{Subject, Subjects},
     view::View,
 };
 use ddnl::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The pools that are ours.
+/// The pools that the daemon manages.
 #[derive(Debug, Default)]
 pub(super) struct Enrolment {
-    /// Cgroups whose pools are ours to change and to remove, and their names as the
-    /// module lists them.
+    /// Cgroups whose pools the daemon may change and remove, and their names in the module's list.
     pub(super) managed: BTreeMap<String, String>,
     pub(super) retries: Retries,
-    /// Changes of pools that were found to be needed, until anything else happens.
+    /// Changes of pools that the last comparison found. Any event discards them.
     pub(super) changes: VecDeque<Action>,
 }
 
-/// Weights by container, where they are not what the file says.
+/// Weights of containers that differ from the file.
 #[derive(Clone, Copy)]
 pub(super) struct Weights<'a> {
-    /// In the memory tier, the default pool's included.
+    /// In the memory tier, including the default pool.
     pub(super) memory: &'a BTreeMap<String, u32>,
     /// In the SSD tier.
     pub(super) ssd: &'a BTreeMap<String, u32>,
 }
 
 impl Enrolment {
-    /// The next change. To compare all pools is dear, and one comparison finds many.
+    /// Returns the next change. To compare all pools is expensive, and one comparison finds many
+    /// changes.
     pub(super) fn compare(
         &mut self,
         now: Time,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         weights: Weights<'_>,
         view: &View,
         present: &BTreeMap<&str, &Pool>,
     ) -> Option<Action> {
-        self.forget(subjects.all, view, present);
-        self.adopt(subjects.all, present);
+        self.forget(matches.by_cgroup, view, present);
+        self.adopt(matches.by_cgroup, present);
         let default_weight = weights.memory.get(DEFAULT).copied();
         let plan = Plan {
             now,
             retries: &self.retries,
             managed: &self.managed,
-            subjects: subjects.all,
+            matches: matches.by_cgroup,
             weights,
             present,
             default_pool: view.default_pool(),
-            default_weight: default_weight.or(subjects.config.default_pool_weight),
+            default_weight: default_weight.or(matches.config.default_pool_weight),
         };
         self.changes = plan.steps().into();
         let next = self.changes.pop_front();
         if next.is_none() {
-            // What may be tried again and is not tried now is not wanted any more.
+            // A failed change that is due and not needed any more is forgotten.
             self.retries.forget_due(now);
         }
         next
     }
 
-    /// Forgets cgroups that are no containers any more and whose pools are gone.
+    /// Forgets cgroups that are containers no longer and whose pools are gone.
     fn forget(
         &mut self,
-        subjects: &BTreeMap<String, Subject>,
+        matches: &BTreeMap<String, Match>,
         view: &View,
         present: &BTreeMap<&str, &Pool>,
     ) {
-        let (mut wanted, mut pools) = (Cursor::new(subjects), Cursor::new(present));
+        let (mut wanted, mut pools) = (Cursor::new(matches), Cursor::new(present));
         let mut paths = None;
         self.managed.retain(|cgroup, _| {
             let (is_wanted, has_pool) = (wanted.at(cgroup).is_some(), pools.at(cgroup).is_some());
-            // Of few cgroups the pool is that of one that died.
+            // In rare cases the pool is that of a removed cgroup of the same path.
             let mut lingers = || {
                 paths
                     .get_or_insert_with(|| view.paths())
@@ -87,9 +87,9 @@ impl Enrolment {
         });
     }
 
-    /// The pool of a wanted cgroup is ours, even if it was made by hand.
-    fn adopt(&mut self, subjects: &BTreeMap<String, Subject>, present: &BTreeMap<&str, &Pool>) {
-        let (mut wanted, mut managed) = (Cursor::new(subjects), Cursor::new(&self.managed));
+    /// Adopts the pools of wanted cgroups, even if an administrator created them.
+    fn adopt(&mut self, matches: &BTreeMap<String, Match>, present: &BTreeMap<&str, &Pool>) {
+        let (mut wanted, mut managed) = (Cursor::new(matches), Cursor::new(&self.managed));
         let mut is_new =
             |cgroup: &&str| wanted.at(cgroup).is_some() && managed.at(cgroup).is_none();
         let new = present.iter().filter(|(cgroup, _)| is_new(cgroup));

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the engine is told and what it asks for.
+//! Events and actions of the engine.
 
 use super::{memory::Limits, sample::Sample};
 use crate::{config::Config, discovery::Identity};
 use ddnl::{NewPool, Pool, PoolChange};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Time since some moment, the same for all calls.
+/// Time since a fixed moment, which is the same for all calls.
 pub type Time = Duration;
 
-/// The cgroups there are: paths below the root, and the numbers that tell a cgroup from one of
-/// the same name before it.
+/// Existing cgroups: their paths below the root, and their ids, which differ from those of earlier
+/// cgroups of the same path.
 pub type Cgroups = BTreeMap<String, u64>;
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A cgroup was made: its path and its number.
+    /// A cgroup was created: its path and its id.
     CgroupAppeared(String, u64),
     /// A cgroup, and everything below it, was removed.
     CgroupVanished(String),
@@ -33,19 +33,19 @@ pub enum Event {
     SessionChanged,
     /// An action was performed.
     Outcome(Outcome),
-    /// A job that was begun by [`Action::Begin`] ended; with how many bytes were reclaimed if that
-    /// was asked for.
+    /// A job of [`Action::Begin`] has ended. The result is the number of reclaimed bytes, if it
+    /// asked for reclaim.
     Ended(Job, Result<u64, Failure>),
 }
 
-/// What to do.
+/// An action for the driver.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Look for the module; answered by [`Outcome::Connected`].
     Connect,
     /// List the module's pools; answered by [`Outcome::Listed`].
     List,
-    /// Look through the cgroups; answered by [`Outcome::Scanned`].
+    /// Scan the cgroups; answered by [`Outcome::Scanned`].
     Scan,
     /// Enrol a container; this and the following are answered by [`Outcome::Changed`].
     Add(NewPool),
@@ -53,42 +53,41 @@ pub enum Action {
     Set(u32, PoolChange),
     /// Remove a pool.
     Remove(u32),
-    /// Ask who these cgroups are; answered by [`Outcome::Identified`].
+    /// Look up the identities of these cgroups; answered by [`Outcome::Identified`].
     Identify(Vec<String>),
-    /// Take a look at the machine and at these cgroups; answered by [`Outcome::Measured`].
+    /// Measure the machine and these cgroups; answered by [`Outcome::Measured`].
     Measure(Vec<String>),
-    /// Begin something that may take long; answered by [`Outcome::Begun`] at once and by
-    /// [`Event::Ended`] later.
+    /// Begin a job; answered by [`Outcome::Begun`] at once and by [`Event::Ended`] later.
     Begin(Job),
 }
 
-/// Something that may take long, because the kernel reclaims during it.
+/// A job, which may take long because the kernel reclaims.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Job {
     /// Set the limits of a cgroup's memory.
     Limit {
         /// Its path.
         cgroup: String,
-        /// Its number, so that another one of that name is left alone.
+        /// Its id, so that a later cgroup of the same path is left alone.
         id: u64,
-        /// What to set; what is absent becomes what it was before us.
+        /// The limits. Absent ones get their original values.
         limits: Limits,
-        /// Whether files that others changed since are taken over.
+        /// Whether files that others have changed since are taken over.
         anew: bool,
     },
     /// Reclaim from a cgroup (`memory.reclaim`).
     Reclaim {
         /// Its path.
         cgroup: String,
-        /// How much.
+        /// The bytes to reclaim.
         bytes: u64,
-        /// Only pages that cache files.
+        /// Whether to reclaim only page cache.
         files_only: bool,
     },
 }
 
 impl Job {
-    /// The path of the cgroup it is for.
+    /// Returns the path of its cgroup.
     pub fn cgroup(&self) -> &str {
         match self {
             Self::Limit { cgroup, .. } | Self::Reclaim { cgroup, .. } => cgroup,
@@ -96,40 +95,40 @@ impl Job {
     }
 }
 
-/// How an action went.
+/// The outcome of an action.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The module is there, or is not.
+    /// The module was found, or was not.
     Connected(Result<(), Failure>),
     /// The module's pools.
     Listed(Result<Vec<Pool>, Failure>),
     /// All cgroups.
     Scanned(Cgroups),
-    /// A change was made, or was not.
+    /// A change was made, or failed.
     Changed {
         /// The change.
         action: Action,
-        /// How it went; the new pool's number after [`Action::Add`].
+        /// The result, which is the new pool's number after [`Action::Add`].
         result: Result<Option<u32>, Failure>,
     },
-    /// Who cgroups are; `None` for those no runtime knows yet.
+    /// The identities of cgroups; `None` for those that no runtime knows yet.
     Identified(BTreeMap<String, Option<Identity>>),
-    /// What was measured.
+    /// A measurement.
     Measured(Sample),
     /// A job was begun.
     Begun,
 }
 
-/// Why an action failed.
+/// The reason why an action failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Failure {
-    /// The module's state changed while it was read; it is there.
+    /// The module is loaded, but its state changed while it was read.
     Busy,
     /// The module is not loaded.
     Gone,
-    /// The cgroup is not there any more.
+    /// The cgroup does not exist any more.
     Vanished,
-    /// Anything else, in words.
+    /// Another error, as text.
     Other(String),
 }
 

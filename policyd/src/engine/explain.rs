@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the engine tells about containers.
+//! The engine's report on containers.
 
-use super::{
-    Engine, Explanation, MemoryReport, Report, quantity::Pages, report, subjects::Subject,
-};
+use super::{Engine, Explanation, MemoryReport, Report, matches::Match, quantity::Pages, report};
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 
 impl Engine {
-    /// Why each container has what it has.
+    /// Returns the report.
     pub fn report(&self) -> Report {
         let pools = self.module.pools(&self.cgroups);
         let machine = self.knobs.shortage.machine().copied().unwrap_or_default();
-        let explain = |(cgroup, subject): (&String, &Subject)| {
+        let explain = |(cgroup, matched): (&String, &Match)| {
             let pool = pools.get(cgroup.as_str()).copied();
-            self.explain(cgroup, subject, pool)
+            self.explain(cgroup, matched, pool)
         };
         Report {
             module: self.module.is_present(),
@@ -29,13 +27,13 @@ impl Engine {
                 reclaimed_bytes: self.knobs.reclaimer.reclaimed,
                 offloaded_bytes: self.knobs.reclaimer.offloaded,
             },
-            containers: self.subjects.iter().map(explain).collect(),
+            containers: self.matches.iter().map(explain).collect(),
         }
     }
 
-    /// Why a container has what it has.
-    fn explain(&self, cgroup: &str, subject: &Subject, pool: Option<&Pool>) -> Explanation {
-        let container = &self.config.containers[subject.container];
+    /// Returns the explanation of a container's shares and limits.
+    fn explain(&self, cgroup: &str, matched: &Match, pool: Option<&Pool>) -> Explanation {
+        let container = &self.config.containers[matched.container];
         let member = self.controller.member(cgroup);
         let ruling = self.controller.ruling(cgroup);
         let stats = pool.and_then(|pool| pool.stats);
@@ -56,16 +54,16 @@ impl Engine {
         let limiter = &self.knobs.limiter;
         Explanation {
             cgroup: cgroup.into(),
-            name: subject.name.clone(),
+            name: matched.name.clone(),
             class: container.rank().to_string(),
             enrolled: pool.is_some(),
             verdict,
             reason: report::reason(verdict, &goals, has, need),
             store: container.store,
-            weight: self.weight(cgroup).unwrap_or(subject.weight),
+            weight: self.weight(cgroup).unwrap_or(matched.weight),
             share_bytes: bytes(|stats| stats.entitlement),
             used_bytes: bytes(PoolStats::memory_used),
-            ssd_weight: subject.ssd_weight.map(|weight| chosen.unwrap_or(weight)),
+            ssd_weight: matched.ssd_weight.map(|weight| chosen.unwrap_or(weight)),
             ssd_reason: finding.map(ToString::to_string),
             ssd_share_bytes: bytes(|stats| stats.ssd_entitlement).filter(|_| on_ssd),
             ssd_used_bytes: bytes(|stats| stats.ssd_used).filter(|_| on_ssd),
@@ -80,8 +78,8 @@ impl Engine {
         }
     }
 
-    /// The weight of a container or, by an empty path, of the default pool, if not the file
-    /// decides it.
+    /// Returns the weight of a container or, for an empty path, of the default pool, if the file
+    /// does not decide it.
     fn weight(&self, cgroup: &str) -> Option<u32> {
         self.controller
             .weight(cgroup)

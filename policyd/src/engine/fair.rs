@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is fair for containers before anything is measured: parts by weight, but no container's
-//! part is below its floor.
+//! Fair shares of containers before anything is measured: parts by weight, none of which is below
+//! the container's floor.
 
 use super::quantity::Share;
 use crate::config::Priority;
 
-/// What is fair for a container before anything is known of it.
+/// The fair share of a container about which nothing is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fair {
     /// Its part, in proportion to the others'.
@@ -15,7 +15,7 @@ pub(super) struct Fair {
     pub(super) class: Priority,
 }
 
-/// A container that has a weight, and the least that it should get.
+/// The weight of a container, and the least part that it shall get.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) weight: f64,
@@ -33,7 +33,7 @@ pub(super) fn parts(containers: &[Asked]) -> Vec<Share> {
     };
     let floors: Vec<Share> = containers.iter().map(|one| one.floor * fits).collect();
     let mut raised = vec![false; containers.len()];
-    // Each turn raises a container, or is the last one.
+    // Each pass raises a container, or is the last one.
     loop {
         let parts = beside_raised(containers, &floors, &raised);
         let low = |at: &usize| !raised[*at] && parts[*at] < floors[*at];
@@ -47,7 +47,7 @@ pub(super) fn parts(containers: &[Asked]) -> Vec<Share> {
     }
 }
 
-/// The parts where some containers are raised to their floors, and the others divide the rest.
+/// Returns the parts if some containers are raised to their floors, and the others divide the rest.
 fn beside_raised(containers: &[Asked], floors: &[Share], raised: &[bool]) -> Vec<Share> {
     let all = 0..containers.len();
     let held = all.clone().filter(|at| raised[*at]).map(|at| floors[at]);
@@ -88,7 +88,7 @@ mod tests {
         };
         assert_eq!(divided(&[(1.0, 0.0), (3.0, 0.0)]), [25.0, 75.0]);
         assert_eq!(divided(&[(1.0, 0.4), (3.0, 0.0)]), [40.0, 60.0]);
-        // The second would have 30 without the first one's floor.
+        // Without the first one's floor the second would have 0.3.
         let two = [(1.0, 0.5), (3.0, 0.28), (6.0, 0.0)];
         assert_eq!(divided(&two), [50.0, 28.0, 22.0]);
         assert_eq!(divided(&[(1.0, 1.5), (1.0, 0.5)]), [75.0, 25.0]);

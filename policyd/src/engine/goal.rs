@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How far a container is from its target.
+//! The distance of a container from its target.
 //!
-//! All kinds of targets become one number, the *cost*: the natural logarithm of how many times
-//! worse than its target a container is. 0 is the target itself, below is better. For what caches
-//! do (time of an operation, share of misses) the cost falls with the store's size and is convex
-//! in it, which [`super::response`] makes use of.
+//! All kinds of targets are converted to one number, the *cost*: the natural logarithm of the
+//! factor by which a container is worse than its target. It is 0 at the target, and negative if the
+//! container is better. For the figures that a cache affects (time of an operation, share of
+//! misses) the cost falls with the store's size and is convex in it, which [`super::response`]
+//! relies on.
 
 use super::{quantity::Cost, rates::Rates, sample::Reading};
 use crate::config::{Figure, Target};
 use serde::{Deserialize, Serialize};
 
-/// A figure and what it should be.
+/// A figure and its target.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Goal {
-    /// What is measured.
+    /// The figure.
     pub figure: Figure,
-    /// What it should be, in the figure's unit.
+    /// The target, in the figure's unit.
     pub target: f64,
-    /// What it is; absent if it could not be measured.
+    /// The measured value; absent if it could not be measured.
     pub measured: Option<f64>,
 }
 
 impl Goal {
-    /// Whether it is met; `None` if not measured.
+    /// Returns whether it is met; `None` if it was not measured.
     pub fn is_met(&self) -> Option<bool> {
         self.cost().map(|cost| cost <= Cost::TARGET)
     }
 
-    /// How far it is from being met; `None` if not measured.
+    /// Returns the cost; `None` if it was not measured.
     pub(super) fn cost(&self) -> Option<Cost> {
         let measured = self
             .measured
             .filter(|value| value.is_finite() && *value >= 0.0)?;
         let worse = match self.figure {
-            // What counts is the share that misses.
+            // The share of misses counts.
             Figure::HitRatio => (1.0 - measured) / (1.0 - self.target).max(NOTHING),
             Figure::Throughput => self.target / measured.max(self.target * NOTHING),
             _ => measured / self.target,
@@ -43,10 +44,10 @@ impl Goal {
     }
 }
 
-/// Where better and worse stop to matter.
+/// Values below this count as this one, so that a logarithm exists.
 const NOTHING: f64 = 1e-3;
 
-/// The goals of a target, with what is measured for each.
+/// Returns the goals of a target with their measured values.
 pub(super) fn of(target: &Target, reading: &Reading, rates: Option<&Rates>) -> Vec<Goal> {
     let measure = |figure| {
         let rates = rates?;
@@ -68,13 +69,14 @@ pub(super) fn of(target: &Target, reading: &Reading, rates: Option<&Rates>) -> V
     target.goals().map(goal).collect()
 }
 
-/// The goal that is furthest from being met; `None` as long as any is not measured.
+/// Returns the cost of the goal that is furthest from being met; `None` as long as any is not
+/// measured.
 pub(super) fn worst(goals: &[Goal]) -> Option<Cost> {
     let costs: Option<Vec<Cost>> = goals.iter().map(Goal::cost).collect();
     costs?.into_iter().reduce(Cost::max)
 }
 
-/// Whether one kind of goal is missed, and no other one.
+/// Returns whether only goals of one kind are missed.
 pub(super) fn misses_only(goals: &[Goal], figure: Figure) -> bool {
     let missed = |goal: &&Goal| goal.is_met() == Some(false);
     let mut missed = goals.iter().filter(missed).peekable();

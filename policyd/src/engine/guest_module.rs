@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is known of the guest module.
+//! The engine's knowledge of the guest module.
 
 use super::{Action, Cgroups, Time, view::View};
 use ddnl::Pool;
 use std::collections::BTreeMap;
 
-/// The guest module, as far as is known.
+/// State of the guest module, as far as it is known.
 #[derive(Debug)]
 pub(super) enum GuestModule {
-    /// Not loaded, or not usable; tried again at this time.
+    /// It is not loaded, or not usable, and is tried again at this time.
     Absent { next_try: Time },
-    /// Loaded; its pools were listed, and are listed again, at these times.
+    /// It is loaded. Its pools were listed, and are listed again, at these times.
     Present {
         view: View,
         listed: Time,
@@ -20,7 +20,7 @@ pub(super) enum GuestModule {
 }
 
 impl GuestModule {
-    /// It was found, and its pools are to be listed.
+    /// Returns the state of a module that was found, and whose pools have to be listed.
     pub(super) fn found(now: Time) -> Self {
         Self::Present {
             view: View::default(),
@@ -33,7 +33,7 @@ impl GuestModule {
         matches!(self, Self::Present { .. })
     }
 
-    /// Its pools, if it is there.
+    /// Returns its pools, if it is loaded.
     pub(super) const fn view(&self) -> Option<&View> {
         match self {
             Self::Present { view, .. } => Some(view),
@@ -41,7 +41,7 @@ impl GuestModule {
         }
     }
 
-    /// The pools of cgroups that exist; none without it.
+    /// Returns the pools of existing cgroups; none without the module.
     pub(super) fn pools<'a>(&'a self, cgroups: &'a Cgroups) -> BTreeMap<&'a str, &'a Pool> {
         self.view().map(|view| view.of(cgroups)).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl GuestModule {
         self.view().and_then(View::default_pool)
     }
 
-    /// What is to be found out about it now, if anything.
+    /// Returns the action that is due, if there is one.
     pub(super) fn due(&self, now: Time) -> Option<Action> {
         match self {
             Self::Absent { next_try } if *next_try <= now => Some(Action::Connect),
@@ -59,7 +59,7 @@ impl GuestModule {
         }
     }
 
-    /// Lists the pools at a time, or before.
+    /// Has the pools listed at this time, or before.
     pub(super) fn list_by(&mut self, time: Time) {
         if let Self::Present { next_list, .. } = self {
             *next_list = time.min(*next_list);

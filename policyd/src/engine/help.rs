@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether the store helps a container that misses its target.
+//! Finds out whether the store helps a container that misses its target.
 //!
-//! A target may be missed for reasons that no share of the store removes: the processor is the
-//! bound, fewer requests come than were promised, an exporter is wrong. What such a container is
-//! believed to need grows without end, at the cost of those that the store does help. So a
-//! container that misses its target with all it can get is compared with itself: with twice the
-//! share, or with half of it if no two such shares were seen. If that makes no difference, it keeps
-//! the smallest share of equal cost, and more is tried for it now and then.
+//! A target can be missed for reasons that no share of the store removes: the processor is the
+//! bottleneck, fewer requests come than were promised, or an exporter is wrong. The estimated need
+//! of such a container would grow without bound, at the cost of containers that the store does
+//! help. A container that misses its target with the largest share it can get is therefore compared
+//! with itself: with twice the share, or with half of it if no two such shares were seen. If that
+//! makes no difference, it keeps the smallest share of equal cost, and more is tried for it now and
+//! then.
 
 use super::{
     quantity::Pages,
     response::{Plateau, Response},
 };
 
-/// What is believed of a container.
+/// The current belief about a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Belief {
     /// A larger share helps, as far as is known.
     #[default]
     Helps,
-    /// Half of so many pages is tried.
+    /// Half of `from` pages is being tried, for `looks` measurements by now.
     TriesLess { from: Pages, looks: u32 },
-    /// A larger share makes no difference to this many pages; more is tried after so many looks.
+    /// A larger share makes no difference. The container keeps `keeps` pages, and more is tried
+    /// after `rest` measurements.
     NoHelp { keeps: Pages, rest: u32 },
-    /// More than what it keeps is tried: up to so many pages, for so many looks.
+    /// More than it keeps is being tried: up to `most` pages, for `left` more measurements.
     TriesMore {
         keeps: Pages,
         most: Pages,
@@ -36,58 +38,60 @@ pub(super) enum Belief {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Help {
     pub(super) belief: Belief,
-    /// Looks in a row in which the target was missed and the share stayed.
+    /// Consecutive measurements with the target missed and the share unchanged.
     stuck: u32,
-    /// What it was entitled to at the last look.
+    /// The entitlement at the last measurement.
     entitled: Pages,
-    /// Trials in a row that made no difference.
+    /// Consecutive trials that made no difference.
     trials: u32,
-    /// What the curve promised beyond the share when that was found to make no difference.
+    /// The gain beyond the share that the curve promised when the share was found to make no
+    /// difference.
     promise: f64,
 }
 
-/// What a look tells.
+/// A measurement of a container.
 pub(super) struct Look<'a> {
     pub(super) misses_target: bool,
     pub(super) response: &'a Response,
-    /// What it is entitled to, and holds.
+    /// Its entitlement, and the pages that it holds.
     pub(super) entitled: Pages,
     pub(super) used: Pages,
-    /// What the VM is entitled to.
+    /// The VM's entitlement.
     pub(super) pages: Pages,
-    /// The most of that which moves in an interval.
+    /// The most pages that move in an interval.
     pub(super) step: Pages,
-    /// How much the curve says that the hit ratio gains from a size to all pages.
+    /// Returns the gain of the hit ratio from a size to all pages, by the curve.
     pub(super) gain: &'a dyn Fn(Pages) -> f64,
-    /// Whether another target is missed, and this container's share is a reason for it.
+    /// Whether another container misses its target, and this one's share is a reason for it.
     pub(super) contended: bool,
-    /// Whether it may be tried with less: one container at a time.
+    /// Whether a smaller share may be tried, which is done for one container at a time.
     pub(super) turn: bool,
 }
 
-/// A share that changes by less stays.
+/// A share that changes by a smaller part counts as unchanged.
 const STAYS: f64 = 0.02;
-/// So long at a share before it is doubted: until then it may still be growing.
+/// Measurements at a share before it is doubted. Until then the container may still fill it.
 const STUCK: u32 = 6;
-/// So many looks may a trial take: figures come late, and steps are bounded.
+/// The most measurements of a trial, because figures come late and steps are bounded.
 const TRIAL: u32 = 10;
-/// Looks from one trial of more to the next; twice as many after each in vain.
+/// Measurements between two trials of a larger share. The number doubles after each trial in vain.
 const PAUSE: u32 = 60;
 const LONGEST: u32 = 720;
 const MOST_DOUBLINGS: u32 = 6;
-/// So many steps more are tried at most: the others need what is left.
+/// The most steps by which a share is raised in a trial, because others need the rest.
 const MOST_STEPS: f64 = 2.0;
-/// What a curve must promise more than before for a trial out of turn, as a part of the reads.
+/// The additional gain that a curve must promise for an early trial, as a part of the reads.
 const PROMISE: f64 = 0.1;
-/// A share that was tried with less is that much smaller, if anything was taken from it.
+/// A trial of a smaller share counts if the share became this much smaller.
 const GAVE: f64 = 0.9;
-/// Shares differ enough to compare if one is so many times the other,
+/// Factor between two shares from which on they can be compared.
 const SPAN: f64 = 1.9;
-/// or so many times if a smaller one is known to be worse: there the plateau begins.
+/// The same if a smaller share is known to be worse, so that the plateau begins between them.
 const EDGE_SPAN: f64 = 1.3;
 
 impl Plateau {
-    /// Whether it is long enough to say that a larger share makes no difference.
+    /// Returns whether the plateau is long enough to conclude that a larger share makes no
+    /// difference.
     fn tells(&self) -> bool {
         let span = if self.is_edge { EDGE_SPAN } else { SPAN };
         self.end >= self.start * span
@@ -95,7 +99,7 @@ impl Plateau {
 }
 
 impl Help {
-    /// Takes in a look. Returns whether the belief became another kind of belief.
+    /// Handles a measurement. Returns whether the kind of belief has changed.
     pub(super) fn observe(&mut self, look: &Look<'_>) -> bool {
         let before = self.belief;
         let moved = Pages((look.entitled - self.entitled).0.abs());
@@ -115,7 +119,7 @@ impl Help {
         std::mem::discriminant(&before) != std::mem::discriminant(&self.belief)
     }
 
-    /// What is believed after a look at which the target is missed.
+    /// Returns the belief after a measurement at which the target is missed.
     fn doubt(&mut self, look: &Look<'_>) -> Belief {
         match self.belief {
             Belief::Helps => self.helps(look),
@@ -125,14 +129,14 @@ impl Help {
         }
     }
 
-    /// The store is believed to help, until the target is missed at one share for long.
+    /// Continues [`Belief::Helps`], until the target has been missed at one share for long.
     fn helps(&mut self, look: &Look<'_>) -> Belief {
         if self.stuck < STUCK << self.trials.min(MOST_DOUBLINGS) {
             return Belief::Helps;
         }
         match look.response.plateau() {
             Some(flat) if flat.tells() => self.no_help(flat.start, look),
-            // Smaller sizes are known to be worse.
+            // Smaller shares are known to be worse.
             Some(flat) if flat.is_edge => Belief::Helps,
             Some(_) if look.turn => Belief::TriesLess {
                 from: look.used,
@@ -142,11 +146,11 @@ impl Help {
         }
     }
 
-    /// Half of what it held is tried, for so many looks by now.
+    /// Continues [`Belief::TriesLess`].
     fn tries_less(&mut self, from: Pages, looks: u32, look: &Look<'_>) -> Belief {
         match look.response.plateau() {
             Some(flat) if flat.tells() => self.no_help(flat.start, look),
-            // It has given all that the others lack, and nothing changed.
+            // It has given up all that the others lack, and nothing changed.
             Some(flat) if !flat.is_edge && looks >= TRIAL && flat.start < from * GAVE => {
                 self.no_help(flat.start, look)
             }
@@ -154,7 +158,7 @@ impl Help {
                 let looks = looks + 1;
                 Belief::TriesLess { from, looks }
             }
-            // It does help, or the others gain nothing by it.
+            // The store does help, or the others gain nothing by the trial.
             _ => {
                 self.stuck = 0;
                 self.trials += 1;
@@ -163,8 +167,8 @@ impl Help {
         }
     }
 
-    /// A larger share makes no difference, and more is not tried before so many looks unless the
-    /// curve promises it.
+    /// Continues [`Belief::NoHelp`]: more is tried after `rest` measurements, or if the curve
+    /// promises a gain.
     fn rests(&mut self, keeps: Pages, rest: u32, look: &Look<'_>) -> Belief {
         let flat = look.response.plateau().map_or(keeps, |flat| flat.start);
         let keeps = keeps.min(flat);
@@ -182,7 +186,7 @@ impl Help {
         Belief::NoHelp { keeps, rest }
     }
 
-    /// More than it keeps is tried, for so many looks still.
+    /// Continues [`Belief::TriesMore`].
     fn tries_more(&mut self, keeps: Pages, most: Pages, left: u32, look: &Look<'_>) -> Belief {
         if look.response.is_better_than(keeps) {
             self.trials = 0;
@@ -205,13 +209,13 @@ impl Help {
         }
     }
 
-    /// Returns what it is given for a target, where so much is believed to be needed.
+    /// Returns the pages to give for a target whose estimated need is `needs`.
     pub(super) fn pages(&self, response: &Response, needs: Pages) -> Pages {
         match self.belief {
             Belief::Helps => needs,
             Belief::TriesLess { from, .. } => from / 2.0,
             Belief::NoHelp { keeps, .. } if response.is_edge(keeps) => needs.min(keeps),
-            // Less is tried until it makes a difference.
+            // The share is halved until that makes a difference.
             Belief::NoHelp { keeps, .. } => needs.min(keeps / 2.0),
             Belief::TriesMore { most, .. } => needs.min(most),
         }

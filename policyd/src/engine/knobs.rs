@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Guest memory: limits, proportional reclaim and offload, as jobs to begin.
+//! Decides on guest memory: limits, proportional reclaim and offload. The results are jobs.
 
 use super::{
     Failure, Job, Time, busy::Busy, limiter::Limiter, reclaimer::Reclaimer, round::Round,
@@ -10,31 +10,31 @@ use crate::config::Config;
 use std::collections::VecDeque;
 use tracing::info;
 
-/// What is done with guest memory.
+/// Decisions about guest memory.
 #[derive(Debug, Default)]
 pub(super) struct Knobs {
     pub(super) shortage: Shortage,
     pub(super) limiter: Limiter,
     pub(super) reclaimer: Reclaimer,
-    /// Jobs that were not begun yet.
+    /// Jobs that have not begun yet.
     waiting: VecDeque<Job>,
-    /// How long jobs ran.
+    /// Measures how long jobs run.
     busy: Busy,
 }
 
 impl Knobs {
-    /// The next job.
+    /// Returns the next job.
     pub(super) fn next(&mut self) -> Option<Job> {
         self.waiting.pop_front()
     }
 
-    /// Takes in a look at the machine.
+    /// Handles a measurement of the machine.
     pub(super) fn observe(&mut self, now: Time, machine: &Machine) {
         let own = self.busy.take(now);
         self.shortage.observe(now, machine, own);
     }
 
-    /// Whether memory is so short that it should be looked at more often.
+    /// Returns whether memory is so short that it has to be measured more often.
     pub(super) fn is_tight(&self, config: &Config) -> bool {
         self.shortage.bytes(config) > 0
     }
@@ -42,7 +42,7 @@ impl Knobs {
     /// Reclaims in proportion while memory is short.
     pub(super) fn reclaim(&mut self, round: &Round<'_>) {
         self.shortage.set_cache(round.cache());
-        let shortage = self.shortage.bytes(round.subjects.config);
+        let shortage = self.shortage.bytes(round.matches.config);
         let jobs = self.reclaimer.reclaim(round, shortage);
         for job in &jobs {
             if let Job::Reclaim { cgroup, bytes, .. } = job {
@@ -53,13 +53,13 @@ impl Knobs {
         self.begin(round.now, jobs);
     }
 
-    /// Pushes cold pages out.
+    /// Offloads cold pages.
     pub(super) fn offload(&mut self, round: &Round<'_>) {
         let jobs = self.reclaimer.offload(round);
         self.begin(round.now, jobs);
     }
 
-    /// Decides limits, and asks for those that changed.
+    /// Decides limits, and adds jobs for those that changed.
     pub(super) fn limit(&mut self, round: &Round<'_>) {
         let jobs = self.limiter.limit(round);
         self.begin(round.now, jobs);
@@ -72,7 +72,7 @@ impl Knobs {
         self.waiting.extend(jobs);
     }
 
-    /// A job ended.
+    /// Handles the end of a job.
     pub(super) fn ended(&mut self, now: Time, job: Job, result: Result<u64, Failure>) {
         match job {
             Job::Reclaim {
@@ -98,7 +98,7 @@ impl Knobs {
         }
     }
 
-    /// A cgroup was made, maybe in the place of another: what failed there may succeed.
+    /// Forgets failures of a cgroup, because it was created again and may succeed.
     pub(super) fn forget(&mut self, cgroup: &str) {
         self.limiter.forget(cgroup);
         self.reclaimer.forget(cgroup);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Limits of guest memory: what is wished ([`super::memory`]), which of it is ours to set
-//! ([`super::claim`]), and the jobs that set it.
+//! Limits of guest memory: combines the wanted limits ([`super::memory`]) with those that policyd
+//! may set ([`super::claim`]), and creates the jobs that set them.
 
 use super::{
     Failure, Job, Time,
@@ -21,54 +21,54 @@ use tracing::{info, warn};
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     memory: Memory,
-    /// Limits that may be in force, until they are known to be undone.
+    /// Limits that may be in force. Claims are dropped when their limits are known to be undone.
     claims: BTreeMap<String, Claim>,
-    /// Containers whose limits are being set: the kernel may reclaim for long, and the next ones
-    /// must not overtake.
+    /// Containers whose limits are being set. The kernel may reclaim for long, and jobs for the
+    /// same container must not overtake each other.
     busy: BTreeSet<String>,
     retries: Retries,
-    /// Containers that are protected less than their `memory.low` says.
+    /// Containers whose effective protection is below their `memory.low`.
     unprotected: BTreeMap<String, Protection>,
 }
 
-/// Anonymous pages a second that come back: the container lacks guest memory.
+/// Refaults of anonymous pages a second from which on a container lacks guest memory.
 const NEEDY: f64 = 10.0;
 
 impl Limiter {
-    /// The limits in force for a container.
+    /// Returns the limits in force for a container.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
         let claim = self.claims.get(cgroup);
         claim.map(Claim::in_force).unwrap_or_default()
     }
 
-    /// What files say that others changed after policyd had set a limit there.
+    /// Returns the values of files that others changed after policyd had set them.
     pub(super) fn foreign(&self, cgroup: &str) -> Limits {
         let claim = self.claims.get(cgroup);
         claim.map(|claim| claim.foreign).unwrap_or_default()
     }
 
-    /// Why a container is protected less than its `memory.low` says, if so.
+    /// Returns why the effective protection of a container is below its `memory.low`, if it is.
     pub(super) fn unprotected(&self, cgroup: &str) -> Option<&Protection> {
         self.unprotected.get(cgroup)
     }
 
-    /// Whether limits may be in force that are to be undone some day.
+    /// Returns whether limits may be in force that have to be undone some day.
     pub(super) fn has_limits(&self) -> bool {
         !self.claims.is_empty()
     }
 
-    /// Whether no limits are being set.
+    /// Returns whether no limits are being set.
     pub(super) fn is_idle(&self) -> bool {
         self.busy.is_empty()
     }
 
-    /// The configuration was read again.
+    /// Notes that the configuration was read again.
     pub(super) fn reload(&mut self) {
         self.claims.values_mut().for_each(Claim::reload);
     }
 
-    /// A cgroup was made, maybe in the place of another. Claims are told by the cgroup's number,
-    /// for one may be announced twice.
+    /// Forgets failures of a cgroup that was created again. Claims stay, because they have the
+    /// cgroup's id and a creation may be announced twice.
     pub(super) fn forget(&mut self, cgroup: &str) {
         self.retries.forget(cgroup);
     }
@@ -96,32 +96,32 @@ impl Limiter {
         jobs
     }
 
-    /// Takes in what the files of limits say.
+    /// Compares the claims with the values of the files.
     fn observe(&mut self, round: &Round<'_>) {
         self.claims
             .retain(|cgroup, claim| round.cgroups.get(cgroup) == Some(&claim.id));
         for (cgroup, claim) in &mut self.claims {
             let reading = round.sample.containers.get(cgroup);
-            // While a job is under way, files may say one thing or the other.
+            // While a job runs, a file may have the old value or the new one.
             if let Some(reading) = reading.filter(|_| !self.busy.contains(cgroup)) {
                 claim.observe(cgroup, &reading.limits);
             }
         }
     }
 
-    /// The containers whose memory is managed and of which enough is known.
+    /// Returns the containers with managed memory of which enough is known.
     fn managed(&self, round: &Round<'_>) -> BTreeMap<String, Managed> {
         let nest = nest::of(round);
         let managed = |(cgroup, container): (&String, &Container)| {
             let inner = nest.get(cgroup.as_str());
             Some((cgroup.clone(), self.look(round, cgroup, container, inner)?))
         };
-        let containers = round.subjects.iter();
+        let containers = round.matches.iter();
         let containers = containers.filter(|(_, container)| container.manage_memory);
         containers.filter_map(managed).collect()
     }
 
-    /// What is known of a container whose memory is managed.
+    /// Returns the state of a container with managed memory.
     fn look(
         &self,
         round: &Round<'_>,
@@ -134,7 +134,7 @@ impl Limiter {
         let rank = container.rank();
         let needy = member.misses_target() || rates.refaults_anon > NEEDY;
         let (fixed, current) = (member.reading.fixed(), member.reading.current);
-        // Cache of containers inside is theirs to give.
+        // Page cache of nested containers is reclaimed from those.
         let inside = inner.map_or(0, |inner| inner.file);
         Some(Managed {
             rank,
@@ -150,8 +150,8 @@ impl Limiter {
         })
     }
 
-    /// The limits that containers should have. One that cannot be read for once keeps its limits;
-    /// one that left the file, or is not managed any more, gets back what it had.
+    /// Returns the wanted limits of containers. One that could not be read this time keeps its
+    /// limits. One that left the file, or is not managed any more, gets back its original limits.
     fn wishes(
         &self,
         round: &Round<'_>,
@@ -166,7 +166,7 @@ impl Limiter {
         left.chain(managed.keys().map(wish)).collect()
     }
 
-    /// The claim on a cgroup's limits, a new one if there is none.
+    /// Returns the claim on a cgroup's limits, or a new one.
     fn claim(&self, round: &Round<'_>, cgroup: &str) -> Claim {
         self.claims.get(cgroup).cloned().unwrap_or_else(|| {
             let reading = round.sample.containers.get(cgroup);
@@ -176,7 +176,7 @@ impl Limiter {
         })
     }
 
-    /// The job that sets limits, and the claim on them, if one is needed and may begin.
+    /// Returns the job that sets limits, and the new claim, if a job is needed and may begin.
     fn job(&self, round: &Round<'_>, cgroup: String, limits: Limits) -> Option<(Job, Claim)> {
         let id = *round.cgroups.get(&cgroup)?;
         let claim = self.claim(round, &cgroup);
@@ -202,7 +202,7 @@ impl Limiter {
         Some((job, claim))
     }
 
-    /// Finds out what `memory.low` of containers protects, and says where that is less.
+    /// Finds out how much the `memory.low` of containers protects, and logs where that is less.
     fn protect(&mut self, lows: &BTreeMap<String, u64>) {
         let claims = self.claims.iter();
         let claims = claims.filter_map(|(cgroup, claim)| Some((cgroup.as_str(), claim.low()?)));
@@ -223,7 +223,7 @@ impl Limiter {
         self.unprotected = lacking;
     }
 
-    /// A job ended that was to set limits of the cgroup of this number.
+    /// Handles the end of a job that sets limits of the cgroup with this id.
     pub(super) fn ended(
         &mut self,
         now: Time,
@@ -258,8 +258,8 @@ impl Limiter {
     }
 }
 
-/// Whether a cgroup is a container whose memory is managed.
+/// Returns whether a cgroup is a container with managed memory.
 fn manages(round: &Round<'_>, cgroup: &str) -> bool {
-    let container = round.subjects.container(cgroup);
+    let container = round.matches.container(cgroup);
     container.is_some_and(|container| container.manage_memory)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is known of one container whose share is decided.
+//! State of a container whose share the controller decides.
 
 use super::{
     Time,
@@ -17,67 +17,70 @@ use super::{
 use crate::config::{Container, Figure};
 use ddabi::pool::PoolStats;
 
-/// What is known of one container.
+/// State of a container.
 #[derive(Debug, Default)]
 pub(super) struct Member {
     last: Option<Last>,
-    /// Since the look before; absent if that says nothing.
+    /// Rates since the previous measurement, if they are meaningful.
     pub(super) rates: Option<Rates>,
     observer: Observer,
     pub(super) goals: Vec<Goal>,
-    /// The worst goal's cost at the last look, if all were measured.
+    /// The worst goal's cost at the last measurement, if all were measured.
     pub(super) cost: Option<Cost>,
     pub(super) response: Response,
     pub(super) curve: Option<Curve>,
-    /// What it held of the memory tier, and was entitled to, at the last look.
+    /// The pages of the memory tier that it held at the last measurement, and its entitlement.
     pub(super) used: Option<Pages>,
     entitled: Pages,
-    /// Looks in a row in which it held less than it may, and did not fill up.
+    /// Consecutive measurements in which it held less than its entitlement and did not grow.
     idle: u32,
-    /// Looks in a row at rest.
+    /// Consecutive measurements with an unchanged size.
     quiet: u32,
-    /// The largest size that was seen at rest to be too small. Outlives what is known otherwise, so
-    /// that a mistake is not made again and again.
+    /// The largest size that was found to be too small while it was unchanged. It is kept when
+    /// other knowledge is discarded, so that a mistake is not repeated.
     missed: Option<Pages>,
-    /// Pages a second that come back, over some looks.
+    /// Refaults a second, averaged over some measurements.
     wanted: f64,
-    /// How many of them the store does not give, over the size: a cost of 0 is one a second.
+    /// The refaults that the store does not serve, as a function of the size. A cost of 0 is one a
+    /// second.
     misses: Response,
     pub(super) reading: Reading,
-    /// What pages cost in each tier and on disk.
+    /// Times to read a page in each tier and from disk.
     pub(super) times: ReadTimes,
     help: Help,
-    /// Less is asked of it than its target, and it waits for nothing.
+    /// Set if its load is below its target, and it waits for nothing.
     pub(super) is_unasked: bool,
 }
 
-/// The size changes if it differs by more than this, as a logarithm.
+/// The size counts as changing if the logarithm of its ratio exceeds this.
 const MOVING: f64 = 0.08;
-/// A store filled less than this is not what it lacks.
+/// A container that fills a smaller part of its share does not lack pages.
 const FULL: f64 = 0.8;
-/// So long before it is believed.
+/// Measurements before that is believed.
 const IDLE: u32 = 4;
-/// So long at rest before a size is held to be too small: figures may come late.
+/// Measurements with an unchanged size before it is held to be too small, because figures can come
+/// late.
 const QUIET: u32 = 2;
-/// Far enough below its target to try smaller sizes again, in time.
+/// Cost from which on smaller sizes are tried again after some time.
 const COMFORT: Cost = Cost(-0.1);
-/// What is left of a size that was too small after another look in comfort.
+/// Factor by which the remembered size that was too small decays at each measurement with such a
+/// cost.
 const FORGET: f64 = 0.995;
-/// The power by which costs fall with size, at most.
+/// The largest power by which costs fall with the size.
 const STEEPEST: f64 = 1.5;
-/// A little more than what was too small.
+/// Factor by which a size exceeds the one that was too small.
 const MORE: f64 = 1.03;
-/// Misses a second that are none.
+/// Misses a second that count as none.
 const FEWEST: f64 = 0.1;
-/// Percent of time in which a task waits, that are none.
+/// Pressure in percent of time that counts as none.
 const NO_WAITING: f64 = 0.5;
-/// What a throughput counts for that is not asked for: met, by not much.
+/// Cost of a throughput that is not asked for: the target counts as just met.
 const UNASKED: Cost = Cost(-0.05);
-/// Weight of a look in averages.
+/// Weight of a measurement in averages.
 const NEW: f64 = 0.25;
 
 impl Member {
-    /// Takes in a look at the container and its pool.
+    /// Handles a measurement of the container and its pool.
     pub(super) fn observe(
         &mut self,
         now: Time,
@@ -126,8 +129,8 @@ impl Member {
         }
     }
 
-    /// Takes in what a size costs. Figures lag behind the store: on the way down the larger size is
-    /// taken for what gave them.
+    /// Learns the cost of a size. Figures lag behind the store, so that they are attributed to the
+    /// larger size while it shrinks.
     fn learn(&mut self, before: Pages, used: Pages, cost: Cost, moving: bool) {
         let size = if used < before {
             before
@@ -145,7 +148,8 @@ impl Member {
                 *missed = Some(missed.unwrap_or_default().max(used));
             }
             Some(missed) if cost < Cost::TARGET && used * MORE <= *missed => self.missed = None,
-            // So much better than there a size not so much larger can only be if the load changed.
+            // The cost can only be so much lower at a size that is not much larger if the load has
+            // changed.
             Some(missed) if cost < COMFORT - Cost(STEEPEST * used.ln_over(*missed).max(0.0)) => {
                 self.missed = None;
             }
@@ -158,17 +162,18 @@ impl Member {
         self.observer.character()
     }
 
-    /// Whether a larger store can help.
+    /// Returns whether a larger share can help.
     pub(super) fn store_helps(&self) -> bool {
         self.character() != Character::Anonymous
     }
 
-    /// Whether it does not fill the store it may have.
+    /// Returns whether it does not fill its share.
     pub(super) const fn is_saturated(&self) -> bool {
         self.idle >= IDLE
     }
 
-    /// Whether its target is missed, by the last look and by what is known of this size.
+    /// Returns whether its target is missed, by the last measurement and by the known costs of this
+    /// size.
     pub(super) fn misses_target(&self) -> bool {
         match (self.cost, self.used) {
             (Some(cost), Some(used)) => {
@@ -180,19 +185,20 @@ impl Member {
         }
     }
 
-    /// Whether its target is missed by what is known of this size: one look may err.
+    /// Returns whether its target is missed by the known costs of this size. A single measurement
+    /// can err.
     pub(super) fn is_too_small(&self) -> bool {
         let known = self.used.filter(|_| !self.response.is_empty());
         let cost = known.map_or(self.cost, |used| Some(self.response.cost_at(used)));
         self.store_helps() && self.cost.is_some() && cost > Some(Cost::TARGET)
     }
 
-    /// Pages a second that come back, over some looks.
+    /// Returns refaults a second, averaged over some measurements.
     pub(super) const fn wanted(&self) -> f64 {
         self.wanted
     }
 
-    /// Misses a second to be expected at a size.
+    /// Returns the expected misses a second at a size.
     pub(super) fn misses_at(&self, size: Pages) -> f64 {
         match &self.curve {
             Some(curve) => self.wanted * (1.0 - curve.hit_ratio(size)),
@@ -201,14 +207,15 @@ impl Member {
         }
     }
 
-    /// What it should keep while no container misses a target: more than what was too small.
+    /// Returns the size to keep while no container misses a target: more than the one that was too
+    /// small.
     pub(super) fn keeps(&self) -> Pages {
         self.missed.map_or(Pages::ZERO, |missed| missed * MORE)
     }
 
-    /// The size at which a cost is to be expected; what it has if nothing tells.
+    /// Returns the size at which a cost is expected, or `has` if nothing is known.
     pub(super) fn size_for(&self, cost: Cost, has: Pages) -> Pages {
-        // What was seen at two sizes or more is believed before what was estimated.
+        // Costs that were measured at two sizes or more are preferred to the estimate.
         let seen = self.response.size_for(cost);
         let size = match (seen, self.size_by_curve(cost)) {
             (Some(seen), Some(curve)) if self.response.sizes() < 2 => curve.max(seen.min(has)),
@@ -217,7 +224,7 @@ impl Member {
             (None, None) => has,
         };
         let most = if self.is_saturated() {
-            // It would not fill more; a little, in case it begins to.
+            // It would not fill more. It gets a little more in case it begins to.
             self.used.unwrap_or(has) * 1.25
         } else {
             Pages(f64::INFINITY)
@@ -225,7 +232,7 @@ impl Member {
         self.help.pages(&self.response, size.min(most))
     }
 
-    /// The size at which the curve reaches a cost, if a hit ratio is all that is promised.
+    /// Returns the size at which the curve reaches a cost, if the target is only a hit ratio.
     fn size_by_curve(&self, cost: Cost) -> Option<Pages> {
         let [goal] = self.goals.as_slice() else {
             return None;
@@ -237,7 +244,7 @@ impl Member {
             .map(|size| size.unwrap_or(Pages(f64::INFINITY)))
     }
 
-    /// What it is entitled to.
+    /// Returns its entitlement.
     pub(super) const fn entitled(&self) -> Pages {
         self.entitled
     }
@@ -247,7 +254,7 @@ impl Member {
     }
 
     /// Finds out whether the store helps, given the VM's pages and the most that move in an
-    /// interval. Returns whether something else is believed now.
+    /// interval. Returns whether the belief has changed.
     pub(super) fn doubt(&mut self, pages: Pages, step: Pages, contended: bool, turn: bool) -> bool {
         let Some(used) = self.used else { return false };
         let curve = self.curve.as_ref();
@@ -266,12 +273,13 @@ impl Member {
     }
 }
 
-/// The size between two.
+/// Returns the geometric mean of two sizes.
 fn midpoint(one: Pages, other: Pages) -> Pages {
     Pages(f64::midpoint(one.0, other.0))
 }
 
-/// Whether neither disk nor memory keeps a container from doing more, as far as the kernel tells.
+/// Returns whether a container waits neither for its disk nor for memory, as far as the kernel
+/// tells.
 fn waits_for_nothing(rates: &Rates) -> bool {
     let waits = rates.io_pressure.is_none_or(|io| io > NO_WAITING)
         || rates
@@ -286,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    /// That a smaller size is too small as well is no news.
+    /// A smaller size that is too small as well adds nothing.
     #[test]
     fn the_largest_size_that_was_too_small_is_remembered() {
         let mut member = Member {
@@ -298,7 +306,7 @@ mod tests {
         assert!(keeps > Pages(100.0), "{keeps:?}");
         member.learn(Pages(60.0), Pages(60.0), Cost(0.8), false);
         assert_eq!(member.keeps(), keeps);
-        // In comfort it fades, slowly.
+        // It decays slowly while the target is met well.
         for _ in 0..3 {
             member.learn(Pages(150.0), Pages(150.0), COMFORT * 2.0, false);
         }

@@ -1,105 +1,107 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The third knob: guest memory (thesis, section 5.3.1).
+//! Decides limits of guest memory (thesis, section 5.3.1).
 //!
-//! Only for containers where `manage_memory` is on. While memory is short, or a container that
-//! lives from anonymous memory needs more of it, readers of files give way: the pages they lose
-//! are kept by the store. The lower class gives first, never below what it cannot give (anonymous
-//! memory, the kernel's, locked pages) and a margin. A container that did not give what the last
-//! step asked for, or whose tasks have come to wait, is left in peace for some time: tasks above
-//! `memory.high` are put to sleep each time they return to user mode. When there is room again the
-//! limits are lifted, step by step, and vanish.
+//! It applies to containers with `manage_memory`. While memory is short, or a container that
+//! depends on anonymous memory needs more of it, readers of files give up memory, because the store
+//! keeps the pages that they lose. The lower class gives first. No container is limited below what
+//! it cannot give (anonymous memory, kernel memory, locked pages) and a margin. A container that
+//! did not give what the last step asked for, or whose tasks began to wait, is left alone for some
+//! time: tasks above `memory.high` are put to sleep each time they return to user mode. When there
+//! is room again, the limits are raised step by step, and then removed.
 
 use super::{character::Character, sample::Machine};
 use crate::config::Priority;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Limits of a cgroup in bytes; what is absent is as it was before us.
+/// Limits of a cgroup in bytes. An absent limit stands for the original value.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
 pub struct Limits {
-    /// `memory.low`: protected.
+    /// `memory.low`: memory that is protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<u64>,
-    /// `memory.high`: reclaimed above.
+    /// `memory.high`: memory above which the kernel reclaims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<u64>,
-    /// `memory.max`: never exceeded.
+    /// `memory.max`: memory that is never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
 }
 
-/// A container whose memory is managed.
+/// A container with managed memory, as it was measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Managed {
     pub(super) rank: Priority,
     pub(super) character: Character,
-    /// It misses its target, or its anonymous pages come and go.
+    /// It misses its target, or has refaults of anonymous pages.
     pub(super) needy: bool,
-    /// A container inside is not to be squeezed along with it.
+    /// It is not limited, because a nested container would lose memory that must not.
     pub(super) spared: bool,
-    /// What was asked for last is done: no job for its limits is under way.
+    /// The last step is complete: no job for its limits runs.
     pub(super) settled: bool,
-    /// Percent of time in which all its tasks waited for memory at once.
+    /// Memory pressure (PSI full), in percent of time.
     pub(super) waits: f64,
     pub(super) current: u64,
-    /// Bytes of these that it cannot give.
+    /// Bytes that it cannot give.
     pub(super) fixed: u64,
     pub(super) floor: Option<u64>,
     pub(super) ceiling: Option<u64>,
 }
 
-/// Decides limits, a step at a time.
+/// Decides limits step by step.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     states: BTreeMap<String, State>,
-    /// Rounds in a row with room for all containers.
+    /// Consecutive rounds with enough memory for all containers.
     calm: u32,
 }
 
-/// What is known of a container whose memory is managed.
+/// State of a container with managed memory.
 #[derive(Clone, Debug, Default)]
 struct State {
     limits: Limits,
-    /// Bytes it used when `high` was lowered last, until it is seen what came of that.
+    /// Bytes that it used when `high` was lowered last, until the result of that step is known.
     lowered: Option<u64>,
-    /// How much its tasks waited without a limit.
+    /// Its pressure without a limit, in percent of time.
     waited: f64,
-    /// Rounds until it may be squeezed again.
+    /// Rounds until its limit may be lowered again.
     rest: u32,
 }
 
-/// No limit is closer than this to what a container cannot give.
+/// The smallest margin between a limit and what a container cannot give, in bytes.
 const LEAST_MARGIN: u64 = 32 << 20;
-/// Memory is short below this part, and there is room again above the other.
+/// Memory is short if a smaller part is available than the first, and there is room again above the
+/// second.
 const SHORT: f64 = 0.10;
 const ROOM: f64 = 0.25;
-/// Rounds of room before limits are lifted.
+/// Rounds with room before limits are raised.
 const CALM: u32 = 6;
-/// Part of its memory that a container gives, or gets back, in a round.
+/// Part of its memory that a container gives up, or gets back, in a round.
 const STEP: f64 = 0.10;
-/// What a container that needs more is helped with in a round.
+/// Bytes that a container in need is helped with in a round.
 const HELP: u64 = 64 << 20;
-/// Rounds in which a container that gave nothing, or whose tasks came to wait, is not squeezed.
+/// Rounds for which a limit is not lowered after the container gave nothing, or its tasks began to
+/// wait.
 const REST: u32 = 12;
-/// So much more than without a limit, in percent of time, may all tasks of a container wait.
+/// The most by which pressure may exceed that without a limit, in percent of time.
 const WORSE: f64 = 20.0;
-/// Changes smaller than this part are not worth making.
+/// Changes of a limit by a smaller part are not made.
 const SAME: f64 = 0.03;
 
 impl Memory {
-    /// The limits that were decided last.
+    /// Returns the limits that were decided last.
     pub(super) fn limits(&self, cgroup: &str) -> Limits {
         let state = self.states.get(cgroup);
         state.map(|state| state.limits).unwrap_or_default()
     }
 
-    /// Forgets containers that are not managed any more.
+    /// Forgets containers whose memory is not managed any more.
     pub(super) fn retain(&mut self, manages: impl Fn(&str) -> bool) {
         self.states.retain(|cgroup, _| manages(cgroup));
     }
 
-    /// Decides the limits of all containers whose memory is managed.
+    /// Decides the limits of all containers with managed memory.
     pub(super) fn decide(&mut self, machine: &Machine, managed: &BTreeMap<String, Managed>) {
         let part = machine.available as f64 / machine.total.max(1) as f64;
         let help = managed
@@ -108,8 +110,9 @@ impl Memory {
             .count() as u64
             * HELP;
         let wanted = (machine.total as f64 * SHORT) as u64;
-        // The readers' cache counts as available, but the kernel would rather swap the others
-        // than take it while it is read: it helps no other unless it is taken from them.
+        // The page cache of readers counts as available. But while it is in use, the kernel would
+        // rather swap others than reclaim it. It helps others only if limits take it from the
+        // readers.
         let cached: u64 = managed
             .values()
             .filter(|one| one.character != Character::Anonymous)
@@ -156,7 +159,7 @@ impl Memory {
 }
 
 impl State {
-    /// Finds out what came of the last step.
+    /// Evaluates the last step.
     fn judge(&mut self, one: &Managed) {
         if !one.settled {
             return;
@@ -166,8 +169,8 @@ impl State {
             (self.lowered, self.waited) = (None, one.waits);
             return;
         };
-        // The kernel reclaims before the write of a lower limit returns. What is left above the
-        // limit then is what the container cannot give, whatever is known of it.
+        // The kernel reclaims before the write of a lower limit returns. Memory that is left above
+        // the limit then is what the container cannot give, whatever its statistics say.
         let least = |before: u64| before.saturating_sub(before.saturating_sub(high) / 2);
         let stuck = |before| one.current > high.max(least(before));
         if self.lowered.take().is_some_and(stuck) {
@@ -181,14 +184,14 @@ impl State {
     }
 }
 
-/// A limit a step higher; far above what is used it is none.
+/// Returns a limit that is one step higher, or none if that is far above the usage.
 fn raised(high: u64, one: &Managed) -> Option<u64> {
     let higher = high.saturating_add((high as f64 * STEP) as u64);
     (higher < one.current.saturating_mul(3) / 2).then_some(higher.max(one.least()))
 }
 
 impl Managed {
-    /// The least it may be squeezed to.
+    /// Returns the lowest limit that is allowed.
     fn least(&self) -> u64 {
         let margin = (self.fixed / 10).max(LEAST_MARGIN);
         self.fixed
@@ -197,7 +200,8 @@ impl Managed {
     }
 }
 
-/// Who gives how much: readers of files before others, lower classes before higher ones.
+/// Returns the containers that give memory, and the bytes: readers of files before others, and
+/// lower classes before higher ones.
 fn givers<'a>(
     managed: &'a BTreeMap<String, Managed>,
     states: &BTreeMap<String, State>,
@@ -222,7 +226,7 @@ fn givers<'a>(
     gives
 }
 
-/// The old value, if the new one is about the same.
+/// Returns the old value if the new one is about the same.
 fn steady(old: Option<u64>, new: Option<u64>) -> Option<u64> {
     match (old, new) {
         (Some(old), Some(new)) if new <= old && old - new < (old as f64 * SAME) as u64 => Some(old),
@@ -294,12 +298,12 @@ mod tests {
 
     #[test]
     fn cache_of_readers_is_no_help_to_who_swaps() {
-        // All that is available is what the web server caches.
+        // All available memory is the web server's page cache.
         let mut memory = Memory::default();
         memory.decide(&machine(3 * GIB), &pair(true));
         let high = memory.limits("/web").high;
         assert!(high.is_some_and(|high| high < 4 * GIB));
-        // With as much free beside it no container gives.
+        // With the same amount of free memory in addition, no container gives.
         let mut memory = Memory::default();
         memory.decide(&machine(5 * GIB), &pair(true));
         assert_eq!(memory.limits("/web").high, None);
@@ -321,7 +325,8 @@ mod tests {
         assert!(memory.limits("/a").high.is_none() && memory.limits("/b").high.is_some());
     }
 
-    /// What a step asked for and did not get the container cannot give.
+    /// Memory that a step asked for and did not get counts as memory that the container cannot
+    /// give.
     #[test]
     fn who_does_not_give_is_not_asked_again_at_once() {
         let mut memory = Memory::default();
@@ -336,7 +341,7 @@ mod tests {
         assert!(memory.limits("/web").high.unwrap() < 4 * GIB);
     }
 
-    /// While the kernel still reclaims, nothing is known of the step, and no other is taken.
+    /// While the kernel still reclaims, a step is not evaluated, and there is no further one.
     #[test]
     fn a_step_under_way_is_not_judged() {
         let mut memory = Memory::default();
@@ -365,7 +370,7 @@ mod tests {
             memory.decide(&machine(GIB / 2), &all);
             memory.limits("/web").high.unwrap()
         };
-        // It waited before, too.
+        // Its tasks waited without a limit, too.
         let first = squeeze(&mut memory, 30.0);
         let second = squeeze(&mut memory, 45.0);
         assert!(second < first);
@@ -406,7 +411,8 @@ mod tests {
     }
 
     proptest! {
-        /// Limits stay where they are for small changes, but never below what a container needs.
+        /// Small changes of usage do not change limits, but a limit never stays below what a
+        /// container needs.
         #[test]
         fn limits_follow_what_grows(
             steps in prop::collection::vec((-5i64..=5, 0..2 * GIB), 1..40),
@@ -426,7 +432,7 @@ mod tests {
             }
         }
 
-        /// No limit ever cuts into what a container cannot give.
+        /// No limit is below what a container cannot give.
         #[test]
         fn what_cannot_be_given_is_safe(
             looks in prop::collection::vec(

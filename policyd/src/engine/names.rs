@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who the cgroups are, as far as their runtimes said.
+//! Identities of cgroups, as far as their runtimes have answered.
 
 use super::{Cgroups, Time};
 use crate::discovery::{Identity, Reference};
 use std::collections::BTreeMap;
 
-/// Identities of cgroups, and when to ask for those that are not known.
+/// Identities of cgroups, and times at which to ask for unknown ones.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: BTreeMap<String, Identity>,
@@ -19,19 +19,20 @@ struct Open {
     pause: Time,
 }
 
-/// How often a name is asked for again that its runtime may change.
+/// Interval at which a name is read again that its runtime can change.
 const RENAMED: Time = Time::from_secs(30);
-/// A runtime writes its files about when it makes the cgroup.
+/// The first pause before a name is read again. A runtime writes its files at about the time at
+/// which it creates the cgroup.
 const FIRST_PAUSE: Time = Time::from_millis(500);
 const LONGEST_PAUSE: Time = Time::from_secs(60);
 
 impl Names {
-    /// Who a cgroup is.
+    /// Returns the identity of a cgroup.
     pub(super) fn of(&self, cgroup: &str) -> Option<&Identity> {
         self.known.get(cgroup)
     }
 
-    /// A cgroup was made, maybe in the place of another.
+    /// Notes a new cgroup, which may have replaced one of the same path.
     pub(super) fn appeared(&mut self, now: Time, cgroup: &str) {
         self.known.remove(cgroup);
         if Reference::of(cgroup).is_some() {
@@ -55,18 +56,18 @@ impl Names {
         self.open.retain(|cgroup, _| cgroups.contains_key(cgroup));
     }
 
-    /// The cgroups to ask about now.
+    /// Returns the cgroups to ask about now.
     pub(super) fn due(&self, now: Time) -> Vec<String> {
         let due = self.open.iter().filter(|(_, open)| open.at <= now);
         due.map(|(cgroup, _)| cgroup.clone()).collect()
     }
 
-    /// When to ask next.
+    /// Returns the time of the next question.
     pub(super) fn next(&self) -> Option<Time> {
         self.open.values().map(|open| open.at).min()
     }
 
-    /// Takes in answers. What is known stays if there is no answer.
+    /// Handles answers. Without an answer, a known identity stays.
     pub(super) fn identified(
         &mut self,
         now: Time,
@@ -102,13 +103,13 @@ impl Names {
     }
 }
 
-/// What came of asking for names.
+/// Result of asking for names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum News {
-    /// Nothing that was not known.
+    /// Nothing new.
     None,
-    /// Containers that had no name yet.
+    /// Containers have names that had none.
     Named,
-    /// Some have another name than before.
+    /// Containers have other names than before.
     Renamed,
 }

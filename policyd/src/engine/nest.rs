@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Containers inside containers.
+//! Nested containers.
 //!
-//! What a cgroup is charged with includes what its descendants are charged with, and whatever is
-//! reclaimed from it the kernel takes from these as well. A container that has others inside
-//! counts with what is its own, and gives nothing while that could be taken from one inside which
-//! is to be spared.
+//! The charge of a cgroup includes that of its descendants, and reclaim from a cgroup takes from
+//! these as well. A container with nested ones therefore counts with its own part only, and gives
+//! nothing while reclaim could take memory from a nested one that must be spared.
 
 use super::{round::Round, sample::Reading};
 use crate::config::{Container, Priority};
 use std::collections::BTreeMap;
 
-/// The containers inside one.
+/// The containers that are nested in one.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     current: u64,
     anon: u64,
     locked: u64,
     pub(super) file: u64,
-    /// The highest class among them.
+    /// The highest priority among them.
     highest: Option<Priority>,
-    /// One of them takes no part in proportional reclaim.
+    /// One of them does not take part in proportional reclaim.
     pub(super) no_reclaim: bool,
     /// One of them is not offloaded, or misses its target.
     pub(super) no_offload: bool,
@@ -28,21 +27,23 @@ pub(super) struct Inner {
     pub(super) unmanaged: bool,
 }
 
-/// The cgroups that a cgroup is below of, without the root, from the outermost inwards.
+/// Returns the ancestors of a cgroup without the root, from the outermost inwards.
 pub(crate) fn ancestors(cgroup: &str) -> impl Iterator<Item = &str> {
     let ends = cgroup.match_indices('/').skip(1);
     ends.filter_map(|(end, _)| cgroup.get(..end))
 }
 
-/// Finds those that have containers inside.
+/// Returns the containers that have nested ones.
 pub(super) fn of<'a>(round: &Round<'a>) -> BTreeMap<&'a str, Inner> {
     let mut all: BTreeMap<&str, Inner> = BTreeMap::new();
-    for (cgroup, container) in round.subjects.iter() {
-        let outer = || ancestors(cgroup).filter(|outer| round.subjects.all.contains_key(*outer));
+    for (cgroup, container) in round.matches.iter() {
+        let outer =
+            || ancestors(cgroup).filter(|outer| round.matches.by_cgroup.contains_key(*outer));
         for outer in outer() {
             all.entry(outer).or_default().join(round, cgroup, container);
         }
-        // A container is charged with what is further inside: the nearest one counts that too.
+        // The charge of a container includes deeper ones, so that only the nearest ancestor
+        // subtracts it.
         let nearest = outer().last().and_then(|outer| all.get_mut(outer));
         if let (Some(inner), Some(reading)) = (nearest, round.sample.containers.get(cgroup)) {
             inner.current = inner.current.saturating_add(reading.current);
@@ -62,24 +63,25 @@ impl Inner {
         let misses = member.is_some_and(super::member::Member::misses_target);
         let offload = container
             .offload
-            .unwrap_or(round.subjects.config.offload.enabled);
+            .unwrap_or(round.matches.config.offload.enabled);
         self.no_offload |= misses || !offload;
         self.unmanaged |= !container.manage_memory;
     }
 
-    /// Whether one inside a container of this class is of a higher one.
+    /// Returns whether a nested container has a higher priority than this one.
     pub(super) fn is_above(&self, rank: Priority) -> bool {
         self.highest.is_some_and(|highest| highest > rank)
     }
 
-    /// What the container's own memory must keep of its floor, which is that of the whole.
+    /// Returns the part of the floor that the container's own memory must keep. The floor is that
+    /// of the whole.
     pub(super) fn own_floor(&self, container: &Container, reading: &Reading) -> u64 {
         let inside = reading.current - self.own(reading).current;
         let floor = container.memory_floor.map_or(0, |floor| floor.0);
         floor.saturating_sub(inside)
     }
 
-    /// What is the container's own of what it is charged with.
+    /// Returns the container's own part of its charge.
     pub(super) fn own(&self, reading: &Reading) -> Reading {
         Reading {
             current: reading.current.saturating_sub(self.current),

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pushing cold pages out gently, as Senpai does.
+//! Offloads cold pages gently, as Senpai does.
 //!
-//! What the guest drops the host's store keeps, one hypercall away; the freed frames go back to
-//! the host by free page reporting. A step is a small part of a container's memory, and the less
-//! of it the more the container waits for memory or I/O or reads back what it lost.
+//! The host's store keeps the pages that the guest drops, one hypercall away. The freed memory goes
+//! back to the host by free page reporting. A step is a small part of a container's memory, and
+//! shrinks the more the container waits for memory or I/O, or reads back what it lost.
 
 use super::rates::Rates;
 use crate::config::Offload;
 
-/// Steps smaller than this are not worth a system call.
+/// The smallest step in bytes. Less is not worth a system call.
 const LEAST_STEP: u64 = 256 << 10;
-/// Nor is a larger one gentle.
+/// The largest step in bytes, so that it stays gentle.
 const MOST_STEP: u64 = 50 << 20;
-/// What no container is asked for.
+/// Bytes that each container keeps.
 pub(super) const LEAST_LEFT: u64 = 16 << 20;
 
-/// Bytes to take from a container that has `current` bytes, `cached` of them of files, and must
-/// keep `least`; zero if it must rest.
+/// Returns the bytes to reclaim from a container that uses `current` bytes, `cached` of which are
+/// page cache, and must keep `least`. Returns 0 if it must be left alone.
 pub(super) fn step(offload: &Offload, rates: &Rates, current: u64, cached: u64, least: u64) -> u64 {
     let Some(memory) = rates.memory_pressure else {
-        // Without pressure figures nothing is known of the harm.
+        // Without pressure figures, harm would go unnoticed.
         return 0;
     };
     let strain = [

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Finds the differences between what is and what should be.
+//! Finds the differences between existing and wanted pools.
 
-use super::{Action, Time, cursor::Cursor, enrolment::Weights, retry::Retries, subjects::Subject};
+use super::{Action, Time, cursor::Cursor, enrolment::Weights, matches::Match, retry::Retries};
 use ddabi::pool::{DEFAULT_POOL, Store};
 use ddnl::{NewPool, Pool, PoolChange, is_listed_as};
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub(super) struct Plan<'a> {
     pub(super) now: Time,
     pub(super) retries: &'a Retries,
-    /// Cgroups whose pools are ours, and their names as the module lists them.
+    /// Cgroups whose pools the daemon manages, and their names in the module's list.
     pub(super) managed: &'a BTreeMap<String, String>,
-    pub(super) subjects: &'a BTreeMap<String, Subject>,
+    pub(super) matches: &'a BTreeMap<String, Match>,
     pub(super) weights: Weights<'a>,
     pub(super) present: &'a BTreeMap<&'a str, &'a Pool>,
     pub(super) default_pool: Option<&'a Pool>,
@@ -21,10 +21,10 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// All steps that can be taken one after the other: pools are removed first, for there is a
-    /// limit to their number. Weights are lowered before others are raised and pools added, so that
-    /// no container's part of them is smaller in between. What these make possible (a pool under another name) is found by the
-    /// next comparison.
+    /// Returns all steps that can be taken one after the other. Pools are removed first, because
+    /// their number is limited. Weights are lowered before others are raised and pools added, so
+    /// that no container's share shrinks in between. Steps that depend on these (a pool under
+    /// another name) are found by the next comparison.
     pub(super) fn steps(&self) -> Vec<Action> {
         let mut steps = self.removals();
         steps.extend(self.set_default());
@@ -32,23 +32,23 @@ impl Plan<'_> {
         let mut weights = Cursor::new(self.weights.memory);
         let mut ssd_weights = Cursor::new(self.weights.ssd);
         let (mut raised, mut added) = (Vec::new(), Vec::new());
-        for (cgroup, subject) in self.subjects {
-            let weight = weights.at(cgroup).copied().unwrap_or(subject.weight);
+        for (cgroup, matched) in self.matches {
+            let weight = weights.at(cgroup).copied().unwrap_or(matched.weight);
             let chosen = ssd_weights.at(cgroup).copied();
-            let ssd_weight = subject.ssd_weight.map(|own| chosen.unwrap_or(own));
+            let ssd_weight = matched.ssd_weight.map(|own| chosen.unwrap_or(own));
             let weight = (weight, ssd_weight);
             match pools.at(cgroup) {
-                // Another pool takes its place.
-                Some(_) if is_other(names.at(cgroup), subject) => {}
+                // The pool is removed first, and added under its new name later.
+                Some(_) if is_other(names.at(cgroup), matched) => {}
                 Some(pool) => {
-                    let step = set(pool, subject, weight).filter(|_| self.may(cgroup));
+                    let step = set(pool, matched, weight).filter(|_| self.may(cgroup));
                     let old = (pool.weight, Some(pool.ssd_weight));
                     match weight > old {
                         true => raised.extend(step),
                         false => steps.extend(step),
                     }
                 }
-                None => added.extend(self.may(cgroup).then(|| add(cgroup, subject, weight))),
+                None => added.extend(self.may(cgroup).then(|| add(cgroup, matched, weight))),
             }
         }
         steps.extend(raised);
@@ -56,14 +56,14 @@ impl Plan<'_> {
         steps
     }
 
-    /// Pools of ours that are not wanted any more, or under another name. The pool of a cgroup
-    /// that died is not present: it is left to the kernel.
+    /// Returns the removal of managed pools that are not wanted any more, or have another name. The
+    /// pool of a removed cgroup is not in the list, because the kernel removes it.
     fn removals(&self) -> Vec<Action> {
-        let (mut pools, mut subjects) = (Cursor::new(self.present), Cursor::new(self.subjects));
+        let (mut pools, mut matches) = (Cursor::new(self.present), Cursor::new(self.matches));
         let remove = |(cgroup, name): (&String, &String)| {
             let pool = pools.at(cgroup)?;
-            let subject = subjects.at(cgroup);
-            let unwanted = subject.is_none_or(|subject| is_other(Some(name), subject));
+            let matched = matches.at(cgroup);
+            let unwanted = matched.is_none_or(|matched| is_other(Some(name), matched));
             (unwanted && self.may(cgroup)).then_some(Action::Remove(pool.id))
         };
         self.managed.iter().filter_map(remove).collect()
@@ -86,29 +86,29 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a pool that the module lists by `name` is that of another container.
-fn is_other(name: Option<&String>, subject: &Subject) -> bool {
-    name.is_some_and(|name| !is_listed_as(&subject.name, name))
+/// Returns whether a pool that the module lists by `name` is that of another container.
+fn is_other(name: Option<&String>, matched: &Match) -> bool {
+    name.is_some_and(|name| !is_listed_as(&matched.name, name))
 }
 
-/// What is to be changed of a pool, if anything.
-fn set(pool: &Pool, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
+/// Returns the change that a pool needs, if any.
+fn set(pool: &Pool, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -> Option<Action> {
     let change = PoolChange {
         weight: Some(weight).filter(|weight| *weight != pool.weight),
         ssd_weight: ssd_weight.filter(|weight| *weight != pool.ssd_weight),
-        store: Some(subject.store).filter(|store: &Store| *store != pool.store),
-        policy: subject.policy.filter(|policy| *policy != pool.policy),
+        store: Some(matched.store).filter(|store: &Store| *store != pool.store),
+        policy: matched.policy.filter(|policy| *policy != pool.policy),
     };
     (change != PoolChange::default()).then_some(Action::Set(pool.id, change))
 }
 
-fn add(cgroup: &str, subject: &Subject, (weight, ssd_weight): (u32, Option<u32>)) -> Action {
+fn add(cgroup: &str, matched: &Match, (weight, ssd_weight): (u32, Option<u32>)) -> Action {
     Action::Add(NewPool {
         cgroup: cgroup.into(),
-        name: subject.name.clone(),
+        name: matched.name.clone(),
         weight,
         ssd_weight,
-        store: subject.store,
-        policy: subject.policy,
+        store: matched.store,
+        policy: matched.policy,
     })
 }

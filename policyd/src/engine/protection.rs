@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What `memory.low` protects.
+//! Effective protection by `memory.low`.
 //!
-//! A cgroup is protected by no more than what each of its ancestors has, and the descendants of an
-//! ancestor share what that has, in proportion to what they claim. `system.slice`, `machine.slice`
-//! and `kubepods.slice` have nothing unless an administrator gives it to them.
+//! The protection of a cgroup is limited by that of each ancestor, and the descendants of an
+//! ancestor share its protection in proportion to their claims. `system.slice`, `machine.slice` and
+//! `kubepods.slice` have none unless an administrator sets it.
 
 use super::nest::ancestors;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why less is protected than `memory.low` of a container says.
+/// The reason why less is protected than the `memory.low` of a container.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Protection {
     /// Bytes that are protected.
     pub bytes: u64,
     /// The ancestor that has too little.
     pub ancestor: String,
-    /// Bytes that its `memory.low` says.
+    /// The `memory.low` of the ancestor in bytes.
     pub has: u64,
-    /// Bytes that the containers of the file below it claim.
+    /// The sum of the claims of the containers below it, in bytes.
     pub needs: u64,
 }
 
-/// Finds the containers that are protected less than they claim. `claims` are their `memory.low`,
-/// `lows` what ancestors have.
+/// Returns the containers whose protection is below their claim. `claims` has their `memory.low`,
+/// and `lows` that of their ancestors.
 pub(super) fn lacking(
     claims: &BTreeMap<&str, u64>,
     lows: &BTreeMap<String, u64>,
 ) -> BTreeMap<String, Protection> {
     let mut needs: BTreeMap<&str, u64> = BTreeMap::new();
     for (cgroup, low) in claims {
-        // From the innermost outwards, up to the next container that claims: what is inside has a
-        // part of what that one has.
+        // Goes from the innermost ancestor outwards, up to the next container that claims. That
+        // one's descendants share its protection.
         let outer: Vec<&str> = ancestors(cgroup).collect();
         for ancestor in outer.into_iter().rev() {
             let sum = needs.entry(ancestor).or_default();
@@ -97,7 +97,7 @@ mod tests {
         let bytes: Vec<u64> = shared.iter().map(|found| found.1).collect();
         assert_eq!(bytes, [150, 50]);
         assert_eq!(found(&claims, &[("/a.slice", 400)]), []);
-        // What is inside one that claims has a part of that.
+        // A nested container has a part of the outer one's claim.
         let nested = [("/a.slice/b", 300), ("/a.slice/b/c", 100)];
         let lows = [("/a.slice", 300), ("/a.slice/b", 300)];
         assert_eq!(found(&nested, &lows), []);

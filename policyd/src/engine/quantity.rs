@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the division of the store reckons with, so that none is taken for another: pages, shares
-//! and costs.
+//! Units of the division of the store: pages, shares and costs. Separate types keep them from being
+//! mixed up.
 
 use std::{
     fmt,
@@ -67,7 +67,7 @@ macro_rules! quantity {
             }
         }
 
-        /// How many times as much one is.
+        /// The ratio of two quantities.
         impl Div for $name {
             type Output = f64;
 
@@ -90,14 +90,14 @@ quantity! {
 }
 
 quantity! {
-    /// A part of a whole, 0 to 1. The whole is what the VM may have in the store, or the part of
-    /// that which is divided by need.
+    /// A part of a whole, 0 to 1. The whole is the VM's share of the store, or the part of it that
+    /// the controller divides.
     Share
 }
 
 quantity! {
-    /// How far something is from what it should be: the natural logarithm of how many times worse
-    /// it is. 0 is the target itself, below is better.
+    /// The distance from a target: the natural logarithm of the factor by which a figure is worse.
+    /// It is 0 at the target, and negative if the figure is better.
     Cost
 }
 
@@ -106,7 +106,8 @@ quantity! {
     Nanoseconds
 }
 
-/// What something is worth: nanoseconds of reading that it saves in a second, more in a higher class.
+/// A benefit: nanoseconds of reading that are saved per second, multiplied by the worth of the
+/// class.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Benefit(pub(crate) f64);
 
@@ -136,7 +137,7 @@ impl fmt::Display for Nanoseconds {
 impl Benefit {
     pub(crate) const ZERO: Self = Self(0.0);
 
-    /// The benefit of saving a time so many times a second.
+    /// Returns the benefit of saving a time so many times a second.
     pub(crate) const fn of(time: Nanoseconds, per_second: f64) -> Self {
         Self(time.0 * per_second)
     }
@@ -147,12 +148,12 @@ impl Pages {
         Self(self.0.min(other.0))
     }
 
-    /// The size of these pages in bytes.
+    /// Returns the size of these pages in bytes.
     pub(crate) const fn bytes(self) -> u64 {
         (self.0 * ddabi::PAGE_SIZE as f64) as u64
     }
 
-    /// The logarithm of how many times another size this one is.
+    /// Returns the natural logarithm of the ratio of this size to another.
     pub(crate) fn ln_over(self, other: Self) -> f64 {
         (self / other).ln()
     }
@@ -166,7 +167,7 @@ impl Share {
     /// The whole.
     pub(crate) const ALL: Self = Self(1.0);
 
-    /// The same as a share of a part, of which it is a larger one.
+    /// Converts to a share of `part`, of which it is a larger one.
     pub(crate) fn within(self, part: Self) -> Self {
         Self(self.0 / part.0)
     }
@@ -190,15 +191,15 @@ impl Mul for Share {
 }
 
 impl Cost {
-    /// The target itself.
+    /// The cost at the target.
     pub(crate) const TARGET: Self = Self::ZERO;
 
-    /// The cost of being `times` worse.
+    /// Returns the cost of being worse by a factor.
     pub(crate) fn of_times(times: f64) -> Self {
         Self(times.ln())
     }
 
-    /// How many times worse than the target it is.
+    /// Returns the factor by which it is worse than the target.
     pub(crate) fn times(self) -> f64 {
         self.0.exp()
     }

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Rates, from counters that were read twice.
+//! Rates, computed from two readings of counters.
 
 use super::{Time, quantity::Nanoseconds, sample::Reading};
 use ddabi::pool::{HISTOGRAM_BUCKETS, Histogram, PoolStats};
 use ddnl::quantile_ns;
 
-/// What a container did since the last look.
+/// Activity of a container since the last measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
-    /// Pages a second that came back soon after they were reclaimed.
+    /// Refaults of file pages a second.
     pub(crate) refaults_file: f64,
     pub(crate) refaults_anon: f64,
-    /// Percent of time in which a task waited.
+    /// Memory pressure (PSI some), in percent of time.
     pub(crate) memory_pressure: Option<f64>,
-    /// Percent of time in which all tasks waited for memory at once.
+    /// Memory pressure (PSI full), in percent of time.
     pub(crate) memory_full: Option<f64>,
     pub(crate) io_pressure: Option<f64>,
-    /// Pages a second that the page cache had before and lacks now. The guest asks the store only
-    /// for what it may hold, so what was asked says little; the kernel knows what comes back.
+    /// Pages a second that the page cache had before and lacks now. The guest requests only pages
+    /// that the store may hold, so that the number of requests says little. The kernel's count of
+    /// refaults is used instead.
     pub(crate) wanted: f64,
-    /// What the store gave of these; absent without a host.
+    /// Those of them that the store returned; absent without a host.
     pub(crate) given: Option<f64>,
     /// Gets of the memory tier in this time.
     pub(super) memory: Option<Gets>,
-    /// Those that read pages of the SSD tier.
+    /// Gets that read pages of the SSD tier.
     pub(super) ssd: Option<Gets>,
 }
 
 /// Gets at the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gets {
-    /// How long they took.
+    /// Their durations.
     pub(super) latency: Histogram,
-    /// Pages that they returned from the tier.
+    /// The pages that they returned from the tier.
     pub(super) pages: u64,
 }
 
@@ -45,9 +46,9 @@ impl Gets {
             .fold(0, |sum, one| sum.saturating_add(*one))
     }
 
-    /// Returns how long one took on the average, by the mid-points of the histogram's buckets.
+    /// Returns their mean duration, by the mid-points of the histogram's buckets.
     pub(super) fn mean(&self) -> Option<Nanoseconds> {
-        // A bucket is from a power of two to the next one.
+        // A bucket extends from a power of two to the next one.
         let midpoint = |bucket: usize| 1.5 * 2.0_f64.powi(bucket as i32);
         let buckets = self.latency.iter().enumerate();
         let sum: f64 = buckets
@@ -57,13 +58,13 @@ impl Gets {
         (calls > 0).then(|| Nanoseconds(sum / calls as f64))
     }
 
-    /// Returns the pages that one returned on the average, at least 1.
+    /// Returns the mean number of pages that a get returned, at least 1.
     pub(super) fn pages_per_get(&self) -> f64 {
         (self.pages as f64 / self.calls().max(1) as f64).max(1.0)
     }
 }
 
-/// What was read last.
+/// The last readings.
 #[derive(Clone, Debug)]
 pub(super) struct Last {
     at: Time,
@@ -71,7 +72,8 @@ pub(super) struct Last {
     stats: Option<PoolStats>,
 }
 
-/// Looks further apart than this say nothing about now: the machine slept, or was stopped.
+/// The longest time between two measurements whose difference says something about the present.
+/// After a longer one the machine was suspended or stopped.
 const LONGEST: Time = Time::from_secs(300);
 
 impl Last {
@@ -79,7 +81,8 @@ impl Last {
         Self { at, reading, stats }
     }
 
-    /// What happened from this look to the next; `None` if too little or too much time passed.
+    /// Returns the rates from this measurement to the next; `None` if too little or too much time
+    /// has passed.
     pub(super) fn rates(&self, next: &Self) -> Option<Rates> {
         let time = next.at.checked_sub(self.at)?;
         if time.is_zero() || time > LONGEST {
@@ -87,10 +90,11 @@ impl Last {
         }
         let seconds = time.as_secs_f64();
         let (was, is) = (&self.reading, &next.reading);
-        // A counter that fell is that of a new cgroup or module: it tells from the next look on.
+        // A counter that fell is that of a new cgroup or module, and is used from the next
+        // measurement on.
         let rate = |was: u64, is: u64| is.checked_sub(was).map(|more| more as f64 / seconds);
         let pressure = |was: Option<u64>, is: Option<u64>| {
-            // Microseconds a second are a millionth; percent are wanted.
+            // Converts microseconds per second to percent.
             rate(was?, is?).map(|us| (us / 1e4).min(100.0))
         };
         let mut rates = Rates {
@@ -105,7 +109,8 @@ impl Last {
         if let (Some(was), Some(is)) = (&self.stats, &next.stats) {
             let given = |stats: &PoolStats| stats.gets.saturating_sub(stats.misses);
             rates.given = rate(given(was), given(is));
-            // The kernel forgets what left long ago, and files that it has forgotten itself.
+            // The kernel does not count refaults of pages that left long ago, nor of inodes that it
+            // has freed.
             let asked = rate(was.gets, is.gets).unwrap_or(0.0);
             rates.wanted = rates.wanted.max(asked);
             let gets = |latency: fn(&PoolStats) -> &Histogram, pages: fn(&PoolStats) -> u64| {
@@ -123,26 +128,26 @@ impl Last {
 }
 
 impl Rates {
-    /// What part of the pages that came back the store gave; `None` if too few did to tell.
+    /// Returns the part of refaults that the store served; `None` if there were too few.
     pub(crate) fn hit_ratio(&self) -> Option<f64> {
         const FEWEST: f64 = 1.0;
         let given = self.given.filter(|_| self.wanted >= FEWEST)?;
         Some((given / self.wanted).min(1.0))
     }
 
-    /// Pages a second that came back and had to be read from disk.
+    /// Returns the refaults a second that were read from disk.
     pub(crate) fn misses(&self) -> f64 {
         (self.wanted - self.given.unwrap_or(0.0)).max(0.0)
     }
 
-    /// Milliseconds within which a percentile of the gets at the host were done.
+    /// Returns the percentile of the duration of gets at the host, in milliseconds.
     pub(crate) fn latency_ms(&self, percentile: f64) -> Option<f64> {
         let mut histogram = self.memory.as_ref()?.latency;
         let ssd = self.ssd.iter().flat_map(|gets| &gets.latency);
         for (sum, more) in histogram.iter_mut().zip(ssd) {
             *sum = sum.saturating_add(*more);
         }
-        // Buckets are powers of two: a fraction of a percent makes no difference.
+        // Buckets are powers of two, so that a fraction of a percent makes no difference.
         let nanoseconds = quantile_ns(&histogram, percentile.clamp(1.0, 100.0) as u64)?;
         Some(nanoseconds as f64 / 1e6)
     }
@@ -184,7 +189,7 @@ mod tests {
         assert!((rates.latency_ms(99.0).unwrap() - 2.097_151).abs() < 1e-9);
     }
 
-    /// Gets of both tiers are gets; each tier has its own mean.
+    /// The total includes gets of both tiers, and each tier has its own mean.
     #[test]
     fn gets_of_the_ssd_tier_are_slower_ones() {
         let stats = |scale: u64| {
@@ -210,8 +215,8 @@ mod tests {
         assert_eq!(rates.latency_ms(99.0), Some(524_287.0 / 1e6));
     }
 
-    /// The guest asks only for what the host may have: all it asks for is given, and yet most of
-    /// what comes back is read from disk.
+    /// The guest requests only pages that the host may hold, so that all requests succeed although
+    /// most refaults are read from disk.
     #[test]
     fn what_is_not_asked_for_is_missed_too() {
         let reading = |refaults_file| Reading {

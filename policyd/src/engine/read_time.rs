@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a page costs its reader: from memory, from the SSD tier, and from the guest's disk.
+//! Estimates the time to read a page from memory, from the SSD tier, and from the guest's disk.
 //!
-//! The host measures gets, which may return many pages. The disk's time is what the file says, or
-//! follows from the container's I/O pressure and the pages that it had to read from disk.
+//! The host measures gets, which can return many pages. The disk's time is given by the file, or
+//! estimated from the container's I/O pressure and the pages that it read from disk.
 
 use super::{
     quantity::Nanoseconds,
     rates::{Gets, Rates},
 };
 
-/// Times to read a page, as far as they were measured.
+/// Measured times to read a page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadTimes {
     memory: Option<Nanoseconds>,
     ssd: Option<Nanoseconds>,
-    /// Pages that a get of the SSD tier returns, at least 1; 0 if there was none.
+    /// Mean number of pages that a get of the SSD tier returns, at least 1; 0 if there was none.
     per_get: f64,
     disk: Option<Nanoseconds>,
 }
@@ -29,23 +29,23 @@ pub(super) struct Times {
     pub(super) disk: Nanoseconds,
 }
 
-/// Weight of a look in averages.
+/// Weight of a measurement in averages.
 const NEW: f64 = 0.25;
-/// Gets of a tier in an interval that tell its time.
+/// The fewest gets of a tier in an interval that are used.
 const FEWEST_GETS: u64 = 10;
-/// Pages a second read from disk that tell its time.
+/// The fewest pages a second from disk that are used.
 const FEWEST_READS: f64 = 1.0;
-/// Percent of time in which a task waits for I/O that tell the disk's time.
+/// The lowest I/O pressure that is used for the disk's time, in percent of time.
 const LEAST_PRESSURE: f64 = 0.5;
-/// Where a time that follows from pressure ends: writes are waited for, too.
+/// The longest time that is derived from pressure, which includes waits for writes.
 const LONGEST: Nanoseconds = Nanoseconds(20e6);
-/// The disk's time until it is known: a disk that seeks, or a remote one.
+/// The disk's time until it is known: that of a seeking disk, or a remote one.
 const USUAL_DISK: Nanoseconds = Nanoseconds(5e6);
 /// The SSD tier's time until it is known.
 const USUAL_SSD: Nanoseconds = Nanoseconds(150e3);
 
 impl ReadTimes {
-    /// Takes in what was measured since the last look.
+    /// Handles the rates since the last measurement.
     pub(super) fn observe(&mut self, rates: &Rates) {
         let page = |gets: &Gets| Some(gets.mean()? / gets.pages_per_get());
         let told = |gets: &&Gets| gets.calls() >= FEWEST_GETS;
@@ -67,10 +67,10 @@ impl ReadTimes {
         }
     }
 
-    /// Returns the times of a page. `disk` is the time of a read of the disk, if the file says it, and
-    /// `usual` the SSD tier's for other containers of the VM.
+    /// Returns the times to read a page. `disk` is the time of a read of the disk, if the file has
+    /// it, and `usual` the SSD tier's time for other containers of the VM.
     pub(super) fn times(&self, disk: Option<Nanoseconds>, usual: Option<Nanoseconds>) -> Times {
-        // The disk is compared by as many pages as a get returns.
+        // A read of the disk is compared with a get of the same number of pages.
         let told = disk.map(|read| read / self.per_get.max(1.0));
         Times {
             memory: self.memory,
@@ -86,18 +86,19 @@ impl ReadTimes {
 }
 
 impl Times {
-    /// Returns how many times longer a page takes from disk than from the SSD tier.
+    /// Returns the ratio of the disk's time to the SSD tier's.
     pub(super) fn ratio(&self) -> f64 {
         self.disk / self.ssd.max(Nanoseconds(1.0))
     }
 
-    /// Returns what a page saves that is read from the SSD tier instead of from disk; not below 0.
+    /// Returns the time that is saved by reading a page from the SSD tier instead of from disk, at
+    /// least 0.
     pub(super) fn saved(&self) -> Nanoseconds {
         (self.disk - self.ssd).max(Nanoseconds::ZERO)
     }
 }
 
-/// Takes a time into an average.
+/// Adds a time to an average.
 fn average(mean: &mut Option<Nanoseconds>, new: Nanoseconds) {
     *mean = Some(match *mean {
         Some(mean) => mean + (new - mean) * NEW,
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
     use ddabi::pool::HISTOGRAM_BUCKETS;
 
-    /// So many gets of 1.5 times 2^`bucket` nanoseconds, of so many pages each.
+    /// Returns gets of 1.5 times 2^`bucket` nanoseconds.
     fn gets(bucket: usize, calls: u64, pages: u64) -> Option<Gets> {
         let mut latency = [0; HISTOGRAM_BUCKETS];
         latency[bucket] = calls;
@@ -144,7 +145,7 @@ mod tests {
         assert!(is_near(found.ssd, 1.5 * 1_048_576.0 / 4.0));
         assert!(is_near(found.disk, 2e6), "{found:?}");
         assert!((found.ratio() - 2e6 / (1.5 * 262_144.0)).abs() < 1e-3);
-        // Few gets say nothing, and one look does not count for all.
+        // Few gets are ignored, and a single measurement does not replace the average.
         let before = times.times(None, None);
         times.observe(&Rates {
             ssd: gets(10, FEWEST_GETS - 1, 1),
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(times.times(None, None).disk, USUAL_DISK);
         times.observe(&rates(100.0, Some(50.0)));
         assert!(is_near(times.times(None, None).disk, 5e6));
-        // What the file says counts more.
+        // The time of the file takes precedence.
         let told = times.times(Some(Nanoseconds(1e6)), None);
         assert!(is_near(told.disk, 1e6));
         for _ in 0..50 {

@@ -2,10 +2,10 @@
 
 //! Proportional reclaim under memory pressure (thesis, chapter 4).
 //!
-//! The kernel takes from whom it finds first. Here every chunk is taken from the container that
-//! exceeds its proportional share most (equations 4.1 to 4.4), so that the ratios of the weights
-//! hold while memory shrinks. Classes come before proportions: a higher class gives only when the
-//! lower ones have nothing left.
+//! The kernel reclaims wherever it finds pages first. Here each chunk is taken from the container
+//! that exceeds its proportional share most (equations 4.1 to 4.4), so that the ratios of the
+//! weights hold while memory shrinks. Classes come before proportions: a higher class gives only
+//! when the lower ones have nothing left.
 
 use crate::config::Priority;
 
@@ -17,11 +17,12 @@ pub(super) struct Candidate {
     pub(super) weight: u32,
     /// Bytes it uses.
     pub(super) usage: u64,
-    /// Bytes that cannot, or must not, be taken.
+    /// Bytes that it keeps, because they cannot or must not be reclaimed.
     pub(super) least: u64,
 }
 
-/// From whom to take `amount` bytes in chunks; merged by container, in the order of first need.
+/// Returns the containers to reclaim `amount` bytes from in chunks, and the bytes. Chunks of one
+/// container are merged, in the order in which the containers were first chosen.
 pub(super) fn victims(
     mut candidates: Vec<Candidate>,
     amount: u64,
@@ -47,7 +48,8 @@ pub(super) fn victims(
     taken
 }
 
-/// The container of the lowest class that has anything left which exceeds its share most.
+/// Returns the container that exceeds its share most, among those of the lowest class that has
+/// anything left.
 fn victim(candidates: &mut [Candidate]) -> Option<&mut Candidate> {
     let rank = candidates
         .iter()
@@ -57,7 +59,7 @@ fn victim(candidates: &mut [Candidate]) -> Option<&mut Candidate> {
     let peers = || candidates.iter().filter(|one| one.rank == rank);
     let usage: u128 = peers().map(|one| u128::from(one.usage)).sum();
     let weights: u128 = peers().map(|one| u128::from(one.weight)).sum();
-    // EX = U − T_U · W / T_W, in whole numbers.
+    // EX = U − T_U · W / T_W, in integers.
     let excess = |one: &Candidate| {
         let share = usage * u128::from(one.weight) / weights.max(1);
         i128::from(one.usage) - i128::try_from(share).unwrap_or(i128::MAX)
@@ -88,7 +90,8 @@ mod tests {
 
     #[test]
     fn the_thesis_example() {
-        // Weights 1:2, usage 2 GB and 4 GB, 1 GB wanted: 1:2 must hold afterwards.
+        // With weights 1:2 and a usage of 2 GB and 4 GB, 1 GB is reclaimed. The ratio 1:2 must hold
+        // afterwards.
         let both = [("low", 1, 2000), ("high", 2, 4000)];
         let both = both.map(|(name, weight, mib)| one(name, Priority::SILVER, weight, mib));
         let taken = victims(both.to_vec(), 1000 * MIB, CHUNK);

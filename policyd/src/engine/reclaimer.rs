@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Taking memory from containers: in proportion while the VM is short of it, and cold pages at
-//! any time.
+//! Reclaims from containers: in proportion while the VM is short of memory, and cold pages at any
+//! time.
 
 use super::{
     Failure, Job, Time,
@@ -15,50 +15,50 @@ use crate::config::{Config, Container};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, warn};
 
-/// Which containers are reclaimed from, and which are left in peace.
+/// Decides which containers are reclaimed from.
 #[derive(Debug, Default)]
 pub(super) struct Reclaimer {
     /// Containers that are being reclaimed from.
     busy: BTreeSet<String>,
-    /// When containers that gave nothing may be asked again.
+    /// Containers that gave nothing, and the times from which on they may be asked again.
     resting: BTreeMap<String, Time>,
     next_offload: BTreeMap<String, Time>,
-    /// Containers from which nothing may be reclaimed.
+    /// Containers for which the kernel refused to reclaim.
     refused: Retries,
-    /// Bytes that were given so far, while memory was short and at any time.
+    /// Bytes that were reclaimed so far, while memory was short and by offload.
     pub(super) reclaimed: u64,
     pub(super) offloaded: u64,
 }
 
-/// A container that gave one part in so many of what it was asked for gave something, and may be
-/// asked again: what is still being written to swap does not count.
+/// Reclaim counts as successful if one part in so many of the requested bytes was reclaimed. Pages
+/// that are still being written to swap do not count.
 const GOOD: u64 = 4;
-/// How long a container that gave nothing is left in peace.
+/// Time for which a container is left alone after it gave nothing.
 const REST: Time = Time::from_secs(30);
-/// Most chunks of one round.
+/// The most chunks of one round.
 const MOST_CHUNKS: u64 = 8;
 
 impl Reclaimer {
-    /// Whether no container is being reclaimed from.
+    /// Returns whether no container is being reclaimed from.
     pub(super) fn is_idle(&self) -> bool {
         self.busy.is_empty()
     }
 
-    /// A cgroup was made, maybe in the place of another.
+    /// Forgets failures of a cgroup that was created again.
     pub(super) fn forget(&mut self, cgroup: &str) {
         self.refused.forget(cgroup);
     }
 
-    /// Jobs that take `shortage` bytes from containers in proportion.
+    /// Returns jobs that reclaim `shortage` bytes from containers in proportion.
     pub(super) fn reclaim(&mut self, round: &Round<'_>, shortage: u64) -> Vec<Job> {
         self.resting.retain(|_, until| *until > round.now);
         self.refused
             .retain(|cgroup| round.cgroups.contains_key(cgroup));
-        // What is under way may be enough.
+        // The running jobs may be enough.
         if shortage == 0 || !self.is_idle() {
             return Vec::new();
         }
-        let config = &round.subjects.config.reclaim;
+        let config = &round.matches.config.reclaim;
         let amount = shortage.min(config.chunk.saturating_mul(MOST_CHUNKS));
         reclaim::victims(self.candidates(round), amount, config.chunk)
             .into_iter()
@@ -66,10 +66,10 @@ impl Reclaimer {
             .collect()
     }
 
-    /// The containers that may give memory.
+    /// Returns the containers that can give memory.
     fn candidates(&self, round: &Round<'_>) -> Vec<Candidate> {
         let machine = &round.sample.machine;
-        let has_swap = machine.swap_free > round.subjects.config.reclaim.chunk;
+        let has_swap = machine.swap_free > round.matches.config.reclaim.chunk;
         let (nest, alone) = (nest::of(round), Inner::default());
         let candidate = |(cgroup, container): (&String, &Container)| {
             let reading = round.sample.containers.get(cgroup)?;
@@ -90,17 +90,17 @@ impl Reclaimer {
                 least: floor.max(stuck).max(offload::LEAST_LEFT),
             })
         };
-        round.subjects.iter().filter_map(candidate).collect()
+        round.matches.iter().filter_map(candidate).collect()
     }
 
-    /// Jobs that push cold pages out.
+    /// Returns jobs that offload cold pages.
     pub(super) fn offload(&mut self, round: &Round<'_>) -> Vec<Job> {
-        let config = &round.subjects.config.offload;
+        let config = &round.matches.config.offload;
         let (nest, alone) = (nest::of(round), Inner::default());
         self.next_offload
-            .retain(|cgroup, _| round.subjects.all.contains_key(cgroup));
+            .retain(|cgroup, _| round.matches.by_cgroup.contains_key(cgroup));
         let mut jobs = Vec::new();
-        for (cgroup, container) in round.subjects.iter() {
+        for (cgroup, container) in round.matches.iter() {
             let inner = nest.get(cgroup.as_str()).unwrap_or(&alone);
             let is_wanted = container.offload.unwrap_or(config.enabled) && !inner.no_offload;
             if !is_wanted || !self.may_offload(cgroup, round.now) {
@@ -108,7 +108,7 @@ impl Reclaimer {
             }
             let bytes = cold_bytes(round, cgroup, container, inner).unwrap_or(0);
             if bytes > 0 {
-                debug!(cgroup, bytes, "pushing cold pages out");
+                debug!(cgroup, bytes, "offloading cold pages");
                 let next = round.now.saturating_add(config.period);
                 self.next_offload.insert(cgroup.clone(), next);
                 jobs.push(self.begin(cgroup.clone(), bytes, true));
@@ -133,7 +133,7 @@ impl Reclaimer {
         }
     }
 
-    /// A job ended that was to take `bytes`.
+    /// Handles the end of a job that was to reclaim `bytes`.
     pub(super) fn ended(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl Reclaimer {
                 if given >= bytes / GOOD {
                     return;
                 }
-                // The kernel found less than was asked for: nothing unusual.
+                // It is usual that the kernel reclaims less than it was asked for.
                 debug!(cgroup, bytes, given, "gave little");
             }
             Err(Failure::Vanished) => {}
@@ -167,15 +167,15 @@ impl Reclaimer {
     }
 }
 
-/// Bytes that a container can give without harm; `None` if too little is known of it, or its
-/// target is missed.
+/// Returns the bytes that a container can give without harm; `None` if too little is known of it,
+/// or its target is missed.
 fn cold_bytes(
     round: &Round<'_>,
     cgroup: &str,
     container: &Container,
     inner: &Inner,
 ) -> Option<u64> {
-    let Config { offload, .. } = round.subjects.config;
+    let Config { offload, .. } = round.matches.config;
     let member = round.controller.member(cgroup)?;
     let rates = member.rates.as_ref().filter(|_| !member.misses_target())?;
     let own = inner.own(&member.reading);

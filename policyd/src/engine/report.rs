@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Why each container has what it has: for people, for `ddctl`, for metrics.
+//! The report on all containers, for users, for `ddctl` and for metrics.
 
 use super::{
     character::Character, goal::Goal, memory::Limits, protection::Protection, quantity::Pages,
@@ -11,115 +11,115 @@ use ddnl::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
-/// Everything that can be told. `docs/policyd.md` describes the JSON.
+/// The report. `docs/policyd.md` describes its JSON.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Report {
-    /// Whether the guest module is there.
+    /// Whether the guest module is loaded.
     pub module: bool,
-    /// Why it cannot be used, if it cannot.
+    /// The reason why it cannot be used, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// What the host gives the VM now; absent without a host, or before it was looked at.
+    /// The VM's share of the store in bytes; absent without a host, or before it was measured.
     pub store_bytes: Option<u64>,
-    /// Whether all targets can be met, as far as is known; absent if there are none.
+    /// Whether all targets can be met, as far as is known; absent without targets.
     pub feasible: Option<bool>,
     /// The VM's memory.
     pub memory: MemoryReport,
-    /// Containers that exist, by cgroup.
+    /// The existing containers, sorted by cgroup.
     pub containers: Vec<Explanation>,
 }
 
 /// The VM's memory.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct MemoryReport {
-    /// Bytes there are.
+    /// Total bytes.
     pub total_bytes: u64,
-    /// Bytes that could be had.
+    /// Available bytes.
     pub available_bytes: u64,
-    /// Percent of time in which some task waited for memory.
+    /// Memory pressure (PSI some), in percent of time.
     pub pressure_percent: Option<f64>,
-    /// Bytes that were reclaimed under pressure since the start.
+    /// Bytes that the daemon has reclaimed under pressure since its start.
     pub reclaimed_bytes: u64,
-    /// Bytes that were pushed out since the start.
+    /// Bytes that the daemon has offloaded since its start.
     pub offloaded_bytes: u64,
 }
 
-/// Why a container has what it has.
+/// Shares and limits of a container, and the reasons for them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Explanation {
     /// Its cgroup.
     pub cgroup: String,
     /// Its pool's name.
     pub name: String,
-    /// Its class, or priority.
+    /// Its class or priority.
     pub class: String,
     /// Whether it is enrolled.
     pub enrolled: bool,
-    /// How it stands.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The same for people.
+    /// The verdict in words.
     pub reason: String,
-    /// Where its pages are kept.
+    /// The tiers that keep its pages.
     #[serde(default)]
     pub store: Store,
     /// Its weight in the memory tier.
     pub weight: u32,
-    /// Bytes of the memory tier that it is entitled to.
+    /// Its entitlement in the memory tier, in bytes.
     pub share_bytes: Option<u64>,
     /// Bytes of the memory tier that it holds.
     pub used_bytes: Option<u64>,
     /// Its weight in the SSD tier; absent if it keeps no pages there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_weight: Option<u32>,
-    /// Why, for people; absent if the file gives it.
+    /// The reason for that weight in words; absent if the file has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_reason: Option<String>,
-    /// Bytes of the SSD tier that it is entitled to.
+    /// Its entitlement in the SSD tier, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_share_bytes: Option<u64>,
     /// Bytes of the SSD tier that it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_used_bytes: Option<u64>,
-    /// Bytes it would need for its target, if known.
+    /// The bytes that it needs for its target, if known.
     pub need_bytes: Option<u64>,
-    /// What kind of memory helps it.
+    /// The kind of memory that helps it.
     pub character: Character,
-    /// Its goals with what was measured.
+    /// Its goals with the measured values.
     pub goals: Vec<Goal>,
-    /// Guest memory it uses.
+    /// Guest memory that it uses.
     pub memory_bytes: u64,
     /// Anonymous bytes of that.
     pub anon_bytes: u64,
-    /// Limits that policyd set and that are in force.
+    /// Limits of policyd that are in force.
     pub limits: Limits,
-    /// What the files of limits say that others changed after policyd had set them; it leaves these
-    /// alone. `u64::MAX` is no limit.
+    /// Limits that others changed after policyd had set them, and that it leaves alone. `u64::MAX`
+    /// is no limit.
     #[serde(default)]
     pub foreign_limits: Limits,
-    /// Why less is protected than its `memory.low` says; absent if it all is.
+    /// The reason why less is protected than its `memory.low`; absent if all of it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprotected: Option<Protection>,
 }
 
 impl Verdict {
-    /// The verdict for people.
+    /// Returns the verdict in words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::BestEffort => "no target: gets what is left where it helps most",
-            Self::ByHand => "weight is what the file says",
+            Self::BestEffort => "no target: gets spare pages where they help most",
+            Self::ByHand => "its weight is the one of the file",
             Self::Met => "target met",
             Self::Growing => "target missed: its share grows",
-            Self::Infeasible => "target missed: not enough for all, by class and then fairly",
+            Self::Infeasible => "target missed: not enough for all targets, so that classes decide",
             Self::Ceiling => "target missed: its share is at `cache_ceiling`",
-            Self::NotFilled => "target missed: it does not fill the share it has",
+            Self::NotFilled => "target missed: it does not fill its share",
             Self::NotHelped => {
                 "target missed: a larger share of the store makes no difference; tried again later"
             }
             Self::Trying => "target missed: trying whether another share makes a difference",
-            Self::NotAsked => "target counts as met: less is asked for, and nothing is waited for",
-            Self::NoStore => "target missed: no host gives this VM anything",
+            Self::NotAsked => "target counts as met: less is requested, and it waits for nothing",
+            Self::NoStore => "target missed: this VM has no share of a host's store",
             Self::NeedsMemory => "target missed: only guest memory can help it",
-            Self::Unmeasured => "no figures: its share stays",
+            Self::Unmeasured => "no figures: its share does not change",
         }
     }
 }
@@ -143,11 +143,11 @@ impl fmt::Display for Goal {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(trouble) = &self.trouble {
-            writeln!(f, "{}: weights stay as they are", printable(trouble))?;
+            writeln!(f, "{}: weights do not change", printable(trouble))?;
         }
         match self.store_bytes {
             Some(bytes) => write!(f, "the host gives this VM {}", size(bytes))?,
-            None => write!(f, "no host: weights stay as they are")?,
+            None => write!(f, "no host: weights do not change")?,
         }
         match self.feasible {
             Some(true) => writeln!(f, "; all targets can be met")?,
@@ -213,8 +213,8 @@ impl fmt::Display for Explanation {
             let limit = limit.map_or_else(|| "max".into(), size);
             writeln!(
                 f,
-                "  memory.{name} was changed to {limit} by others: left to them until it is \
-                 changed back, or a reload"
+                "  memory.{name} was changed to {limit} by others: policyd does not write \
+                 it until it is changed back, or a reload"
             )?;
         }
         Ok(())
@@ -222,7 +222,7 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// Writes what it has in each tier that it keeps pages in.
+    /// Writes its share of each tier in which it keeps pages.
     fn write_tiers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |bytes: Option<u64>| bytes.map_or_else(|| "?".into(), size);
         if self.store != Store::Ssd {
@@ -251,7 +251,7 @@ impl Explanation {
     }
 }
 
-/// A number with as many digits as matter.
+/// Formats a number with its significant digits.
 fn number(number: f64) -> String {
     match number.abs() {
         0.0 => "0".into(),
@@ -261,7 +261,7 @@ fn number(number: f64) -> String {
     }
 }
 
-/// A size for people.
+/// Formats a size.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -274,7 +274,7 @@ fn size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// What a container lacks, in words.
+/// Returns the reason for a verdict in words.
 pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: Pages, need: Option<Pages>) -> String {
     let missing: Vec<&str> = goals
         .iter()
@@ -297,7 +297,7 @@ pub(super) fn reason(verdict: Verdict, goals: &[Goal], has: Pages, need: Option<
 }
 
 impl Figure {
-    /// Its name in metrics and JSON.
+    /// Returns the name in metrics and JSON.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is known of how a container responds to its share of the store.
+//! The cost of a container as a function of its share of the store, learnt from observations.
 //!
-//! Observations of (size, cost) become a falling curve: those at about the same size are averaged,
-//! and a weighted isotonic regression takes the noise out of their order. Between known sizes the
-//! cost is interpolated along a chord, which lies above a convex curve: a size found so suffices.
-//! Beyond them a power law continues the curve, pessimistic towards smaller sizes, so that a
-//! container is never cut on a guess by more than the next observation can correct.
+//! Observations of (size, cost) are turned into a falling curve. Those at about the same size are
+//! averaged, and a weighted isotonic regression removes contradictions that come from noise.
+//! Between known sizes the cost is interpolated along a chord, which lies above a convex curve, so
+//! that a size found there suffices. Beyond them a power law continues the curve, pessimistically
+//! towards smaller sizes, so that a guess never cuts a container further than the next observation
+//! can correct.
 
 use super::quantity::{Cost, Pages};
 
-/// A falling curve of cost over size.
+/// The cost as a falling function of the size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Response {
-    /// By size.
+    /// The averaged observations, sorted by size.
     points: Vec<Point>,
     /// The points, pooled until costs fall with size.
     curve: Vec<Knot>,
-    /// Mean square of how much the costs differ that were observed of one size.
+    /// Mean square deviation of costs that were observed at the same size.
     noise: f64,
-    /// Observations in a row that contradict what was known: worse are positive.
+    /// Consecutive observations that contradict the curve. The number is positive if they are
+    /// worse.
     surprises: i32,
-    /// Misses of the target in a row at a size that is known to meet it, noise apart.
+    /// Consecutive misses of the target at a size that is known to meet it, apart from noise.
     broken: u32,
 }
 
@@ -31,44 +33,44 @@ struct Point {
     cost: Cost,
     /// Observations that were averaged, at most [`MOST_WEIGHT`].
     weight: f64,
-    /// Observations since the last one that went into it.
+    /// Number of observations since the last one at this size.
     age: u32,
-    /// Observed while the size was changing.
+    /// Set if it was observed while the size was changing.
     moving: bool,
 }
 
-/// A place of the curve.
+/// A point of the curve.
 #[derive(Clone, Copy, Debug)]
 struct Knot {
     size: Pages,
     cost: Cost,
 }
 
-/// Sizes that differ by less, as a logarithm, are the same.
+/// Sizes whose ratio has a smaller logarithm count as the same.
 const SAME: f64 = 0.04;
-/// The past of one size counts as much as so many observations.
+/// The largest weight of past observations at one size.
 const MOST_WEIGHT: f64 = 6.0;
-/// What is seen while the size changes counts less, and is forgotten soon.
+/// Weight of observations while the size changes. They are also forgotten soon.
 const MOVING_WEIGHT: f64 = 0.4;
 const MOVING_AGE: u32 = 4;
 const MOST_POINTS: usize = 16;
-/// A difference that noise alone does not make: at least this, and so many deviations.
+/// The least difference that counts as a contradiction. It also has to exceed so many deviations.
 const SURPRISE: Cost = Cost(0.12);
 const DEVIATIONS: f64 = 4.0;
-/// So many deviations above its target a target that was met is broken.
+/// Number of deviations above the target from which on a target that was met counts as missed.
 const BROKEN: f64 = 3.0;
-/// Less the deviation of figures that are not taken for noisy.
+/// Deviation below which figures do not count as noisy.
 const COVERED: Cost = Cost(0.1);
-/// Contradictions in a row that mean that the workload changed.
+/// Consecutive contradictions after which the workload counts as changed.
 const CHANGED: i32 = 2;
 
-/// Costs that differ by less are equal: a twentieth.
+/// Costs that differ by less count as equal: about a twentieth.
 const EQUAL: Cost = Cost(0.05);
-/// And by less than so many deviations of their difference.
+/// Costs also count as equal if they differ by less than so many deviations of their difference.
 const CERTAIN: f64 = 2.0;
-/// What was found to be equal before is different if it is this much further apart.
+/// Costs that were equal before count as different from this multiple of the limit on.
 const SURER: f64 = 1.5;
-/// How exactly the end of a plateau is looked for.
+/// Accuracy with which the end of a plateau is searched.
 const EDGE: f64 = 0.1;
 
 /// Sizes of equal cost.
@@ -77,27 +79,27 @@ pub(crate) struct Plateau {
     pub(crate) start: Pages,
     /// The largest one.
     pub(crate) end: Pages,
-    /// Whether a smaller size is known, and is worse.
+    /// Whether a smaller size is known to be worse.
     pub(crate) is_edge: bool,
 }
 
-/// Powers by which the cost falls as the size grows, where two observations do not tell.
+/// Powers by which the cost falls with the size where observations at two sizes do not tell.
 const GROW: f64 = 0.7;
 const SHRINK: f64 = 1.5;
 
 impl Response {
-    /// Whether nothing is known.
+    /// Returns whether there is no observation.
     pub(crate) fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// At how many sizes it was seen.
+    /// Returns the number of sizes with observations.
     pub(crate) fn sizes(&self) -> usize {
         self.points.len()
     }
 
-    /// Takes in an observation. `moving`: the size changed since the one before. Returns whether the
-    /// workload became lighter.
+    /// Adds an observation. `moving` tells whether the size has changed since the previous one.
+    /// Returns whether the workload has become lighter.
     pub(crate) fn observe(&mut self, size: Pages, cost: Cost, moving: bool) -> bool {
         let lighter = self.take_in(size, cost, moving);
         self.curve = falling(&self.points);
@@ -113,11 +115,11 @@ impl Response {
             .retain(|point| !point.moving || point.age <= MOVING_AGE);
         if self.contradicts(size, cost, moving) {
             if self.surprises.abs() < CHANGED {
-                // Once may be an accident; it teaches nothing.
+                // A single contradiction may be an accident and is ignored.
                 return false;
             }
             lighter = self.surprises < 0;
-            // Another workload: what was known is worth nothing.
+            // The workload has changed, so that earlier observations are invalid.
             self.forget();
         }
         let near = |point: &&mut Point| is_same(point.size, size);
@@ -131,7 +133,7 @@ impl Response {
                 self.noise += (off * off - self.noise) / NOISE_MEMORY;
                 point.average(size, cost);
             }
-            // What is known at rest is not worsened by what is seen on the way.
+            // Observations at rest take precedence over those while the size changes.
             Some(_) => {}
             None => self.insert(Point::new(size, cost, moving)),
         }
@@ -145,7 +147,8 @@ impl Response {
         self.broken = 0;
     }
 
-    /// Whether an observation differs from what is known; counts those in one direction.
+    /// Returns whether an observation contradicts the curve. Counts consecutive contradictions in
+    /// one direction.
     fn contradicts(&mut self, size: Pages, cost: Cost, moving: bool) -> bool {
         let known = self
             .points
@@ -159,7 +162,7 @@ impl Response {
         let expected = self.cost_at(size);
         let covered = (deviation - COVERED).max(Cost::ZERO);
         if cost > covered * BROKEN && expected <= Cost::TARGET {
-            // Small differences matter where they break a target.
+            // Small differences matter if the target is missed because of them.
             self.broken += 1;
             if self.broken >= CHANGED.unsigned_abs() {
                 self.surprises = CHANGED;
@@ -182,7 +185,7 @@ impl Response {
         true
     }
 
-    /// Whether sizes at rest are known on both sides.
+    /// Returns whether observations at rest exist on both sides of a size.
     fn within(&self, size: Pages) -> bool {
         let mut rest = self.points.iter().filter(|point| !point.moving);
         let first = rest.next();
@@ -200,7 +203,7 @@ impl Response {
         self.points.insert(at, point);
     }
 
-    /// Returns the sizes, the largest one at rest among them, that cost the same, noise apart.
+    /// Returns the sizes whose cost equals that of the largest one at rest, apart from noise.
     pub(crate) fn plateau(&self) -> Option<Plateau> {
         let rest: Vec<&Point> = self.settled().collect();
         let last = *rest.last()?;
@@ -214,13 +217,14 @@ impl Response {
         })
     }
 
-    /// Whether a size is known at rest that is smaller, not by far, and worse.
+    /// Returns whether a size that is a little smaller is known to be worse, by observations at
+    /// rest.
     pub(crate) fn is_edge(&self, size: Pages) -> bool {
         let plateau = self.plateau();
         plateau.is_some_and(|flat| flat.is_edge && flat.start >= size * (1.0 - EDGE))
     }
 
-    /// Whether a larger size is known at rest that is better.
+    /// Returns whether a larger size is known to be better, by observations at rest.
     pub(crate) fn is_better_than(&self, size: Pages) -> bool {
         let Some(own) = self.settled().find(|point| is_same(point.size, size)) else {
             return false;
@@ -230,20 +234,20 @@ impl Response {
         })
     }
 
-    /// Sizes that were seen at rest more than once.
+    /// Returns the sizes with more than one observation at rest.
     fn settled(&self) -> impl Iterator<Item = &Point> {
         self.points
             .iter()
             .filter(|point| !point.moving && point.weight > 1.0)
     }
 
-    /// How far the costs of two sizes are apart if that means anything.
+    /// Returns the difference of the costs of two sizes from which on it is significant.
     fn apart(&self, one: &Point, other: &Point) -> Cost {
         let variance = self.noise * (1.0 / one.weight + 1.0 / other.weight);
         EQUAL.max(Cost(CERTAIN * variance.sqrt()))
     }
 
-    /// The cost to be expected at a size.
+    /// Returns the expected cost at a size.
     pub(crate) fn cost_at(&self, size: Pages) -> Cost {
         let curve = &self.curve;
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else {
@@ -260,14 +264,15 @@ impl Response {
         }
     }
 
-    /// The size at which a cost is to be expected; `None` if nothing is known.
+    /// Returns the size at which a cost is expected; `None` without observations.
     pub(crate) fn size_for(&self, cost: Cost) -> Option<Pages> {
         let curve = &self.curve;
         let (first, last) = (*curve.first()?, *curve.last()?);
         if cost >= first.cost {
             let power = shrink_power(curve);
             let way = (cost - first.cost).0 / power;
-            // Where there is more than enough, a size is tried that teaches something.
+            // If the container has more than enough, a size is tried that is far enough away to
+            // learn from.
             let least = if cost - first.cost > AMPLE {
                 TELLING
             } else {
@@ -291,7 +296,7 @@ fn is_same(one: Pages, other: Pages) -> bool {
     one.ln_over(other).abs() < SAME
 }
 
-/// Points, pooled until costs fall with size (isotonic regression).
+/// Pools points until costs fall with the size (isotonic regression).
 fn falling(points: &[Point]) -> Vec<Knot> {
     let mut pooled: Vec<(Knot, f64)> = Vec::with_capacity(points.len());
     for point in points {
@@ -307,7 +312,7 @@ fn falling(points: &[Point]) -> Vec<Knot> {
     pooled.into_iter().map(|(knot, _)| knot).collect()
 }
 
-/// Two knots as one between them, and its weight.
+/// Merges two knots to one between them. Returns it with its weight.
 fn pool((a, a_weight): (Knot, f64), (b, b_weight): (Knot, f64)) -> (Knot, f64) {
     let weight = a_weight + b_weight;
     let knot = Knot {
@@ -328,7 +333,7 @@ impl Point {
         }
     }
 
-    /// Takes in another observation of about this size.
+    /// Adds an observation at about the same size.
     fn average(&mut self, size: Pages, cost: Cost) {
         self.cost += (cost - self.cost) / (self.weight + 1.0);
         self.size += (size - self.size) / (self.weight + 1.0);
@@ -337,15 +342,15 @@ impl Point {
     }
 }
 
-/// Observations over which noise is averaged.
+/// Number of observations over which noise is averaged.
 const NOISE_MEMORY: f64 = 16.0;
-/// A cost that is lower than asked for by this leaves room for smaller sizes,
+/// If the cost is lower than asked for by this, smaller sizes are tried,
 const AMPLE: Cost = Cost(0.02);
-/// of which the first one is so much smaller, as a logarithm: not the same as what is known.
+/// of which the first differs by this logarithm, so that it is not taken for a known one.
 const TELLING: f64 = 0.12;
-/// No size is smaller.
+/// The smallest size.
 const TINY: Pages = Pages(1e-9);
-/// How far a guess may lead away from what is known, as a logarithm.
+/// The furthest that a guess leads away from known sizes, as a logarithm.
 const FURTHEST: f64 = 1.5;
 
 fn grow_power(curve: &[Knot]) -> f64 {
@@ -359,7 +364,7 @@ fn shrink_power(curve: &[Knot]) -> f64 {
     known.map_or(SHRINK, |power| (power * CAUTION).clamp(0.3, 3.0))
 }
 
-/// The power between two knots, unless they are too near to tell.
+/// Returns the power between two knots, unless they are too close to tell.
 fn power(pair: &[Knot]) -> Option<f64> {
     const NEAR: f64 = 0.1;
     let [a, b] = pair else { return None };
@@ -401,7 +406,7 @@ mod tests {
         assert!(response.size_for(Cost::TARGET).is_none());
         settle(&mut response, 100.0, 0.7);
         assert!((size_for(&response, 0.0) - 100.0 * 1.0_f64.exp()).abs() < 1.0);
-        // Cutting is done with more care than growing.
+        // A size is reduced with more care than it is increased.
         let smaller = size_for(&response, 1.4);
         assert!(smaller > 60.0 && smaller < 100.0, "{smaller}");
     }
@@ -430,7 +435,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was observed, the curve falls and its inverse belongs to it.
+        /// For all observations, the curve falls, and its inverse agrees with it.
         #[test]
         fn curves_fall(seen in prop::collection::vec((1.0..1e6f64, -3.0..3.0f64, any::<bool>()), 1..40)) {
             let mut response = Response::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! When to try again what failed.
+//! Times at which to try failed operations again.
 
 use super::Time;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const FIRST_PAUSE: Time = Time::from_secs(1);
 const LONGEST_PAUSE: Time = Time::from_secs(60);
 
-/// What failed, and when it may be tried again.
+/// Operations that failed, and the times from which on they may be tried again.
 #[derive(Debug, Default)]
 pub(super) struct Retries(BTreeMap<String, Retry>);
 
@@ -20,7 +20,8 @@ struct Retry {
 }
 
 impl Retries {
-    /// Notes a failure; each pause is twice the one before. Answers whether it is news.
+    /// Notes a failure. Each pause is twice as long as the previous one. Returns whether the
+    /// message is new.
     pub(super) fn failed(&mut self, now: Time, key: &str, message: &str) -> bool {
         let before = self.0.get(key);
         let pause = before.map_or(FIRST_PAUSE, |retry| (retry.pause * 2).min(LONGEST_PAUSE));
@@ -34,32 +35,32 @@ impl Retries {
         news
     }
 
-    /// Whether something may be tried now.
+    /// Returns whether an operation may be tried now.
     pub(super) fn may(&self, now: Time, key: &str) -> bool {
         self.0.get(key).is_none_or(|retry| retry.at <= now)
     }
 
-    /// When the next thing may be tried.
+    /// Returns the time from which on the next operation may be tried.
     pub(super) fn next(&self) -> Option<Time> {
         self.0.values().map(|retry| retry.at).min()
     }
 
-    /// Forgets the failures of one thing.
+    /// Forgets the failures of an operation.
     pub(super) fn forget(&mut self, key: &str) {
         self.0.remove(key);
     }
 
-    /// Forgets the failures of all else.
+    /// Forgets the failures of all other operations.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|key, _| keep(key));
     }
 
-    /// Forgets what may be tried again.
+    /// Forgets operations that may be tried again.
     pub(super) fn forget_due(&mut self, now: Time) {
         self.0.retain(|_, retry| retry.at > now);
     }
 
-    /// Forgets all failures: the world changed.
+    /// Forgets all failures, because their causes may be gone.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A look at everything, as those see it who decide about guest memory.
+//! The inputs of decisions about guest memory.
 
 use super::{
-    Cgroups, Time, controller::Controller, nest::ancestors, sample::Sample, subjects::Subjects,
+    Cgroups, Time, controller::Controller, matches::Matches, nest::ancestors, sample::Sample,
 };
 
-/// What a round needs to know.
+/// A measurement, with the state that decisions about guest memory need.
 pub(super) struct Round<'a> {
     pub(super) now: Time,
-    pub(super) subjects: Subjects<'a>,
+    pub(super) matches: Matches<'a>,
     pub(super) cgroups: &'a Cgroups,
     pub(super) controller: &'a Controller,
     pub(super) sample: &'a Sample,
 }
 
 impl Round<'_> {
-    /// Bytes that cache files of the containers which take part in reclaim.
+    /// Returns the bytes of page cache of the containers that take part in reclaim.
     pub(super) fn cache(&self) -> u64 {
         let takes_part = |cgroup: &str| {
-            let container = self.subjects.container(cgroup);
+            let container = self.matches.container(cgroup);
             container.is_some_and(|container| container.reclaim)
         };
-        // What is below another is counted there.
+        // The ancestor's figure includes its descendants.
         self.sample
             .containers
             .iter()

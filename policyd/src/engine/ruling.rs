@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How containers stand, and why.
+//! Verdicts on containers.
 
 use super::{
     character::Character,
@@ -12,51 +12,52 @@ use super::{
 use crate::config::Container;
 use serde::{Deserialize, Serialize};
 
-/// What was decided for a container, and why.
+/// The decision about a container.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ruling {
     pub(super) verdict: Verdict,
-    /// What it would need for its target, if that is known.
+    /// The pages that it needs for its target, if that is known.
     pub(super) need: Option<Pages>,
-    /// What its share is.
+    /// Its share.
     pub(super) has: Pages,
 }
 
-/// How a container stands.
+/// The verdict on a container.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It has a class and no target: it gets what helps it.
+    /// It has a class and no target, and gets spare pages.
     BestEffort,
-    /// Its weight is what the file says.
+    /// Its weight is the one of the file.
     ByHand,
     /// Its target is met.
     Met,
     /// Its target is missed; its share grows.
     Growing,
-    /// Its target is missed: there is not enough for all, and others come first or share alike.
+    /// Its target is missed, because there is not enough for all, and others have a higher or the
+    /// same class.
     Infeasible,
     /// Its target is missed, and its share is at its ceiling.
     Ceiling,
-    /// Its target is missed, and it does not fill the share it has.
+    /// Its target is missed, and it does not fill its share.
     NotFilled,
     /// Its target is missed, and the store makes no difference.
     NotHelped,
     /// Its target is missed, and other shares are tried to see whether they make a difference.
     Trying,
-    /// Less is asked of it than its target, and it waits for nothing: that counts as met.
+    /// Its load is below its target, and it waits for nothing, which counts as met.
     NotAsked,
     /// Its target is missed, and only guest memory can help it.
     NeedsMemory,
-    /// Its target is missed, and there is no store to give.
+    /// Its target is missed, and the VM has no share of the store.
     NoStore,
-    /// Its figures are missing: its share stays.
+    /// Its figures are missing, so that its share stays.
     Unmeasured,
 }
 
 impl Ruling {
-    /// What is found of a container that has a part in the division. `is_short`: there is not
-    /// enough for all, and the container is served less well than it should be.
+    /// Returns the verdict on a container that has a part in the division. `is_short` tells whether
+    /// there is not enough for all, and this container is served less well than it should be.
     pub(super) fn of(
         container: &Container,
         member: &Member,
@@ -74,7 +75,7 @@ impl Ruling {
     }
 }
 
-/// A share of so much of the ceiling is at the ceiling.
+/// A share is at the ceiling if it has at least this part of it.
 const FULL: f64 = 0.99;
 
 impl Verdict {
@@ -104,8 +105,8 @@ impl Verdict {
         }
     }
 
-    /// How a container stands that has no part in a division: its weight is by hand, or there is
-    /// no host.
+    /// Returns the verdict on a container that has no part in a division, because its weight is
+    /// that of the file, or there is no host.
     pub(super) fn undivided(container: &Container, member: Option<&Member>) -> Self {
         if !container.is_controlled() {
             return Self::ByHand;
@@ -121,7 +122,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it may be that the target cannot be met because the store makes no difference.
+    /// Returns whether the target is missed in such a way that the store may make no difference.
     pub(super) const fn is_doubted(self) -> bool {
         matches!(self, Self::NotHelped | Self::Trying)
     }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is measured: one look at the machine and at all containers.
+//! A measurement of the machine and of all containers.
 
 use super::{curve::Curve, memory::Limits};
 use std::collections::BTreeMap;
 
-/// One look at everything. Counters only rise, unless what counts them was made again.
+/// A measurement. Counters only rise, unless their cgroup or module was created again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The VM.
     pub machine: Machine,
-    /// Containers by the paths of their cgroups; those that could not be read are missing.
+    /// Containers by the paths of their cgroups. Those that could not be read are missing.
     pub containers: BTreeMap<String, Reading>,
-    /// What `memory.low` says of the cgroups around containers whose memory is managed.
+    /// The `memory.low` of the ancestors of containers with managed memory.
     pub lows: BTreeMap<String, u64>,
 }
 
 impl Reading {
-    /// Returns the bytes that no reclaim of cache takes away: anonymous ones, and what is neither
-    /// these nor cache.
+    /// Returns the bytes that reclaim of page cache does not take: anonymous ones, and those that
+    /// are neither anonymous nor page cache.
     pub(super) fn fixed(&self) -> u64 {
         self.anon.max(self.current.saturating_sub(self.file))
     }
 
-    /// Returns the bytes that no reclaim takes away, even where there is swap.
+    /// Returns the bytes that cannot be reclaimed, even with swap.
     pub(super) fn stuck(&self) -> u64 {
         let swappable = self.anon.saturating_sub(self.locked);
         self.fixed().saturating_sub(swappable)
@@ -33,16 +33,16 @@ impl Reading {
 /// The VM's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
-    /// Bytes there are.
+    /// Total bytes.
     pub total: u64,
-    /// Bytes that could be had without swapping.
+    /// Bytes that are available without swapping.
     pub available: u64,
     /// Free bytes of swap.
     pub swap_free: u64,
-    /// Microseconds in which some task waited for memory, counted up; absent without PSI.
+    /// Microseconds in which some task waited for memory (a counter); absent without PSI.
     pub memory_us: Option<u64>,
-    /// How often memory of the VM as a whole was reclaimed, counted up: not that of a container at a
-    /// limit of its own. Absent if the kernel does not tell.
+    /// Number of times that memory of the VM as a whole was reclaimed (a counter). Reclaim at the
+    /// limit of a container is not included. Absent if the kernel does not report it.
     pub reclaims: Option<u64>,
 }
 
@@ -53,26 +53,26 @@ pub struct Reading {
     pub current: u64,
     /// Bytes of these that are anonymous.
     pub anon: u64,
-    /// Anonymous bytes that cannot be swapped, for they are locked.
+    /// Anonymous bytes that are locked, so that they cannot be swapped.
     pub locked: u64,
-    /// Bytes that cache files and that the kernel can reclaim: locked ones are not among them. What
-    /// is neither this nor anonymous (sockets, page tables, slab, stacks) no one can ask for.
+    /// Bytes of page cache that the kernel can reclaim, without locked ones. Memory that is neither
+    /// page cache nor anonymous (sockets, page tables, slab, stacks) cannot be reclaimed on
+    /// request.
     pub file: u64,
-    /// What the files of its limits say, `u64::MAX` where that is no limit; absent if not read.
+    /// The values of its limits, in which `u64::MAX` is no limit; absent if they were not read.
     pub limits: Limits,
-    /// File pages that came back soon after they were reclaimed, counted up.
+    /// Refaults of file pages (a counter).
     pub refaults_file: u64,
-    /// The same of anonymous pages.
+    /// Refaults of anonymous pages (a counter).
     pub refaults_anon: u64,
-    /// Microseconds in which some task of it waited for memory, counted up; absent without PSI.
+    /// Microseconds in which some of its tasks waited for memory (a counter); absent without PSI.
     pub memory_us: Option<u64>,
-    /// Microseconds in which all its tasks waited for memory at once, counted up.
+    /// Microseconds in which all its tasks waited for memory at once (a counter).
     pub full_us: Option<u64>,
-    /// As `memory_us`, for I/O.
+    /// Like `memory_us`, for I/O.
     pub io_us: Option<u64>,
-    /// What the application says, in the unit of its target; absent if it says nothing, or
-    /// nothing new.
+    /// The application's figure, in the unit of its target; absent if there is none, or no new one.
     pub application: Option<f64>,
-    /// What the module estimates from a sample of keys, if it does.
+    /// The hit-ratio curve that the module has estimated from samples, if it has.
     pub curve: Option<Curve>,
 }

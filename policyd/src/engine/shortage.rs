@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether the VM is short of memory, and by how much.
+//! Finds out by how much the VM is short of memory.
 
 use super::{Time, sample::Machine};
 use crate::config::Config;
 
-/// What is known of the VM's memory.
+/// State of the VM's memory.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     machine: Option<(Time, Machine)>,
-    /// Bytes of available memory that cache files of those who take part in reclaim.
+    /// Bytes of available memory that are page cache of containers that take part in reclaim.
     cache: u64,
-    /// Percent of time in which a task of the VM waited for memory, other than for our jobs.
+    /// Memory pressure (PSI some) without that of policyd's own jobs, in percent of time.
     pressure: Option<f64>,
-    /// Whether the kernel reclaimed memory of the VM as a whole since the last look, as far as is
-    /// known.
+    /// Whether the kernel has reclaimed memory of the VM as a whole since the last measurement, as
+    /// far as is known.
     reclaims: bool,
 }
 
-/// So many times what shall be available is enough for pressure to be no shortage of the VM.
+/// If more than this multiple of the wanted memory is available, pressure does not count as a
+/// shortage of the VM.
 const LITTLE: u64 = 3;
 
 impl Shortage {
-    /// Memory pressure of the VM in percent, if known.
+    /// Returns the memory pressure of the VM in percent of time, if known.
     pub(super) const fn pressure(&self) -> Option<f64> {
         self.pressure
     }
@@ -31,7 +32,8 @@ impl Shortage {
         self.machine.as_ref().map(|(_, machine)| machine)
     }
 
-    /// Takes in a look at the machine; for so long since the last one jobs of ours ran.
+    /// Handles a measurement of the machine. `own` is the time since the last one in which jobs of
+    /// policyd ran.
     pub(super) fn observe(&mut self, now: Time, machine: &Machine, own: Time) {
         self.pressure = self.machine.and_then(|(then, was)| {
             let time = now.checked_sub(then)?.as_secs_f64();
@@ -46,13 +48,13 @@ impl Shortage {
         self.machine = Some((now, *machine));
     }
 
-    /// Takes in how many bytes cache files of containers which take part in reclaim.
+    /// Sets the bytes of page cache of containers that take part in reclaim.
     pub(super) const fn set_cache(&mut self, bytes: u64) {
         self.cache = bytes;
     }
 
-    /// Bytes to reclaim now. What is available only because the kernel would take it from
-    /// a container's cache is not: then the kernel would choose from whose.
+    /// Returns the bytes to reclaim now. Page cache of containers does not count as available,
+    /// because the kernel would choose the container to reclaim it from.
     pub(super) fn bytes(&self, config: &Config) -> u64 {
         let Some(machine) = self.machine().filter(|_| config.reclaim.enabled) else {
             return 0;
@@ -60,9 +62,9 @@ impl Shortage {
         let wanted = (machine.total as f64 * config.reclaim.free) as u64;
         let left = machine.available.saturating_sub(self.cache);
         let short = wanted.saturating_sub(left);
-        // A container at a limit of its own waits for memory too, and nothing that others give
-        // would help it. It is the VM that is short where the kernel reclaims from all, and little
-        // is left.
+        // Tasks of a container at its own limit wait for memory as well, and memory that others
+        // give would not help them. The VM is short only if the kernel reclaims from all cgroups,
+        // and little is left.
         let little = left < wanted.saturating_mul(LITTLE);
         let waits = self
             .pressure

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Giving away what no container needs, to where it helps most.
+//! Gives spare pages to the containers that they help most.
 //!
-//! A page is worth the misses it saves (UniCache, section IV.B: miss rate times recovery cost;
-//! the recovery cost of pages is the same for all), more in a higher class.
+//! The worth of a page is the number of misses that it saves (UniCache, section IV.B: miss rate
+//! times recovery cost, which is the same for all pages), multiplied by the worth of the class.
 
 use super::quantity::Pages;
 
-/// A container that may get something.
+/// A container that can get spare pages.
 pub(super) struct Taker<'a> {
-    /// What it has already.
+    /// The pages that it has already.
     pub(super) size: Pages,
     pub(super) ceiling: Pages,
-    /// What a saved miss is worth here.
+    /// The worth of a saved miss.
     pub(super) worth: f64,
-    /// Its weight: decides where nothing else does.
+    /// Its weight, which decides between containers without measured gains.
     pub(super) weight: f64,
-    /// Misses a second to be expected at a size; falls with it.
+    /// Returns the expected misses a second at a size. They fall with it.
     pub(super) misses: Box<dyn Fn(Pages) -> f64 + 'a>,
-    /// Whether more pages can help at all.
+    /// Whether more pages can help.
     pub(super) helps: bool,
 }
 
-/// In so many parts the spare pages are given away.
+/// Number of parts in which the spare pages are given away.
 const PARTS: u32 = 64;
 
-/// Divides `spare` pages of the VM's `pages`; returns the new sizes in order, and what could not be
-/// given.
+/// Divides `spare` pages of the VM's `pages`. Returns the new sizes in order, and the pages that
+/// could not be given away.
 pub(super) fn give(pages: Pages, spare: Pages, takers: &[Taker<'_>]) -> (Vec<Pages>, Pages) {
     let mut sizes: Vec<Pages> = takers.iter().map(|taker| taker.size).collect();
     let mut left = spare;
@@ -50,8 +50,8 @@ pub(super) fn give(pages: Pages, spare: Pages, takers: &[Taker<'_>]) -> (Vec<Pag
 
 const ROUNDING: f64 = 1e-9;
 
-/// The taker below its ceiling to which the next part is worth most; the first of equals, so that
-/// the same figures give the same split.
+/// Returns the taker below its ceiling to which the next part is worth most. Of equal ones it is
+/// the first, so that the same figures give the same division.
 fn best(pages: Pages, part: Pages, takers: &[Taker<'_>], sizes: &[Pages]) -> Option<usize> {
     let gains = (0..takers.len())
         .filter(|at| sizes[*at] < takers[*at].ceiling * (1.0 - ROUNDING))
@@ -60,11 +60,11 @@ fn best(pages: Pages, part: Pages, takers: &[Taker<'_>], sizes: &[Pages]) -> Opt
     best.map(|(at, _)| at)
 }
 
-/// What a page is worth to a taker of a size, when a part is added to it.
+/// Returns the worth of a page to a taker of a size when a part is added to it.
 fn gain(taker: &Taker<'_>, size: Pages, part: Pages, pages: Pages) -> f64 {
-    /// Far below any measured gain: the weights decide among those who show none.
+    /// A worth far below any measured one, by which the weights decide among takers without a gain.
     const IDLE: f64 = 1e-9;
-    // No container is so small that a page is worth infinitely much.
+    // Bounds the worth of a page to very small containers.
     let size = size.max(pages / 1000.0).max(Pages(1.0));
     let idle = IDLE * taker.weight.max(ROUNDING) / size.0;
     if !taker.helps {

@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Dividing the store: all targets if that is possible, else by class, then fairly.
+//! Divides the store so that all targets are met if that is possible, and otherwise by class.
 //!
-//! Every claim says how many pages it needs for a cost. The split looks for one cost level that
-//! all can reach: the wanted margin, at most the target itself. If there is none, classes are
-//! served one after the other, and within the class that cannot be served whole every container
-//! misses its target by the same factor.
+//! Each demand has a function from a cost to the pages that it needs for it. The split looks for
+//! one cost that all can reach, from the wanted margin up to the target itself. If there is none,
+//! classes are served one after the other. In the class that cannot be served completely, all
+//! containers miss their targets by the same factor.
 
 use super::quantity::{Cost, Pages};
 use crate::config::Priority;
 
-/// What a container asks for.
+/// The demand of a container.
 pub(super) struct Demand<'a> {
     pub(super) rank: Priority,
-    /// What it gets in any case.
+    /// The pages that it gets in any case.
     pub(super) floor: Pages,
-    /// What it never exceeds.
+    /// The pages that it never exceeds.
     pub(super) ceiling: Pages,
-    /// What it needs for a cost, if it has a target; falls with the cost.
+    /// Its need, if it has a target. It falls with the cost.
     pub(super) need: Option<Need<'a>>,
 }
 
 /// Returns the size that keeps a container's cost within a given one.
 pub(super) type Need<'a> = Box<dyn Fn(Cost) -> Pages + 'a>;
 
-/// How the store is divided, before what is left over is given away.
+/// The division of the store, before spare pages are given away.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Split {
-    /// What each demand gets, in order.
+    /// The pages of each demand, in order.
     pub(super) sizes: Vec<Pages>,
-    /// The cost each demand can be served at; `None` without a target.
+    /// The cost of each demand; `None` without a target.
     pub(super) levels: Vec<Option<Cost>>,
     /// Whether all targets can be met.
     pub(super) feasible: bool,
 }
 
-/// The worst level that is looked at: a thousand times worse than the target.
+/// The highest cost that is tried: a thousand times worse than the target.
 const WORST: Cost = Cost(7.0);
-/// Halvings until a level is known well enough.
+/// Number of bisections until a cost is exact enough.
 const HALVINGS: u32 = 40;
 
-/// Divides `pages` between demands; `margin` is how much better than its target each shall be.
+/// Divides `pages` between demands. `margin` is the part by which each shall be better than its
+/// target.
 pub(super) fn split(pages: Pages, demands: &[Demand<'_>], margin: f64) -> Split {
     let best = Cost(-margin);
     let mut draft = Draft::of_floors(pages, demands);
@@ -61,18 +62,18 @@ pub(super) fn split(pages: Pages, demands: &[Demand<'_>], margin: f64) -> Split 
     }
 }
 
-/// A division that is being made. Demands are known by their places.
+/// A division under construction. Demands are identified by their indexes.
 struct Draft<'a> {
     demands: &'a [Demand<'a>],
     floors: Vec<Pages>,
     sizes: Vec<Pages>,
     levels: Vec<Option<Cost>>,
-    /// Pages that no demand has got yet.
+    /// Pages that are not yet given to a demand.
     left: Pages,
 }
 
 impl<'a> Draft<'a> {
-    /// Each demand gets its floor, and nothing more yet.
+    /// Creates a division in which each demand has its floor.
     fn of_floors(pages: Pages, demands: &'a [Demand<'a>]) -> Self {
         let floors = floors(pages, demands);
         Self {
@@ -84,14 +85,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The demands that have a target.
+    /// Returns the demands that have a target.
     fn asking(&self) -> Vec<usize> {
         (0..self.demands.len())
             .filter(|at| self.demands[*at].need.is_some())
             .collect()
     }
 
-    /// Some demands by rank, the highest first.
+    /// Groups some demands by rank, the highest first.
     fn by_rank(&self, some: &[usize]) -> Vec<Vec<usize>> {
         let rank = |at: &usize| self.demands[*at].rank;
         let mut ranks: Vec<Priority> = some.iter().map(rank).collect();
@@ -101,7 +102,7 @@ impl<'a> Draft<'a> {
         ranks.into_iter().map(|of| peers(of).collect()).collect()
     }
 
-    /// What a demand needs for a cost, within its bounds.
+    /// Returns the pages that a demand needs for a cost, within its bounds.
     fn need(&self, at: usize, cost: Cost) -> Pages {
         let demand = &self.demands[at];
         let need = demand.need.as_ref();
@@ -110,13 +111,13 @@ impl<'a> Draft<'a> {
             .max(self.floors[at])
     }
 
-    /// What some demands need beyond their floors for a cost.
+    /// Returns the pages that some demands need for a cost beyond their floors.
     fn extra(&self, some: &[usize], cost: Cost) -> Pages {
         let extra = |at: &usize| self.need(*at, cost) - self.floors[*at];
         some.iter().map(extra).sum()
     }
 
-    /// Serves some demands alike, at the lowest cost between two that what is left allows.
+    /// Serves some demands equally, at the lowest cost in a range that the pages left allow.
     fn serve(&mut self, some: &[usize], best: Cost, worst: Cost) {
         let level = lowest(best, worst, |cost| self.extra(some, cost) <= self.left);
         for at in some {
@@ -127,7 +128,8 @@ impl<'a> Draft<'a> {
         self.left = self.left.max(Pages::ZERO);
     }
 
-    /// What the worst level still asks for may be more than there is: all get a part of it.
+    /// Shrinks sizes in proportion, because even the highest cost can need more pages than there
+    /// are.
     fn shrink_to(&mut self, pages: Pages) {
         let given: Pages = self.sizes.iter().copied().sum();
         if given > pages && given > Pages::ZERO {
@@ -138,7 +140,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The floors, made smaller if there is less than all of them.
+/// Returns the floors, shrunk in proportion if there are too few pages for all of them.
 fn floors(pages: Pages, demands: &[Demand<'_>]) -> Vec<Pages> {
     let floors: Vec<Pages> = demands
         .iter()
@@ -149,7 +151,7 @@ fn floors(pages: Pages, demands: &[Demand<'_>]) -> Vec<Pages> {
     floors.into_iter().map(|floor| floor * fits).collect()
 }
 
-/// The lowest cost between two that fits; the worst one if none does.
+/// Returns the lowest cost in a range that fits, or the highest one if none does.
 fn lowest(best: Cost, worst: Cost, fits: impl Fn(Cost) -> bool) -> Cost {
     if fits(best) {
         return best;

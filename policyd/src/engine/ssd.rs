@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Weights in the SSD tier: the third knob of a container, beside its memory and its weight in the
-//! memory tier (section 5.3.1 of the thesis).
+//! Decides weights in the SSD tier, beside a container's memory and its weight in the memory tier
+//! (section 5.3.1 of the thesis).
 //!
-//! The memory tier is divided first. What a container's hit-ratio curve promises beyond its share of
-//! memory is what pages of the SSD tier can give it, and each of these hits saves the time by which the
-//! guest's disk is slower. The tier is divided by that ([`fill`]), and weights move one bounded step
-//! at a time towards the result, like those of the memory tier. A container whose disk is about as
-//! fast as the SSD tier has no weight there.
+//! The memory tier is divided first. The SSD tier can serve the hits that a container's hit-ratio
+//! curve promises beyond its share of memory, and each of them saves the difference between the
+//! times of the guest's disk and of the SSD tier. The tier is divided by these savings ([`fill`]),
+//! and weights move towards the result by one bounded step at a time, like those of the memory
+//! tier. A container whose disk is about as fast as the SSD tier has no weight there.
 
 mod fill;
 mod finding;
@@ -18,19 +18,19 @@ use super::{
     bases::LEAST_BUDGET,
     damper::{Damper, Shares, WEIGHT_SUM, Wanted, in_proportion},
     fair::Fair,
+    matches::Matches,
     member::Member,
     quantity::{Benefit, Nanoseconds, Pages, Share},
     read_time::Times,
-    subjects::Subjects,
 };
 use crate::config::Container;
 use ddnl::Pool;
 use fill::{Gain, Party};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A disk that takes less than so many times as long as the SSD tier is as fast.
+/// A disk counts as equally fast if its time is below this multiple of the SSD tier's.
 const FASTER: f64 = 1.2;
-/// It has become slower again from this ratio on.
+/// It counts as slower again from this multiple on.
 const SLOWER: f64 = 1.3;
 
 /// Decides the weights in the SSD tier of containers that are in both tiers and have targets or
@@ -38,40 +38,40 @@ const SLOWER: f64 = 1.3;
 #[derive(Debug, Default)]
 pub(super) struct SsdShares {
     damper: Damper,
-    /// Weights of containers in the SSD tier, where they are not what the file says.
+    /// Weights in the SSD tier that differ from the file.
     weights: BTreeMap<String, u32>,
     findings: BTreeMap<String, Finding>,
-    /// Containers whose disk is as fast as the SSD tier.
+    /// Containers without a weight, because their disk is as fast as the SSD tier.
     without: BTreeSet<String>,
-    /// What the VM may have in the SSD tier; absent if that is nothing.
+    /// The VM's share of the SSD tier; absent if it is 0.
     pages: Option<Pages>,
 }
 
-/// The containers in the SSD tier, by what decides their weights.
+/// The containers in the SSD tier, grouped by the origin of their weights.
 #[derive(Default)]
 struct Table {
-    /// Weights by the file of those that are decided here.
+    /// Weights of the file for containers whose weights are decided here.
     chosen: BTreeMap<String, Fair>,
-    /// The same of the others.
+    /// Weights of the file for the others.
     fixed: BTreeMap<String, f64>,
-    /// Those that have none.
+    /// Containers without a weight.
     none: Vec<String>,
 }
 
 impl SsdShares {
-    /// Takes in what the VM may have in the SSD tier.
+    /// Sets the VM's share of the SSD tier.
     pub(super) fn observe<'a>(&mut self, pools: impl Iterator<Item = &'a Pool>) {
         let stats = pools.filter_map(|pool| pool.stats.as_ref());
         let pages: u64 = stats.map(|stats| stats.ssd_entitlement).sum();
         self.pages = (pages > 0).then_some(Pages(pages as f64));
     }
 
-    /// Takes over the weights that a daemon before us left in force.
-    pub(super) fn adopt(&mut self, subjects: Subjects<'_>, pools: &BTreeMap<&str, &Pool>) {
+    /// Adopts the weights that a previous daemon left in force.
+    pub(super) fn adopt(&mut self, matches: Matches<'_>, pools: &BTreeMap<&str, &Pool>) {
         if !self.damper.shares().is_empty() || !self.without.is_empty() {
             return;
         }
-        let on_ssd = subjects.iter().filter(|(_, it)| it.store.has_ssd());
+        let on_ssd = matches.iter().filter(|(_, it)| it.store.has_ssd());
         let weight = |(cgroup, container): (&String, _)| {
             let pool = pools.get(cgroup.as_str())?;
             Some((cgroup.clone(), container, pool.ssd_weight))
@@ -79,7 +79,7 @@ impl SsdShares {
         let present: Option<Vec<(String, &Container, u32)>> = on_ssd.map(weight).collect();
         let Some(present) = present else { return };
         if present.iter().map(|(.., weight)| weight).sum::<u32>() != WEIGHT_SUM {
-            // Not ours.
+            // Others made these pools.
             return;
         }
         let chosen = present.into_iter().filter(|(_, it, _)| is_chosen(it));
@@ -93,44 +93,44 @@ impl SsdShares {
         self.without.extend(without.map(|(cgroup, ..)| cgroup));
     }
 
-    /// Containers came or went: all get weights.
-    pub(super) fn fit(&mut self, subjects: Subjects<'_>) {
-        self.forget(subjects);
-        let table = self.table(subjects);
-        self.let_in(subjects, &table);
+    /// Decides weights after containers came or went.
+    pub(super) fn fit(&mut self, matches: Matches<'_>) {
+        self.forget(matches);
+        let table = self.table(matches);
+        self.let_in(matches, &table);
         self.weigh(&table);
     }
 
-    /// Moves the weights one step, if there is reason to. `memory` returns the pages of the memory
-    /// tier that a container has.
+    /// Moves the weights by one step, if there is a reason to. `memory` returns the pages that a
+    /// container has in the memory tier.
     pub(super) fn decide(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         members: &BTreeMap<String, Member>,
         memory: impl Fn(&str) -> Pages,
     ) {
-        let times = times(subjects, members);
-        self.forget(subjects);
+        let times = times(matches, members);
+        self.forget(matches);
         self.compare(&times);
         self.damper.begin_interval();
-        let table = self.table(subjects);
-        self.let_in(subjects, &table);
+        let table = self.table(matches);
+        self.let_in(matches, &table);
         if let Some(pages) = self.pages {
             let whole = (pages, table.budget());
-            self.divide(subjects, members, &times, whole, &memory);
+            self.divide(matches, members, &times, whole, &memory);
         }
         self.weigh(&table);
         self.find(members, &times, memory);
     }
 
-    /// Forgets what was found of containers that are gone. One whose figures are missing stays.
-    fn forget(&mut self, subjects: Subjects<'_>) {
-        let is_there = |cgroup: &str| subjects.container(cgroup).is_some_and(is_chosen);
+    /// Forgets findings on containers that are gone. A container whose figures are missing stays.
+    fn forget(&mut self, matches: Matches<'_>) {
+        let is_there = |cgroup: &str| matches.container(cgroup).is_some_and(is_chosen);
         self.without.retain(|cgroup| is_there(cgroup));
         self.findings.retain(|cgroup, _| is_there(cgroup));
     }
 
-    /// Finds out whose disk is as fast as the SSD tier.
+    /// Finds the containers whose disk is as fast as the SSD tier.
     fn compare(&mut self, times: &BTreeMap<String, Times>) {
         for (cgroup, times) in times {
             if times.ratio() < FASTER {
@@ -141,9 +141,9 @@ impl SsdShares {
         }
     }
 
-    fn table(&self, subjects: Subjects<'_>) -> Table {
+    fn table(&self, matches: Matches<'_>) -> Table {
         let mut table = Table::default();
-        for (cgroup, container) in subjects.iter().filter(|(_, it)| it.store.has_ssd()) {
+        for (cgroup, container) in matches.iter().filter(|(_, it)| it.store.has_ssd()) {
             let weight = f64::from(container.ssd_weight);
             if weight <= 0.0 || self.without.contains(cgroup) {
                 table.none.push(cgroup.clone());
@@ -160,17 +160,17 @@ impl SsdShares {
         table
     }
 
-    fn let_in(&mut self, subjects: Subjects<'_>, table: &Table) {
+    fn let_in(&mut self, matches: Matches<'_>, table: &Table) {
         if !self.damper.has(&table.chosen) {
-            let step = most_step(subjects, table.budget());
+            let step = most_step(matches, table.budget());
             self.damper.fit(&table.chosen, step);
         }
     }
 
-    /// Divides the part of the pages that is decided here anew, and moves the shares towards that.
+    /// Divides the part of the pages that is decided here, and moves the shares towards the result.
     fn divide(
         &mut self,
-        subjects: Subjects<'_>,
+        matches: Matches<'_>,
         members: &BTreeMap<String, Member>,
         times: &BTreeMap<String, Times>,
         (pages, budget): (Pages, Share),
@@ -178,7 +178,7 @@ impl SsdShares {
     ) {
         let cgroups: Vec<String> = self.damper.shares().keys().cloned().collect();
         let party = |cgroup: &String| {
-            let container = subjects.container(cgroup);
+            let container = matches.container(cgroup);
             let gains = || {
                 let member = members.get(cgroup)?;
                 let slopes = member.curve.as_ref()?.slopes_beyond(memory(cgroup));
@@ -206,12 +206,12 @@ impl SsdShares {
             best,
         };
         let misses = |cgroup: &str| members.get(cgroup).is_some_and(Member::misses_target);
-        let step = most_step(subjects, budget);
+        let step = most_step(matches, budget);
         self.damper.step(wanted, misses, step);
     }
 
-    /// Makes whole weights of the shares, whose sum is [`WEIGHT_SUM`]. If none is decided here, weights
-    /// are those of the file.
+    /// Converts the shares to integer weights whose sum is [`WEIGHT_SUM`]. If none is decided here,
+    /// all weights are those of the file.
     fn weigh(&mut self, table: &Table) {
         let sum = table.sum();
         let fixed = table.fixed.iter();
@@ -226,7 +226,7 @@ impl SsdShares {
         self.weights.extend(none);
     }
 
-    /// Finds out why the containers have their weights.
+    /// Updates the reasons for the weights.
     fn find(
         &mut self,
         members: &BTreeMap<String, Member>,
@@ -255,30 +255,30 @@ impl SsdShares {
         self.findings = times.iter().map(finding).collect();
     }
 
-    /// The weight of a container in the SSD tier, once decided.
+    /// Returns the weight of a container in the SSD tier, once it is decided.
     pub(super) fn weight(&self, cgroup: &str) -> Option<u32> {
         self.weights.get(cgroup).copied()
     }
 
-    /// The weights of containers in the SSD tier, where they are not what the file says.
+    /// Returns the weights in the SSD tier that differ from the file.
     pub(super) const fn weights(&self) -> &BTreeMap<String, u32> {
         &self.weights
     }
 
-    /// Why a container has its weight.
+    /// Returns the reason for a container's weight.
     pub(super) fn finding(&self, cgroup: &str) -> Option<&Finding> {
         self.findings.get(cgroup)
     }
 }
 
 impl Table {
-    /// The part of the tier that is decided here.
+    /// Returns the part of the tier that is decided here.
     fn budget(&self) -> Share {
         let chosen = self.chosen.values().map(|fair| fair.part.0);
         Share(chosen.sum::<f64>() / self.sum())
     }
 
-    /// The sum of all weights; that of an empty table is not 0.
+    /// Returns the sum of all weights, which is not 0 even if there are none.
     fn sum(&self) -> f64 {
         let chosen = self.chosen.values().map(|fair| fair.part.0);
         let sum = chosen.sum::<f64>() + self.fixed.values().sum::<f64>();
@@ -286,19 +286,19 @@ impl Table {
     }
 }
 
-/// Whether the weight of a container in the SSD tier is decided here.
+/// Returns whether the weight of a container in the SSD tier is decided here.
 pub(super) fn is_chosen(container: &Container) -> bool {
     container.is_controlled() && container.store.has_ssd() && container.store.has_memory()
 }
 
-/// The times of the containers whose weights are decided here.
-fn times(subjects: Subjects<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<String, Times> {
-    // Devices are the same for all containers of a VM.
+/// Returns the times to read a page for the containers whose weights are decided here.
+fn times(matches: Matches<'_>, members: &BTreeMap<String, Member>) -> BTreeMap<String, Times> {
+    // The devices are common to all containers of a VM.
     let measured = members.values().filter_map(|member| member.times.ssd());
     let measured: Vec<Nanoseconds> = measured.collect();
     let count = measured.len() as f64;
     let usual = (count > 0.0).then(|| measured.into_iter().sum::<Nanoseconds>() / count);
-    let chosen = subjects.iter().filter(|(_, it)| is_chosen(it));
+    let chosen = matches.iter().filter(|(_, it)| is_chosen(it));
     let times = |(cgroup, container): (&String, &Container)| {
         let disk = container.disk_ms.map(|ms| Nanoseconds(ms * 1e6));
         let times = members.get(cgroup)?.times.times(disk, usual);
@@ -307,9 +307,9 @@ fn times(subjects: Subjects<'_>, members: &BTreeMap<String, Member>) -> BTreeMap
     chosen.filter_map(times).collect()
 }
 
-/// The most that moves in an interval, of the budget.
-fn most_step(subjects: Subjects<'_>, budget: Share) -> Share {
-    Share(subjects.config.max_step).within(budget.max(LEAST_BUDGET))
+/// Returns the largest part of the budget that moves in an interval.
+fn most_step(matches: Matches<'_>, budget: Share) -> Share {
+    Share(matches.config.max_step).within(budget.max(LEAST_BUDGET))
 }
 
 #[cfg(test)]

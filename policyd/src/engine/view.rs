@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's pools, as far as they are known.
+//! The engine's view of the module's pools.
 
 use super::{Action, Cgroups};
 use ddabi::pool::DEFAULT_POOL;
 use ddnl::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pools of the last list, and what changed since.
+/// The pools of the last list, with the changes since.
 #[derive(Debug, Default)]
 pub(super) struct View {
     listed: bool,
@@ -15,15 +15,15 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Takes a new list; answers whether it is the first one.
+    /// Replaces the list. Returns whether it is the first one.
     pub(super) fn replace(&mut self, pools: Vec<Pool>) -> bool {
         self.pools = pools.into_iter().map(|pool| (pool.id, pool)).collect();
         !std::mem::replace(&mut self.listed, true)
     }
 
-    /// The pools of cgroups that exist. A pool may outlive its cgroup for a while, even when
-    /// there is a new one of the same name; and of a long path the module shows only the
-    /// beginning. Numbers tell cgroups apart.
+    /// Returns the pools of existing cgroups. A pool can outlive its cgroup for a while, even when
+    /// there is a new cgroup of the same path, and the module shows only the beginning of a long
+    /// path. Cgroups are therefore compared by their ids.
     pub(super) fn of<'a>(&'a self, cgroups: &'a Cgroups) -> BTreeMap<&'a str, &'a Pool> {
         let mut paths: Option<BTreeMap<u64, &str>> = None;
         let mut place = |pool: &'a Pool| {
@@ -34,7 +34,7 @@ impl View {
             };
             match found {
                 Some((path, id)) if *id == own => Some(path.as_str()),
-                // Seldom: the table is made once it is needed.
+                // This is rare, so that the table is built only when it is needed.
                 _ => paths
                     .get_or_insert_with(|| {
                         let entry = |(path, id): (&'a String, &u64)| (*id, path.as_str());
@@ -50,13 +50,13 @@ impl View {
             .collect()
     }
 
-    /// The paths pools are for, even of cgroups that died.
+    /// Returns the paths of all pools, including those of removed cgroups.
     pub(super) fn paths(&self) -> BTreeSet<&str> {
         let paths = self.pools.values().map(|pool| pool.cgroup.as_deref());
         paths.flatten().collect()
     }
 
-    /// Whether there is a pool for a cgroup, or for one below it.
+    /// Returns whether there is a pool for a cgroup, or for one below it.
     pub(super) fn concerns(&self, cgroup: &str) -> bool {
         let mut paths = self
             .pools
@@ -69,7 +69,7 @@ impl View {
         self.pools.get(&DEFAULT_POOL)
     }
 
-    /// What a change is about: the path of a cgroup, empty for the default pool.
+    /// Returns the path of the cgroup that a change is about, which is empty for the default pool.
     pub(super) fn cgroup_of(&self, action: &Action, cgroups: &Cgroups) -> String {
         match action {
             Action::Add(pool) => pool.cgroup.clone(),
@@ -85,7 +85,7 @@ impl View {
         }
     }
 
-    /// Does to the list what was done to the module.
+    /// Applies a change to the list after it was made in the module.
     pub(super) fn apply(&mut self, action: Action, added: Option<u32>, cgroups: &Cgroups) {
         match (action, added) {
             (Action::Add(new), Some(id)) => {
@@ -121,7 +121,7 @@ impl View {
     }
 }
 
-/// Whether a path is another one or lies below it.
+/// Returns whether a path is another one or lies below it.
 pub(super) fn is_within(path: &str, other: &str) -> bool {
     let rest = path.strip_prefix(other);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The files of a cgroup.
+//! Reads the files of a cgroup.
 
 use super::pseudo::Pseudo;
 use crate::engine::{Limits, Reading};
 use std::path::Path;
 
-/// Reads a cgroup; `None` if it is gone, or has no memory controller.
+/// Reads a cgroup. Returns `None` if it is gone, or has no memory controller.
 pub(super) fn read(files: &mut Pseudo, root: &Path, cgroup: &str) -> Option<Reading> {
     let directory = root.join(cgroup.trim_start_matches('/'));
     let current = files.read(&directory.join("memory.current"))?;
@@ -38,22 +38,23 @@ pub(super) fn read(files: &mut Pseudo, root: &Path, cgroup: &str) -> Option<Read
             "workingset_refault_file" => &mut reading.refaults_file,
             _ => continue,
         };
-        // Each is there once, but for the lists.
+        // Each key is there once, except for those of the LRU lists.
         if let Ok(value) = value.trim().parse() {
             *counter = counter.saturating_add(value);
         }
     }
-    // Shared memory is counted among files, and is none: databases keep their caches there.
+    // The kernel counts shared memory as file pages, but it can only be swapped. Databases keep
+    // their caches there.
     reading.anon = reading.anon.saturating_add(shared);
     reading.file = reading.file.saturating_sub(shared);
-    // What is on no list of the kernel's is locked, or otherwise out of its reach.
+    // Anonymous pages on no LRU list are locked, or otherwise not reclaimable.
     let listed = lists.anon.unwrap_or(u64::MAX);
     reading.locked = reading.anon.saturating_sub(listed);
     reading.file = reading.file.min(lists.file.unwrap_or(u64::MAX));
     Some(reading)
 }
 
-/// What the files of a cgroup's limits say.
+/// Reads the limits of a cgroup.
 pub(super) fn limits(files: &mut Pseudo, root: &Path, cgroup: &str) -> Limits {
     let directory = root.join(cgroup.trim_start_matches('/'));
     let mut limit = |file: &str| match files.read(&directory.join(file))?.trim() {
@@ -67,14 +68,14 @@ pub(super) fn limits(files: &mut Pseudo, root: &Path, cgroup: &str) -> Limits {
     }
 }
 
-/// Bytes on the lists from which the kernel reclaims.
+/// Bytes on the LRU lists.
 #[derive(Default)]
 struct Lists {
     anon: Option<u64>,
     file: Option<u64>,
 }
 
-/// Microseconds in which some task waited, of a pressure file.
+/// Returns the microseconds in which some task waited, from a pressure file.
 pub(super) fn pressure(text: &str) -> Option<u64> {
     total(text, "some ")
 }
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!((reading.refaults_anon, reading.refaults_file), (7, 9));
         assert_eq!((reading.memory_us, reading.io_us), (Some(1234), None));
         assert_eq!((reading.full_us, reading.locked), (Some(99), 0));
-        // A part of both kinds is locked.
+        // A part of the pages of either type is locked.
         let lists = "inactive_anon 300\nactive_anon 800\nactive_file 600\ninactive_file 900\n";
         write(web.join("memory.stat"), format!("{stat}{lists}")).unwrap();
         let reading = read(files, root.path(), "/web").unwrap();

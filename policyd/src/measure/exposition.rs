@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Prometheus' text format, as far as one metric of a page needs it.
+//! Parser of Prometheus' text format for one metric of a page.
 //!
-//! Pages come from applications and may be garbage: a line that makes no sense is skipped. One
-//! metric is looked for and a page is gone through once, as it comes and without keeping it, which
-//! is why this is not a general parser.
+//! Pages come from applications and may be garbage, so that malformed lines are skipped. This is no
+//! general parser: it looks for one metric, and reads a page once, as it arrives and without
+//! keeping it.
 
 use anyhow::{Result, bail};
 use std::{
@@ -12,29 +12,29 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// A metric by name, and labels it must have.
+/// A metric by its name, and the labels that it must have.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Metric {
     name: String,
     labels: BTreeMap<String, String>,
 }
 
-/// What a page says about a metric.
+/// Values of a metric on a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The sum over all series that match; `None` if there is none.
+    /// The sum over all matching series; `None` if there are none.
     pub sum: Option<f64>,
-    /// The largest value of them.
+    /// The largest value of the matching series.
     pub largest: Option<f64>,
-    /// Sums of a histogram's buckets, by upper bound, as the page has them: cumulative.
+    /// Sums of a histogram's buckets by upper bound. They are cumulative, as on the page.
     pub buckets: Vec<(f64, f64)>,
-    /// The values of each series, with the upper bounds that a histogram's have.
+    /// The values of each series, with the upper bounds of a histogram's buckets.
     pub(super) series: BTreeMap<u64, Vec<(Option<f64>, f64)>>,
 }
 
 impl Metric {
-    /// Reads `name` or `name{label="value",…}`; an empty text means the first number of a page
-    /// that is no more than numbers.
+    /// Parses `name` or `name{label="value",…}`. An empty text stands for the first number of a
+    /// page that has only numbers.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -50,17 +50,17 @@ impl Metric {
         })
     }
 
-    /// Looks for the metric in a page; one that is too long is looked through to its limit.
+    /// Looks for the metric in a page, up to the limit of its length.
     pub fn find(&self, page: &str) -> Found {
         let mut search = Search::new(self);
-        // What was found before is found.
+        // If the page is too long, the values before the limit count.
         let _ = search.feed(page.as_bytes());
         search.end()
     }
 
-    /// The labels and the value of a line, if it is about this metric.
+    /// Returns the labels and the value of a line, if it is about this metric.
     fn sample(&self, line: &str) -> Option<(BTreeMap<String, String>, f64)> {
-        // Most lines are about something else; this is cheap.
+        // Most lines are about another metric, which this cheap comparison finds.
         if !line.starts_with(&self.name) {
             return None;
         }
@@ -78,13 +78,13 @@ impl Metric {
     }
 }
 
-/// Looks for a metric in a page that comes in pieces, of which it keeps one line.
+/// Looks for a metric in a page that arrives in pieces, of which it keeps one line.
 #[derive(Debug)]
 pub struct Search {
     metric: Metric,
     found: Found,
     values: usize,
-    /// What came of the present line, unless it is too long.
+    /// The current line, unless it is too long.
     line: Vec<u8>,
     skips: bool,
     bytes: usize,
@@ -92,10 +92,10 @@ pub struct Search {
 }
 
 impl Search {
-    /// Bytes of a page at most.
+    /// The longest page, in bytes.
     pub const LONGEST: usize = 256 << 10;
 
-    /// A search for a metric.
+    /// Creates a search for a metric.
     pub fn new(metric: &Metric) -> Self {
         Self {
             metric: metric.clone(),
@@ -108,11 +108,11 @@ impl Search {
         }
     }
 
-    /// Takes the next piece of the page.
+    /// Reads the next piece of the page.
     pub fn feed(&mut self, piece: &[u8]) -> Result<()> {
         self.bytes += piece.len();
         if self.bytes > Self::LONGEST {
-            bail!("says more than {} KiB", Self::LONGEST >> 10);
+            bail!("has more than {} KiB", Self::LONGEST >> 10);
         }
         let mut lines = piece.split(|byte| *byte == b'\n');
         let last = lines.next_back().unwrap_or_default();
@@ -124,9 +124,9 @@ impl Search {
         Ok(())
     }
 
-    /// What was found, at the end of the page.
+    /// Returns the values at the end of the page.
     pub fn end(mut self) -> Found {
-        // There is no other line to be too much after this one.
+        // The last line cannot exceed a limit that ends the search.
         let _ = self.end_line();
         let mut buckets: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for (bound, value) in self.found.series.values().flatten() {
@@ -153,7 +153,7 @@ impl Search {
         let line = std::mem::take(&mut self.line);
         let taken = match std::mem::take(&mut self.skips) || self.done {
             true => Ok(()),
-            // What is not text makes no sense.
+            // Invalid UTF-8 is replaced, so that the line does not match.
             false => self.take(String::from_utf8_lossy(&line).trim()),
         };
         self.line = line;
@@ -193,22 +193,22 @@ impl Search {
     }
 }
 
-/// Bytes of a line at most; one that is longer is skipped.
+/// The longest line, in bytes. Longer ones are skipped.
 const LONGEST_LINE: usize = 8 << 10;
 
-/// Values of a metric at most: they are kept until the next page.
+/// The most values of a metric, which are kept until the next page.
 const MOST_VALUES: usize = 1024;
 
 const FORM: &str = "name{label=\"value\"}";
 
-/// A number that is one; neither infinite nor NaN.
+/// Parses a finite number.
 fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 type Series<'a> = (&'a str, Vec<(String, String)>, &'a str);
 
-/// Splits a line into name, labels and what follows.
+/// Splits a line into the name, the labels and the rest.
 fn series(line: &str) -> Option<Series<'_>> {
     let end = line
         .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
@@ -226,7 +226,7 @@ fn series(line: &str) -> Option<Series<'_>> {
     }
 }
 
-/// Reads labels up to the closing brace.
+/// Parses labels up to the closing brace.
 fn labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -242,7 +242,7 @@ fn labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
     }
 }
 
-/// Reads up to the closing quote; `\\`, `\"` and `\n` are escapes.
+/// Parses a text up to the closing quote. `\\`, `\"` and `\n` are escapes.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

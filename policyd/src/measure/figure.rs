@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! From what an application's page says to the figure that is meant.
+//! Computes figures from the values on applications' pages.
 
 use super::exposition::{Found, Metric, Search};
 use crate::config::{Kind, Source};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Turns pages into figures; counters need two.
+/// Turns pages into figures. Counters need two pages.
 #[derive(Debug)]
 pub struct Figures {
     metric: Metric,
     kind: Kind,
     scale: f64,
-    /// Which part of a histogram lies below the figure, 0 to 1.
+    /// The quantile that is taken of a histogram, 0 to 1.
     part: f64,
-    /// What the figure should be at most.
+    /// The upper limit of the figure, if the target has one.
     target: Option<f64>,
     last: Option<(Duration, Found)>,
 }
 
-/// Pages further apart say nothing about now.
+/// The longest time between two pages whose difference says something about the present.
 const LONGEST: Duration = Duration::from_secs(300);
 
 impl Figures {
-    /// For a source; `percentile` (0 to 100) is taken from histograms.
+    /// Creates the state for a source. `percentile` (0 to 100) is taken from histograms.
     pub fn new(source: &Source, percentile: f64) -> Self {
         Self {
-            // The file was checked; nothing is found by a metric without a name.
+            // The metric is valid, because the file was checked. A metric without a name finds no
+            // value.
             metric: Metric::parse(&source.metric).unwrap_or_default(),
             kind: source.kind,
             scale: source.scale,
@@ -36,25 +37,25 @@ impl Figures {
         }
     }
 
-    /// The same, of which a histogram cannot say whether it is below `target` if that lies beyond
-    /// its last bound.
+    /// Adds a target. If it lies beyond the last bound of a histogram, the histogram cannot show
+    /// that it is met.
     #[must_use]
     pub fn with_target(self, target: Option<f64>) -> Self {
         Self { target, ..self }
     }
 
-    /// Looks for the metric in a page that comes in pieces.
+    /// Returns a search for the metric in a page that arrives in pieces.
     pub fn search(&self) -> Search {
         Search::new(&self.metric)
     }
 
-    /// The figure of a page that was read at a time; `None` if there is none, or none yet.
+    /// Returns the figure of a page that was read at `now`; `None` if there is none, or none yet.
     pub fn take(&mut self, now: Duration, page: &str) -> Option<f64> {
         let found = self.metric.find(page);
         self.take_found(now, found)
     }
 
-    /// The figure of what was found in a page.
+    /// Returns the figure of the values of a page that was read at `now`.
     pub fn take_found(&mut self, now: Duration, found: Found) -> Option<f64> {
         if self.kind == Kind::Gauge {
             return found
@@ -76,7 +77,8 @@ impl Figures {
             _ => {
                 let beyond = |low: f64| self.target.is_some_and(|it| it >= low * self.scale);
                 match quantile(&by_bound(&added), self.part)? {
-                    // It may be far above: that a target there is met is not known.
+                    // The quantile may be far above, so that it is not known whether a target there
+                    // is met.
                     Quantile::Above(low) if beyond(low) => return None,
                     Quantile::At(value) | Quantile::Above(value) => value,
                 }
@@ -86,11 +88,12 @@ impl Figures {
     }
 }
 
-/// The values of one series, with upper bounds if it is a histogram's.
+/// The values of a series, with upper bounds if it is that of a histogram.
 type Values = Vec<(Option<f64>, f64)>;
 
-/// What was added to each series that both pages have. A series that fell is that of a new process,
-/// and one that was not there before has its whole life in it: they tell from the next page on.
+/// Returns the increase of each series that both pages have. A series that fell is that of a new
+/// process. A series that is new, or fell, is used from the next page on, because its value is the
+/// sum over its whole life.
 fn added(before: &Found, now: &Found) -> Vec<Values> {
     let series = now.series.iter().filter_map(|(series, now)| {
         let before = before.series.get(series)?;
@@ -109,7 +112,7 @@ fn added(before: &Found, now: &Found) -> Vec<Values> {
     series.collect()
 }
 
-/// Sums of buckets by their bounds, in order.
+/// Returns the sums of buckets, sorted by their bounds.
 fn by_bound(added: &[Values]) -> Vec<(f64, f64)> {
     let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     for (bound, added) in added.iter().flatten() {
@@ -122,20 +125,21 @@ fn by_bound(added: &[Values]) -> Vec<(f64, f64)> {
     sums
 }
 
-/// What can be a figure at all.
+/// Returns whether a value can be a figure: finite, and not negative.
 fn is_figure(value: &f64) -> bool {
     value.is_finite() && *value >= 0.0
 }
 
-/// Where a quantile lies.
+/// The position of a quantile.
 enum Quantile {
-    /// About here.
+    /// About this value.
     At(f64),
-    /// Somewhere above the last bound.
+    /// Above the last bound, which is given.
     Above(f64),
 }
 
-/// The quantile of cumulative buckets, along straight lines within a bucket as Prometheus does it.
+/// Returns the quantile of cumulative buckets. It is interpolated linearly within a bucket, as
+/// Prometheus does.
 fn quantile(added: &[(f64, f64)], part: f64) -> Option<Quantile> {
     let all = added.last()?.1;
     if all <= 0.0 {
@@ -208,14 +212,14 @@ mod tests {
         };
         let mut histogram = figures("t_bucket", Kind::Histogram, 1000.0);
         assert_eq!(histogram.take(at(0), &page(1000, 1000, 1000)), None);
-        // Of 100 new ones 80 are below 0.1, 20 between 0.1 and 0.5: the 90th lies halfway.
+        // Of 100 new values, 80 are below 0.1 and 20 between 0.1 and 0.5: the 90th is halfway.
         let figure = histogram.take(at(5), &page(1080, 1100, 1100)).unwrap();
         assert!((figure - 300.0).abs() < 1e-6, "{figure}");
         assert_eq!(histogram.take(at(10), &page(1080, 1100, 1100)), None);
         assert_eq!(histogram.take(at(15), &page(1080, 1100, 1200)), Some(500.0));
     }
 
-    /// A page that lacks a series for once.
+    /// One page lacks a series that the others have.
     #[test]
     fn series_are_rated_each_by_itself() {
         let mut counter = figures("a_total", Kind::Counter, 1.0);
@@ -225,7 +229,7 @@ mod tests {
         assert_eq!(counter.take(at(5), "a_total{x=\"2\"} 60\n"), Some(2.0));
         assert_eq!(counter.take(at(10), &page(1010, 70)), Some(2.0));
         assert_eq!(counter.take(at(15), &page(1020, 80)), Some(4.0));
-        // A process of several starts again.
+        // One of several processes starts again.
         assert_eq!(counter.take(at(20), &page(3, 100)), Some(4.0));
         let mut histogram = figures("t_bucket", Kind::Histogram, 1.0);
         let page = |one: u32, two: u32| {
@@ -238,7 +242,7 @@ mod tests {
         assert_eq!(histogram.take(at(5), &page(100, 3)), Some(0.9));
     }
 
-    /// That a target beyond the last bound is met cannot be told.
+    /// It is not known whether a target beyond the last bound is met.
     #[test]
     fn what_is_beyond_the_last_bound_is_unknown() {
         let page =

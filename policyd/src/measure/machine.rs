@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The VM's memory.
+//! Reads the state of the VM's memory.
 
 use super::{cgroup::pressure, pseudo::Pseudo};
 use crate::engine::Machine;
 use std::path::Path;
 
-/// Reads `meminfo` and `pressure/memory` below a `/proc`; what is not there is zero or absent.
+/// Reads `meminfo` and `pressure/memory` below a `/proc`. Missing values are zero or absent.
 pub(super) fn read(files: &mut Pseudo, proc: &Path) -> Machine {
     let meminfo = files.read(&proc.join("meminfo")).unwrap_or_default();
     let bytes = |key: &str| {
@@ -28,8 +28,8 @@ pub(super) fn read(files: &mut Pseudo, proc: &Path) -> Machine {
     }
 }
 
-/// How often tasks reclaimed because a zone was short, and pages that kswapd looked at: neither
-/// counts reclaim at a cgroup's limit, while `pgscan_direct` does.
+/// Returns how often tasks reclaimed because a zone was short, plus pages that kswapd scanned.
+/// Unlike `pgscan_direct`, neither counts reclaim at a cgroup's limit.
 fn reclaims(vmstat: &str) -> Option<u64> {
     let counts = vmstat.lines().filter_map(|line| {
         let (key, value) = line.split_once(' ')?;

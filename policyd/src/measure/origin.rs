@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Asking applications: a page, a program, a file.
+//! Asks applications by a page, a program or a file.
 
 mod command;
 mod file;
@@ -17,39 +17,40 @@ use std::{
 };
 use tracing::warn;
 
-/// Asks for a page; tests put a fake in its place.
+/// Reads an origin. Tests replace it by a fake.
 pub trait Ask: Clone + Send + 'static {
-    /// Reads what an origin says into a search, piece by piece. The caller limits the time, and
+    /// Reads the output of an origin into a search, piece by piece. The caller limits the time, and
     /// drops the future when it is over.
     fn ask(
         &self,
         origin: &Origin,
-        subject: &Subject,
+        container: &ContainerName,
         page: &mut Search,
     ) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// The container that is asked about.
+/// Identifies the container whose figures are asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Subject {
+pub struct ContainerName {
     /// Its cgroup.
     pub cgroup: String,
     /// Its pool's name.
     pub name: String,
 }
 
-/// The real ones.
+/// The origins of the running system.
 #[derive(Clone, Debug)]
 pub struct Origins {
     proc: PathBuf,
     cgroup_root: PathBuf,
-    /// Where commands have cgroups of their own, once one was to run; `None` if they have none.
+    /// The cgroups of commands, which are opened before the first command runs; `None` if there can
+    /// be none.
     leaves: Arc<OnceLock<Option<Arc<Leaves>>>>,
 }
 
 impl Origins {
-    /// Origins whose commands run in cgroups below the one that was delegated to this process, as
-    /// its `/proc` tells, if cgroup v2 is mounted at `cgroup_root`.
+    /// Creates origins whose commands run in cgroups below the one that was delegated to this
+    /// process. `proc` is `/proc`, and `cgroup_root` is the mount point of cgroup v2.
     pub fn new(proc: &Path, cgroup_root: &Path) -> Self {
         Self {
             proc: proc.into(),
@@ -63,7 +64,7 @@ impl Origins {
             Ok(leaves) => Some(leaves),
             Err(error) => {
                 warn!(
-                    "commands run in process groups, which they can leave, for want of cgroups: \
+                    "commands have no cgroups, only process groups, which they can leave: \
                      {error:#}"
                 );
                 None
@@ -74,11 +75,16 @@ impl Origins {
 }
 
 impl Ask for Origins {
-    async fn ask(&self, origin: &Origin, subject: &Subject, page: &mut Search) -> Result<()> {
+    async fn ask(
+        &self,
+        origin: &Origin,
+        container: &ContainerName,
+        page: &mut Search,
+    ) -> Result<()> {
         match origin {
             Origin::Command(command) => {
                 let leaf = self.leaves().map(Leaves::make).transpose()?;
-                command::run(command, subject, leaf, page).await
+                command::run(command, container, leaf, page).await
             }
             Origin::File(path) => file::read(path, page).await,
             Origin::Http(endpoint) => http::get(endpoint, page).await,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Asks applications again and again, each in a task of its own.
+//! Asks applications periodically, each in its own task.
 
 use super::{
     exposition::Metric,
     figure::Figures,
-    origin::{Ask, Subject},
+    origin::{Ask, ContainerName},
 };
 use crate::config::{Origin, Source};
 use std::{
@@ -21,18 +21,19 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-/// Connections at once.
+/// The most connections at a time.
 const MOST_CONNECTIONS: usize = 16;
-/// Programs that run at once.
+/// The most programs that run at a time.
 pub(super) const MOST_PROGRAMS: usize = 4;
-/// Files that are read at once.
+/// The most files that are read at a time.
 const MOST_FILES: usize = 4;
-/// Sources begin at different times within this, at most.
+/// Sources begin at different times within this period.
 const SPREAD: Duration = Duration::from_secs(2);
-/// How seldom a source is asked that does not answer in time.
+/// The longest pause before a source is asked again that does not answer in time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Who may ask now: a kind of source that hangs does not hold up the others.
+/// Limits the sources that are read at a time. Each kind has a limit of its own, so that hanging
+/// sources of one kind do not delay another.
 struct Turns {
     commands: Semaphore,
     files: Semaphore,
@@ -74,14 +75,14 @@ struct Poller {
     task: Option<JoinHandle<()>>,
 }
 
-/// What is asked of a container.
+/// The source of a container, and the target it is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     pub(super) cgroup: &'a str,
     pub(super) name: &'a str,
     pub(super) source: &'a Source,
     pub(super) percentile: f64,
-    /// What a latency should be at most.
+    /// The longest latency, if the target is one.
     pub(super) target: Option<f64>,
 }
 
@@ -97,7 +98,7 @@ impl<A: Ask> Pollers<A> {
         }
     }
 
-    /// Asks these sources from now on, and no others.
+    /// Asks these sources from now on, and stops asking others.
     pub(super) fn follow<'a>(
         &mut self,
         interval: Duration,
@@ -121,7 +122,7 @@ impl<A: Ask> Pollers<A> {
         }
     }
 
-    /// What was heard last about a cgroup, unless it is stale.
+    /// Returns the last figure of a cgroup, unless it is stale.
     pub(super) fn latest(&self, cgroup: &str) -> Option<f64> {
         let poller = self.running.get(cgroup)?;
         let (at, value) = poller
@@ -142,7 +143,7 @@ impl<A: Ask> Pollers<A> {
                 let poll = Poll {
                     ask: self.ask.clone(),
                     turns: Arc::clone(&self.turns),
-                    subject: Subject {
+                    container: ContainerName {
                         cgroup: question.cgroup.into(),
                         name: name.into(),
                     },
@@ -178,8 +179,8 @@ impl Drop for Poller {
     }
 }
 
-/// The source of one container: `{}` stands for its name. Others choose names, such as `-x`, `..`
-/// or `a;b`: what may be more than a name is refused.
+/// Returns the source of one container, in which its name replaces `{}`. Names come from other
+/// users, such as `-x`, `..` or `a;b`, so that any name which can be more than a name is refused.
 fn for_container(source: &Source, name: &str) -> Result<Source, String> {
     let plain = |name: &str| {
         let known = |letter: char| letter.is_ascii_alphanumeric() || "@_.:-".contains(letter);
@@ -189,8 +190,8 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
         false => Ok(text.to_owned()),
         true if plain(name) => Ok(text.replace("{}", name)),
         true => Err(format!(
-            "`{name}` has other letters than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
-             -, and does not take the place of {{}}; a command finds it in $DD_CONTAINER"
+            "`{name}` has characters other than A-Z, a-z, 0-9, @, _, ., : and -, or begins with . or \
+             -, so that it cannot replace {{}}; a command can read it from $DD_CONTAINER"
         )),
     };
     let origin = match &source.origin {
@@ -199,7 +200,7 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
             Origin::Command(words.collect::<Result<_, _>>()?)
         }
         Origin::File(path) => match path.to_str() {
-            // Pods are called `pod/container`.
+            // Containers of pods are named `pod/container`.
             Some(text) => Origin::File(put(text, &name.replace('/', "_"))?.into()),
             None => source.origin.clone(),
         },
@@ -215,11 +216,11 @@ fn for_container(source: &Source, name: &str) -> Result<Source, String> {
     })
 }
 
-/// A task that asks one source.
+/// State of the task that asks one source.
 struct Poll<A: Ask> {
     ask: A,
     turns: Arc<Turns>,
-    subject: Subject,
+    container: ContainerName,
     figures: Figures,
     source: Source,
     every: Duration,
@@ -239,11 +240,14 @@ impl<A: Ask> Poll<A> {
             };
             let begin = Instant::now();
             let mut page = self.figures.search();
-            let ask = self.ask.ask(&self.source.origin, &self.subject, &mut page);
+            let ask = self
+                .ask
+                .ask(&self.source.origin, &self.container, &mut page);
             let answer = timeout(self.source.timeout, ask).await;
             drop(turn);
             pause = match &answer {
-                // It takes the turns of others: it is asked less and less often.
+                // A source that does not answer delays others of its kind, so that it is asked less
+                // and less often.
                 Err(_) => (pause * 2).min(LONGEST_PAUSE.max(self.every)),
                 Ok(_) => self.every,
             };
@@ -260,8 +264,8 @@ impl<A: Ask> Poll<A> {
                 Ok(Err(error)) => Some(format!("{error:#}")),
                 Err(_) => Some(format!("no answer within {:?}", self.source.timeout)),
             };
-            // Said once, and once when it is over.
-            let name = &self.subject.name;
+            // Logged once when the problem begins, and once when it ends.
+            let name = &self.container.name;
             match (&now, &trouble) {
                 (Some(now), before) if before.as_ref() != Some(now) => {
                     warn!(container = name, "no figures: {now}");
@@ -273,11 +277,12 @@ impl<A: Ask> Poll<A> {
         }
     }
 
-    /// When it begins: a thousand sources are not asked in one moment.
+    /// Returns the delay of the first question, so that a thousand sources are not asked at the
+    /// same moment.
     fn offset(&self) -> Duration {
         let mut hasher = DefaultHasher::new();
-        (&self.subject.cgroup, &self.subject.name).hash(&mut hasher);
-        // A part of 2^16.
+        (&self.container.cgroup, &self.container.name).hash(&mut hasher);
+        // A fraction of 2^16.
         let part = (hasher.finish() >> 48) as u32;
         (self.every.min(SPREAD) / 2).saturating_mul(part) / (1 << 16)
     }

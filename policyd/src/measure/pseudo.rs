@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files that the kernel makes up while they are read.
+//! Reads files of procfs, sysfs and cgroupfs.
 
 use std::{fs::File, io::Read, path::Path};
 
-/// Reads such files, thousands in a look. They say that they are empty, so that a reader that goes by
-/// their length reads them in small pieces.
+/// Reads such files with one buffer, because a measurement reads thousands. Their length is
+/// reported as 0, so that a reader that relies on it would read in small pieces.
 #[derive(Debug)]
 pub(super) struct Pseudo(Vec<u8>);
 
-/// More than most files have.
+/// Size of the first read, which most files fit.
 const ENOUGH: usize = 8 << 10;
-/// More than any file has.
+/// Size that no such file has.
 const MOST: usize = 1 << 20;
 
 impl Pseudo {
@@ -19,7 +19,7 @@ impl Pseudo {
         Self(vec![0; ENOUGH])
     }
 
-    /// Returns what a file says; `None` if it cannot be read, or is no text.
+    /// Returns the content of a file; `None` if it cannot be read, or is not UTF-8.
     pub(super) fn read(&mut self, path: &Path) -> Option<&str> {
         let mut file = File::open(path).ok()?;
         let mut length = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Metrics of containers: what policyd decides for them, and what the modules count.
+//! Metrics of containers: policyd's decisions, and the modules' counters.
 
 use super::{MOST_CONTAINERS, Shown, goals, labels};
 use crate::engine::{Explanation, Verdict};
@@ -83,7 +83,7 @@ pub(super) fn write(shown: &Shown, page: &mut Page) {
     }
 }
 
-/// Writes what the modules count. The number of pools has a bound in the module.
+/// Writes the counters of the modules, whose number of pools is bounded.
 fn counted(all: &[Pool], page: &mut Page) {
     let labels = |pool: &Pool| labels(&pool.name, pool.cgroup.as_deref().unwrap_or_default());
     let shown = all.iter().take(MOST_CONTAINERS);

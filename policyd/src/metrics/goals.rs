@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Targets and what is measured for them: a pair of metrics for each figure, in base units.
+//! Metrics of targets and figures: a pair for each kind of figure, in base units.
 
 use crate::{config::Figure, engine::Explanation};
 use dddaemon::exposition::{Labels, Page};
 
-/// A figure with the end of its metrics' names, and its unit as a part of the base unit.
+/// Each figure with the suffix of its metrics' names, and its unit as a fraction of the base unit.
 const FIGURES: [(Figure, &str, &str, f64); 6] = [
     (
         Figure::Throughput,

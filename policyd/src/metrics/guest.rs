@@ -28,7 +28,7 @@ pub(super) fn write(status: &GuestStatus, page: &mut Page) {
 }
 
 fn counters(counters: &GuestCounters, page: &mut Page) {
-    // Without `..`, so that a counter that is added gets a metric.
+    // There is no `..`, so that a new counter does not compile until it has a metric.
     let GuestCounters {
         calls,
         put_calls,
@@ -44,7 +44,7 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
         put_skipped_io,
         put_skipped_busy,
         put_skipped_map,
-        put_skipped_lane,
+        put_skipped_slots,
         put_skipped_off,
         put_skipped_policy,
         put_skipped_throttle,
@@ -81,7 +81,7 @@ fn counters(counters: &GuestCounters, page: &mut Page) {
         ("io", put_skipped_io),
         ("busy", put_skipped_busy),
         ("map", put_skipped_map),
-        ("lane", put_skipped_lane),
+        ("slots", put_skipped_slots),
         ("off", put_skipped_off),
         ("policy", put_skipped_policy),
         ("throttle", put_skipped_throttle),

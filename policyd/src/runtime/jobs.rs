@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Jobs that take as long as the kernel reclaims, beside the daemon's loop.
+//! Jobs that take as long as the kernel needs to reclaim, which run beside the daemon's loop.
 
 use crate::{
+    cgroup_writer::CgroupWriter,
     engine::{Failure, Job},
-    hands::Hands,
 };
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 use tokio::{
@@ -13,40 +13,40 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How they go.
+/// A job that has ended, and its result.
 type Ended = (Job, Result<u64, Failure>);
 
-/// Jobs under way.
+/// The running jobs.
 pub(super) struct Jobs {
-    hands: Arc<Hands>,
+    writer: Arc<CgroupWriter>,
     running: JoinSet<Ended>,
-    /// What tries to put back limits that could not be put back before.
+    /// The task that tries again to restore limits.
     late: JoinSet<()>,
 }
 
-/// How long it is until what could not be put back is tried again: at first, and at last.
+/// The first and the longest pause before limits that could not be restored are tried again.
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// How long the end waits for the kernel.
+/// The longest time that the daemon waits at its end for running jobs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Jobs {
-    pub(super) fn new(hands: Hands) -> Self {
+    pub(super) fn new(writer: CgroupWriter) -> Self {
         Self {
-            hands: Arc::new(hands),
+            writer: Arc::new(writer),
             running: JoinSet::new(),
             late: JoinSet::new(),
         }
     }
 
     pub(super) fn begin(&mut self, job: Job) {
-        let hands = Arc::clone(&self.hands);
+        let writer = Arc::clone(&self.writer);
         self.running.spawn_blocking(move || {
-            let result = hands.perform(&job);
+            let result = writer.perform(&job);
             (job, result)
         });
     }
 
-    /// Waits for the next one to end. Nothing is lost if the future is dropped.
+    /// Waits for the end of the next job. No result is lost if the future is dropped.
     pub(super) async fn ended(&mut self) -> Ended {
         loop {
             match self.running.join_next().await {
@@ -57,37 +57,37 @@ impl Jobs {
         }
     }
 
-    /// Puts back everything that was changed.
+    /// Restores all limits.
     pub(super) async fn undo(&mut self) {
         let all = async { while self.running.join_next().await.is_some() {} };
         if timeout(PATIENCE, all).await.is_err() {
-            warn!("the kernel still reclaims; limits are put back meanwhile");
+            warn!("the kernel is still reclaiming; limits are restored anyway");
         }
-        let hands = Arc::clone(&self.hands);
-        let undone = spawn_blocking(move || hands.restore());
+        let writer = Arc::clone(&self.writer);
+        let undone = spawn_blocking(move || writer.restore());
         if timeout(PATIENCE, undone).await.is_err() {
-            warn!("limits are not put back yet; `policyd restore` does it");
+            warn!("limits are not restored yet; run `policyd restore`");
         }
     }
 
-    /// Works below another root from now on.
+    /// Changes the cgroup root.
     pub(super) async fn move_to(&mut self, root: &Path) {
-        self.hands.retire();
+        self.writer.retire();
         self.undo().await;
-        self.hands = Arc::new(self.hands.at(root));
+        self.writer = Arc::new(self.writer.at(root));
         self.undo_late();
     }
 
-    /// Tries again and again to put back what could not be put back, beside all else.
+    /// Starts a task that tries again to restore limits until all are restored.
     pub(super) fn undo_late(&mut self) {
-        let hands = Arc::clone(&self.hands);
+        let writer = Arc::clone(&self.writer);
         let [mut pause, longest] = AGAIN;
         self.late.abort_all();
         self.late.spawn(async move {
             loop {
                 sleep(pause).await;
-                let hands = Arc::clone(&hands);
-                if let Ok(true) = spawn_blocking(move || hands.restore_owed()).await {
+                let writer = Arc::clone(&writer);
+                if let Ok(true) = spawn_blocking(move || writer.restore_owed()).await {
                     return;
                 }
                 pause = (pause * 2).min(longest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The program itself: exit codes, signals, and what it tells a service manager.
+//! The program: exit codes, signals, and its messages to a service manager.
 
 use assert_cmd::cargo::cargo_bin_cmd;
 use insta::assert_snapshot;
@@ -128,7 +128,7 @@ impl Manager {
         }
     }
 
-    /// MiB of its own that it has had at most: pages of the program are not counted.
+    /// Returns its peak of anonymous memory in MiB. Pages of the program are not counted.
     fn memory_mib(&self) -> f64 {
         let path = format!("/proc/{}/status", self.daemon.id());
         let status = fs::read_to_string(path).unwrap();
@@ -167,8 +167,8 @@ fn it_talks_to_its_manager() {
     assert_eq!(manager.daemon.wait().unwrap().code(), Some(0));
 }
 
-/// The unit starts what there is, may do what it must, and is checked by the manager's own
-/// tool where that is installed.
+/// The unit starts the program, has the privileges that it needs, and passes systemd's own check
+/// where that is installed.
 #[test]
 fn the_unit_is_sound() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-policyd.service");
@@ -188,7 +188,7 @@ fn the_unit_is_sound() {
     }
 }
 
-/// How much the unit exposes, by the manager's own measure; not told where that is not installed.
+/// The exposure of the unit by systemd's own measure, where that is installed.
 #[test]
 fn the_unit_is_tight() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/doubledecker-policyd.service");
@@ -238,7 +238,7 @@ fn the_version_is_that_of_the_modules() {
     command.arg("--version").assert().success().stdout(version);
 }
 
-/// Runs policyd, which fails, and returns what it says about that.
+/// Runs policyd, which must fail, and returns its message.
 fn failure(command: &[&str], file: &Path, more: &[&OsStr]) -> String {
     let mut policyd = cargo_bin_cmd!("policyd");
     let output = policyd.args(command).arg(file).args(more).output().unwrap();
@@ -256,7 +256,7 @@ fn a_rehearsal_without_cgroups_fails() {
     assert!(text.contains(error), "{text}");
 }
 
-/// Limits are undone all the same, as far as that can be.
+/// Limits are undone as far as possible without the file.
 #[test]
 fn a_file_that_cannot_be_read_is_told_when_limits_are_undone() {
     let state = TempDir::new().unwrap();
@@ -282,7 +282,7 @@ fn nobody_to_explain_is_told() {
     );
 }
 
-/// What a user may make below a delegated cgroup costs next to nothing.
+/// Cgroups that a user creates below a delegated one cost hardly any memory.
 #[test]
 fn a_forest_of_cgroups_is_not_kept() {
     const DEEPEST: usize = 4000;
@@ -380,7 +380,7 @@ fn one_daemon_is_enough() {
     assert_eq!(again.daemon.wait().unwrap().code(), Some(0));
 }
 
-/// Whoever may make a cgroup may choose letters that steer a terminal, or hide others.
+/// The creator of a cgroup can choose characters that control a terminal, or hide others.
 #[test]
 fn names_are_shown_as_they_are_spelt() {
     let directory = TempDir::new().unwrap();

@@ -17,7 +17,7 @@ fn seconds(of: u32) -> u32 {
     of * 100_000 + std::process::id() % 100_000
 }
 
-/// How many processes sleep for so long.
+/// Returns the number of processes that sleep for `seconds`.
 fn sleepers(seconds: u32) -> usize {
     let wanted = format!("sleep\0{seconds}\0");
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -37,7 +37,7 @@ fn left(seconds: u32) -> usize {
     sleepers(seconds)
 }
 
-/// What a command started ends with it.
+/// Processes that a command started end with it.
 #[test]
 fn nothing_is_left_of_a_command_that_hangs() {
     let seconds = seconds(1);
@@ -47,7 +47,7 @@ fn nothing_is_left_of_a_command_that_hangs() {
     );
     assert_eq!(figure_of(&source, "web"), None);
     assert_eq!(left(seconds), 0);
-    // One that leaves something behind has answered all the same.
+    // The answer of a command counts although it leaves a process behind.
     let source =
         format!("command = [\"/bin/sh\", \"-c\", \"sleep {seconds} & echo 5\"], timeout_s = 10");
     assert_eq!(figure_of(&source, "web"), Some(5.0));
@@ -104,7 +104,7 @@ impl Drop for Service {
     }
 }
 
-/// Whoever leaves the process group and its parent stays in the cgroup.
+/// A process that leaves its process group and its parent stays in the cgroup.
 #[test]
 fn nothing_escapes_from_a_cgroup() {
     let service = Service::new();
@@ -121,7 +121,8 @@ fn nothing_escapes_from_a_cgroup() {
     );
     assert_eq!(figure_by(service.origins(), &source, "web"), None);
     assert_eq!(left(seconds), 0);
-    // What did not end at once is removed before the next command, and by the next daemon.
+    // A cgroup that could not be removed at once is removed before the next command, and by the
+    // next daemon.
     let source = "command = [\"/bin/echo\", \"8\"]";
     assert_eq!(figure_by(service.origins(), source, "web"), Some(8.0));
     assert!(service.commands() <= 1, "{}", service.commands());

@@ -29,7 +29,7 @@ fn what_has_no_effect_is_refused() {
         let name = store.split('"').nth(1).unwrap_or("mem");
         assert_eq!(
             container(&format!("ssd_weight = 3\n{store}")),
-            format!("line 4, column 1: `ssd_weight` does nothing with `store = \"{name}\"`\n")
+            format!("line 4, column 1: `ssd_weight` has no effect with `store = \"{name}\"`\n")
         );
     }
     for key in [
@@ -53,7 +53,7 @@ fn what_has_no_effect_is_refused() {
     ] {
         assert_eq!(
             container(&format!("disk_ms = 4\n{more}")),
-            format!("line 4, column 1: `disk_ms` does nothing {when}\n")
+            format!("line 4, column 1: `disk_ms` has no effect {when}\n")
         );
     }
     let told = container("disk_ms = 4\nstore = \"hybrid\"\nclass = \"gold\"");
@@ -365,7 +365,7 @@ fn the_example_is_right() {
     assert!(!config.containers.is_empty());
 }
 
-/// What the documentation shows works, and it shows every key.
+/// The examples of the documentation are valid, and show each key.
 #[test]
 fn the_documentation_is_right() {
     let text = repository("docs/policyd.md");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A daemon that has set a limit: what it says, and what is left of it when it is killed.
+//! A daemon that has set a limit: its report, and the limit after the daemon was killed.
 
 use assert_cmd::cargo::cargo_bin_cmd;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +13,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What the limit is in `memory.max`.
+/// The limit, as `memory.max` has it.
 const CEILING: &str = "1073741824";
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -51,7 +51,7 @@ impl Site {
         self.directory.path().join(name)
     }
 
-    /// What `memory.max` says.
+    /// Returns the value of `memory.max`.
     fn limit(&self) -> String {
         fs::read_to_string(self.cgroup.join("memory.max")).unwrap()
     }
@@ -115,18 +115,18 @@ fn names_in_the_journal_are_shown_as_they_are_spelt() {
     assert!(restored.unwrap().success());
     assert_eq!(site.limit(), "max");
     let said = fs::read_to_string(&said).unwrap();
-    for words in ["guest memory limits cgroup=", "limits are as they were"] {
+    for words in ["guest memory limits cgroup=", "limits are restored"] {
         assert!(said.contains(words), "{said}");
     }
     let hidden = |letter: &char| ddnl::is_hidden(*letter) && *letter != '\n';
     assert_eq!(said.chars().find(hidden), None, "{said:?}");
 }
 
-/// Started by hand, or by another manager than systemd, the daemon is told no directory to keep
-/// anything in. Its limits are undone after it was killed all the same.
+/// A daemon that is started by hand, or by another manager than systemd, gets no directory for its
+/// state. Its limits are still undone after it was killed.
 #[test]
 fn limits_of_a_daemon_without_a_manager_are_undone() {
-    // A `/run` of its own, beside the daemon of this machine.
+    // The daemon gets its own `/run`, because this machine may run another one.
     const SCRIPT: &str = r#"mount -t tmpfs none /run || exit
         "$0" run --config "$1" & echo $! > "$2"
         wait

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What becomes of a container's name: it is chosen by others, and is never trusted.
+//! Use of a container's name in sources: others choose it, so that it is never trusted.
 
 use crate::source::{figure_of, is_never_asked};
 use policyd::config::Config;

@@ -147,7 +147,7 @@ fn users_do_not_make_the_page_larger_than_its_bound() {
     assert_eq!(metrics["policyd_containers_not_exported"].series[""], 76.0);
 }
 
-/// The table in the documents is what the page says of itself.
+/// The table in the documents agrees with the page's own descriptions.
 #[test]
 fn the_documents_list_all_metrics() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

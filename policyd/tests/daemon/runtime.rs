@@ -174,7 +174,7 @@ impl Bench {
         fs::write(self.file(), text).unwrap();
     }
 
-    /// Makes a cgroup, in the directory and in the module at once.
+    /// Creates a cgroup both in the directory and in the module.
     fn make(&self, path: &str) {
         self.guest.with(|state| {
             let directory = self.cgroup(path);
@@ -383,7 +383,7 @@ fn weights_by_hand_are_told_too() {
         let mut lines = BufReader::new(stream).lines();
         bench.make("/a");
         bench.make("/a/web");
-        // Nothing is measured here: reports come with what is done to pools.
+        // Nothing is measured here, so that reports follow from changes of pools.
         loop {
             let line = lines.next_line().await.unwrap().unwrap();
             let report: Report = serde_json::from_str(&line).unwrap();

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use policyd::{
     config::{Config, Origin},
-    measure::{Ask, Meter, Origins, Search, Subject},
+    measure::{Ask, ContainerName, Meter, Origins, Search},
 };
 use std::{
     fs,
@@ -70,19 +70,24 @@ impl Drop for Ended {
 }
 
 impl Ask for Counted {
-    async fn ask(&self, origin: &Origin, subject: &Subject, page: &mut Search) -> Result<()> {
+    async fn ask(
+        &self,
+        origin: &Origin,
+        container: &ContainerName,
+        page: &mut Search,
+    ) -> Result<()> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let _ended = Ended(Arc::clone(&self.ended));
-        self.origins.ask(origin, subject, page).await
+        self.origins.ask(origin, container, page).await
     }
 }
 
-/// What a container's application says; nothing, if it was asked and said nothing.
+/// Returns the figure of a container's application; `None` if it was asked and had none.
 fn figure(source: &str) -> Option<f64> {
     figure_of(source, "web")
 }
 
-/// The same of a container with this name.
+/// Like [`figure`], of a container with this name.
 pub(crate) fn figure_of(source: &str, name: &str) -> Option<f64> {
     figure_by(nowhere(), source, name)
 }
@@ -92,7 +97,7 @@ fn nowhere() -> Origins {
     Origins::new(Path::new("/nowhere"), Path::new("/nowhere"))
 }
 
-/// The same by these origins.
+/// Like [`figure_of`], with these origins.
 pub(crate) fn figure_by(origins: Origins, source: &str, name: &str) -> Option<f64> {
     const LONGEST: Duration = Duration::from_secs(60);
     look(origins, source, name, |asked, began, figure| {
@@ -102,7 +107,7 @@ pub(crate) fn figure_by(origins: Origins, source: &str, name: &str) -> Option<f6
     })
 }
 
-/// Whether a container of this name is not asked about, for some time.
+/// Returns whether a container of this name is not asked about for some time.
 pub(crate) fn is_never_asked(source: &str, name: &str) -> bool {
     const LONG: Duration = Duration::from_secs(1);
     let mut begun = 0;
@@ -113,8 +118,8 @@ pub(crate) fn is_never_asked(source: &str, name: &str) -> bool {
     begun == 0
 }
 
-/// Looks at a container again and again until it is enough; what was seen last. However long the
-/// application takes, a look does not wait for it: it is no future.
+/// Measures a container repeatedly until `is_enough`. Returns the last figure. A measurement does
+/// not wait for the application, however long that takes: it is no future.
 fn look(
     origins: Origins,
     source: &str,
@@ -142,13 +147,13 @@ fn look(
         let began = Instant::now();
         let mut enough = false;
         loop {
-            let subjects = [("/web", name, &config.containers[0])];
-            let sample = meter.measure(root.path(), interval, subjects.into_iter());
+            let containers = [("/web", name, &config.containers[0])];
+            let sample = meter.measure(root.path(), interval, containers.into_iter());
             let figure = sample.containers["/web"].application;
             if enough {
                 return figure;
             }
-            // Once more, to see what came of the last answer.
+            // Measures once more, to see the result of the last answer.
             enough = is_enough(&asked, began, figure);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -231,15 +236,15 @@ fn few_are_asked_at_a_time() {
         .collect();
     let config = Config::parse(&containers).unwrap();
     let paths: Vec<String> = (0..300).map(|at| format!("/c{at}")).collect();
-    let subjects = paths.iter().zip(&config.containers);
-    let subjects = subjects.map(|(path, one)| (path.as_str(), one.name.as_str(), one));
+    let containers = paths.iter().zip(&config.containers);
+    let containers = containers.map(|(path, one)| (path.as_str(), one.name.as_str(), one));
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     tokio.block_on(async {
         let mut meter = Meter::new(Path::new("/nowhere"), nowhere());
-        meter.measure(Path::new("/nowhere"), Duration::from_secs(1), subjects);
+        meter.measure(Path::new("/nowhere"), Duration::from_secs(1), containers);
         // No answer comes before the time limit of two seconds.
         tokio::time::sleep(Duration::from_millis(1500)).await;
     });
@@ -247,7 +252,7 @@ fn few_are_asked_at_a_time() {
     assert!((1..=16).contains(&open), "{open}");
 }
 
-/// What is at a path may be changed by others between two looks at it.
+/// Others can change the file at a path between a check and its use.
 #[test]
 fn files_are_what_they_seem() {
     let directory = TempDir::new().unwrap();

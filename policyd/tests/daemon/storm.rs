@@ -17,15 +17,15 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// How long the storm lasts.
+/// Duration of the storm.
 const STORM: Duration = Duration::from_secs(8);
-/// What a change costs the daemon on a slow machine.
+/// Processor time of a change on a slow machine.
 const DEAR: Duration = Duration::from_millis(2);
-/// What the storm may cost: what may be used at once, and one percent.
+/// Allowed processor time during the storm: the burst, and one percent of the time.
 const MOST: Duration = Duration::from_millis(250 + 80);
 
-/// A user makes and removes cgroups all the time: that takes little of the processor, and a cgroup
-/// that was made meanwhile is found nevertheless.
+/// A user creates and removes cgroups continually. That takes little of the processor, and a cgroup
+/// that is created during the storm is still found.
 #[test]
 fn a_storm_takes_little_and_hides_nothing() {
     let root = TempDir::new().unwrap();
@@ -67,7 +67,7 @@ fn a_storm_takes_little_and_hides_nothing() {
     });
 }
 
-/// Makes and removes cgroups until it is told to stop.
+/// Creates and removes cgroups until `over` is set.
 fn storm(root: &Path, over: &AtomicBool) {
     let paths: Vec<_> = (0..200).map(|n| root.join(format!("c{n}"))).collect();
     while !over.load(Relaxed) {
@@ -80,7 +80,7 @@ fn storm(root: &Path, over: &AtomicBool) {
     }
 }
 
-/// Does what the daemon does with a change. Returns whether it tells of the late cgroup.
+/// Handles a change as the daemon does. Returns whether it reports the late cgroup.
 fn handle(tree: &mut Tree, change: &Change) -> bool {
     let until = thread_time() + DEAR;
     while thread_time() < until {}

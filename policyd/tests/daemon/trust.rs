@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who may pass for a container: only a cgroup at a place where nobody but the runtime, or systemd
-//! itself, can make one.
+//! Trust in cgroups: only a cgroup at a place where no process but the runtime, or systemd itself,
+//! can create one counts as a container.
 
 use policyd::{
     config::Config,
@@ -132,7 +132,7 @@ fn a_users_unit_is_that_users() {
     }
 }
 
-/// Names that are no hashes are told whole.
+/// Names that are no hashes are shown in full.
 #[test]
 fn names_of_lxc_are_not_cut() {
     let config = Config::parse("[[container]]\nname = \"{}\"\nlxc = \"*\"\n").unwrap();

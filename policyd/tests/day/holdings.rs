@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process holds.
+//! Resources that a process holds.
 
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
-/// How much of everything.
+/// The amounts of resources.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Holdings {
-    /// Memory of its own, in KiB.
+    /// Anonymous memory in KiB.
     pub(crate) memory_kib: usize,
     pub(crate) descriptors: usize,
     pub(crate) threads: usize,
@@ -25,7 +25,7 @@ pub(crate) fn long() -> u32 {
     9_000_000 + std::process::id()
 }
 
-/// How many sleep for so long.
+/// Returns the number of sleeping commands.
 fn sleepers() -> usize {
     let wanted = format!("sleep\0{}\0", long());
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -36,7 +36,7 @@ fn sleepers() -> usize {
 }
 
 impl Holdings {
-    /// What this process holds.
+    /// Returns the resources of this process.
     pub(crate) fn now() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let field = |name: &str| {
@@ -46,7 +46,7 @@ impl Holdings {
         };
         let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
         let children = tasks.map(|task| fs::read_to_string(task.path().join("children")));
-        // A task that ended meanwhile has none.
+        // A task that has ended in the meantime has none.
         let children = children.map(|line| line.unwrap_or_default().split(' ').count() - 1);
         Self {
             memory_kib: field("RssAnon:"),
@@ -57,7 +57,7 @@ impl Holdings {
         }
     }
 
-    /// What is held once that is as little as at first, or after ten seconds.
+    /// Waits until the resources are as few as in `first`, or for ten seconds, and returns them.
     pub(crate) async fn settled(first: &Self) -> Self {
         let end = Instant::now() + Duration::from_secs(10);
         loop {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A day of the whole daemon, in a process of its own: what it holds of memory, descriptors, threads
-//! and processes does not grow, and nothing is left behind. Time passes as soon as nothing is left
-//! to do; directories, announcements, sources and limits are real.
+//! A day of the whole daemon in a separate process. Its memory, descriptors, threads and processes
+//! do not grow, and nothing is left behind. Simulated time passes as soon as the daemon is idle;
+//! directories, announcements, sources and limits are real.
 
 mod holdings;
 
@@ -66,7 +66,7 @@ impl Module for FakeModule {
     }
 }
 
-/// A manager that is told nothing.
+/// A service manager without messages.
 struct Alone;
 
 impl Service for Alone {
@@ -87,7 +87,7 @@ struct Site {
     guest: FakeGuest,
     changes: mpsc::Sender<Change>,
     requests: mpsc::Sender<Request>,
-    /// Where an exporter listens.
+    /// The address of an exporter.
     exporter: SocketAddr,
     live: Vec<String>,
     /// Names that were given to containers.
@@ -234,7 +234,7 @@ impl Site {
         });
     }
 
-    /// What may happen in a minute.
+    /// Causes the events of a minute.
     async fn disturb(&mut self) {
         match self.below(100) {
             0..4 => {
@@ -265,7 +265,7 @@ impl Site {
         }
     }
 
-    /// A day, and what was held at the end of each hour.
+    /// Runs a day. Returns the resources at the end of each hour.
     async fn live(&mut self) -> Vec<Holdings> {
         let mut hours = Vec::new();
         for minute in 0..HOURS * MINUTES {
@@ -335,7 +335,8 @@ fn a_day_leaves_nothing_behind() {
             site.configure(3);
             site.requests.send(Request::Reload).await.unwrap();
             sleep(10 * MINUTE).await;
-            // What commands left behind is killed a little after they ended, in true time.
+            // Processes that commands leave behind are killed a little after the commands end, in
+            // real time.
             let after = Holdings::settled(&before).await;
             site.requests.send(Request::Stop).await.unwrap();
             (hours, after)
@@ -352,13 +353,13 @@ fn a_day_leaves_nothing_behind() {
     let (first, rest) = hours.split_at(BEGIN as usize);
     let first = Holdings::most(first);
     let rest = Holdings::most(rest);
-    // What is held differs by chance, not by the hour.
+    // Resources differ by chance, but do not grow by the hour.
     assert!(rest.memory_kib <= first.memory_kib + 2048, "{hours:#?}");
     assert!(rest.descriptors <= first.descriptors + 32, "{hours:#?}");
     assert!(rest.threads <= first.threads + 8, "{hours:#?}");
     assert!(rest.processes <= 32, "{hours:#?}");
     assert!(rest.journal <= 8 << 10, "{hours:#?}");
-    // Nothing is left but the default pool, and limits are what they were.
+    // Only the default pool is left, and limits have their original values.
     assert_eq!(site.guest.with(|state| state.pools.len()), 1);
     assert!(!site.path("state/limits.json").exists());
     for cgroup in &site.live {

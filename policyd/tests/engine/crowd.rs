@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How many cgroups a container of the file may be, and what those of nobody cost.
+//! The bound of cgroups that an entry of the file selects, and the cost of cgroups that no entry
+//! selects.
 
 use crate::world::World;
 use policyd::{

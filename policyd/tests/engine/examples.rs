@@ -39,7 +39,7 @@ fn containers_are_enrolled_as_they_come() {
     assert_eq!(world.changes().len(), 2);
 }
 
-/// The module lists a name with question marks for what is no ASCII.
+/// The module lists a name with question marks in place of characters that are not ASCII.
 #[test]
 fn a_name_that_is_listed_otherwise_is_still_ours() {
     let file = "[[container]]\nname = \"köln\"\ncgroup = \"/web\"\n";
@@ -126,7 +126,7 @@ fn a_module_loaded_anew_gets_everything_again() {
     world.tell(Event::ModuleCame);
     world.act();
     assert_eq!(world.enrolled()["/web"], entry("web", 300));
-    // The same without being told.
+    // The same without an announcement.
     world.guest.with(ddnl::fake::GuestState::reload);
     world.pass(5 * SECOND);
     assert_eq!(world.enrolled()["/web"], entry("web", 300));
@@ -152,7 +152,7 @@ fn the_file_wins_over_changes_by_hand() {
     assert_eq!(world.enrolled()["/web"], entry("web", 300));
 }
 
-/// A file that names no policy leaves alone what was chosen by hand.
+/// Without a policy in the file, one that an administrator has chosen stays.
 #[test]
 fn policies_are_what_the_file_says() {
     let container = |policy: &str| {
@@ -394,8 +394,8 @@ fn a_retry_waits_for_weights_that_are_to_be_decided() {
     assert_eq!(world.enrolled().len(), 3);
 }
 
-/// The host tells nothing yet, and newcomers come all the time: what the file promises a container
-/// does not wait for either.
+/// The floor of the file is in force before the host has reported anything, and while newcomers
+/// arrive continually.
 #[test]
 fn a_floor_holds_from_the_start_and_beside_newcomers() {
     let file = "interval_s = 1\n\

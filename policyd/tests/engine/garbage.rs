@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Figures nobody would believe, and everything coming and going.
+//! Implausible figures, while containers, module and host come and go.
 
 use crate::world::{World, parse};
 use ddabi::pool::PoolStats;
@@ -14,9 +14,9 @@ enum Step {
     Remove(usize),
     /// Pages entitled to and held, and counters, of every pool.
     Stats(u64, u64, u64),
-    /// What is measured of a container.
+    /// A measurement of a container.
     Look(usize, Reading),
-    /// What is measured of the machine.
+    /// A measurement of the machine.
     Machine(Machine),
     Pass(u64),
     Unload,
@@ -89,7 +89,7 @@ const WILD: [&str; 3] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever is measured, weights have their sum and bounds, and no limit cuts into anonymous
+    /// For all measurements, weights keep their sum and bounds, and no limit is below anonymous
     /// memory.
     #[test]
     fn nothing_measured_breaks_the_weights(first in 0..WILD.len(), steps in steps()) {

@@ -81,7 +81,7 @@ fn pass(world: &mut World, intervals: u32) {
     }
 }
 
-/// Ends everything that is under way: what is above a limit is reclaimed from files.
+/// Ends all running jobs. Memory above a limit is reclaimed from page cache.
 pub(crate) fn settle(world: &mut World) {
     for job in world.jobs.clone() {
         if let Job::Limit { cgroup, limits, .. } = &job {
@@ -90,7 +90,7 @@ pub(crate) fn settle(world: &mut World) {
                 let above = reading.current.saturating_sub(high).min(reading.file);
                 reading.file -= above;
                 reading.current -= above;
-                // Where files are read they say what was set.
+                // Files that are read have the values that were set.
                 let files = &mut reading.limits;
                 files.high = files.high.map(|_| high);
                 files.max = files.max.map(|_| limits.max.unwrap_or(u64::MAX));
@@ -164,8 +164,8 @@ fn refused_limits_are_tried_again_now_and_then() {
     assert!((4..30).contains(&tries), "{tries}");
 }
 
-/// What must be available beside the cache of [`crowded`]'s containers: a little more than
-/// policyd keeps.
+/// Memory that must be available beside the page cache of [`crowded`]'s containers: a little more
+/// than policyd keeps free.
 const ENOUGH: u64 = (2610 + 210) * MIB;
 
 const RECLAIM: &str = r#"
@@ -189,7 +189,7 @@ fn memory_is_reclaimed_in_proportion_while_it_is_short() {
     let mut world = crowded(RECLAIM);
     world.sample.machine.available = 0;
     for _ in 0..8 {
-        // Whatever is taken comes free, and somebody else takes it.
+        // Reclaimed memory becomes free, and is used by others.
         world.pass(Time::from_secs(1));
         for job in std::mem::take(&mut world.jobs) {
             let Job::Reclaim { cgroup, bytes, .. } = &job else {
@@ -269,7 +269,7 @@ fn who_gives_nothing_is_left_in_peace() {
     world.pass(Time::from_secs(1));
     let jobs = std::mem::take(&mut world.jobs);
     assert!(!jobs.is_empty());
-    // While it is under way nobody else is asked.
+    // While it runs, no other container is asked.
     world.pass(Time::from_secs(5));
     assert_eq!(world.jobs, []);
     for job in jobs.clone() {

@@ -114,7 +114,7 @@ fn what_was_not_given_is_let_go() {
     let mut world = short(ONLY, reader(1400, 100, 1300));
     for _ in 0..10 {
         pass(&mut world, 1);
-        // Nothing goes, whatever the limit says.
+        // The kernel cannot reclaim anything, whatever the limit is.
         world
             .sample
             .containers
@@ -138,7 +138,7 @@ fn squeezing_ends_where_tasks_begin_to_wait() {
         pass(&mut world, 1);
         let high = limits(&world, "/web").and_then(|limits| limits.high);
         least = least.min(high.unwrap_or(u64::MAX) / MIB);
-        // It fills what it may have.
+        // It fills its limit.
         let web = world.sample.containers.get_mut("/web").unwrap();
         let room = high.unwrap_or(u64::MAX).min(1400 * MIB);
         let more = room.saturating_sub(web.current);
@@ -151,7 +151,7 @@ fn squeezing_ends_where_tasks_begin_to_wait() {
     );
 }
 
-/// What is reclaimed from a container is taken from those inside it as well.
+/// Reclaim from a container takes from nested ones as well.
 #[test]
 fn a_container_around_a_higher_class_is_not_squeezed() {
     let around = ONLY.to_owned()

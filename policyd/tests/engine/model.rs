@@ -19,7 +19,7 @@ pub(crate) struct Vm {
     pub(crate) noise: f64,
     /// And by a factor whose logarithm is normal, with this deviation.
     pub(crate) lognormal: f64,
-    /// Whether the module tells curves.
+    /// Whether the module reports curves.
     pub(crate) curves: bool,
     /// The pool without statistics; the empty name means all pools, as without a host.
     pub(crate) without_statistics: Option<&'static str>,
@@ -89,7 +89,7 @@ impl Vm {
         self.world.pass(INTERVAL);
     }
 
-    /// Moves what is in the stores towards what the weights say.
+    /// Moves the contents of the stores towards the shares by weight.
     fn fill(&mut self) {
         let pages = self.pages;
         let curves = self.curves;
@@ -107,8 +107,8 @@ impl Vm {
                     // Seven tenths of the way in an interval.
                     one.used += (entitled - one.used) * 0.7;
                     one.stats.used = one.used as u64;
-                    // A thousand gets a second if nothing but the store is a bound; those that
-                    // miss are what the curve says.
+                    // There are a thousand gets a second if only the store limits them; the curve
+                    // gives the misses.
                     let possible = one.top * one.shape.part(one.used / one.scale);
                     let asked = one
                         .demand
@@ -179,8 +179,8 @@ pub(crate) fn file(workloads: &[Workload], classes: &[&str]) -> String {
     file
 }
 
-/// How far any weight went to and fro, as a part of the weight; a step or two of rounding is
-/// nothing.
+/// Returns the largest distance that a weight moved back and forth, as a part of the weight. A step
+/// or two of rounding do not count.
 pub(crate) fn oscillation(history: &[Vec<u32>]) -> f64 {
     let (Some(first), Some(last)) = (history.first(), history.last()) else {
         return 0.0;
@@ -188,7 +188,7 @@ pub(crate) fn oscillation(history: &[Vec<u32>]) -> f64 {
     let part = |at: usize| {
         let steps = history.windows(2);
         let way: u32 = steps.map(|pair| pair[0][at].abs_diff(pair[1][at])).sum();
-        // What was gone beyond the way from the first to the last was gone to and fro.
+        // The distance beyond that from the first to the last weight is back and forth.
         let fro = (way - first[at].abs_diff(last[at])) / 2;
         match fro {
             0..=2 => 0.0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whatever happens: once things calm down, the module has what the file wants, everything else
-//! is as it was, and nothing more is done.
+//! After any sequence of events, the module reaches the state that the file wants, everything else
+//! is unchanged, and no further changes are made.
 
 use crate::world::{World, parse};
 use ddabi::pool::Store;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Cgroups the files below speak of.
 const OURS: [&str; 5] = ["/a", "/b", "/c", "/c/1", "/c/2"];
-/// Cgroups no file speaks of; somebody enrols them by hand.
+/// Cgroups that no file selects. An administrator enrols them.
 const OTHERS: [&str; 2] = ["/m", "/a/m"];
 
 const FILES: [&str; 5] = [
@@ -50,12 +50,12 @@ enum Step {
     Session,
     Mood(Mood),
     Lost,
-    /// Somebody meddles with a pool of ours.
+    /// An administrator changes a pool that policyd manages.
     Meddle {
         pool: usize,
         weight: u32,
     },
-    /// Somebody enrols a cgroup of theirs.
+    /// An administrator enrols a cgroup that no file selects.
     Enrol {
         cgroup: usize,
         weight: u32,
@@ -94,7 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What somebody enrolled by hand, with the weights they gave.
+/// The cgroups that an administrator enrolled, and their weights.
 type ByHand = BTreeMap<String, u32>;
 
 fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) {
@@ -147,7 +147,7 @@ fn take(world: &mut World, step: &Step, file: &mut usize, by_hand: &mut ByHand) 
     }
 }
 
-/// Changes the weight of a pool that is not somebody's own.
+/// Changes the weight of a pool, unless an administrator enrolled its cgroup.
 fn meddle(world: &mut World, pool: usize, weight: u32) {
     let ours = world.guest.with(|state| {
         let pool = state.pools.get(pool)?;
@@ -167,7 +167,8 @@ fn meddle(world: &mut World, pool: usize, weight: u32) {
     }
 }
 
-/// What the file wants for the cgroups there are, and what was enrolled by hand.
+/// Returns the pools that the file wants for the existing cgroups, and those that were enrolled by
+/// hand.
 fn expected(world: &World, file: usize, by_hand: &ByHand) -> BTreeMap<String, (String, u32)> {
     let config = parse(FILES[file]);
     let cgroups = world.guest.with(|state| state.cgroups.clone().unwrap());

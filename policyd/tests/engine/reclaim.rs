@@ -16,8 +16,8 @@ fn reading(mib: u64, file_mib: u64) -> Reading {
     }
 }
 
-/// Lets a second pass and does what is asked for: the container loses files, and so does what
-/// lies inside it. Returns what was taken from whom, in MiB.
+/// Lets a second pass and performs the jobs: the container and nested ones lose page cache. Returns
+/// the MiB that each container lost.
 fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
     world.pass(Time::from_secs(1));
     for job in std::mem::take(&mut world.jobs) {
@@ -36,8 +36,8 @@ fn second(world: &mut World, taken: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// A container that thrashes in a limit of its own waits for memory, and so the VM does; memory of
-/// others would not help it.
+/// A container that thrashes at its own limit waits for memory, which counts as pressure of the VM.
+/// Memory of others would not help it.
 #[test]
 fn pressure_of_one_limit_is_not_the_shortage_of_all() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
@@ -67,8 +67,8 @@ fn pressure_of_one_limit_is_not_the_shortage_of_all() {
     assert_eq!(taken, BTreeMap::new());
 }
 
-/// Where little is left beside the cache of containers, the kernel tells by whether it reclaims from
-/// all.
+/// If little memory is left beside the containers' page cache, it decides whether the kernel
+/// reclaims from all cgroups.
 #[test]
 fn pressure_counts_while_the_kernel_reclaims_from_all() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";
@@ -100,7 +100,7 @@ fn pressure_counts_while_the_kernel_reclaims_from_all() {
     assert!(taken["/a"] > 0);
 }
 
-/// What is asked of a container is taken from those inside it as well.
+/// Reclaim from a container takes from nested ones as well.
 #[test]
 fn a_higher_class_inside_a_lower_one_is_spared() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"bronze\"\n\
@@ -128,7 +128,7 @@ fn a_higher_class_inside_a_lower_one_is_spared() {
     assert!(taken.contains_key("/c"), "{taken:?}");
 }
 
-/// A container that has others inside counts with what is its own.
+/// A container with nested ones counts with its own part.
 #[test]
 fn memory_inside_is_counted_once() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n\
@@ -211,7 +211,7 @@ fn anonymous_memory_is_asked_for_where_it_can_be_swapped() {
     assert!(taken(0) <= 20, "{}", taken(0));
 }
 
-/// What is told is what was given, and who gives little is left in peace.
+/// The report has the memory that was reclaimed, and a container that gives little is left alone.
 #[test]
 fn what_was_given_is_counted() {
     let file = "[reclaim]\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\n";

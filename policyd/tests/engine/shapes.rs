@@ -15,7 +15,7 @@ const JUDGED: usize = 40;
 
 const CLASSES: [&str; 3] = ["gold", "silver", "bronze"];
 
-/// What is known of one container.
+/// One container of a system.
 #[derive(Clone, Debug)]
 struct One {
     shape: Shape,
@@ -109,7 +109,7 @@ impl Case {
         vm
     }
 
-    /// Runs it, and returns what was found out.
+    /// Runs it, and returns the results.
     fn run(&self) -> Found {
         let mut vm = self.vm();
         let fixed: Vec<f64> = (0..self.ones.len())
@@ -147,15 +147,15 @@ impl Case {
 struct Found {
     /// The worst miss of each class, as a logarithm: gold, silver, bronze.
     ours: [f64; 3],
-    /// The same under equal weights that stay.
+    /// The same under constant equal weights.
     fixed: [f64; 3],
     /// The most that any weight went to and fro, as a part of the store.
     fro: f64,
 }
 
 impl Found {
-    /// How much worse than under fixed weights the highest class is that differs. What a class
-    /// gains by more than noise may cost lower ones anything.
+    /// Returns the factor by which the highest class that differs is worse than under fixed
+    /// weights. A gain of a class by more than noise may cost lower ones any amount.
     fn worse_by(&self) -> f64 {
         let pairs = self.ours.iter().zip(&self.fixed);
         let apart = pairs.map(|(ours, fixed)| ours - fixed);
@@ -195,7 +195,7 @@ const ROOM: f64 = 0.9;
 const TWO_STEPS: f64 = 0.4;
 
 impl Case {
-    /// What its gold containers need together, as a part of the store.
+    /// Returns the need of all its gold containers, as a part of the store.
     fn gold(&self) -> f64 {
         let parts: f64 = self.ones.iter().map(|one| one.part).sum();
         let gold = |one: &&One| one.class == 0 && one.shape != Shape::Flat;
@@ -204,7 +204,8 @@ impl Case {
     }
 }
 
-/// What `docs/policyd.md` says of figures that are steps, loops, noisy or independent of the store.
+/// The numbers in `docs/policyd.md` for figures that are steps, loops, noisy or independent of the
+/// store.
 #[test]
 fn most_systems_are_no_worse_off_than_with_equal_weights() {
     let mut runner = TestRunner::deterministic();
@@ -230,7 +231,7 @@ fn most_systems_are_no_worse_off_than_with_equal_weights() {
     println!("{counts:?} of {CASES}");
     let most = [0.08, 0.04, 0.05].map(|part| (part * CASES as f64) as usize);
     let holds = counts.iter().zip(&most).all(|(count, most)| count <= most);
-    // What is lost in the others has a bound, too.
+    // The loss in the other systems is bounded, too.
     let [hundredth, last] = [CASES / 100, 1].map(|from_above| by[CASES - from_above].exp());
     println!("worse by {hundredth:.2} times in one of a hundred, {last:.2} times at the most");
     assert!(

@@ -14,11 +14,11 @@ use policyd::engine::{self, Reading, Time};
 
 /// Intervals within which targets must be reached.
 const SOON: usize = 10;
-/// How exactly a throughput is known: it is that of some thousand requests at random.
+/// Accuracy of a throughput, which is that of some thousand random requests.
 const EXACT: f64 = 0.99;
 /// A part of the store for each, under which targets are taken: far from equal ones.
 const PROOF: [u32; 3] = [5, 25, 70];
-/// Part of what was seen under those weights that is promised.
+/// Part of the throughput under those weights that is promised.
 const PROMISED: f64 = 0.85;
 
 /// policyd's engine over a site.
@@ -142,7 +142,7 @@ fn number(cgroup: Option<&str>) -> Option<usize> {
     cgroup?.strip_prefix("/c")?.parse().ok()
 }
 
-/// What a fixed split reaches, less a little: targets that can be met together.
+/// Returns slightly less than a fixed split reaches, so that the targets can be met together.
 fn targets() -> Vec<f64> {
     let mut targets = Site::new().rates_with(&PROOF, 12);
     for target in &mut targets {
@@ -162,7 +162,7 @@ fn what_equal_weights_miss_is_met_from_any_start() {
     );
     for start in [[33, 33, 33], [80, 10, 10], [10, 80, 10], [1, 1, 98]] {
         let mut run = Loop::new(Site::new(), &targets, start);
-        // Nothing is in the store yet: that is nobody's fault.
+        // The store is still empty, which must not count.
         run.site.rates_with(&start, 6);
         let took = run.settle();
         assert!(took <= SOON, "{start:?}: {took} {}", run.story());

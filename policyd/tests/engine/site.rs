@@ -24,7 +24,7 @@ pub(crate) const STORE_MIB: u64 = 96;
 /// MiB of files that each container serves.
 const SETS_MIB: [u64; 3] = [40, 80, 120];
 
-/// A web server whose files change for others when it is told so.
+/// A web server whose set of files can be replaced.
 struct Server {
     sets: [Webserver; 2],
     changed: Rc<Cell<bool>>,
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     default: PoolId,
     store_mib: u64,
     second: u64,
-    /// What each did until the last look.
+    /// The work of each server until the last measurement.
     before: Vec<Work>,
     /// Requests a second of each since then.
     pub(crate) rates: Vec<f64>,
@@ -114,7 +114,7 @@ impl Site {
         }
     }
 
-    /// What each does a second over the next intervals under fixed weights.
+    /// Returns the work of each server a second over the next intervals under fixed weights.
     pub(crate) fn rates_with(&mut self, weights: &[u32; 3], settle: usize) -> Vec<f64> {
         self.weigh(weights, 1);
         for _ in 0..settle {
@@ -130,7 +130,7 @@ impl Site {
         sums
     }
 
-    /// What the module would tell of a container.
+    /// Returns the statistics that the module would report of a container.
     pub(crate) fn stats(&self, number: usize, weight: u32, sum: u32) -> PoolStats {
         let counts = self.machine.counts(number);
         let entitlement = self.store_mib * UNITS_PER_MIB * u64::from(weight) / u64::from(sum);

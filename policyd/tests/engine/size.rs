@@ -39,7 +39,7 @@ fn add_jobs(vm: &mut Vm, count: usize) {
         };
         vm.world.sample.containers.insert(cgroup.clone(), reading);
         vm.world.make(&cgroup, true);
-        // Each is heard of by itself.
+        // Each is announced separately.
         vm.world.act();
     }
 }
@@ -85,7 +85,7 @@ fn targets_are_served_among_a_thousand_containers() {
     }
 }
 
-/// A target that would take all there is leaves to many others what the file says.
+/// A target that would need the whole store leaves many others the floors of the file.
 #[test]
 fn many_keep_together_what_the_file_says() {
     for (percent, gold_has) in [(5, 9_400..=9_520), (15, 8_400..=8_520)] {

@@ -28,7 +28,7 @@ fn feasible(most: usize) -> impl Strategy<Value = (Vec<Workload>, f64)> {
         let workload = |(at, (shape, ratio, part, power)): (usize, (Shape, f64, f64, u32))| {
             let top = 10_f64.powi(power.try_into().unwrap());
             let mut one = Workload::new(&format!("/c{at}"), shape, top, 1.0, top * ratio);
-            // Scaled so that the need is this container's part of what is needed.
+            // The scale makes the need this container's part of all needs.
             let need = one.need(one.target).max(0.01);
             one.scale = GIB * tight * (part / parts) / need;
             one
@@ -85,7 +85,7 @@ fn if_not_all_can_be_met_classes_decide() {
     assert_eq!(report.containers[0].verdict, Verdict::Infeasible);
     assert!(report.containers[0].reason.contains("would need about"));
     assert_eq!(vm.world.engine.summary().feasible, Some(false));
-    // Those of one class fail alike.
+    // Containers of one class miss their targets equally.
     let part = |at: usize| vm.workloads[at].throughput(vm.workloads[at].used());
     assert!((part(0) / part(2) - 1.0).abs() < 0.1, "{}", story(&vm));
 }
@@ -104,7 +104,7 @@ fn a_higher_class_never_gets_less() {
         vm.weights()[1].1
     };
     let weights = ["bronze", "silver", "gold"].map(run);
-    // What the others turn out to need differs a little with what they have.
+    // The estimated needs of the others depend a little on their shares.
     let not_less = |pair: &[u32]| pair[1] * 20 >= pair[0] * 19;
     assert!(weights.windows(2).all(not_less), "{weights:?}");
     assert!(weights[2] > weights[0] + 1000, "{weights:?}");
@@ -140,7 +140,7 @@ fn without_host_or_figures_weights_stay() {
     vm.world.now += Time::from_secs(100_000);
     vm.interval();
     assert_eq!(vm.weights(), weights);
-    // The module is loaded anew: everything comes back.
+    // The module is loaded again, and everything is restored.
     vm.world.guest.with(ddnl::fake::GuestState::reload);
     vm.world.tell(Event::ModuleWent);
     vm.world.tell(Event::ModuleCame);

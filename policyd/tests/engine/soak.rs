@@ -9,8 +9,8 @@ use crate::{
 };
 use ddabi::pool::PoolStats;
 use policyd::{
+    cgroup_writer::CgroupWriter,
     engine::{Event, Machine, Reading, Time},
-    hands::Hands,
 };
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ const FILES: [&str; 3] = [
 /// A machine whose cgroups are directories, so that limits are files.
 struct Site {
     world: World,
-    hands: Hands,
+    writer: CgroupWriter,
     root: TempDir,
     live: Vec<String>,
     /// Names that were given to containers.
@@ -48,10 +48,10 @@ impl Site {
         let root = TempDir::new().unwrap();
         let journal = root.path().join("limits.json");
         fs::create_dir(root.path().join("c")).unwrap();
-        let hands = Hands::new(root.path(), Some(&journal));
+        let writer = CgroupWriter::new(root.path(), Some(&journal));
         Self {
             world: World::new(FILES[0]),
-            hands,
+            writer,
             root,
             live: Vec::new(),
             names: 0,
@@ -95,7 +95,7 @@ impl Site {
         self.world.sample.containers.remove(&cgroup);
     }
 
-    /// What may happen in an interval, and what is measured after it.
+    /// Causes the events of an interval, and measures.
     fn interval(&mut self, number: usize) {
         if self.live.len() < MOST / 2 || (self.live.len() < MOST && self.below(2) == 0) {
             self.come();
@@ -131,7 +131,7 @@ impl Site {
             self.world.reap();
         }
         for job in std::mem::take(&mut self.world.jobs) {
-            let result = self.hands.perform(&job);
+            let result = self.writer.perform(&job);
             self.world.tell(Event::Ended(job, result));
         }
         self.world.log.clear();
@@ -214,7 +214,7 @@ fn a_day_leaves_nothing_behind() {
     let [first, second] = halves;
     assert!(site.names > 5000, "{}", site.names);
     assert!(first.journal > 0, "nothing was ever limited");
-    // What was kept at most differs by chance, not by what came and went in half a day.
+    // The peaks differ by chance, but do not grow with the events of half a day.
     assert!(second.words <= first.words * 5 / 4, "{halves:?}");
     assert!(second.heap <= first.heap * 5 / 4, "{halves:?}");
     assert!(second.heap <= 2 << 20, "{halves:?}");
@@ -226,7 +226,7 @@ fn a_day_leaves_nothing_behind() {
         site.world.reap();
         site.world.pass(INTERVAL);
         for job in std::mem::take(&mut site.world.jobs) {
-            let result = site.hands.perform(&job);
+            let result = site.writer.perform(&job);
             site.world.tell(Event::Ended(job, result));
         }
     }

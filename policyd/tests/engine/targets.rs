@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What targets measure, how they end, and from where a daemon begins.
+//! Figures of targets, the end of targets, and the start of a daemon.
 
 use crate::{
     model::{self, Vm},
@@ -11,8 +11,8 @@ use ddabi::pool::{PoolStats, Store};
 use ddnl::{GuestControl, NewPool};
 use policyd::engine::{Reading, Time, Verdict};
 
-/// What is told of the only container's target after some intervals of five seconds, in each of
-/// which the counters of a reading and of its pool rise as `step` says.
+/// Returns the reported figure of the only container's target after some intervals of five seconds.
+/// In each of them, `step` raises the counters of a reading and of its pool.
 fn measured(target: &str, step: impl Fn(&mut Reading, &mut PoolStats)) -> Option<f64> {
     let file = format!(
         "interval_s = 5\n[[container]]\nname = \"a\"\ncgroup = \"/a\"\nclass = \"gold\"\n\

@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// Works for an interval with what it has in each tier.
+    /// Works for an interval with its pages in each tier.
     fn work(&mut self, memory: f64, ssd: f64) {
         let memory = (memory / self.set).min(1.0);
         let ssd = (ssd / self.set).min(1.0 - memory);
@@ -106,7 +106,7 @@ impl Vm {
         }
     }
 
-    /// One interval. What a container has follows its weights at once.
+    /// One interval, in which the pages of a container follow its weights immediately.
     fn interval(&mut self) {
         let Self {
             world,
@@ -223,7 +223,7 @@ fn both_tiers_meet_a_target_that_neither_meets_alone() {
         told.contains("(in 0.098 ms; the guest's disk takes 4.0 ms)"),
         "{told}"
     );
-    // Nothing changes any more.
+    // No further changes.
     let before = both.ssd_weights();
     for _ in 0..40 {
         both.interval();
@@ -231,7 +231,7 @@ fn both_tiers_meet_a_target_that_neither_meets_alone() {
     }
 }
 
-/// What is measured of the disk decides as what the file says of it.
+/// A measured time of the disk has the same effect as one of the file.
 #[test]
 fn a_fast_disk_leaves_the_ssd_tier_to_others() {
     let half = GIB * 0.55;

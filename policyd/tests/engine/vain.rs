@@ -16,7 +16,7 @@ fn bound_elsewhere() -> Workload {
     Workload::new("/c0", Shape::Flat, 500.0, 1.0, 1000.0)
 }
 
-/// A container whose figure is bad whatever it does; what it reads is as another's.
+/// A container with a figure that is always bad, and reads like another container.
 fn says_bad() -> Workload {
     let mut one = Workload::needing("/c0", Shape::Exponential, 0.9);
     one.says = Some(one.target / 3.0);
@@ -68,7 +68,7 @@ fn what_the_store_cannot_help_costs_others_nothing() {
                 run(&mut vm, SETTLED);
                 let case = format!("{name}, {classes:?}, curves {curves}");
                 assert!(vm.workloads[1].is_met(), "{case}: {}", story(&vm));
-                // Where it takes nothing from others, nothing else is tried.
+                // If it takes nothing from others, no trial is made.
                 if classes[1] != "gold" {
                     assert_eq!(verdict(&vm), Verdict::NotHelped, "{case}: {}", story(&vm));
                 }
@@ -80,7 +80,7 @@ fn what_the_store_cannot_help_costs_others_nothing() {
     }
 }
 
-/// Fewer requests come than the target; the container goes on filling the store that it has.
+/// Fewer requests arrive than the target, and the container continues to fill its store.
 #[test]
 fn a_demand_that_falls_takes_nothing_from_others() {
     for tells_io in [false, true] {
@@ -99,7 +99,7 @@ fn a_demand_that_falls_takes_nothing_from_others() {
     }
 }
 
-/// A web server at night: nobody waits for anything, so that nothing is missed.
+/// A web server at night: no task waits for anything, so that the target does not count as missed.
 #[test]
 fn a_throughput_that_is_not_asked_for_counts_as_met() {
     let mut one = Workload::new("/c0", Shape::Exponential, 1000.0, GIB / 20.0, 900.0);
@@ -119,7 +119,7 @@ fn a_throughput_that_is_not_asked_for_counts_as_met() {
     assert_eq!(vm.world.engine.summary().feasible, Some(true));
 }
 
-/// What did not help once may help later: it is tried again.
+/// A larger share is tried again some time after it did not help.
 #[test]
 fn the_store_is_tried_again() {
     for curves in [false, true] {
@@ -134,7 +134,7 @@ fn the_store_is_tried_again() {
             vm.interval();
             took += 1;
         }
-        // The curve says that something changed; without one only a trial does.
+        // The curve shows the change; without a curve only a trial does.
         let soon = if curves { 30 } else { 240 };
         assert!(took <= soon, "curves {curves}: {took} {}", story(&vm));
         run(&mut vm, SETTLED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A container at work: what it does with how much of the store.
+//! The work of a container as a function of its share of the store.
 
 use ddabi::{counters::CurvePoint, pool::PoolStats};
 
@@ -10,7 +10,8 @@ pub(crate) const GIB: f64 = 262_144.0;
 /// Reads that curves are made of.
 pub(crate) const READS: u64 = 100_000;
 
-/// How throughput depends on the store: the part of the highest one that `x` times the scale gives.
+/// Relation of throughput and store: the part of the highest throughput with a store of `x` times
+/// the scale.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Shape {
     /// `1 - exp(-x)`: concave.
@@ -49,7 +50,7 @@ impl Shape {
     }
 }
 
-/// What a workload does every so often, for shorter than an interval.
+/// Phases of a workload that recur and are shorter than an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phases {
     /// Intervals from one beginning to the next.
@@ -69,14 +70,14 @@ pub(crate) struct Workload {
     pub(crate) scale: f64,
     /// Operations a second that are asked for by the target.
     pub(crate) target: f64,
-    /// Figures of so many intervals ago are told.
+    /// Number of intervals by which figures are delayed.
     pub(crate) delay: usize,
     /// Operations a second that its clients ask for, if these are the bound.
     pub(crate) demand: Option<f64>,
-    /// What its exporter says, whatever is true.
+    /// A constant figure of its exporter, regardless of the real one.
     pub(crate) says: Option<f64>,
     pub(crate) phases: Option<Phases>,
-    /// Whether the kernel tells how long it waits for I/O.
+    /// Whether the kernel reports its I/O pressure.
     pub(crate) tells_io: bool,
     pub(crate) used: f64,
     pub(crate) told: Vec<f64>,
@@ -118,7 +119,7 @@ impl Workload {
         self.demand.map_or(possible, |demand| demand.min(possible))
     }
 
-    /// The same in interval number `at`.
+    /// Returns the throughput in interval number `at`.
     pub(crate) fn throughput_in(&self, pages: f64, at: usize) -> f64 {
         let Some(Phases { period, factor }) = self.phases else {
             return self.throughput(pages);
@@ -146,7 +147,7 @@ impl Workload {
         1.0 - self.shape.part(pages / self.scale)
     }
 
-    /// What the module samples of it.
+    /// Returns the curve that the module samples.
     pub(crate) fn curve(&self) -> Vec<CurvePoint> {
         let point = |step: u32| {
             let pages = GIB * f64::from(step) / 16.0;
@@ -169,7 +170,7 @@ impl Workload {
         (self.target / self.throughput(pages).max(self.target / 1000.0)).ln()
     }
 
-    /// Whether the target is met by the store it holds, apart from noise.
+    /// Returns whether the store that it holds suffices for the target, apart from noise.
     pub(crate) fn is_met(&self) -> bool {
         self.throughput(self.used) >= self.target * 0.995
     }

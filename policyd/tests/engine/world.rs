@@ -23,9 +23,9 @@ pub(crate) struct World {
     pub(crate) log: Vec<Action>,
     /// Jobs that were begun and did not end yet.
     pub(crate) jobs: Vec<Job>,
-    /// What runtimes say about cgroups.
+    /// The runtimes' identities of cgroups.
     pub(crate) identities: BTreeMap<String, Identity>,
-    /// What is measured; the engine asks by itself.
+    /// The result of the next measurement.
     pub(crate) sample: Sample,
     next_cgroup: u64,
 }
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Makes a cgroup; the engine hears of it if it is told.
+    /// Creates a cgroup. `told` decides whether it is announced to the engine.
     pub(crate) fn make(&mut self, path: &str, told: bool) {
         let id = self.next_cgroup;
         self.next_cgroup += 1;
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Removes a cgroup. The kernel removes its pool at once, or when it gets to it.
+    /// Removes a cgroup. The kernel removes its pool at once, or later if it `lingers`.
     pub(crate) fn remove(&mut self, path: &str, told: bool, lingers: bool) {
         let removed = self.guest.with(|state| {
             let removed = state.cgroups.as_mut().unwrap().remove(path).is_some();

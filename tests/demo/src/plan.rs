@@ -26,7 +26,7 @@ pub(crate) struct VmPlan {
     pub(crate) containers: Vec<ContainerPlan>,
 }
 
-/// How the host runs a VM.
+/// Settings of the host for a VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hosting {
     /// Use of the host's page cache for the disk.

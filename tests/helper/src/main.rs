@@ -95,7 +95,7 @@ enum Verb {
     /// Run VMs whose guest does nothing but make hypercalls
     #[command(subcommand)]
     Mini(mini::Part),
-    /// Make a hypercall from user mode and print what it returned
+    /// Make a hypercall from user mode and print its result
     Vmcall {
         /// Its number
         number: u64,

@@ -171,7 +171,7 @@ fn aio(file: RawFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
         });
         collected = got.map(|got| ended += got as usize);
     }
-    // SAFETY: the context is not used any more. The call waits for what is under way.
+    // SAFETY: the context is not used any more. The call waits for requests in flight.
     returned(unsafe { syscall(SYS_io_destroy, context) })?;
     submitted?;
     collected?;

@@ -82,7 +82,7 @@ fn place(page: u64, at: usize, len: usize) -> Option<*mut u8> {
 /// DoubleDecker host gives.
 pub(crate) fn hypercall(gpa: u64, more: [u64; 3]) -> Option<Outcome> {
     let arguments = [gpa, more[0], more[1], more[2]].map(|word| word as c_ulong);
-    // SAFETY: Whatever the request says, frames to be filled are in the arena or are no memory
+    // SAFETY: For each request, frames to be filled are in the arena or are no memory
     // (`Draft::is_safe`).
     let raw = unsafe { dd_hypercall(NUMBER as c_ulong, arguments.as_ptr()) };
     Outcome::from_raw(raw as u64)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether this machine's KVM can carry L1.
+//! Finds out whether this machine's KVM can run L1.
 
 use std::{fmt, fs, io::Write as _, process::Stdio, str::FromStr};
 

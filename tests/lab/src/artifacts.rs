@@ -18,11 +18,11 @@ pub struct Artifacts {
     pub release: String,
     /// The kernel: Debian's, or one with checks.
     pub kernel: PathBuf,
-    /// How many times slower machines are than with Debian's kernel. Time limits are longer by this
-    /// factor, and an emulated machine's clock is slower by it, because it would otherwise do
-    /// little but answer its timers.
+    /// The factor by which machines are slower than with Debian's kernel. Time limits are longer by
+    /// it, and an emulated machine's clock is slower by it, because it would otherwise spend its
+    /// time on timer interrupts.
     pub pace: u32,
-    /// How much more memory machines need than with Debian's kernel, in MiB.
+    /// Memory that machines need in addition to that with Debian's kernel, in MiB.
     pub more_memory_mib: u64,
     /// Arguments of every machine's kernel.
     pub kernel_args: &'static str,

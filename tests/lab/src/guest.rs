@@ -20,10 +20,10 @@ use crate::{
     machine::{Machine, unexpected},
 };
 
-/// How long the notification of a guest's end may take.
+/// The longest wait for the notification of a guest's end.
 const NEWS: Duration = Duration::from_secs(30);
 
-/// How long the search for leaks may take when a guest ends.
+/// The longest search for leaks when a guest ends.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// There is no udev, and hence no device that a terminal could wait for; every boot is that of an

@@ -45,7 +45,7 @@ impl fmt::Display for Silent {
     }
 }
 
-/// How long L1 may take until its first sign of life. Usually it takes 10 s of processor time.
+/// The patience for L1 until its first sign of life. Usually it takes 10 s of processor time.
 const BOOT_PATIENCE: Patience = Patience {
     still: Duration::from_secs(60),
     spinning: Duration::from_secs(90),

@@ -54,7 +54,7 @@ pub enum Verdict {
     Partly,
     /// Less than half of them do.
     Not,
-    /// Nothing is judged.
+    /// The result is shown and not judged.
     Shown,
 }
 

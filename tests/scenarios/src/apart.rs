@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, FileSpec, Guest, GuestConfig, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     counters::GuestCounters,
     ddctl,
     stage::{self, GUEST, HOST, Stage, attached, pages, percent},
@@ -58,7 +58,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         refused.put_offered > 0 && refused.put_stored == 0,
         "a VM of weight 0 has pages taken: {refused:?}"
     );
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
 
     stage.host().unload_module(HOST)?;
     for side in [&one, &two] {

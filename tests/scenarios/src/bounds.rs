@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, wait};
 
 use crate::{
-    books,
+    accounting,
     counters::GuestCounters,
     ddctl,
     filesystem::XFS,
@@ -82,7 +82,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     forgets(&guest)?;
     targets.push(departs(&stage, &guest)?);
     targets.push(costs::paced(&guest)?);
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     stays(&stage, &guest)?;
     Ok(targets)
 }
@@ -110,7 +110,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
         Ok(ddctl::counters(guest)? - before)
     };
     let full = skipped()?;
-    ensure!(full.put_skipped_lane > 0, "all found a place: {full:?}");
+    ensure!(full.put_skipped_slots > 0, "all found a place: {full:?}");
     take_all_places(guest)?;
     stage.host().unload_module(HOST)?;
     stage::alone(guest)?;
@@ -130,7 +130,7 @@ fn departs(stage: &Stage<'_>, guest: &Guest) -> Result<Target> {
     Ok(Target::at_most(
         "bounds: pages that find no place after the hooks were gone for a while",
         0.0,
-        counted.put_skipped_lane as f64,
+        counted.put_skipped_slots as f64,
         "",
     ))
 }

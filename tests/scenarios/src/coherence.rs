@@ -14,7 +14,7 @@ use ddlab::{
 };
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS},
     stage::{self, Stage},
 };
@@ -121,7 +121,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         eprintln!("    {line}");
     }
     let counters = ddctl::counters(&guest)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     targets.extend([
         Target::at_most(
             format!("coherence: wrong pages of {pages} that were read"),

@@ -39,7 +39,7 @@ counters! {
     /// Of the guest module.
     GuestCounters {
         calls put_calls get_calls flush_calls retries sessions put_offered put_stored get_asked get_hits
-        put_skipped_policy put_skipped_throttle put_skipped_lane put_skipped_map get_misses read_absent
+        put_skipped_policy put_skipped_throttle put_skipped_slots put_skipped_map get_misses read_absent
         changes invalidated evicted map_files map_pages stale
     }
 }
@@ -70,7 +70,7 @@ impl PoolStats {
             .wrapping_sub(self.hits + self.flushes + self.evictions + self.moved_out)
     }
 
-    /// What `ssd_used` must be by the other counters.
+    /// Returns the value that `ssd_used` must have by the other counters.
     pub(crate) fn expected_ssd_used(&self) -> u64 {
         (self.ssd_puts + self.demoted)
             .wrapping_sub(self.ssd_hits + self.ssd_flushes + self.ssd_evictions + self.promoted)

@@ -10,7 +10,7 @@ use ddlab::{Command, Context, Machine, Running, Scenario, Target, wait};
 use serde_json::Value;
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     stage::{Stage, ratio},
 };
 
@@ -62,7 +62,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let asked = crowd.go_on("asked")?;
     ensure!(asked["wrong"] == 0, "VMs got pages of others: {asked}");
     let hits = asked["hits"].as_u64().context("hits")?;
-    books::balance(host)?;
+    accounting::check(host)?;
 
     let start = Instant::now();
     crowd.running.kill(9)?;

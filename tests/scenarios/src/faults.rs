@@ -15,7 +15,7 @@ use ddlab::{Context, Guest, GuestConfig, Machine, Scenario, Target, Throttle, wa
 use serde_json::json;
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     hog::Hog,
     hotplug::{self, Bay, Usage},
     memory::Memory,
@@ -40,7 +40,7 @@ const SHORT_KIB: u64 = 96 << 10;
 /// The guest's memory, and the part that a balloon takes.
 const MEMORY_MIB: u64 = 448;
 const BALLOON_MIB: u64 = 112;
-/// How many times memory is plugged in and unplugged.
+/// Number of times that memory is plugged in and unplugged.
 const REPLUGS: u32 = 4;
 /// Number of signals to the VMM, each of which makes a vCPU leave the guest.
 const SIGNALS: u32 = 400;
@@ -86,7 +86,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     storm.stop(&patient.guest)?;
     let mut targets = Vec::from(storm.verdict("faults", LEAST_READS)?);
     disk::fail(&patient.guest, &failing).context("a disk failed")?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     targets.push(Target::at_most(
         "faults: until pages of a stopped VM were given to others",
         // Twice the time that it took beside two other labs.

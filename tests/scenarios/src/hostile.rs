@@ -20,7 +20,7 @@ use ddlab::{
 };
 
 use crate::{
-    books,
+    accounting,
     counters::HostCounters,
     ddctl,
     hotplug::{self, Usage},
@@ -188,7 +188,7 @@ impl Attack<'_> {
         let seconds = start.elapsed().as_secs_f64();
         let counted = ddctl::host(host)?.counters - counters;
         self.victim.check()?;
-        books::balance(host)?;
+        accounting::check(host)?;
         let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
         let form = usize::from(self.rounds == 1);
         eprintln!("    {seconds:.0} s, {passes} passes: {counted:?}");

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Accel, Command, Context, Guest, GuestConfig, LabConfig, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     cgroup::Stat,
     counters::GuestCounters,
     ddctl,
@@ -34,7 +34,7 @@ const SPARSE: u64 = 8192;
 const DISTANCE_KIB: u64 = 512;
 /// Bound of the guest's map. All these chunks are in one shard, that of the file.
 const MAP: &str = "map_mib=256";
-/// How many times the work is repeated.
+/// Number of repetitions of the work.
 const ROUNDS: u32 = 4;
 /// The cgroup whose pages are reclaimed.
 const READER: &str = "reader";
@@ -100,7 +100,7 @@ fn measure(stage: &Stage<'_>) -> Result<Vec<Target>> {
     let (put, got) = (leave.counted, back.counted);
     let all = pages(LARGE) * u64::from(ROUNDS);
     let [resident, swapped] = swap::exits(stage, &site)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(vec![
         resident,
         swapped,

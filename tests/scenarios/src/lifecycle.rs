@@ -10,7 +10,7 @@ use ddlab::{Command, Context, Guest, GuestConfig, Machine, Scenario, Target, wai
 use serde_json::json;
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     stage::{self, GUEST, HOST, Stage, attached},
     torture::{FEW, Storm, add_containers},
     vmm::{self, Vmm},
@@ -101,7 +101,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     storm.stop(&awake)?;
     let least = LEAST_READS * u64::from(rounds) / u64::from(ROUNDS);
     let targets = storm.verdict("lifecycle", least)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets.into())
 }
 

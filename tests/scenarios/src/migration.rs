@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Context, Guest, GuestConfig, Lab, LabConfig, Scenario, Target, Throttle, wait};
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     events::{self, Events},
     stage::{Stage, attached},
     torture::{FEW, Storm},
@@ -73,7 +73,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     storm.stop(&guest)?;
     let mut targets = Vec::from(storm.verdict("migration", least)?);
     for host in &hosts {
-        books::balance(host.host())?;
+        accounting::check(host.host())?;
     }
     drop(guest);
     other.check_consoles(&[])?;

@@ -7,7 +7,7 @@ use ddhelper::churn::Dice;
 use ddlab::{Context, GuestConfig, Machine, Scenario, Target, Throttle};
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     memory::Baseline,
     stage::{self, GUEST, HOST, Stage, attached},
     work::{self, Load, some_calls},
@@ -59,7 +59,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         attached(&guest)?;
     }
     load.stop()?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     guest.unload_module(GUEST)?;
     let left = ddctl::host(stage.host())?;
     ensure!(left.used_pages == 0, "pages are left: {left:?}");

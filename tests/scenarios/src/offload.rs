@@ -11,7 +11,7 @@ use ddload::{Line, Load, Profile, Summary};
 use serde::Serialize;
 
 use crate::{
-    books,
+    accounting,
     cgroup::{self, Stat},
     ddctl,
     memory::Memory,
@@ -224,7 +224,7 @@ fn work(guest: &Guest, operations: u64, seed: u64) -> Result<Summary> {
 /// Shrinks the store by hand, which gives most of its pages back.
 fn shrink(stage: &Stage<'_>) -> Result<Shrunk> {
     let host = stage.host();
-    books::balance(host)?;
+    accounting::check(host)?;
     let free = || Memory::now(host)?.free_kib();
     let (used, before) = (ddctl::host(host)?.used_pages, free()?);
     let capacity = format!("{SHRUNK_MIB}M");

@@ -8,7 +8,7 @@ use ddhelper::churn::Dice;
 use ddlab::{Context, Disk, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     counters::GuestCounters,
     ddctl,
     meter::Meter,
@@ -70,7 +70,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     targets.push(throttled(&guest, &meter)?);
     ddctl::run(&guest, &format!("container remove {READER}"))?;
     change_under_load(&guest)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets)
 }
 

@@ -10,7 +10,7 @@ use ddlab::{
 use serde_json::json;
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     memory::Memory,
     stage::{self, GUEST, HOST, Stage, attached, pages},
     vmm::Vmm,
@@ -103,7 +103,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
 
     file.cache(5)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(vec![
         Target::at_most(
             "reboot: pages of before given to the guest after a reset, after kexec and after a crash",

@@ -76,7 +76,8 @@ const RATIO: Site = Site {
     left_mib: 120,
     left_by_kernel_mib: 160,
 };
-/// One of a higher class; nearly all memory of the others is taken, then some of its own.
+/// A container of a higher class: nearly all memory of the others is reclaimed, then some of its
+/// own.
 const CLASSES: Site = Site {
     held: &[
         Container::new("gold", Kind::Cache, 60, "class = \"gold\""),

@@ -11,7 +11,7 @@ use ddlab::{
 };
 
 use crate::{
-    books,
+    accounting,
     ddctl::{self, Vm},
     hog::Hog,
     stage::{self, Stage, pages, percent},
@@ -51,7 +51,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let host = stage.host();
     let start = |name| Side::start(&stage, name);
     let [idle, busy, third] = [start(VMS[0])?, start(VMS[1])?, start(VMS[2])?];
-    let before = books::balance(host)?;
+    let before = accounting::check(host)?;
     let full = ddctl::host(host)?;
     ensure!(
         full.limit_pages == full.capacity_pages,
@@ -66,7 +66,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         least: Cell::new(u64::MAX),
     };
     press.until_gone(PARTS[0])?;
-    let kept = Kept::compare(&before, &books::balance(host)?)?;
+    let kept = Kept::compare(&before, &accounting::check(host)?)?;
     // If one VM gave all pages, the rest would take long and show nothing more.
     ensure!(
         kept.spread(&kept.vms) < 30.0,
@@ -80,7 +80,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let woken = scanned(host)? - asleep;
 
     press.until_gone(PARTS[1])?;
-    let had = ddctl::vm(&books::balance(host)?, VMS[0])?.used_pages;
+    let had = ddctl::vm(&accounting::check(host)?, VMS[0])?.used_pages;
     press.forget();
     let before = ddctl::counters(&busy.guest)?;
     let streams = [busy.stream()?, third.stream()?];
@@ -113,9 +113,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         let status = ddctl::host(host)?;
         Ok((status.limit_pages == status.capacity_pages).then_some(()))
     })?;
-    books::balance(host)?;
+    accounting::check(host)?;
     let rescued = rescue(host)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     drop(sides);
     Ok(vec![
         rescued,

@@ -15,7 +15,7 @@ use ddlab::{
 };
 
 use crate::{
-    books,
+    accounting,
     ddctl::{self, Vm},
     events,
     stage::{self, Stage, percent},
@@ -90,7 +90,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     })?);
     targets.extend(settings::change(stage.host(), vms)?);
     drop((_a, _b, _c));
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use ddlab::{Context, FileSpec, Guest, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     hog::Hog,
     stage::{self, Stage, percent},
 };
@@ -41,13 +41,13 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         stage::container(&guest, &file.path, "8M", weight)?;
     }
     read_all(&guest, &files)?;
-    let before = books::balance(host)?;
+    let before = accounting::check(host)?;
 
     // Memory pressure continues until the tier has given a third.
     let full = ddctl::host(host)?.used_pages;
     let hog = Hog::start(host, Hog::HOST_FLOOR_KIB)?;
     hog.until(|| Ok(ddctl::host(host)?.used_pages < full / 3 * 2))?;
-    let after = books::balance(host)?;
+    let after = accounting::check(host)?;
     drop(hog);
     let [small, large] = [0, 1].map(|n| -> Result<f64> {
         let used = |vms: &[ddctl::Vm]| -> Result<u64> {
@@ -64,7 +64,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     // The remaining pages, and those that are put from now on, have the right content.
     read_all(&guest, &files)?;
     read_all(&guest, &files)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     Ok(vec![
         Target::at_most(
             "shrinker: difference between what two containers kept of theirs",

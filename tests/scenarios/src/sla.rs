@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Running, Scenario, Target, Throttle, wait};
 use ddload::{Load, Profile};
 
-use crate::{books, cgroup::Stat, ddctl, stage::Stage};
+use crate::{accounting, cgroup::Stat, ddctl, stage::Stage};
 
 /// Runs two containers with targets beside one that uses all room that it can get.
 pub(crate) const SLA: Scenario = Scenario {
@@ -123,7 +123,7 @@ fn measure(stage: &Stage<'_>) -> Result<(Vec<f64>, Vec<f64>, f64)> {
         ensure!(alive, "a load ended: {}", load.output()?);
     }
     drop((loads, policyd));
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok((equal, promised, intervals))
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, GuestConfig, Scenario, Target, Throttle, content};
 
 use crate::{
-    books,
+    accounting,
     meter::{Measured, Meter},
     stage::{self, Stage, pages, percent},
 };
@@ -44,7 +44,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let second = meter.measure(|| read_all(&guest, &files))?;
 
     reuse_inodes(&guest)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets(&first, &second))
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, FileSpec, Guest, Machine, ReadSpec, Scenario, Target, Throttle};
 
 use crate::{
-    books,
+    accounting,
     counters::PoolStats,
     ddctl,
     ssd::device::Device,
@@ -38,7 +38,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         FileSpec::new("large", LARGE, 2),
         FileSpec::new("other", SMALL, 3),
     ];
-    // What the kernel says of a device that was taken away.
+    // The kernel's message about a device that was removed.
     context.allow_console("I/O error");
     let stage = Stage::set(context, 64)?;
     let host = stage.host();
@@ -53,7 +53,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for name in ["small", "large"] {
         set_store(&guest, name, "ssd")?;
     }
-    // The policy that is chosen by itself would keep what is there.
+    // The default policy would keep the present pages.
     ddctl::run(&guest, "container set-policy large fifo")?;
     let [small, large, other] = &files;
 
@@ -69,7 +69,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     let from_device = after.read_pages - before.read_pages;
     ensure!(from_device > 0, "no page came from the device: {after:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
 
     // Of a file that does not fit, the device keeps what came last, beside what has not come back.
     read(&guest, large)?;
@@ -78,7 +78,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let full = device.stats(host)?;
     let in_use = percent(full.segments - full.free_segments, full.segments);
     read(&guest, large)?;
-    books::balance(host)?;
+    accounting::check(host)?;
 
     let written = device.stats(host)?.written_pages;
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
@@ -101,14 +101,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     set_store(&guest, "small", "ssd")?;
 
-    // What is on a device that is gone is missed, and read from the guest's own disk.
+    // Pages of a removed device are misses, and are read from the guest's own disk.
     read(&guest, small)?;
     device.power_off(host)?;
     read(&guest, small)?;
     read(&guest, small)?;
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
     read(&guest, small)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     device.forget(host)?;
 
     // A device is removed while a guest reads.
@@ -128,7 +128,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
         "pages of a device that is gone"
     );
     read(&guest, large)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     Ok(vec![
         Target::at_least(
             "ssd: pages that were asked for and came from the SSD tier",

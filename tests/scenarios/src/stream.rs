@@ -10,7 +10,7 @@ use ddlab::{
 };
 
 use crate::{
-    books,
+    accounting,
     cgroup::Stat,
     ddctl,
     meter::{Measured, Meter},
@@ -177,12 +177,12 @@ fn read_persistent(guest: &Guest) -> Result<Target> {
 
 /// Both sides have counted the same pages.
 fn agree(stage: &Stage<'_>, guest: &Machine) -> Result<()> {
-    let vms = books::balance(stage.host())?;
+    let vms = accounting::check(stage.host())?;
     let vm = ddctl::vm(&vms, "one")?;
     let ours = ddctl::counters(guest)?;
     let theirs = (
-        books::total(vm, |stats| stats.puts),
-        books::total(vm, |stats| stats.hits),
+        accounting::total(vm, |stats| stats.puts),
+        accounting::total(vm, |stats| stats.hits),
     );
     ensure!(
         theirs == (ours.put_stored, ours.get_hits),

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use ddlab::{Command, Context, Guest, GuestConfig, Running, Scenario, Target, Throttle};
 
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     filesystem::{EXT4, EXT4_1K, Filesystem, XFS, XFS_1K},
     stage::Stage,
     torture::{Disturbance, end_disturbance},
@@ -81,7 +81,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     for (filesystem, disk) in SITES.iter().zip(&disks) {
         targets.extend(on(&guest, filesystem, &disk.path_in_guest(), quick)?);
     }
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets)
 }
 

@@ -11,7 +11,7 @@ mod storm;
 use anyhow::Result;
 use ddlab::{Context, GuestConfig, Scenario, Target, Throttle};
 
-use crate::{books, counters::PoolStats, ddctl, ssd::device::Device, stage::Stage};
+use crate::{accounting, counters::PoolStats, ddctl, ssd::device::Device, stage::Stage};
 pub(crate) use disturbance::{Disturbance, end as end_disturbance};
 use site::{COMMON, EXT4_ALONE, XFS_ALONE};
 pub(crate) use site::{FEW, Site};
@@ -92,7 +92,7 @@ fn on_device(context: &mut Context, tiers: Tiers) -> Result<Vec<Target>> {
     run(context, &all, checks, least, tiers)
 }
 
-/// Where the containers' pages are kept.
+/// The tiers that keep the containers' pages.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Tiers {
     Memory,
@@ -141,7 +141,7 @@ fn run(
         end_disturbance(mover)?;
     }
     let counters = ddctl::counters(&guest)?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     let mut targets = Vec::new();
     if let Some(device) = device {
         let stats = device.stats(stage.host())?;
@@ -167,7 +167,7 @@ fn run(
     if tiers == Tiers::Hybrid {
         let vms = ddctl::vms(stage.host())?;
         let moved = |counter: fn(&PoolStats) -> u64| -> u64 {
-            vms.iter().map(|vm| books::total(vm, counter)).sum()
+            vms.iter().map(|vm| accounting::total(vm, counter)).sum()
         };
         for (direction, pages) in [
             ("down", moved(|stats| stats.demoted)),

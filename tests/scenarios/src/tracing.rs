@@ -19,7 +19,7 @@ use self::{
     watch::{Tracer, Watch},
 };
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     exits::{Exits, Seen},
     filesystem::EXT4,
     stage::{self, GUEST, HOST, Stage, attached},
@@ -114,7 +114,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     }
     targets.push(site.timed()?);
     site.locked_down()?;
-    books::balance(stage.host())?;
+    accounting::check(stage.host())?;
     Ok(targets)
 }
 

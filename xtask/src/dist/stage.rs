@@ -25,7 +25,7 @@ pub(super) fn lay_out(version: &Version, dir: &Path) -> Result<()> {
     let wanted: BTreeSet<PathBuf> = tidy::files(workspace::top())?
         .into_iter()
         .map(PathBuf::from)
-        // What is deleted but not committed is listed, too.
+        // Files that are deleted but not committed are listed, too.
         .filter(|path| workspace::top().join(path).is_file())
         .collect();
     for path in &wanted {

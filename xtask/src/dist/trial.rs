@@ -20,8 +20,8 @@ use crate::{
 
 /// The scripts.
 const SCRIPTS: &str = "packaging/trial";
-/// What apt and dpkg of the root are told: downloads are kept for the next trial, and the root need
-/// not outlive a power failure.
+/// Settings of apt and dpkg in the root: downloads are kept for the next trial, and the root need
+/// not survive a power failure.
 const SETTINGS: [(&str, &str); 2] = [
     (
         "etc/apt/apt.conf.d/trial",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What packages are called, and the time they are of.
+//! Versions and dates of packages.
 
 use anyhow::Result;
 
@@ -19,13 +19,13 @@ pub(crate) struct Version {
     commit: String,
     /// When the commit was made: seconds since 1970.
     pub(crate) epoch: u64,
-    /// The same for a changelog.
+    /// The date in the format of a changelog.
     date: String,
     is_tagged: bool,
 }
 
 impl Version {
-    /// What is checked out.
+    /// Returns the version of the commit that is checked out.
     pub(crate) fn of_tree() -> Result<Self> {
         let commit = commit::name()?;
         let is_tagged = commit::tags()?.contains(&format!("v{VERSION}"));
@@ -39,7 +39,7 @@ impl Version {
         })
     }
 
-    /// The same as if one commit more led to it, to upgrade to.
+    /// Returns the version of the next commit, for a test of upgrades.
     pub(crate) fn successor(&self) -> Self {
         Self {
             commits: self.commits + 1,
@@ -53,8 +53,8 @@ impl Version {
         }
     }
 
-    /// The version that packages and the modules have: `0.1.0` for what is tagged `v0.1.0`, and
-    /// `0.1.0~git123.4567abc`, which comes before it, for the 123rd commit.
+    /// Returns the version of packages and modules: `0.1.0` for the tag `v0.1.0`, and
+    /// `0.1.0~git123.4567abc`, which sorts before it, for the 123rd commit.
     pub(crate) fn upstream(&self) -> String {
         match self.is_tagged {
             true => self.number.clone(),

@@ -20,7 +20,7 @@ pub(super) fn check() -> Result<()> {
         .output()
         .context("cannot run mdbook")?;
     let log = String::from_utf8_lossy(&output.stderr);
-    // What mdBook cannot resolve it reports, and builds the rest.
+    // mdBook reports links that it cannot resolve, and still succeeds.
     if !output.status.success() || log.contains("[WARN]") || log.contains("[ERROR]") {
         bail!("{}", log.trim());
     }

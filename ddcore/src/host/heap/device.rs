@@ -28,7 +28,7 @@ pub struct Device {
     written: u64,
 }
 
-/// What a pool has of a device.
+/// The segments of a device that belong to a pool.
 #[derive(Debug, Default)]
 struct Log {
     /// The segment that it fills.

@@ -5,10 +5,10 @@
 use super::pool::{Pool, Settings};
 use super::{Lock, Owner, Tier};
 use crate::clock::Clock;
-use crate::host::flush::Rest;
+use crate::host::flush::FlushProgress;
 use crate::host::list::{all_lists, LISTS};
 use crate::host::pressure::Gauge;
-use crate::host::session::{self, Ledger};
+use crate::host::session::{self, SessionState};
 use crate::index::{Hasher, Heap, Held, Index, List, Removed};
 use crate::partition::Entity;
 use crate::policy::Order;
@@ -30,10 +30,10 @@ pub struct Session<O: Owner> {
     tier: Arc<Tier>,
     hasher: Hasher,
     shards: Vec<O::Lock<Index<Heap>>>,
-    ledger: Ledger<AtomicU64>,
+    state: SessionState<AtomicU64>,
     pools: Vec<Pool<O::Lock<Settings>>>,
     /// The unfinished range of the last flush.
-    rest: O::Lock<Option<Rest>>,
+    flush_progress: O::Lock<Option<FlushProgress>>,
     /// Memory for computing entitlements, one entity for each pool.
     entities: O::Lock<Vec<Entity>>,
 }
@@ -48,9 +48,9 @@ impl<O: Owner> Session<O> {
             tier,
             hasher,
             shards: (0..<Self as session::Session>::SHARDS).map(shard).collect(),
-            ledger: Ledger::new(),
+            state: SessionState::new(),
             pools: Vec::new(),
-            rest: O::Lock::new(None),
+            flush_progress: O::Lock::new(None),
             entities: O::Lock::new(Vec::new()),
         }
     }
@@ -154,8 +154,8 @@ impl<O: Owner> session::Session for Session<O> {
     }
 
     #[inline]
-    fn ledger(&self) -> &Ledger<AtomicU64> {
-        &self.ledger
+    fn state(&self) -> &SessionState<AtomicU64> {
+        &self.state
     }
 
     #[inline]
@@ -226,12 +226,12 @@ impl<O: Owner> session::Session for Session<O> {
         O::announce(self, notices);
     }
 
-    fn take_rest(&self) -> Option<Rest> {
-        self.rest.lock().take()
+    fn take_flush_progress(&self) -> Option<FlushProgress> {
+        self.flush_progress.lock().take()
     }
 
-    fn leave_rest(&self, rest: Rest) {
-        *self.rest.lock() = Some(rest);
+    fn save_flush_progress(&self, progress: FlushProgress) {
+        *self.flush_progress.lock() = Some(progress);
     }
 
     fn cond_resched(&self) {}

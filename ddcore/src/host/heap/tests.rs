@@ -31,11 +31,11 @@ impl Page for Number {
     fn keep(self) {}
 }
 
-/// A host that has no memory above the floor, and remembers what it was asked for.
+/// A host that has no memory above the floor, and records the calls.
 #[derive(Default)]
 struct Short {
     last: Cell<u64>,
-    /// For each call of `allocate`: the pages, what it was told, the pages in use and the floor.
+    /// For each call of `allocate`: the pages, its argument, the pages in use and the floor.
     calls: RefCell<Vec<(usize, bool, u64, u64)>>,
 }
 

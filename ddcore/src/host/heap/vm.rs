@@ -16,7 +16,7 @@ pub struct Vm<O: Owner> {
     pub share: u32,
     /// The registration.
     pub session: Session<O>,
-    /// What it has published about itself.
+    /// The standing that it has published.
     pub standing: Standing<AtomicU64>,
 }
 

@@ -85,7 +85,7 @@ impl Drop for Held {
     }
 }
 
-/// What happens to pages.
+/// An event that concerns pages.
 #[derive(Clone, Debug)]
 enum Event {
     Put(u64, u16, u32),
@@ -104,12 +104,12 @@ enum Move {
     Damage(u64),
 }
 
-/// What the owner keeps for the session.
+/// The owner's state of the session.
 struct Own {
     memory: Shared,
     model: RefCell<BTreeMap<u64, u64>>,
     version: RefCell<u64>,
-    /// What happens while pages are copied.
+    /// The events that happen while pages are copied.
     between: RefCell<Vec<Event>>,
     damage: RefCell<u64>,
 }
@@ -290,7 +290,7 @@ fn check(session: &Session) {
         assert_eq!(list.relocated_out, ssd.relocated_in);
         assert_eq!(list.relocated_in, ssd.relocated_out);
     }
-    assert_eq!((session.used(), session.ledger().ssd()), (memory, ssd));
+    assert_eq!((session.used(), session.state().ssd()), (memory, ssd));
     assert_eq!(session.tier().used(), memory);
     // Each page in the index owns one frame or one place, and nothing else has any.
     let held = &session.own.memory.borrow().held;
@@ -350,7 +350,7 @@ fn pages_go_down_and_come_back() {
     let session = session();
     put(&session, &run(0, 40, 0));
     assert_eq!(demote(&session, 0, 30), 30);
-    assert_eq!((session.used(), session.ledger().ssd()), (10, 30));
+    assert_eq!((session.used(), session.state().ssd()), (10, 30));
     assert!(session.tier().reserve(100));
     let promoted = promote(&session, 0, 100);
     session.tier().release(100 - promoted);
@@ -371,7 +371,7 @@ fn a_segment_is_evicted_and_no_other_page() {
         assert_eq!(demote(&session, 0, 1), 1);
     }
     assert_eq!(evict_ssd(&session, 0, u64::MAX, 0), SEGMENT - 1);
-    assert_eq!(session.ledger().ssd(), SEGMENT);
+    assert_eq!(session.state().ssd(), SEGMENT);
     check(&session);
 }
 

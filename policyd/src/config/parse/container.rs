@@ -17,7 +17,7 @@ use ddabi::{
 use ddconf::reader::{Reader, Section, Value};
 use std::{collections::BTreeMap, ops::Range};
 
-/// All containers of the list.
+/// Parses all containers of the list.
 pub(super) fn all(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -48,7 +48,7 @@ pub(super) fn all(
     containers
 }
 
-/// No two containers are the same cgroups, or have the same name.
+/// Refuses containers with the same selector or the same name.
 fn check_twins(reader: &mut Reader<'_>, containers: &[Container], places: &[Range<usize>]) {
     let (mut names, mut cgroups) = (BTreeMap::new(), BTreeMap::new());
     for (container, at) in containers.iter().zip(places) {
@@ -56,7 +56,7 @@ fn check_twins(reader: &mut Reader<'_>, containers: &[Container], places: &[Rang
         let selector = container.selector.text();
         let mut twins = vec![("cgroup", selector, &mut cgroups)];
         if !container.selector.is_glob() {
-            // The names of a glob's containers differ, because each gets a suffix of its own.
+            // The containers of a glob have different names, because each gets its own suffix.
             twins.push(("name", container.name.clone(), &mut names));
         }
         for (what, text, seen) in twins {
@@ -68,8 +68,8 @@ fn check_twins(reader: &mut Reader<'_>, containers: &[Container], places: &[Rang
     }
 }
 
-/// No more is promised than there is. How many cgroups a glob is, is not known here: it counts
-/// once.
+/// Refuses floors that exceed the whole together. The number of cgroups of a glob is not known
+/// here, so that it counts once.
 fn check_floors(reader: &mut Reader<'_>, containers: &[Container], places: &[Range<usize>]) {
     let mut sum = 0.0;
     for (container, at) in containers.iter().zip(places) {
@@ -88,7 +88,7 @@ fn check_floors(reader: &mut Reader<'_>, containers: &[Container], places: &[Ran
     }
 }
 
-/// How exactly parts add up.
+/// Tolerance for the sum of parts.
 const ROUNDING: f64 = 1e-9;
 
 fn container(
@@ -96,7 +96,7 @@ fn container(
     at: Range<usize>,
     default_weight: u32,
 ) -> Option<Container> {
-    // All keys are read before anything is given up, so that all problems are told.
+    // All keys are read before the first error returns, so that all problems are reported.
     let name = name(&mut section, &at);
     let selector = selector(&mut section, &at);
     let weight = match section.has("weight") {
@@ -153,12 +153,13 @@ fn container(
     container
 }
 
-/// Nearly all pools that the module takes.
+/// The most cgroups of a glob by default: nearly all pools that a module accepts.
 const USUAL_MOST: u32 = 1000;
-/// Any user can make units: what these are has few of the pools.
+/// The most cgroups of users by default. It is small, because each user can create units, and these
+/// shall not take all pools.
 const MOST_OF_USERS: u32 = 64;
 
-/// Refuses values that are valid alone and contradict each other.
+/// Refuses values that are valid alone but contradict each other.
 fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container: &Container) {
     let cache = match (container.cache_floor, container.cache_ceiling) {
         (Some(Amount::Part(floor)), Some(Amount::Part(ceiling))) => floor > ceiling,
@@ -178,11 +179,11 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
     let unmanaged = (!container.manage_memory, "without `manage_memory = true`");
     let with_store = format!("with `store = \"{}\"`", container.store.name());
     let with_store = with_store.as_str();
-    // Targets divide the memory tier first.
+    // Targets divide the memory tier, so that a store without memory needs none.
     let uncached = (!container.store.has_memory(), with_store);
     let on_ssd = (container.store == Store::Ssd, with_store);
     let off_ssd = (!container.store.has_ssd(), with_store);
-    // Only where the weight in the SSD tier is chosen a disk is compared with it.
+    // The time of the disk matters only where the weight in the SSD tier is chosen.
     let is_chosen = container.store == Store::Hybrid && container.is_controlled();
     let when = match container.store {
         Store::Hybrid => "without `target`, `class` or `priority`",
@@ -199,12 +200,12 @@ fn check_bounds(section: &mut Section<'_, '_, '_>, at: &Range<usize>, container:
         ("ssd_weight", off_ssd),
     ] {
         if let Some(at) = section.key(key).filter(|_| is_useless) {
-            section.problem(at, format!("`{key}` does nothing {when}"));
+            section.problem(at, format!("`{key}` has no effect {when}"));
         }
     }
 }
 
-/// The keys that say which cgroups a container is, of which there must be one.
+/// The keys that select cgroups. An entry must have exactly one.
 const SELECTORS: [&str; 8] = [
     "cgroup",
     "unit",
@@ -229,7 +230,7 @@ fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Sele
         return None;
     };
     if let Some(second) = given.get(1) {
-        let message = format!("`{key}` and `{second}` in one container; which one is it?");
+        let message = format!("`{key}` and `{second}` in one container: only one of them is allowed");
         section.problem(at.clone(), message);
     }
     if let Some(at) = container.filter(|_| !given.contains(&"pod")) {
@@ -271,7 +272,7 @@ fn name(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<String> 
     let message = if name.is_empty() {
         "`name` is empty".into()
     } else if name.len() > NAME_LEN {
-        format!("`name` has {} bytes, {NAME_LEN} are possible", name.len())
+        format!("`name` has {} bytes, and may have {NAME_LEN}", name.len())
     } else if name.contains(char::is_control) {
         "`name` has control characters".into()
     } else {

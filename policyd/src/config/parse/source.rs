@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the figures of targets come from.
+//! Sources of targets.
 
 use crate::config::{Endpoint, Figure, Kind, Origin, Source, Target};
 use ddconf::reader::{MANY, Section};
@@ -15,7 +15,7 @@ pub(super) fn source(
 ) -> Option<Source> {
     let at = section.first().unwrap_or_else(|| container.clone());
     let figure = target.goals().next().map(|(figure, _)| figure);
-    // All keys are read before anything is given up, so that all problems are told.
+    // All keys are read before the first error returns, so that all problems are reported.
     let origin = origin(&mut section, &at);
     let metric: String = section.get("metric").unwrap_or_default();
     let kind = section.get("kind");
@@ -39,7 +39,7 @@ pub(super) fn source(
     })
 }
 
-/// Returns where the figure is read from: a URL, a command or a file.
+/// Returns the origin of a figure: a URL, a command or a file.
 fn origin(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Origin> {
     let http = section.parsed("http", Endpoint::parse).map(Origin::Http);
     let command: Option<Vec<String>> = section.get("command");
@@ -75,14 +75,14 @@ fn program(section: &mut Section<'_, '_, '_>, command: Vec<String>) -> Option<Ve
     None
 }
 
-/// Whether what follows a word is a program text: `-c` of shells and of Python, also among other
-/// letters.
+/// Returns whether the argument after this one is a program's text: `-c` of shells and of Python,
+/// also among other letters.
 fn is_program_flag(word: &str) -> bool {
     let letters = word.strip_prefix('-').unwrap_or_default();
     letters.contains('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// What Prometheus' naming rules say.
+/// Returns the kind of a metric by Prometheus' naming rules.
 fn usual_kind(metric: &str) -> Kind {
     let name = metric.split('{').next().unwrap_or_default();
     if name.ends_with("_total") {
@@ -94,7 +94,8 @@ fn usual_kind(metric: &str) -> Kind {
     }
 }
 
-/// Latencies are in milliseconds here and in seconds there.
+/// Returns the default factor: latencies are in milliseconds in the file, and in seconds in
+/// Prometheus.
 fn usual_scale(metric: &str, figure: Option<Figure>) -> f64 {
     if figure == Some(Figure::Latency) && metric.contains("_seconds") {
         1000.0

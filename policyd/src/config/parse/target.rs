@@ -7,7 +7,7 @@ use crate::config::Target;
 use ddconf::reader::{MANY, Section};
 use std::ops::Range;
 
-/// What latencies are usually promised for.
+/// The percentile for which latencies are usually promised.
 const DEFAULT_PERCENTILE: f64 = 99.0;
 
 pub(super) fn target(mut section: Section<'_, '_, '_>, container: &Range<usize>) -> Target {

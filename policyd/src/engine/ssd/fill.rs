@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Dividing the SSD tier between containers that are in both tiers, by benefit per page.
+//! Divides the SSD tier between containers that are in both tiers, by benefit per page.
 //!
-//! A page of the SSD tier is worth the time that it saves: the hits that it adds to those of the
-//! memory that the container has, times what a read from disk takes longer. What a hit-ratio curve
-//! promises only at a larger size counts as if it came step by step up to there (the upper concave
-//! hull), so that a working set that fits only as a whole is weighed as a whole.
+//! The benefit of a page in the SSD tier is the time that it saves: the hits that it adds to those
+//! of the container's memory, multiplied by the difference between the times of the disk and of the
+//! tier. A gain that the hit-ratio curve promises only at a larger size counts as if it came evenly
+//! up to there (the upper concave hull), so that a working set that fits only as a whole is
+//! compared as a whole.
 
 use crate::engine::curve::Slope;
 use crate::engine::quantity::{Benefit, Pages};
@@ -14,23 +15,23 @@ use std::cmp::Ordering;
 /// A container that gets a part.
 #[derive(Clone, Debug)]
 pub(super) struct Party {
-    /// Its weight by the file: its part of what no container gains from.
+    /// Its weight in the file, which determines its part of pages that no container gains from.
     pub(super) weight: f64,
-    /// What it gains from its first page on, the steepest slope first; absent if that is not known.
-    /// Then it has its part by weight.
+    /// Its gains from the first page on, the steepest slope first. If they are not known, its part
+    /// is by weight.
     pub(super) gains: Option<Vec<Gain>>,
 }
 
-/// A stretch of pages that are worth the same.
+/// A number of pages with the same benefit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gain {
     pub(super) length: Pages,
-    /// What each page of it is worth.
+    /// The benefit of each of these pages.
     pub(super) page: Benefit,
 }
 
 impl Gain {
-    /// Returns what the slopes of a curve are worth, where each hit is worth `hits` times the ratio.
+    /// Returns the gains of a curve's slopes. `hits` is the benefit of a hit ratio of 1.
     pub(super) fn of(slopes: &[Slope], hits: Benefit) -> Vec<Self> {
         let gain = |slope: &Slope| Self {
             length: slope.length,
@@ -40,8 +41,8 @@ impl Gain {
     }
 }
 
-/// Divides `pages`; returns the sizes in the order of the parties. Their sum is `pages`, unless there
-/// are no parties.
+/// Divides `pages`. Returns the sizes in the order of the parties. Their sum is `pages`, unless
+/// there are no parties.
 pub(super) fn fill(pages: Pages, parties: &[Party]) -> Vec<Pages> {
     let parts = by_weight(pages, parties, |_| true);
     let is_known = |at: &usize| parties[*at].gains.is_some();
@@ -65,8 +66,8 @@ pub(super) fn fill(pages: Pages, parties: &[Party]) -> Vec<Pages> {
     sizes
 }
 
-/// All gains with the places of their parties, the most worth first; of equal ones the first, so that
-/// the same figures give the same division.
+/// Returns all gains with the indexes of their parties, the largest benefit first. Of equal ones
+/// the first party comes first, so that the same figures give the same division.
 fn by_worth(parties: &[Party]) -> Vec<(usize, Gain)> {
     let gains = parties.iter().enumerate().flat_map(|(at, party)| {
         let gains = party.gains.iter().flatten();
@@ -82,7 +83,8 @@ fn by_worth(parties: &[Party]) -> Vec<(usize, Gain)> {
     gains
 }
 
-/// The parts by weight of those parties that `takes`; equal ones if none has weight.
+/// Returns the parts by weight of the parties for which `takes` returns true, and equal ones if
+/// none of them has weight.
 fn by_weight(pages: Pages, parties: &[Party], takes: impl Fn(&Party) -> bool) -> Vec<Pages> {
     let takers = parties.iter().filter(|party| takes(party));
     let count = takers.clone().count().max(1) as f64;
@@ -116,7 +118,7 @@ mod tests {
         sizes.map(|size| size.0).collect()
     }
 
-    /// What sizes are worth together.
+    /// Returns the total benefit of sizes.
     fn worth(sizes: &[f64], parties: &[Party]) -> f64 {
         let one = |(size, party): (&f64, &Party)| {
             let mut left = *size;
@@ -139,7 +141,7 @@ mod tests {
         ];
         assert_eq!(sizes(120.0, &parties), [70.0, 50.0]);
         assert_eq!(sizes(400.0, &parties), [100.0, 300.0]);
-        // What is left over goes by weight.
+        // The rest is divided by weight.
         assert_eq!(sizes(950.0, &parties), [400.0, 550.0]);
     }
 
@@ -181,7 +183,7 @@ mod tests {
             }
         }
 
-        /// No other division of what is left by those without a curve is worth more.
+        /// No other division of the pages that parties without a curve leave has a larger benefit.
         #[test]
         fn no_division_is_worth_more(
             parties in parties(), pages in 1.0..3000.0f64, other in prop::collection::vec(0.01..1.0f64, 8),
@@ -196,7 +198,7 @@ mod tests {
             prop_assert!(worth(&found, &parties) + 1e-6 >= worth(&other, &parties));
         }
 
-        /// A container whose pages are worth more never gets less.
+        /// A container whose pages have a larger benefit never gets fewer.
         #[test]
         fn worth_more_is_not_less(parties in parties(), pages in 0.0..3000.0f64, at in 0..8usize) {
             let at = at % parties.len();

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Why a container has its weight in the SSD tier.
+//! Reasons for weights in the SSD tier.
 
 use crate::engine::read_time::Times;
 use std::fmt;
 
-/// Why a container that is in both tiers has its weight in the SSD tier.
+/// The reason for the weight of a container that is in both tiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::engine) enum Finding {
-    /// The host gives the VM nothing in the SSD tier.
+    /// The VM has no share of the SSD tier.
     NoTier,
-    /// There is no hit-ratio curve: its part is by the weight of the file.
+    /// There is no hit-ratio curve, so that its part is by the weight of the file.
     NoCurve,
-    /// A page takes hardly longer from the guest's disk: it has no weight.
+    /// It has no weight, because the guest's disk is about as fast as the tier.
     FastDisk(Times),
     /// Its weight was chosen.
     Chosen {
         times: Times,
-        /// Parts of the pages that come back which the memory tier and the SSD tier are expected to
-        /// give, 0 to 1.
+        /// The parts of refaults that the memory tier and the SSD tier are expected to serve, 0 to
+        /// 1.
         memory: f64,
         ssd: f64,
     },

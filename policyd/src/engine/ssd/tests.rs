@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Config;
-use crate::engine::{Cgroups, Curve, Reading, Time, names::Names, subjects};
+use crate::engine::{Cgroups, Curve, Reading, Time, matches, names::Names};
 use ddabi::pool::PoolStats;
 use proptest::prelude::*;
 
@@ -10,9 +10,9 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 struct One {
     ssd_weight: u32,
-    /// Milliseconds of a read of its disk.
+    /// Milliseconds that a read of its disk takes.
     disk_ms: f64,
-    /// Pages a second that come back.
+    /// Refaults a second.
     wanted: u64,
     /// Points of its curve; none if there is no curve.
     curve: Vec<(u64, f64)>,
@@ -21,15 +21,15 @@ struct One {
 /// A VM whose SSD tier is divided.
 struct Tiers {
     config: Config,
-    all: BTreeMap<String, subjects::Subject>,
+    all: BTreeMap<String, matches::Match>,
     members: BTreeMap<String, Member>,
     ssd: SsdShares,
 }
 
-/// What the VM has in the SSD tier, and each container in the memory tier.
+/// The VM's share of the SSD tier, and each container's of the memory tier.
 const SSD: Pages = Pages(10_000.0);
 const MEMORY: Pages = Pages(1000.0);
-/// The time of a page from the SSD tier in milliseconds, in the middle of a bucket.
+/// Milliseconds to read a page from the SSD tier: the middle of a bucket.
 const SSD_MS: f64 = 1.5 * 131_072.0 / 1e6;
 
 impl Tiers {
@@ -48,7 +48,7 @@ impl Tiers {
         let paths = paths.chain(["/v".into()]);
         let cgroups: Cgroups = paths.zip(1..).collect();
         let none = BTreeMap::new();
-        let (all, _) = subjects::of(&config, &cgroups, &Names::default(), |_| false, &none);
+        let (all, _) = matches::find_all(&config, &cgroups, &Names::default(), |_| false, &none);
         let mut tiers = Self {
             config,
             all,
@@ -64,7 +64,7 @@ impl Tiers {
         tiers
     }
 
-    /// A member that was looked at some times.
+    /// Returns a member after some measurements.
     fn member(&self, at: usize, one: &One) -> Member {
         let container = &self.config.containers[at];
         let mut member = Member::default();
@@ -85,17 +85,17 @@ impl Tiers {
         member
     }
 
-    /// An interval; returns the weights.
+    /// Decides weights for one interval and returns them.
     fn decide(&mut self) -> Vec<u32> {
-        let subjects = Subjects {
+        let matches = Matches {
             config: &self.config,
-            all: &self.all,
+            by_cgroup: &self.all,
         };
-        self.ssd.decide(subjects, &self.members, |_| MEMORY);
+        self.ssd.decide(matches, &self.members, |_| MEMORY);
         self.ssd.weights().values().copied().collect()
     }
 
-    /// The weights once they rest.
+    /// Returns the weights when they do not change any more.
     fn settled(&mut self) -> Vec<u32> {
         (0..60).map(|_| self.decide()).last().unwrap()
     }
@@ -112,13 +112,13 @@ fn one(ssd_weight: u32, disk_ms: f64, wanted: u64, curve: &[(u64, f64)]) -> One 
 
 #[test]
 fn the_tier_goes_to_what_memory_does_not_hold() {
-    // The first one's pages are in memory already, the second one's are not.
+    // The first container's pages are in memory already, those of the second are not.
     let fits = one(300, 5.0, 1000, &[(1000, 1.0)]);
     let large = one(100, 5.0, 1000, &[(1000, 0.2), (9000, 1.0)]);
     let mut tiers = Tiers::new(&[fits, large]);
     let first = tiers.decide();
     let last = tiers.settled();
-    // By the file at first: the container with a fixed weight has a fifth.
+    // The first weights follow the file: the container with a fixed weight has a fifth.
     assert_eq!(first, [6000, 2000, 2000]);
     assert_eq!(last[2], 2000);
     assert_eq!(last.iter().sum::<u32>(), WEIGHT_SUM);
@@ -140,12 +140,12 @@ fn a_disk_as_fast_as_the_ssd_has_no_weight() {
     assert_eq!(weights.iter().sum::<u32>(), WEIGHT_SUM);
     let told = tiers.ssd.finding("/0").unwrap().to_string();
     assert!(told.starts_with("no SSD weight"), "{told}");
-    // A little slower is not yet slower; clearly slower is.
+    // A disk must be clearly slower to count as slower.
     for (ratio, has_weight) in [(1.25, false), (1.31, true), (1.25, true), (1.19, false)] {
         tiers.config.containers[0].disk_ms = Some(SSD_MS * ratio);
         assert_eq!(tiers.settled()[0] > 0, has_weight, "{ratio}");
     }
-    // All of them may be without, and one may be so by the file.
+    // All containers can be without a weight, one of them by the file.
     let mut tiers = Tiers::new(&[one(100, 0.1, 1000, &curve), one(0, 5.0, 1000, &curve)]);
     assert_eq!(tiers.settled(), [0, 0]);
 }
@@ -159,12 +159,12 @@ fn a_new_daemon_takes_over_weights_in_force() {
         ..ddnl::fake::GuestState::default().pools.remove(0)
     });
     let present = BTreeMap::from([("/0", &pools[0]), ("/1", &pools[1]), ("/v", &pools[2])]);
-    let subjects = Subjects {
+    let matches = Matches {
         config: &tiers.config,
-        all: &tiers.all,
+        by_cgroup: &tiers.all,
     };
-    tiers.ssd.adopt(subjects, &present);
-    tiers.ssd.fit(subjects);
+    tiers.ssd.adopt(matches, &present);
+    tiers.ssd.fit(matches);
     let share = |at| tiers.ssd.damper.share(at).0;
     assert!((share("/0") / share("/1") - 7.0).abs() < 1e-9);
 }
@@ -184,7 +184,7 @@ fn ones() -> impl Strategy<Value = Vec<One>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Weights have one sum, move by bounded steps, and rest if nothing changes.
+    /// The sum of weights is constant, and they move by bounded steps and rest if nothing changes.
     #[test]
     fn weights_move_by_steps_and_come_to_rest(ones in ones()) {
         let mut tiers = Tiers::new(&ones);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A program that tells figures.
+//! Runs a program that prints figures.
 
-use super::{Subject, leaf::Leaf};
+use super::{ContainerName, leaf::Leaf};
 use crate::measure::exposition::Search;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -13,13 +13,13 @@ use tokio::{
     time::sleep,
 };
 
-/// What is read of an output at once.
+/// Size of the buffer for output.
 const BUFFER: usize = 4 << 10;
 
-/// How often it is looked whether a program ended.
+/// Interval at which it is checked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What our manager tells us is no affair of theirs.
+/// Variables that systemd sets for the daemon, and that are not passed on.
 const OURS: [&str; 6] = [
     "LISTEN_FDNAMES",
     "LISTEN_FDS",
@@ -29,13 +29,13 @@ const OURS: [&str; 6] = [
     "WATCHDOG_USEC",
 ];
 
-/// Enters the cgroup whose file is `$0`, then becomes the program: there is no moment in which it
-/// could start anything outside.
+/// Enters the cgroup whose file is `$0` and then becomes the program, so that the program cannot
+/// start anything outside of the cgroup.
 const ENTER: &str = r#"echo 0 > "$0" && exec "$@""#;
 
-/// A process group and, where there may be one, a cgroup of its own, which end with this as a
-/// whole. The group's number is that of its leader; as long as the leader is not waited for, no
-/// other process can get it.
+/// A process group and, where possible, a cgroup of its own. All their processes are killed when
+/// this is dropped. The group has the id of its leader, and no other process can get that id until
+/// the leader has been waited for.
 struct Group {
     leader: Option<Pid>,
     leaf: Option<Leaf>,
@@ -51,7 +51,7 @@ impl Group {
     fn kill(&mut self) {
         self.leaf = None;
         if let Some(leader) = self.leader {
-            // Those who ended already are no trouble.
+            // There may be no process left.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
@@ -63,7 +63,7 @@ impl Drop for Group {
     }
 }
 
-/// Waits until a child ended, and leaves it to be waited for.
+/// Waits until a child has ended, without reaping it.
 async fn end_of(child: Pid) {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     while let Ok(None) = waitid(WaitId::Pid(child), look) {
@@ -71,10 +71,11 @@ async fn end_of(child: Pid) {
     }
 }
 
-/// Runs a program and reads its output. Whatever it started ends with it, and with the future.
+/// Runs a program and reads its output. All processes that it started end with it, and when the
+/// future is dropped.
 pub(super) async fn run(
     command: &[String],
-    subject: &Subject,
+    container: &ContainerName,
     leaf: Option<Leaf>,
     page: &mut Search,
 ) -> Result<()> {
@@ -91,8 +92,8 @@ pub(super) async fn run(
     };
     started
         .args(arguments)
-        .env("DD_CGROUP", &subject.cgroup)
-        .env("DD_CONTAINER", &subject.name)
+        .env("DD_CGROUP", &container.cgroup)
+        .env("DD_CONTAINER", &container.name)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -105,7 +106,7 @@ pub(super) async fn run(
     let mut child = started
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;
-    // Is dropped before the child: until then it was not waited for.
+    // This is dropped before the child, which is not reaped until then.
     let mut group = Group::of(&child, leaf);
     let end = end_of(group.leader.context("it ended at once")?);
     tokio::pin!(end);
@@ -118,7 +119,7 @@ pub(super) async fn run(
                     0 => break,
                     length => page.feed(&buffer[..length]).context(program.clone())?,
                 },
-                // What it left behind would keep the output open.
+                // Its remaining processes would keep the output open.
                 () = &mut end, if !ended => {
                     ended = true;
                     group.kill();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A file of an application.
+//! Reads a file of an application.
 
 use crate::{measure::exposition::Search, regular};
 use anyhow::{Context, Result, bail};
@@ -12,15 +12,15 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Threads that read files. A filesystem may keep one for as long as it likes, and that one is
-/// lost; limits of memory are written by other threads.
+/// Number of threads that read files. A hanging filesystem can block such a thread for ever, so
+/// that the threads that write limits are separate.
 static READERS: AtomicUsize = AtomicUsize::new(0);
-/// Most of these at once.
+/// The most of these threads.
 const MOST_READERS: usize = 4;
-/// Bytes of stack, of which opening and reading need few.
+/// Size of their stacks, of which opening and reading need little.
 const STACK: usize = 128 << 10;
 
-/// Reads a file, in a thread of its own.
+/// Reads a file in a separate thread.
 pub(super) async fn read(path: &Path, page: &mut Search) -> Result<()> {
     let name = path.display().to_string();
     match begin(path.into()).with_context(|| name.clone())?.await {
@@ -38,7 +38,7 @@ fn begin(path: PathBuf) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>> {
     let read = move || {
         let text = bounded(&path);
         READERS.fetch_sub(1, Ordering::Relaxed);
-        // It took too long if it is not waited for any more.
+        // This fails if the caller has stopped waiting.
         let _ = sender.send(text);
     };
     let thread = thread::Builder::new().name("file".into()).stack_size(STACK);
@@ -51,7 +51,7 @@ fn begin(path: PathBuf) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>> {
 
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    // One more, so that a page that is too long is told from one that just fits.
+    // One byte more than the limit tells a page that is too long from one that just fits.
     let most = Search::LONGEST as u64 + 1;
     regular::open(path)?.take(most).read_to_end(&mut text)?;
     Ok(text)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A page of an exporter.
+//! Reads the page of an exporter.
 
 use crate::{config::Endpoint, measure::exposition::Search};
 use anyhow::{Context, Result, bail};
@@ -9,10 +9,10 @@ use hyper::{Request, StatusCode, body::Bytes, client::conn::http1, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// What is read of a connection at once.
+/// Size of the buffer for a connection.
 const BUFFER: usize = 16 << 10;
 
-/// Reads a page. No more of it than a buffer is kept.
+/// Reads a page, of which no more than a buffer is kept.
 pub(super) async fn get(endpoint: &Endpoint, page: &mut Search) -> Result<()> {
     let stream = TcpStream::connect(endpoint.address)
         .await
@@ -40,7 +40,7 @@ pub(super) async fn get(endpoint: &Endpoint, page: &mut Search) -> Result<()> {
         }
         Ok(())
     };
-    // Both in one future, so that dropping it ends the connection too.
+    // One future drives both, so that the connection ends when it is dropped.
     tokio::pin!(connection);
     tokio::pin!(answer);
     let mut open = true;

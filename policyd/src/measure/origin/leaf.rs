@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A cgroup for each command, so that all it started ends with it.
+//! A cgroup for each command, so that all processes that it started end with it.
 //!
-//! A process leaves its process group when it likes (`setsid`), and its parent by forking twice.
-//! It stays in its cgroup. The unit has systemd delegate the service's cgroup and put the daemon
-//! into `daemon` below it; the cgroups of commands are made beside that one.
+//! A process can leave its process group (`setsid`) and its parent (by forking twice), but not its
+//! cgroup. The unit has systemd delegate the service's cgroup and put the daemon into `daemon`
+//! below it. The cgroups of commands are created beside that one.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{
@@ -19,13 +19,14 @@ use tracing::warn;
 
 /// The cgroup that the unit names in `DelegateSubgroup=`.
 const DAEMON: &str = "/daemon";
-/// How the names of commands' cgroups begin.
+/// Prefix of the names of commands' cgroups.
 const COMMAND: &str = "command-";
-/// Of what the service has, this is the daemon's: bytes of memory, and tasks.
+/// The parts of the service's limits that are reserved for the daemon: bytes of memory, and tasks.
 const RESERVES: [(&str, u64); 2] = [("memory.max", 64 << 20), ("pids.max", 32)];
-/// Commands of the service that run at once have an equal part of the rest.
+/// Number of equal parts into which the rest is divided: the most commands that run at a time.
 const PARTS: u64 = super::super::poller::MOST_PROGRAMS as u64;
-/// Cgroups whose processes do not end although they were killed; the kernel keeps these.
+/// The most cgroups whose processes do not end although they were killed. The kernel keeps these
+/// cgroups.
 const MOST_STUCK: usize = 16;
 
 /// The delegated cgroup.
@@ -61,7 +62,7 @@ impl Leaves {
                 warn!("commands have no limit of their own ({controller}): {error}");
             }
         }
-        // What a daemon that was killed left behind.
+        // These are remains of a daemon that was killed.
         let entries = fs::read_dir(&base)?.flatten();
         let paths = entries.filter(is_command).map(|it| it.path());
         let leaves = Self {
@@ -73,7 +74,7 @@ impl Leaves {
         Ok(Arc::new(leaves))
     }
 
-    /// Makes a cgroup.
+    /// Creates a cgroup.
     pub(super) fn make(self: &Arc<Self>) -> Result<Leaf> {
         self.sweep();
         let stuck = self.left().len();
@@ -98,7 +99,7 @@ impl Leaves {
         Ok(leaf)
     }
 
-    /// Kills again, and removes, what could not be removed before.
+    /// Kills and removes the cgroups that could not be removed before.
     fn sweep(&self) {
         self.left().retain(|directory| !is_removed(directory));
     }
@@ -109,7 +110,7 @@ impl Leaves {
 }
 
 impl Leaf {
-    /// Gives it its part of what the service has.
+    /// Limits it to its part of the service's limits.
     fn bound(&self) -> Result<()> {
         for (file, reserve) in RESERVES {
             let path = self.directory.join(file);
@@ -131,7 +132,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// The file that takes processes in.
+    /// Returns the file by which processes enter the cgroup.
     pub(super) fn entrance(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
     }
@@ -139,13 +140,13 @@ impl Leaf {
 
 impl Drop for Leaf {
     fn drop(&mut self) {
-        // The kernel ends processes a little later.
+        // Killed processes end a little later.
         self.leaves.left().push(std::mem::take(&mut self.directory));
         self.leaves.sweep();
     }
 }
 
-/// What a command may have of what the service has; `None` if that may have anything.
+/// Returns a command's part of a limit of the service; `None` if there is no limit.
 fn part_of(most: &str, reserve: u64) -> Option<u64> {
     let most: u64 = most.trim().parse().ok()?;
     Some(most.saturating_sub(reserve) / PARTS)
@@ -156,9 +157,10 @@ fn is_command(entry: &fs::DirEntry) -> bool {
     name.to_str().is_some_and(|name| name.starts_with(COMMAND))
 }
 
-/// Kills what is in a cgroup, and removes it with those that a command made below it.
+/// Kills the processes in a cgroup, and removes it with the cgroups that a command created below
+/// it. Returns whether it is gone.
 fn is_removed(directory: &Path) -> bool {
-    // A cgroup that is gone is no trouble.
+    // The cgroup may be gone already.
     let _ = fs::write(directory.join("cgroup.kill"), "1");
     remove(directory)
 }
@@ -185,7 +187,7 @@ fn remove(directory: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// The daemon keeps what it needs, whatever commands take.
+    /// The part reserved for the daemon does not depend on the commands.
     #[test]
     fn commands_share_what_the_daemon_leaves() {
         let unit = ["402653184\n", "128\n"];
@@ -200,7 +202,7 @@ mod tests {
         }
     }
 
-    /// An administrator may have given the unit less.
+    /// An administrator may have set lower limits for the unit.
     #[test]
     fn a_service_without_room_for_commands_says_so() {
         let base = tempfile::TempDir::new().unwrap();
@@ -211,7 +213,7 @@ mod tests {
             next: AtomicU64::new(0),
             left: Mutex::default(),
         });
-        // The kernel makes the files of a cgroup with it; here they are in its place.
+        // In a cgroup these files exist from the beginning. Here they are created.
         fs::create_dir(base.path().join("command-0")).unwrap();
         write("command-0/memory.max", "max\n");
         let leaf = Leaf {

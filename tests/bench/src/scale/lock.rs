@@ -29,12 +29,12 @@ static LONGEST: Mutex<Hold> = Mutex::new(Hold {
     lock: "none",
 });
 
-/// How long a lock was held.
+/// The time for which a lock was held.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Hold {
     /// Nanoseconds of processor time, so that other programs of the machine do not count.
     pub(super) ns: u64,
-    /// What the lock protects.
+    /// The data that the lock protects.
     pub(super) lock: &'static str,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Series {
     pub(crate) parts: Vec<Vec<(f64, f64)>>,
 }
 
-/// How a curve is drawn.
+/// The style of a curve.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Style {
     /// A line above a tinted area.

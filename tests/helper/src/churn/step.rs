@@ -136,7 +136,7 @@ pub enum Step {
     },
     /// Write 1, 2 or 3 to `drop_caches`.
     DropCaches {
-        /// What to drop: pages, inodes, or both.
+        /// Bits of `drop_caches`: pages, inodes, or both.
         what: u8,
     },
     /// Sync all files.

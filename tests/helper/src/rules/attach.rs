@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The module is loaded while a hole is punched, which waits for pages that are still being read.
-//! Pages behind these, which were read before, can be reclaimed meanwhile.
+//! Pages behind these, which were read before, can be reclaimed in the meantime.
 //!
 //! The filesystem is on a device of the device mapper with the name "slow".
 

@@ -27,7 +27,7 @@ pub(super) const PIPE: usize = 15 * 4096;
 /// Unit of direct reads.
 pub(super) const SECTOR: usize = 512;
 
-/// How to read.
+/// A method of reading.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {

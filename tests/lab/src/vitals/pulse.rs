@@ -8,9 +8,9 @@ use std::{fmt, time::Duration};
 /// Limits for a machine without progress.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
-    /// How long all signs may be absent.
+    /// The longest time without any sign.
     pub still: Duration,
-    /// How much processor time may pass without a heartbeat.
+    /// The most processor time without a heartbeat.
     pub spinning: Duration,
 }
 

@@ -32,7 +32,8 @@ fn container(vm: usize, start_s: u64, threads: usize, workload: Box<dyn Workload
     }
 }
 
-/// Seconds from and until which shares are looked at, the store's MiB then, and the papers' parts.
+/// The seconds between which shares are compared, the store's MiB at that time, and the papers'
+/// parts.
 type Phase<'a> = (u64, u64, f64, &'a [f64]);
 
 /// Parts of the store that the first of the named held, beside the paper's.

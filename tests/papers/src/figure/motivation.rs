@@ -162,7 +162,7 @@ pub(super) fn redis() -> KeyValue {
     store.scattered(REDIS_PLACES)
 }
 
-/// What an application did with a split of the memory.
+/// The result of an application with a split of the memory.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     operations: f64,

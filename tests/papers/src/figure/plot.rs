@@ -19,10 +19,10 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(230, 159, 0),
 ];
 
-/// The colour of what a paper says.
+/// The colour of a paper's values.
 const PAPER: RGBColor = RGBColor(170, 170, 170);
 
-/// Draws a part; what is missing has no plot.
+/// Draws a part. Returns `None` if it has no data.
 pub(super) fn draw(part: &Part) -> Result<Option<String>> {
     match part {
         Part::Lines { title, x, y, lines } => lines_plot(title, (x, y), lines).map(Some),
@@ -34,7 +34,7 @@ pub(super) fn draw(part: &Part) -> Result<Option<String>> {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// A chart from nothing to these ends, with what is drawn into it and a legend at this place.
+/// Draws a chart from 0 to these ends, with its contents and a legend at this place.
 fn chart(
     title: &str,
     (right, top): (f64, f64),

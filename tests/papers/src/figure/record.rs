@@ -20,12 +20,13 @@ const STEP: u64 = 20;
 /// Names of the four workloads, in the paper's order.
 pub(super) const FOUR: [&str; 4] = ["Webserver", "Proxycache", "Mail", "Videoserver"];
 
-/// What was noted.
+/// The recorded values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// MiB held by each container over seconds.
     pub(super) held: Vec<Points>,
-    /// MiB of the VM's memory that each has over seconds, without what is not simulated of it.
+    /// MiB of the VM's memory that each container has over seconds, without memory that is not
+    /// simulated.
     pub(super) memory: Vec<Points>,
     works: Vec<Vec<Work>>,
 }
@@ -72,8 +73,9 @@ impl Record {
         }
     }
 
-    /// What a container did between two seconds, a second; operations, MB, their mean latency in
-    /// milliseconds, and the share of reads that the store answered after the page cache did not.
+    /// Returns the rates of a container between two seconds: operations a second, MB a second,
+    /// their mean latency in milliseconds, and the part of reads that the store served after the
+    /// page cache did not.
     pub(super) fn rate(&self, container: usize, from: u64, until: u64) -> Rate {
         let at = |second: u64| {
             let notes = &self.works[container];
@@ -105,7 +107,7 @@ impl Record {
         mean(&self.memory[container], from, until)
     }
 
-    /// What the first containers held, under these names.
+    /// Returns the memory of the first containers, under these names.
     pub(super) fn lines(&self, names: &[&str]) -> Vec<Line> {
         named(names, self.held.iter().cloned())
     }
@@ -123,7 +125,7 @@ fn mean(line: &[(f64, f64)], from: u64, until: u64) -> f64 {
     values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
 }
 
-/// What a container did in a second.
+/// The work of a container in a second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     pub(super) operations: f64,

@@ -28,7 +28,7 @@ box-sizing:border-box;padding:1rem}table{border-collapse:collapse;margin:.5rem 0
 /// All results.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What is promised.
+    /// The promises.
     pub goals: Vec<Goal>,
     /// The policy table.
     pub policies: Vec<Row>,

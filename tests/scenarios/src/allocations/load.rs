@@ -11,7 +11,7 @@ use super::{
     faults::{Below, Faults, MARKED},
 };
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     site::Site,
     stage::{self, GUEST, HOST, Stage},
     torture::{FEW, Storm},
@@ -108,7 +108,7 @@ pub(super) fn run(stage: &Stage<'_>, quick: bool) -> Result<Vec<Target>> {
     for faults in [&faults, &inside] {
         faults.unsaid()?;
     }
-    books::balance(host)?;
+    accounting::check(host)?;
     let counters = ddctl::host(host)?.counters;
     say(&format!(
         "the host refused {} calls",

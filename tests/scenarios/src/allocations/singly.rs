@@ -15,7 +15,7 @@ use super::{
     faults::{Below, Faults, Starved, Tasks},
 };
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     site::Site,
     stage::{self, GUEST, HOST, Stage},
     vmm,
@@ -71,7 +71,7 @@ pub(super) fn run(stage: &Stage<'_>, parts: &[&str], quick: bool) -> Result<Vec<
     for faults in [&faults, &inside] {
         faults.unsaid()?;
     }
-    books::balance(host)?;
+    accounting::check(host)?;
     guest.unload_module(GUEST)?;
     let left = ddctl::host(host)?.used_pages;
     ensure!(left == 0, "{left} pages are left");
@@ -92,7 +92,7 @@ struct Sum {
     what: String,
     /// Number of allocations that failed.
     failed: u32,
-    /// How many times the operation was then refused.
+    /// Number of times that the operation was then refused.
     refused: u32,
     /// The last failed allocation, counted from 1.
     last: u32,

@@ -8,9 +8,9 @@ use anyhow::Result;
 use ddlab::{Guest, Target, wait};
 
 use super::{Attack, fuzzer::Fuzzer};
-use crate::{books, ddctl, hotplug::Bay};
+use crate::{accounting, ddctl, hotplug::Bay};
 
-/// How many times memory is unplugged.
+/// Number of times that memory is unplugged.
 const TIMES: u64 = 12;
 /// Minimum number of requests between two changes.
 const BETWEEN: u64 = 500;
@@ -39,7 +39,7 @@ pub(super) fn attack(attack: &Attack<'_>, hostile: &Guest) -> Result<Vec<Target>
     let counted = ddctl::host(host)?.counters - before;
     let seconds = start.elapsed().as_secs_f64();
     eprintln!("    {seconds:.0} s of moving memory, {passes} passes: {tally:?} {counted:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
     attack.victim.check()?;
     Ok(vec![
         Target::at_least(

@@ -12,7 +12,7 @@ use super::{
     fuzzer::{Fuzzer, POOLS, STORMS, Tally},
 };
 use crate::{
-    books,
+    accounting,
     ddctl::{self, Vm},
 };
 
@@ -30,7 +30,7 @@ struct Seen {
     pools: usize,
     /// Number of pools that had pages.
     holding: usize,
-    /// What the victim had of its entitlement.
+    /// The parts of its entitlement that the victim held.
     shares: Shares,
     /// Longest wait of the host's administrator for the statistics of all pools.
     slowest: Duration,
@@ -71,7 +71,7 @@ pub(super) fn attack(attack: &Attack<'_>) -> Result<Vec<Target>> {
     })?;
     let counted = ddctl::host(host)?.counters - before;
     eprintln!("    {seconds:.0} s with many pools, {passes} passes: {counted:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
     leave(attack)?;
     attack.victim.check()?;
     let mut targets = targets(host, &seen, &tally, passes);

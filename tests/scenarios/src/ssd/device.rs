@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A device of the SSD tier: a `null_blk` that keeps what is written in the host's memory.
+//! A device of the SSD tier: a `null_blk` that keeps its data in the host's memory.
 
 use anyhow::{Context as _, Result};
 use ddlab::Machine;
@@ -51,7 +51,7 @@ struct List {
 
 /// The device, which is in the tier.
 pub(crate) struct Device {
-    /// What the tier has: the device itself, or one of the device mapper on top of it.
+    /// Path of the tier's device: the device itself, or one of the device mapper on top of it.
     path: String,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A device that flips bits, reports errors, loses what is written, or does not answer. Guests get
-//! the right content of their own disks, and wait no longer than the deadline.
+//! A device that flips bits, reports errors, loses writes, or does not answer. Guests get the right
+//! content from their own disks, and wait no longer than the deadline.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::{
     read, set_store,
 };
 use crate::{
-    books, ddctl, mapper,
+    accounting, ddctl, mapper,
     stage::{self, Stage, percent},
 };
 
@@ -32,7 +32,7 @@ const NAME: &str = "cache";
 /// Milliseconds of a stall, many times the deadline.
 const STALL_MS: u64 = 5000;
 
-/// The device, and what is below it.
+/// The device of the device mapper, and the device below it.
 struct Faulty<'a> {
     host: &'a Machine,
     below: String,
@@ -101,7 +101,7 @@ impl<'a> Faulty<'a> {
 }
 
 fn run(context: &mut Context) -> Result<Vec<Target>> {
-    // What the kernel says of a device that fails.
+    // The kernel's messages about a failing device.
     for known in ["I/O error", "dm-flakey", "device-mapper"] {
         context.allow_console(known);
     }
@@ -154,7 +154,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, &file)?;
     let stalled = start.elapsed();
     ensure!(faulty.stats()?.timeouts > before.timeouts);
-    // Those that were abandoned end some time.
+    // Abandoned requests end at some time.
     faulty.heal()?;
     ddctl::run(host, "ssd set --deadline 1000")?;
     faulty.recover(&guest, &file)?;
@@ -170,7 +170,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     faulty.heal()?;
     ddctl::run(host, &format!("ssd remove {}", faulty.device.path()))?;
     read(&guest, &file)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     mapper::run(host, &format!("remove {NAME}"))?;
     faulty.device.forget(host)?;
     Ok(vec![

@@ -10,7 +10,7 @@ use ddlab::{Context, FileSpec, Scenario, Target, Throttle, wait};
 
 use super::{counted, device::Device, read, set_store};
 use crate::{
-    books, ddctl,
+    accounting, ddctl,
     stage::{self, Stage, percent},
 };
 
@@ -42,12 +42,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let guest = stage.guest_with("one", &disk, Throttle::NONE)?;
     stage::container(&guest, &file.path, "8M", 100)?;
     set_store(&guest, &file.path, "hybrid")?;
-    // The policy that is chosen by itself would keep what is there.
+    // The default policy would keep the present pages.
     ddctl::run(&guest, "container set-policy file fifo")?;
 
-    // Memory to SSD (table 5.1): what was put is in memory or on the device.
+    // Memory to SSD (table 5.1): the pages that were put are in memory or on the device.
     read(&guest, &file)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     let down = counted(host, "file")?;
     let in_memory = down.used - down.ssd_used;
     let capacity = CAPACITY_MIB << 8;
@@ -65,14 +65,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let back = counted(host, "file")?;
     let (asked, hits) = (back.gets - down.gets, back.hits - down.hits);
     ensure!(back.ssd_hits > down.ssd_hits, "{back:?}");
-    books::balance(host)?;
+    accounting::check(host)?;
 
     // SSD to memory (equation 5.2): memory fills up to its low threshold, and no further.
     ddctl::run(host, &format!("set-capacity {LARGER_MIB}M"))?;
     let used = || ddctl::host(host).map(|host| host.used_pages);
     let what = "memory is filled up to its low threshold";
     wait::until(what, || Ok((used()? >= LOW).then_some(())))?;
-    books::balance(host)?;
+    accounting::check(host)?;
     let used = used()?;
     let up = counted(host, "file")?;
     let promoted = up.promoted - back.promoted;
@@ -84,14 +84,14 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, &file)?;
 
     // A container that goes to the SSD tier takes its pages along.
-    let before = books::balance(host).and_then(|_| counted(host, "file"))?;
+    let before = accounting::check(host).and_then(|_| counted(host, "file"))?;
     set_store(&guest, &file.path, "ssd")?;
     let what = "the pages in memory go to the device";
     wait::until(what, || {
         let stats = counted(host, "file")?;
         Ok((stats.used == stats.ssd_used).then_some(()))
     })?;
-    books::balance(host)?;
+    accounting::check(host)?;
     let moved = counted(host, "file")?;
     let kept = percent(
         moved.demoted - before.demoted,
@@ -107,9 +107,9 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     let (before, start) = (device.stats(host)?, Instant::now());
     read(&guest, &file)?;
     read(&guest, &file)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     let (after, time) = (device.stats(host)?, start.elapsed());
-    // What was put before may be written after the budget was set.
+    // Pages that were put before can be written after the budget was set.
     let written = after.written_pages - before.written_pages;
     let allowed = (time.as_secs_f64() + 1.0) * BUDGET as f64 + before.in_memory() as f64;
     ensure!(after.over_budget > 0, "{after:?}");
@@ -123,7 +123,7 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     );
     ddctl::run(host, &format!("ssd remove {}", device.path()))?;
     read(&guest, &file)?;
-    books::balance(host)?;
+    accounting::check(host)?;
     device.forget(host)?;
     Ok(vec![
         Target::at_least("hybrid: use of memory by a large file", 90.0, full, "%"),

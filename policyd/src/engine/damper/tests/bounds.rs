@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where moves end, and what rounding takes from the largest.
+//! The end of moves, and the share of the largest after rounding.
 
 use super::*;
 
-/// A move that has begun goes on to its end, although less than a move is worth is left.
+/// A move continues to its end, although the rest alone would be no reason to move.
 #[test]
 fn a_move_is_finished() {
     let mut damper = damper(&[0.5, 0.5]);

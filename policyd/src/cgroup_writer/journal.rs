@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What each file of a limit said before policyd wrote to it, kept where a crash does not reach it.
+//! Journal of the original values of limits, in a file that survives a crash of policyd.
 
 use super::FILES;
 use crate::engine::is_rounded;
@@ -13,22 +13,22 @@ use std::{
 };
 use tracing::warn;
 
-/// A file that policyd wrote to; values are in the kernel's words.
+/// A file that policyd wrote to. Values are in the kernel's notation.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Note {
-    /// What the file said before.
+    /// The original value.
     pub(super) before: String,
-    /// What policyd wrote last. While a write is under way these are two values, for a crash may
-    /// leave either; none means that it is not known what was written.
+    /// The value that policyd wrote last. While a write is under way there are two, because a crash
+    /// may leave either. Without a value, it is not known what was written.
     pub(super) wrote: Vec<String>,
 }
 
 /// The files of a cgroup that policyd wrote to.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Notes {
-    /// The cgroup's number, so that another cgroup of that name is left alone.
+    /// The cgroup's id, so that a later cgroup of the same name is left alone.
     pub(super) id: u64,
-    /// By the file's name.
+    /// The notes by names of files.
     pub(super) files: BTreeMap<String, Note>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Notes {
 #[serde(untagged)]
 enum Saved {
     Notes(Notes),
-    /// What version 0.1.0 wrote: all three files at once, keyed by the path below the root.
+    /// Format of version 0.1.0: all three files together, keyed by the path below the root.
     Older {
         id: u64,
         low: String,
@@ -46,19 +46,19 @@ enum Saved {
     },
 }
 
-/// The notes of all cgroups, and the file they are kept in.
+/// The notes of all cgroups, and the file that holds them.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     path: Option<PathBuf>,
     entries: BTreeMap<PathBuf, Notes>,
-    /// Cgroups whose files could not be put back, and that no job set since.
+    /// Cgroups whose files could not be restored and that no job has set since.
     owed: BTreeSet<PathBuf>,
-    /// Writes since entries of cgroups that are gone were last looked for.
+    /// Number of writes since the last search for entries of removed cgroups.
     writes: usize,
 }
 
 impl Note {
-    /// Whether a file that says this was changed by nothing but policyd.
+    /// Returns whether a file with this value was changed by policyd alone.
     pub(super) fn is_ours(&self, now: &str) -> bool {
         let made = |wrote: &String| match (bytes(wrote), bytes(now)) {
             (Some(wrote), Some(now)) => wrote == now || is_rounded(wrote, now),
@@ -69,8 +69,8 @@ impl Note {
 }
 
 impl Journal {
-    /// Reads the file; what makes no sense is reported and left behind. `root` is where cgroups of
-    /// older entries lie.
+    /// Reads the file. A file that cannot be parsed is reported and ignored. `root` is the cgroup
+    /// root that paths of older entries are relative to.
     pub(super) fn open(path: Option<&Path>, root: &Path) -> Self {
         let mut journal = Self {
             path: path.map(Into::into),
@@ -91,7 +91,7 @@ impl Journal {
         journal
     }
 
-    /// Returns what is noted of a file of this cgroup.
+    /// Returns the note on a file of this cgroup.
     pub(super) fn note(&self, directory: &Path, id: u64, file: &str) -> Option<&Note> {
         let notes = self.entries.get(directory).filter(|notes| notes.id == id);
         notes?.files.get(file)
@@ -121,26 +121,26 @@ impl Journal {
         }
     }
 
-    /// Takes everything out.
+    /// Removes and returns all notes.
     pub(super) fn take(&mut self) -> BTreeMap<PathBuf, Notes> {
         self.owed.clear();
         std::mem::take(&mut self.entries)
     }
 
-    /// Takes out what is owed.
+    /// Removes and returns the notes of files that could not be restored.
     pub(super) fn take_owed(&mut self) -> BTreeMap<PathBuf, Notes> {
         let owed = std::mem::take(&mut self.owed).into_iter();
         owed.filter_map(|directory| self.entries.remove_entry(&directory))
             .collect()
     }
 
-    /// Puts back what could not be undone.
+    /// Adds the notes of files that could not be restored.
     pub(super) fn owe(&mut self, directory: PathBuf, notes: Notes) {
         self.entries.insert(directory.clone(), notes);
         self.owed.insert(directory);
     }
 
-    /// A job sets files of a cgroup: what is undone is its affair again.
+    /// Notes that a job sets files of a cgroup again, so that they are no longer owed.
     pub(super) fn settle(&mut self, directory: &Path) {
         self.owed.remove(directory);
     }
@@ -149,8 +149,8 @@ impl Journal {
         !self.owed.is_empty()
     }
 
-    /// Writes the file: whole or not at all. Entries of cgroups that are gone are dropped; they are
-    /// looked for after as many writes as there are entries, so that a write looks for one.
+    /// Writes the file atomically. Entries of removed cgroups are dropped. They are searched for
+    /// after as many writes as there are entries, which is one entry per write on average.
     pub(super) fn write(&mut self) -> io::Result<()> {
         self.writes += 1;
         if self.writes >= self.entries.len() {
@@ -174,7 +174,7 @@ impl Journal {
     }
 }
 
-/// A limit in the kernel's words; no limit is `u64::MAX`.
+/// Parses a limit in the kernel's notation, in which `max` becomes `u64::MAX`.
 fn bytes(text: &str) -> Option<u64> {
     match text {
         "max" => Some(u64::MAX),
@@ -182,7 +182,7 @@ fn bytes(text: &str) -> Option<u64> {
     }
 }
 
-/// Whether there is no such directory, or it is another cgroup's by now.
+/// Returns whether the directory is gone, or belongs to another cgroup by now.
 fn is_gone(directory: &Path, id: u64) -> bool {
     match fs::symlink_metadata(directory) {
         Ok(found) => found.ino() != id,
@@ -191,7 +191,7 @@ fn is_gone(directory: &Path, id: u64) -> bool {
 }
 
 impl Saved {
-    /// The directory of a cgroup and its notes.
+    /// Returns the directory of a cgroup and its notes.
     fn notes(self, key: PathBuf, root: &Path) -> (PathBuf, Notes) {
         match self {
             Self::Notes(mut notes) => {

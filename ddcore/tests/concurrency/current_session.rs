@@ -4,53 +4,53 @@
 //! (docs/decisions/0001-sequence.md). A call that was checked before a session began does not end
 //! that session.
 
-use ddcore::gate::{Gate, Refused};
+use ddcore::current_session::{CurrentSession, Refused};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use crate::check;
 
-type Shared = Mutex<Gate<u64>>;
+type Shared = Mutex<CurrentSession<u64>>;
 
 /// Runs `other` for session 1 on one vCPU while another one registers as session 2, whose first
 /// call must be accepted.
 fn beside_a_registration(other: fn(&Shared)) {
     check(move || {
-        let gate = Arc::new(Mutex::new(Gate::new()));
-        gate.lock().unwrap().begin(1, 1);
-        let shared = gate.clone();
+        let current = Arc::new(Mutex::new(CurrentSession::new()));
+        current.lock().unwrap().begin(1, 1);
+        let shared = current.clone();
         let straggler = thread::spawn(move || other(&shared));
-        gate.lock().unwrap().begin(2, 2);
-        let first = gate.lock().unwrap().enter(2, 1);
+        current.lock().unwrap().begin(2, 2);
+        let first = current.lock().unwrap().enter(2, 1);
         assert!(first.is_ok(), "the new session has ended");
         straggler.join().unwrap();
     });
 }
 
 /// Ends the current session, whichever it is, when a call is refused.
-fn ends_what_it_finds(gate: &Shared, number: u64) {
-    let refused = gate.lock().unwrap().enter(1, number).is_err();
+fn ends_what_it_finds(current: &Shared, number: u64) {
+    let refused = current.lock().unwrap().enter(1, number).is_err();
     if refused {
-        gate.lock().unwrap().close();
+        current.lock().unwrap().close();
     }
 }
 
 #[test]
 fn a_straggler_ends_no_session() {
-    beside_a_registration(|gate| drop(gate.lock().unwrap().enter(1, 1)));
+    beside_a_registration(|current| drop(current.lock().unwrap().enter(1, 1)));
 }
 
 #[test]
 #[should_panic(expected = "the new session has ended")]
 fn a_straggler_that_ends_what_it_finds_is_found_out() {
-    beside_a_registration(|gate| ends_what_it_finds(gate, 1));
+    beside_a_registration(|current| ends_what_it_finds(current, 1));
 }
 
 #[test]
 fn a_rollback_ends_its_own_session() {
-    beside_a_registration(|gate| {
-        let _ = gate.lock().unwrap().enter(1, 1);
-        if let Err(Refused::Rollback(ended)) = gate.lock().unwrap().enter(1, 1) {
+    beside_a_registration(|current| {
+        let _ = current.lock().unwrap().enter(1, 1);
+        if let Err(Refused::Rollback(ended)) = current.lock().unwrap().enter(1, 1) {
             assert_eq!(ended, 1);
         }
     });
@@ -59,17 +59,17 @@ fn a_rollback_ends_its_own_session() {
 #[test]
 #[should_panic(expected = "the new session has ended")]
 fn a_rollback_that_is_judged_first_and_ended_later_is_found_out() {
-    beside_a_registration(|gate| {
-        let _ = gate.lock().unwrap().enter(1, 1);
-        ends_what_it_finds(gate, 1);
+    beside_a_registration(|current| {
+        let _ = current.lock().unwrap().enter(1, 1);
+        ends_what_it_finds(current, 1);
     });
 }
 
 #[test]
 fn a_goodbye_ends_its_own_session() {
-    beside_a_registration(|gate| {
-        if gate.lock().unwrap().enter(1, 1).is_ok() {
-            let _ = gate.lock().unwrap().end(1);
+    beside_a_registration(|current| {
+        if current.lock().unwrap().enter(1, 1).is_ok() {
+            let _ = current.lock().unwrap().end(1);
         }
     });
 }
@@ -77,9 +77,9 @@ fn a_goodbye_ends_its_own_session() {
 #[test]
 #[should_panic(expected = "the new session has ended")]
 fn a_goodbye_to_whatever_is_there_is_found_out() {
-    beside_a_registration(|gate| {
-        if gate.lock().unwrap().enter(1, 1).is_ok() {
-            let _ = gate.lock().unwrap().close();
+    beside_a_registration(|current| {
+        if current.lock().unwrap().enter(1, 1).is_ok() {
+            let _ = current.lock().unwrap().close();
         }
     });
 }

@@ -8,7 +8,7 @@ use crate::sequence::{Sequence, Verdict};
 /// The session of a VM, if its guest is registered, and the sequence numbers seen in it. The owner
 /// protects it by a lock.
 #[derive(Debug)]
-pub struct Gate<S> {
+pub struct CurrentSession<S> {
     /// The session, and the id by which requests name it.
     session: Option<(u64, S)>,
     sequence: Sequence,
@@ -19,21 +19,21 @@ pub struct Gate<S> {
 pub enum Refused<S> {
     /// A later call overtook it: the guest sends it again with a new sequence number.
     Retry,
-    /// It names another session than the VM's current one. That one goes on, because it may have
-    /// begun after the call was sent.
+    /// It names another session than the VM's current one. The current session continues, because
+    /// it may have begun after the call was sent.
     Unknown,
     /// The guest was rolled back to a snapshot: its session has ended and is returned.
     Rollback(S),
 }
 
-impl<S> Default for Gate<S> {
+impl<S> Default for CurrentSession<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S> Gate<S> {
-    /// Creates the gate of a guest that is not registered.
+impl<S> CurrentSession<S> {
+    /// Creates the state of a guest that is not registered.
     pub const fn new() -> Self {
         Self {
             session: None,
@@ -74,7 +74,7 @@ impl<S> Gate<S> {
     }
 }
 
-impl<S: Clone> Gate<S> {
+impl<S: Clone> CurrentSession<S> {
     /// Returns the session of a call, or the reason to refuse the call. If the guest was rolled
     /// back, the session ends within this function. If the caller ended it afterwards, it could end
     /// a session that has begun in between.
@@ -103,34 +103,34 @@ mod tests {
 
     #[test]
     fn a_call_with_an_older_session_ends_nothing() {
-        let mut gate = Gate::new();
-        gate.begin(1, "old");
-        assert!(gate.enter(1, 1).is_ok());
-        assert_eq!(gate.begin(2, "new"), Some("old"));
-        assert!(matches!(gate.enter(1, 2), Err(Refused::Unknown)));
-        assert_eq!(gate.end(1), None);
-        assert_eq!(gate.enter(2, 1).unwrap(), "new");
+        let mut current = CurrentSession::new();
+        current.begin(1, "old");
+        assert!(current.enter(1, 1).is_ok());
+        assert_eq!(current.begin(2, "new"), Some("old"));
+        assert!(matches!(current.enter(1, 2), Err(Refused::Unknown)));
+        assert_eq!(current.end(1), None);
+        assert_eq!(current.enter(2, 1).unwrap(), "new");
     }
 
     #[test]
     fn a_rollback_ends_the_session_once() {
-        let mut gate = Gate::new();
-        gate.begin(1, "one");
-        assert!(gate.enter(1, 5).is_ok());
-        assert!(matches!(gate.enter(1, 4), Err(Refused::Retry)));
-        assert!(matches!(gate.enter(1, 5), Err(Refused::Rollback("one"))));
-        assert!(matches!(gate.enter(1, 6), Err(Refused::Unknown)));
-        assert_eq!(gate.close(), None);
+        let mut current = CurrentSession::new();
+        current.begin(1, "one");
+        assert!(current.enter(1, 5).is_ok());
+        assert!(matches!(current.enter(1, 4), Err(Refused::Retry)));
+        assert!(matches!(current.enter(1, 5), Err(Refused::Rollback("one"))));
+        assert!(matches!(current.enter(1, 6), Err(Refused::Unknown)));
+        assert_eq!(current.close(), None);
     }
 
     #[test]
     fn numbers_begin_again_with_each_session() {
-        let mut gate = Gate::new();
-        gate.begin(1, ());
-        assert!(gate.enter(1, 9).is_ok());
-        gate.begin(2, ());
-        assert!(gate.enter(2, 1).is_ok());
-        assert_eq!(gate.end(2), Some(()));
-        assert!(gate.session().is_none());
+        let mut current = CurrentSession::new();
+        current.begin(1, ());
+        assert!(current.enter(1, 9).is_ok());
+        current.begin(2, ());
+        assert!(current.enter(2, 1).is_ok());
+        assert_eq!(current.end(2), Some(()));
+        assert!(current.session().is_none());
     }
 }

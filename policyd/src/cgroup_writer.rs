@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Writing to cgroups, so that everything can be undone.
+//! Writes limits to cgroups in such a way that they can be undone.
 //!
-//! A file of a limit is written only if a job sets it, or an earlier one did. Before the first
-//! write to it, what it says is written to a journal, together with what it is going to say; and
-//! again before each further write. A file that says something else than what was written last
-//! belongs to whom that is from (systemd, a container runtime, an administrator), and is neither
-//! set nor put back. At its end the daemon puts the other files back; after a crash the next one
-//! does, or `policyd restore`.
+//! The file of a limit is written only if a job sets the limit, or an earlier job did. Before each
+//! write, the journal notes the original value and the value that will be written. If a file has
+//! another value than the one written last, that value comes from somebody else (systemd, a
+//! container runtime, an administrator); such a file is neither set nor restored. The daemon
+//! restores the other files when it ends. After a crash, the next daemon does so, or `policyd
+//! restore`.
 
 mod journal;
 
@@ -26,42 +26,43 @@ use std::{
 };
 use tracing::{info, warn};
 
-/// The files of limits, in the order in which they are written: `memory.high` makes the kernel
-/// reclaim, so that `memory.max` need not kill.
+/// The files of limits in the order in which they are written. `memory.high` comes first, so that
+/// the kernel reclaims and `memory.max` does not have to kill.
 const FILES: [&str; 3] = ["memory.high", "memory.max", "memory.low"];
 
 /// Writes to the cgroups below a root.
 #[derive(Debug)]
-pub struct Hands {
+pub struct CgroupWriter {
     root: PathBuf,
-    /// Held while limits are written: one at a time.
+    /// Held while limits are written, so that jobs do not overlap.
     journal: Arc<Mutex<Journal>>,
-    /// No limits are set any more.
+    /// Set when no more limits may be set.
     retired: AtomicBool,
 }
 
-/// What a job does to a file.
+/// A write that a job does to a file.
 struct Deed {
     file: &'static str,
     value: String,
-    /// The value is what was there before: nothing is left to undo.
+    /// The value is the original one, so that nothing is left to undo.
     undoes: bool,
 }
 
-impl Hands {
-    /// Hands for a cgroup root. `journal` is where to keep what was before; what a daemon that
-    /// crashed left there is put back first.
+impl CgroupWriter {
+    /// Creates a writer for the cgroups below `root`. `journal` is the file that keeps the previous
+    /// values. Those that a crashed daemon left there are put back first.
     pub fn new(root: &Path, journal: Option<&Path>) -> Self {
-        let hands = Self {
+        let writer = Self {
             root: root.into(),
             journal: Arc::new(Mutex::new(Journal::open(journal, root))),
             retired: AtomicBool::new(false),
         };
-        hands.restore();
-        hands
+        writer.restore();
+        writer
     }
 
-    /// The same hands at another root. What could not be undone below the old one stays noted.
+    /// Returns a writer for another root, with the same journal: limits below the old root that
+    /// could not be undone stay noted.
     pub fn at(&self, root: &Path) -> Self {
         Self {
             root: root.into(),
@@ -70,13 +71,14 @@ impl Hands {
         }
     }
 
-    /// Sets no limits from now on: a job that comes late would set some after all were undone.
+    /// Refuses limits from now on. A job that comes late would otherwise set some after all have
+    /// been undone.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Does a job; takes as long as the kernel needs to reclaim. Returns how many bytes were
-    /// reclaimed if that was asked for.
+    /// Does a job. This takes as long as the kernel needs to reclaim. Returns the number of
+    /// reclaimed bytes if the job asks for reclaim.
     pub fn perform(&self, job: &Job) -> Result<u64, Failure> {
         match job {
             Job::Limit {
@@ -93,14 +95,14 @@ impl Hands {
         }
     }
 
-    /// Puts back every file that says what policyd wrote.
+    /// Restores each file whose value is the one that policyd wrote.
     pub fn restore(&self) {
         let mut journal = self.journal();
         let all = journal.take();
         put_back_all(&mut journal, all);
     }
 
-    /// Puts back what could not be put back before. Returns whether nothing is left of it.
+    /// Tries again to restore files that could not be restored. Returns whether none is left.
     pub fn restore_owed(&self) -> bool {
         let mut journal = self.journal();
         let owed = journal.take_owed();
@@ -126,7 +128,8 @@ impl Hands {
                 Err(error) => result = Err(refused(file, &error)),
             }
         }
-        // First the note, then the deed: a crash in between does no harm.
+        // The journal is written before the files, so that a crash in between loses no original
+        // value.
         let noted = journal.write();
         for deed in deeds {
             if noted.is_ok() {
@@ -150,7 +153,7 @@ impl Hands {
         let before = current();
         match write(&directory, FILE, &format!("{bytes}{how}")) {
             Ok(()) => Ok(bytes),
-            // The kernel found less than was asked for.
+            // The kernel reclaimed less than it was asked for.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let given = before.zip(current());
                 let given = given.map_or(0, |(before, now)| before.saturating_sub(now));
@@ -174,7 +177,8 @@ impl Hands {
 }
 
 impl Deed {
-    /// Notes how it went, by what the file says now: the kernel rounds, and may refuse.
+    /// Notes the result of the write, which is read back from the file: the kernel rounds values,
+    /// and may refuse them.
     fn settle(&self, journal: &mut Journal, directory: &Path, id: u64) {
         let note = journal.note(directory, id, self.file).cloned();
         let (Some(mut note), Ok(now)) = (note, read(directory, self.file)) else {
@@ -190,7 +194,7 @@ impl Deed {
     }
 }
 
-/// What is to be done to a file, if anything, noted in the journal.
+/// Returns the write that a file needs, if any, after noting it in the journal.
 fn plan(
     journal: &mut Journal,
     (directory, id): (&Path, u64),
@@ -206,7 +210,7 @@ fn plan(
     let ours = note.as_ref().is_none_or(|note| note.is_ours(&now));
     let Some(limit) = limit else {
         if !ours {
-            info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+            info!(cgroup = %directory.display(), file, now, "changed by others: not restored");
             journal.forget(directory, file);
             return Ok(None);
         }
@@ -237,16 +241,16 @@ fn plan(
     }))
 }
 
-/// Puts back what was noted. What cannot be put back is owed.
+/// Restores the noted files. Those that cannot be restored stay in the journal as owed.
 fn put_back_all(journal: &mut Journal, all: BTreeMap<PathBuf, Notes>) {
     for (directory, notes) in all {
         let cgroup = directory.display();
         match put_back(&directory, &notes) {
-            Ok(()) => info!(%cgroup, "guest memory limits are as they were"),
+            Ok(()) => info!(%cgroup, "guest memory limits are restored"),
             // The cgroup is gone, and its limits with it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                warn!(%cgroup, "cannot put back guest memory limits: {error}");
+                warn!(%cgroup, "cannot restore guest memory limits: {error}");
                 journal.owe(directory, notes);
             }
         }
@@ -263,7 +267,7 @@ fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
         result = result.and(match read(&directory, file) {
             Ok(now) if note.is_ours(&now) => write(&directory, file, &note.before),
             Ok(now) => {
-                info!(cgroup = %directory.display(), file, now, "changed by others: left as it is");
+                info!(cgroup = %directory.display(), file, now, "changed by others: not restored");
                 Ok(())
             }
             Err(error) => Err(error),
@@ -272,7 +276,7 @@ fn put_back(directory: &Path, notes: &Notes) -> io::Result<()> {
     result
 }
 
-/// Why a cgroup could not be reached.
+/// Converts the error of a cgroup that could not be reached.
 fn missed(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => Failure::Vanished,
@@ -280,7 +284,7 @@ fn missed(error: &io::Error) -> Failure {
     }
 }
 
-/// Why a file of a cgroup that is there could not be read or written.
+/// Converts the error of a file that could not be read or written in an existing cgroup.
 fn refused(file: &str, error: &io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -293,7 +297,7 @@ fn refused(file: &str, error: &io::Error) -> Failure {
     Failure::Other(format!("{file}: {error}{why}"))
 }
 
-/// Writes to a file that must be there: cgroups have all files they will ever have.
+/// Writes to a file that must exist: a cgroup has all its files from the beginning.
 fn write(directory: &Path, file: &str, value: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options
@@ -307,7 +311,8 @@ fn read(directory: &Path, file: &str) -> io::Result<String> {
     Ok(fs::read_to_string(directory.join(file))?.trim().to_owned())
 }
 
-/// The directory of a cgroup that must be this one, not another of its name.
+/// Returns the directory if it still belongs to the cgroup with this id, and not to a later one of
+/// the same name.
 fn living(directory: &Path, id: u64) -> io::Result<PathBuf> {
     if fs::symlink_metadata(directory)?.ino() != id {
         return Err(io::ErrorKind::NotFound.into());

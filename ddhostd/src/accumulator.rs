@@ -1,79 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sums of what the module counts for the containers of each VM.
+//! Accumulates the counters of each VM's containers.
 //!
-//! The module's own sums are over the containers that there are, and fall when one is removed.
-//! Prometheus takes a counter that falls for one that began again at 0, and would see all that the
-//! others counted once more. The sums here keep what removed containers counted.
+//! The module's own sums cover existing containers only, and fall when one is removed. Prometheus
+//! takes a counter that falls for one that restarted at 0, and would add the counts of the other
+//! containers a second time. The sums here therefore keep the counts of removed containers.
 
 use ddabi::pool::PoolStats;
 use ddnl::Pool;
 use std::collections::BTreeMap;
 
-/// Sums by the store that containers had when it was counted, as a word.
+/// Sums by the name of the store that a container had at the time.
 pub type Totals = BTreeMap<&'static str, PoolStats>;
 
 const WORDS: usize = size_of::<PoolStats>() / size_of::<u64>();
 
 /// The sums of all VMs.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(BTreeMap<u32, Account>);
+pub struct Accumulator(BTreeMap<u32, VmCounters>);
 
 #[derive(Clone, Debug, Default)]
-struct Account {
+struct VmCounters {
     pid: u32,
     totals: Totals,
-    /// What was counted when the pools were listed last.
+    /// The counters of each pool at the last update.
     last: BTreeMap<u32, PoolStats>,
 }
 
-impl Ledger {
-    /// Takes in a list of all VMs, by number and process, and one of all pools.
-    pub fn listed(&mut self, vms: impl Iterator<Item = (u32, u32)>, pools: &[Pool]) {
+impl Accumulator {
+    /// Adds the changes since the last update. `vms` are all VMs with their processes, `pools` all
+    /// pools.
+    pub fn update(&mut self, vms: impl Iterator<Item = (u32, u32)>, pools: &[Pool]) {
         let mut before = std::mem::take(&mut self.0);
         for (vm, pid) in vms {
-            // Another process is another VM.
-            let account = before.remove(&vm).filter(|account| account.pid == pid);
-            let account = account.unwrap_or_default();
-            self.0.insert(vm, Account { pid, ..account });
+            // Numbers are reused: a VM with another process is another VM.
+            let counters = before.remove(&vm).filter(|counters| counters.pid == pid);
+            let counters = counters.unwrap_or_default();
+            self.0.insert(vm, VmCounters { pid, ..counters });
         }
         let mut last: BTreeMap<u32, BTreeMap<u32, PoolStats>> = BTreeMap::new();
         for pool in pools {
             let (Some(vm), Some(stats)) = (pool.vm, pool.stats) else {
                 continue;
             };
-            let Some(account) = self.0.get_mut(&vm) else {
+            let Some(counters) = self.0.get_mut(&vm) else {
                 continue;
             };
-            let since = match account.last.get(&pool.id) {
+            let since = match counters.last.get(&pool.id) {
                 Some(before) if !is_anew(&stats, before) => difference(&stats, before),
                 _ => stats,
             };
             let store = ddnl::reply::store_word(pool.store);
-            account.totals.entry(store).or_default().merge(&since);
+            counters.totals.entry(store).or_default().merge(&since);
             last.entry(vm).or_default().insert(pool.id, stats);
         }
-        for (vm, account) in &mut self.0 {
-            account.last = last.remove(vm).unwrap_or_default();
+        for (vm, counters) in &mut self.0 {
+            counters.last = last.remove(vm).unwrap_or_default();
         }
     }
 
-    /// Forgets everything: the module was loaded again.
+    /// Forgets all counters, because the module was loaded again.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 
     /// Returns the sums of each VM.
     pub fn totals(&self) -> BTreeMap<u32, Totals> {
-        let totals = |(vm, account): (&u32, &Account)| (*vm, account.totals.clone());
+        let totals = |(vm, counters): (&u32, &VmCounters)| (*vm, counters.totals.clone());
         self.0.iter().map(totals).collect()
     }
 }
 
 /// Returns whether the counters are those of another pool with the same number.
 fn is_anew(now: &PoolStats, before: &PoolStats) -> bool {
-    let counters = |it: &PoolStats| [it.puts, it.gets, it.get_batches, it.put_batches];
-    let (now, before) = (counters(now), counters(before));
+    let sums = |it: &PoolStats| [it.puts, it.gets, it.get_batches, it.put_batches];
+    let (now, before) = (sums(now), sums(before));
     now.iter().zip(before).any(|(now, before)| *now < before)
 }
 
@@ -114,8 +115,8 @@ mod tests {
         }
     }
 
-    fn hits(ledger: &Ledger) -> Vec<(&'static str, u64, u64)> {
-        let totals = ledger.totals();
+    fn hits(accumulator: &Accumulator) -> Vec<(&'static str, u64, u64)> {
+        let totals = accumulator.totals();
         let stores = totals[&1].iter();
         stores
             .map(|(store, stats)| (*store, stats.hits, stats.get_latency[12]))
@@ -124,10 +125,10 @@ mod tests {
 
     #[test]
     fn sums_keep_what_removed_containers_counted() {
-        let mut ledger = Ledger::default();
+        let mut accumulator = Accumulator::default();
         let mut list = |pools: &[Pool]| {
-            ledger.listed([(1, 40)].into_iter(), pools);
-            hits(&ledger)
+            accumulator.update([(1, 40)].into_iter(), pools);
+            hits(&accumulator)
         };
         let mem = Store::Memory;
         assert_eq!(list(&[pool(0, mem, 5), pool(1, mem, 7)]), [("mem", 12, 12)]);
@@ -142,11 +143,11 @@ mod tests {
 
     #[test]
     fn another_vm_begins_at_zero() {
-        let mut ledger = Ledger::default();
-        ledger.listed([(1, 40)].into_iter(), &[pool(0, Store::Memory, 5)]);
-        ledger.listed([(1, 41)].into_iter(), &[pool(0, Store::Memory, 6)]);
-        assert_eq!(hits(&ledger), [("mem", 6, 6)]);
-        ledger.listed(std::iter::empty(), &[pool(0, Store::Memory, 6)]);
-        assert!(ledger.totals().is_empty());
+        let mut accumulator = Accumulator::default();
+        accumulator.update([(1, 40)].into_iter(), &[pool(0, Store::Memory, 5)]);
+        accumulator.update([(1, 41)].into_iter(), &[pool(0, Store::Memory, 6)]);
+        assert_eq!(hits(&accumulator), [("mem", 6, 6)]);
+        accumulator.update(std::iter::empty(), &[pool(0, Store::Memory, 6)]);
+        assert!(accumulator.totals().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The accounts of the host: pages that came, pages that left, and pages that it has. They must
-//! agree exactly whenever no page moves.
+//! The accounting of the host: pages put, pages removed, and pages held. They must agree exactly
+//! whenever no page moves.
 
 use anyhow::{Result, ensure};
 use ddlab::{Machine, wait};
@@ -13,8 +13,8 @@ use crate::{
 
 /// Waits until no page moves at the host. Checks that the pages of every pool agree with its
 /// counters, those of every VM with its pools, and those of the tier with the VMs. Returns the VMs.
-pub(crate) fn balance(host: &Machine) -> Result<Vec<Vm>> {
-    let (vms, used) = wait::until_still("the host's books", || {
+pub(crate) fn check(host: &Machine) -> Result<Vec<Vm>> {
+    let (vms, used) = wait::until_still("the host's counters", || {
         let vms = ddctl::vms(host)?;
         Ok((vms, ddctl::host(host)?.used_pages))
     })?;

@@ -29,13 +29,13 @@ impl Bench {
         Self { root, id }
     }
 
-    fn hands(&self) -> Hands {
+    fn writer(&self) -> CgroupWriter {
         let journal = self.root.path().join("limits.json");
-        Hands::new(self.root.path(), Some(&journal))
+        CgroupWriter::new(self.root.path(), Some(&journal))
     }
 
-    fn set(&self, hands: &Hands, limits: Limits) -> Result<u64, Failure> {
-        hands.perform(&Job::Limit {
+    fn set(&self, writer: &CgroupWriter, limits: Limits) -> Result<u64, Failure> {
+        writer.perform(&Job::Limit {
             cgroup: "/web".into(),
             id: self.id,
             limits,
@@ -60,16 +60,16 @@ impl Bench {
 #[test]
 fn limits_are_set_and_put_back() {
     let bench = Bench::new();
-    let hands = bench.hands();
-    bench.set(&hands, HIGH).unwrap();
+    let writer = bench.writer();
+    bench.set(&writer, HIGH).unwrap();
     assert_eq!(bench.values(), ["1", "4096", "9999"]);
     let lower = Limits {
         high: Some(2048),
         ..Limits::default()
     };
-    bench.set(&hands, lower).unwrap();
+    bench.set(&writer, lower).unwrap();
     assert_eq!(bench.values(), ["0", "2048", "9999"]);
-    bench.set(&hands, Limits::default()).unwrap();
+    bench.set(&writer, Limits::default()).unwrap();
     assert_eq!(bench.values(), ["0", "max", "9999"]);
     assert!(!bench.root.path().join("limits.json").exists());
 }
@@ -77,11 +77,11 @@ fn limits_are_set_and_put_back() {
 #[test]
 fn a_crash_is_put_right() {
     let bench = Bench::new();
-    let hands = bench.hands();
-    bench.set(&hands, HIGH).unwrap();
+    let writer = bench.writer();
+    bench.set(&writer, HIGH).unwrap();
     // Nothing is run at the end of a daemon that is killed.
-    std::mem::forget(hands);
-    drop(bench.hands());
+    std::mem::forget(writer);
+    drop(bench.writer());
     assert_eq!(bench.values(), ["0", "max", "9999"]);
     assert!(!bench.root.path().join("limits.json").exists());
 }
@@ -89,8 +89,8 @@ fn a_crash_is_put_right() {
 #[test]
 fn another_cgroup_of_the_name_is_left_alone() {
     let bench = Bench::new();
-    let hands = bench.hands();
-    bench.set(&hands, HIGH).unwrap();
+    let writer = bench.writer();
+    bench.set(&writer, HIGH).unwrap();
     let web = bench.root.path().join("web");
     // Kept, so that its number is not given again.
     fs::rename(&web, bench.root.path().join("old")).unwrap();
@@ -98,17 +98,17 @@ fn another_cgroup_of_the_name_is_left_alone() {
     for name in ["low", "high", "max"] {
         fs::write(web.join(format!("memory.{name}")), "7").unwrap();
     }
-    assert!(bench.set(&hands, HIGH).is_err());
-    hands.restore();
+    assert!(bench.set(&writer, HIGH).is_err());
+    writer.restore();
     assert_eq!(bench.values(), ["7", "7", "7"]);
 }
 
 #[test]
 fn reclaim_is_asked_for() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let ask = |cgroup: &str, files_only| {
-        hands.perform(&Job::Reclaim {
+        writer.perform(&Job::Reclaim {
             cgroup: cgroup.into(),
             bytes: 4096,
             files_only,
@@ -129,45 +129,45 @@ fn reclaim_is_asked_for() {
 fn a_journal_that_makes_no_sense_does_no_harm() {
     let bench = Bench::new();
     fs::write(bench.root.path().join("limits.json"), "{\"/web\": 3").unwrap();
-    bench.hands();
+    bench.writer();
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
 #[test]
 fn what_others_set_is_left_alone() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let high = |bytes| Limits {
         high: Some(bytes),
         ..Limits::default()
     };
-    bench.set(&hands, high(8192)).unwrap();
+    bench.set(&writer, high(8192)).unwrap();
     // An administrator raises a limit that was never ours.
     bench.write("max", "4294967296\n");
-    bench.set(&hands, high(4096)).unwrap();
+    bench.set(&writer, high(4096)).unwrap();
     assert_eq!(bench.values(), ["0", "4096", "4294967296"]);
-    hands.restore();
+    writer.restore();
     assert_eq!(bench.values(), ["0", "max", "4294967296"]);
 }
 
 #[test]
 fn a_limit_that_others_change_becomes_theirs() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let high = |bytes| Limits {
         high: Some(bytes),
         ..Limits::default()
     };
-    bench.set(&hands, high(8192)).unwrap();
+    bench.set(&writer, high(8192)).unwrap();
     bench.write("high", "6000\n");
-    bench.set(&hands, high(4096)).unwrap();
+    bench.set(&writer, high(4096)).unwrap();
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
     // Back at what policyd wrote it is policyd's again.
     bench.write("high", "8192\n");
-    bench.set(&hands, high(4096)).unwrap();
+    bench.set(&writer, high(4096)).unwrap();
     assert_eq!(bench.values(), ["0", "4096", "9999"]);
     bench.write("high", "6000\n");
-    bench.set(&hands, Limits::default()).unwrap();
+    bench.set(&writer, Limits::default()).unwrap();
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
     assert!(!bench.root.path().join("limits.json").exists());
 }
@@ -176,15 +176,15 @@ fn a_limit_that_others_change_becomes_theirs() {
 #[test]
 fn what_need_not_be_written_is_not_put_back() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let max = Limits {
         max: Some(9999),
         ..Limits::default()
     };
-    bench.set(&hands, max).unwrap();
+    bench.set(&writer, max).unwrap();
     assert!(!bench.root.path().join("limits.json").exists());
     bench.write("max", "5555");
-    hands.restore();
+    writer.restore();
     assert_eq!(bench.values(), ["0", "max", "5555"]);
 }
 
@@ -206,7 +206,7 @@ fn a_crash_within_a_write_is_put_right() {
         );
         fs::write(bench.root.path().join("limits.json"), text).unwrap();
         bench.write("high", file);
-        bench.hands();
+        bench.writer();
         assert_eq!(bench.values(), ["0", left, "9999"], "{file}");
     }
 }
@@ -215,7 +215,7 @@ fn a_crash_within_a_write_is_put_right() {
 #[test]
 fn one_refusal_does_not_hide_the_other_files() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let max = bench.root.path().join("web/memory.max");
     let limits = Limits {
         high: Some(4096),
@@ -223,12 +223,12 @@ fn one_refusal_does_not_hide_the_other_files() {
         low: Some(1),
     };
     fs::remove_file(&max).unwrap();
-    assert!(bench.set(&hands, limits).is_err());
+    assert!(bench.set(&writer, limits).is_err());
     fs::write(&max, "9999").unwrap();
     assert_eq!(bench.values(), ["1", "4096", "9999"]);
-    bench.set(&hands, limits).unwrap();
+    bench.set(&writer, limits).unwrap();
     assert_eq!(bench.values(), ["1", "4096", "8192"]);
-    hands.restore();
+    writer.restore();
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
@@ -236,13 +236,13 @@ fn one_refusal_does_not_hide_the_other_files() {
 #[test]
 fn nothing_is_written_without_a_note() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let journal = bench.root.path().join("limits.json");
     fs::create_dir(&journal).unwrap();
-    assert!(bench.set(&hands, HIGH).is_err());
+    assert!(bench.set(&writer, HIGH).is_err());
     assert_eq!(bench.values(), ["0", "max", "9999"]);
     fs::remove_dir(&journal).unwrap();
-    bench.set(&hands, HIGH).unwrap();
+    bench.set(&writer, HIGH).unwrap();
     assert_eq!(bench.values(), ["1", "4096", "9999"]);
 }
 
@@ -250,15 +250,15 @@ fn nothing_is_written_without_a_note() {
 #[test]
 fn a_rounded_limit_is_ours() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let limits = Limits {
         high: Some(5000),
         ..Limits::default()
     };
-    bench.set(&hands, limits).unwrap();
+    bench.set(&writer, limits).unwrap();
     bench.write("high", "4096\n");
-    std::mem::forget(hands);
-    drop(bench.hands());
+    std::mem::forget(writer);
+    drop(bench.writer());
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
@@ -266,13 +266,13 @@ fn a_rounded_limit_is_ours() {
 #[test]
 fn what_others_set_is_taken_over_anew() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let set = |high, anew| {
         let limits = Limits {
             high: Some(high),
             ..Limits::default()
         };
-        hands.perform(&Job::Limit {
+        writer.perform(&Job::Limit {
             cgroup: "/web".into(),
             id: bench.id,
             limits,
@@ -285,7 +285,7 @@ fn what_others_set_is_taken_over_anew() {
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
     set(4096, true).unwrap();
     assert_eq!(bench.values(), ["0", "4096", "9999"]);
-    hands.restore();
+    writer.restore();
     assert_eq!(bench.values(), ["0", "6000", "9999"]);
 }
 
@@ -299,7 +299,7 @@ fn the_journal_of_an_older_version_is_undone() {
     );
     fs::write(bench.root.path().join("limits.json"), text).unwrap();
     bench.write("high", "4096");
-    bench.hands();
+    bench.writer();
     assert_eq!(bench.values(), ["0", "max", "9999"]);
     assert!(!bench.root.path().join("limits.json").exists());
 }
@@ -308,15 +308,15 @@ fn the_journal_of_an_older_version_is_undone() {
 #[test]
 fn another_root_does_not_lose_what_is_noted() {
     let bench = Bench::new();
-    let hands = bench.hands();
-    bench.set(&hands, HIGH).unwrap();
+    let writer = bench.writer();
+    bench.set(&writer, HIGH).unwrap();
     let other = TempDir::new().unwrap();
     let web = other.path().join("web");
     fs::create_dir(&web).unwrap();
     for name in ["low", "high", "max"] {
         fs::write(web.join(format!("memory.{name}")), "7").unwrap();
     }
-    let moved = hands.at(other.path());
+    let moved = writer.at(other.path());
     let job = Job::Limit {
         cgroup: "/web".into(),
         id: fs::metadata(&web).unwrap().ino(),
@@ -332,7 +332,7 @@ fn another_root_does_not_lose_what_is_noted() {
 #[test]
 fn the_journal_forgets_the_dead() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let mut longest = 0;
     for at in 0..200 {
         let name = format!("docker-{at:064x}.scope");
@@ -347,7 +347,7 @@ fn the_journal_forgets_the_dead() {
             limits: HIGH,
             anew: false,
         };
-        hands.perform(&job).unwrap();
+        writer.perform(&job).unwrap();
         fs::remove_dir_all(&directory).unwrap();
         let journal = fs::metadata(bench.root.path().join("limits.json")).unwrap();
         longest = longest.max(journal.len());
@@ -359,9 +359,9 @@ fn the_journal_forgets_the_dead() {
 #[test]
 fn refusals_are_told_apart() {
     let bench = Bench::new();
-    let hands = bench.hands();
+    let writer = bench.writer();
     let ask = || {
-        hands.perform(&Job::Reclaim {
+        writer.perform(&Job::Reclaim {
             cgroup: "/web".into(),
             bytes: 4096,
             files_only: false,
@@ -390,18 +390,18 @@ fn refusals_are_told_apart() {
         limits: HIGH,
         anew: false,
     };
-    assert_eq!(hands.perform(&other), Err(Failure::Vanished));
+    assert_eq!(writer.perform(&other), Err(Failure::Vanished));
 }
 
 /// A job that was begun before the root changed comes too late.
 #[test]
-fn retired_hands_set_no_limits() {
+fn a_retired_writer_sets_no_limits() {
     let bench = Bench::new();
-    let hands = bench.hands();
-    bench.set(&hands, HIGH).unwrap();
-    hands.retire();
-    hands.restore();
-    assert_eq!(bench.set(&hands, HIGH), Err(Failure::Vanished));
+    let writer = bench.writer();
+    bench.set(&writer, HIGH).unwrap();
+    writer.retire();
+    writer.restore();
+    assert_eq!(bench.set(&writer, HIGH), Err(Failure::Vanished));
     assert_eq!(bench.values(), ["0", "max", "9999"]);
 }
 
@@ -410,22 +410,22 @@ fn retired_hands_set_no_limits() {
 fn what_is_owed_is_put_back_later() {
     for again in [false, true] {
         let bench = Bench::new();
-        let hands = bench.hands();
-        bench.set(&hands, HIGH).unwrap();
+        let writer = bench.writer();
+        bench.set(&writer, HIGH).unwrap();
         let high = bench.root.path().join("web/memory.high");
         fs::remove_file(&high).unwrap();
         fs::create_dir(&high).unwrap();
-        hands.restore();
-        assert!(!hands.restore_owed());
+        writer.restore();
+        assert!(!writer.restore_owed());
         fs::remove_dir(&high).unwrap();
         fs::write(&high, "4096").unwrap();
         if again {
-            bench.set(&hands, HIGH).unwrap();
+            bench.set(&writer, HIGH).unwrap();
         }
-        assert!(hands.restore_owed());
+        assert!(writer.restore_owed());
         let expected = if again { "4096" } else { "max" };
         assert_eq!(bench.values()[1], expected);
-        hands.restore();
+        writer.restore();
         assert_eq!(bench.values(), ["0", "max", "9999"]);
     }
 }
