@@ -97,4 +97,6 @@ pub struct SsdStats {
     pub write_budget: u64,
     /// Pages that were not put because of the budget.
     pub over_budget: u64,
+    /// Pages of free segments that the device was told not to keep.
+    pub discarded_pages: u64,
 }

@@ -61,7 +61,7 @@ counter_fields! {
     SsdStats {
         places segment_places segments free_segments used reads read_pages memory_pages read_errors
         timeouts refused_reads bad_checksums written_pages write_errors evicted_segments
-        write_budget over_budget
+        write_budget over_budget discarded_pages
     } {}
 }
 

@@ -91,6 +91,18 @@ static sector_t dd_sector(u64 page)
 	return page << (PAGE_SHIFT - SECTOR_SHIFT);
 }
 
+/* The device wants to know what it need not keep. An administrator can change that in sysfs. */
+bool dd_disk_discards(const struct dd_disk *disk)
+{
+	return bdev_max_discard_sectors(dd_bdev(disk)) > 0;
+}
+
+/* Tells the device that it need not keep pages. May sleep. */
+int dd_disk_discard(struct dd_disk *disk, u64 first, u64 count)
+{
+	return blkdev_issue_discard(dd_bdev(disk), dd_sector(first), dd_sector(count), GFP_NOIO);
+}
+
 /* Overwrites pages with zeroes. */
 int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count)
 {
@@ -115,9 +127,14 @@ static void dd_write_end(struct bio *bio)
 		complete(&write->done);
 }
 
-/* Writes pages to consecutive places, and waits for that. */
-int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count)
+/*
+ * Writes pages to consecutive places, and waits for that. Pages with the same
+ * @stream become invalid together, which a device with several write streams
+ * is told.
+ */
+int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count, u32 stream)
 {
+	unsigned short streams = bdev_max_write_streams(dd_bdev(disk));
 	struct dd_write write = { .left = ATOMIC_INIT(1) };
 	struct blk_plug plug;
 	size_t at = 0;
@@ -130,6 +147,8 @@ int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t cou
 						   &disk->bios);
 
 		bio->bi_iter.bi_sector = dd_sector(first + at);
+		if (streams)
+			bio->bi_write_stream = 1 + stream % streams;
 		bio->bi_private = &write;
 		bio->bi_end_io = dd_write_end;
 		for (i = 0; i < pages; i++)

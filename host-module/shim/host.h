@@ -55,7 +55,9 @@ void dd_disk_close(struct dd_disk *disk);
 bool dd_disk_dead(const struct dd_disk *disk);
 bool dd_disk_idle(const struct dd_disk *disk);
 int dd_disk_clear(struct dd_disk *disk, u64 first, u64 count);
-int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count);
+bool dd_disk_discards(const struct dd_disk *disk);
+int dd_disk_discard(struct dd_disk *disk, u64 first, u64 count);
+int dd_disk_write(struct dd_disk *disk, u64 first, const u64 *frames, size_t count, u32 stream);
 struct dd_read;
 struct dd_read *dd_disk_begin(struct dd_disk *disk, const u64 *places, const u64 *frames,
 			      size_t count);

@@ -5,10 +5,11 @@
 //! The index of a session knows a page by its place. [`device`] has the segments of a device,
 //! [`log`] the segment that a pool fills, [`write`] writes segments, [`fetch`] reads pages for a
 //! get, [`deferred`] has the gets whose readers sleep meanwhile, and [`reclaim`] evicts segments by
-//! weight when few are free.
+//! weight when few are free, and [`discard`] tells devices what they need not keep.
 
 pub(crate) mod deferred;
 pub(crate) mod device;
+pub(crate) mod discard;
 pub(crate) mod fetch;
 pub(crate) mod log;
 pub(crate) mod reclaim;

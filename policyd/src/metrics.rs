@@ -49,8 +49,11 @@ fn machine(report: &Report, page: &mut Page) {
     let version = none.with("version", env!("CARGO_PKG_VERSION"));
     page.info("policyd_build_info", "Version of the daemon")
         .add(&version, true);
-    page.gauge("policyd_module_loaded", "Whether the guest module is loaded")
-        .add(&none, report.module);
+    page.gauge(
+        "policyd_module_loaded",
+        "Whether the guest module is loaded",
+    )
+    .add(&none, report.module);
     page.gauge("policyd_store_bytes", "What the host gives this VM")
         .add_known(&none, report.store_bytes);
     page.gauge(

@@ -39,7 +39,7 @@ const SIZES: [(&str, &str, Of); 4] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Of); 11] = [
+const COUNTERS: [(&str, &str, Of); 12] = [
     ("ddhostd_ssd_reads_total", "Read requests", |it| it.reads),
     (
         "ddhostd_ssd_read_bytes_total",
@@ -90,6 +90,11 @@ const COUNTERS: [(&str, &str, Of); 11] = [
         "ddhostd_ssd_over_budget_bytes_total",
         "Pages that were not put because of the write budget",
         |it| bytes(it.over_budget),
+    ),
+    (
+        "ddhostd_ssd_discarded_bytes_total",
+        "Pages of free segments that the device was told not to keep",
+        |it| bytes(it.discarded_pages),
     ),
 ];
 

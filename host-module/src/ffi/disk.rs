@@ -13,7 +13,15 @@ extern "C" {
     fn dd_disk_dead(disk: *const c_void) -> bool;
     fn dd_disk_idle(disk: *const c_void) -> bool;
     fn dd_disk_clear(disk: *mut c_void, first: u64, count: u64) -> c_int;
-    fn dd_disk_write(disk: *mut c_void, first: u64, frames: *const u64, count: usize) -> c_int;
+    fn dd_disk_discards(disk: *const c_void) -> bool;
+    fn dd_disk_discard(disk: *mut c_void, first: u64, count: u64) -> c_int;
+    fn dd_disk_write(
+        disk: *mut c_void,
+        first: u64,
+        frames: *const u64,
+        count: usize,
+        stream: u32,
+    ) -> c_int;
     fn dd_disk_begin(
         disk: *mut c_void,
         places: *const u64,
@@ -70,11 +78,25 @@ impl Disk {
         kernel::error::to_result(unsafe { dd_disk_clear(self.raw, first, count) })
     }
 
-    /// Writes pages of memory to consecutive places, and waits until they are written.
-    pub(crate) fn write(&self, first: u64, pages: &[Option<Page>]) -> Result {
+    /// Returns whether the device wants to know what it need not keep.
+    pub(crate) fn discards(&self) -> bool {
+        // SAFETY: As above.
+        unsafe { dd_disk_discards(self.raw) }
+    }
+
+    /// Tells the device that it need not keep pages. May sleep.
+    pub(crate) fn discard(&self, first: u64, count: u64) -> Result {
+        // SAFETY: As above.
+        kernel::error::to_result(unsafe { dd_disk_discard(self.raw, first, count) })
+    }
+
+    /// Writes pages of memory to consecutive places, and waits until they are written. Pages with the
+    /// same `stream` become invalid together.
+    pub(crate) fn write(&self, first: u64, pages: &[Option<Page>], stream: u32) -> Result {
         let frames = Page::frames(pages).ok_or(EINVAL)?;
+        let count = frames.len();
         // SAFETY: The slice has the length given, and the borrow keeps the pages.
-        let error = unsafe { dd_disk_write(self.raw, first, frames.as_ptr(), frames.len()) };
+        let error = unsafe { dd_disk_write(self.raw, first, frames.as_ptr(), count, stream) };
         kernel::error::to_result(error)
     }
 

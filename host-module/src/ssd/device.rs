@@ -74,12 +74,14 @@ macro_rules! counts {
 
 counts! {
     reads read_pages memory_pages read_errors timeouts refused_reads bad_checksums written_pages
-    write_errors evicted_segments over_budget
+    write_errors evicted_segments over_budget discarded_pages
 }
 
 /// The free segments of a device.
-struct Free {
-    segments: KVVec<u32>,
+pub(super) struct Free {
+    pub(super) segments: KVVec<u32>,
+    /// Those whose old pages the device still keeps.
+    pub(super) stale: KVVec<u32>,
     /// Whether the device has failed or is being removed, so that no segment is opened any more.
     closed: bool,
 }
@@ -92,11 +94,13 @@ pub(crate) struct Device {
     pub(crate) disk: Disk,
     /// Binary logarithm of the places of a segment.
     size_bits: u32,
-    segments: Pin<KVBox<[Segment]>>,
+    pub(super) segments: Pin<KVBox<[Segment]>>,
     #[pin]
-    free: SpinLock<Free>,
+    pub(super) free: SpinLock<Free>,
     /// How many are free, so that it is seen without the lock.
-    free_count: Atomic<usize>,
+    pub(super) free_count: Atomic<usize>,
+    /// Whether a task discards pages of free segments.
+    pub(super) discarding: Atomic<bool>,
     /// Segments with pages to be written. There is room for all.
     #[pin]
     pub(crate) queue: SpinLock<KVVec<u32>>,
@@ -131,6 +135,7 @@ impl Device {
         disk.clear(disk.pages() - MARGIN, MARGIN)?;
         let segments = KVBox::pin_slice(|_| Segment::new(size), count, quietly())?;
         let mut free = KVVec::with_capacity(count, quietly())?;
+        let stale = KVVec::with_capacity(count, quietly())?;
         for segment in (0..count as u32).rev() {
             free.push(segment, quietly())?;
         }
@@ -144,8 +149,9 @@ impl Device {
                 disk,
                 size_bits,
                 segments,
-                free <- new_spinlock!(Free { segments: free, closed: false }, "Device::free"),
+                free <- new_spinlock!(Free { segments: free, stale, closed: false }, "Device::free"),
                 free_count: Atomic::new(count),
+                discarding: Atomic::new(false),
                 queue <- new_spinlock!(queue, "Device::queue"),
                 writers: Atomic::new(0),
                 state: Atomic::new(DeviceState::Active as u32),
@@ -267,19 +273,25 @@ impl Device {
         MARGIN + place
     }
 
+    /// Takes a free segment, and begins to discard the old pages of others.
     pub(crate) fn take_free(&self) -> Option<u32> {
         let mut free = self.free.lock();
         if free.closed {
             return None;
         }
-        let segment = free.segments.pop()?;
+        let segment = free.segments.pop().or_else(|| free.stale.pop())?;
         self.free_count.fetch_sub(1, Relaxed);
+        let is_batch = free.stale.len() >= self.discard_batch();
+        drop(free);
+        if is_batch && self.disk.discards() {
+            self.begin_discard();
+        }
         Some(segment)
     }
 
     pub(crate) fn give_free(&self, segment: u32) {
         // There is room for all segments.
-        let _ = self.free.lock().segments.push_within_capacity(segment);
+        let _ = self.free.lock().stale.push_within_capacity(segment);
         self.free_count.add(1, Relaxed);
     }
 
@@ -394,7 +406,8 @@ impl Device {
     pub(crate) fn is_unused(&self) -> bool {
         let free = self.free.lock();
         free.closed
-            && free.segments.len() == self.segments.len()
+            && free.segments.len() + free.stale.len() == self.segments.len()
+            && !self.discarding.load(Acquire)
             && self.disk.is_idle()
             && !self.dropping.load(Acquire)
     }

@@ -16,14 +16,18 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 pub(crate) struct Holding {
     places: Atomic<u64>,
     all: Option<Arc<Holding>>,
+    /// A number that differs from that of other pools, for the write streams of devices.
+    pub(crate) stream: u32,
 }
 
 impl Holding {
     /// Creates the holding of a session, or of a pool of the session that has `all`.
     pub(crate) fn new(all: Option<Arc<Holding>>) -> Result<Arc<Self>, AllocError> {
+        static STREAMS: Atomic<u32> = Atomic::new(0);
         let this = Self {
             places: Atomic::new(0),
             all,
+            stream: STREAMS.fetch_add(1, Relaxed),
         };
         Arc::new(this, quietly())
     }

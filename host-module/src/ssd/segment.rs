@@ -132,6 +132,11 @@ impl Inner {
         }
     }
 
+    /// Returns the number of the write stream of its pool.
+    pub(crate) fn stream(&self) -> u32 {
+        self.holding.as_ref().map_or(0, |holding| holding.stream)
+    }
+
     /// Begins a write. `pages`, which is empty and has room for all of a segment, gets other owners of
     /// the pages that are to be written. Returns the first place, or `None` if there is nothing to
     /// write: then the segment leaves the queue, so that pages that come later queue it again.

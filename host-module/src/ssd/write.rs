@@ -75,9 +75,10 @@ impl Device {
         let mut pages = KVVec::<Option<Page>>::with_capacity(size, quietly())?;
         let mut written = KVVec::<Page>::with_capacity(size, quietly())?;
         let place = self.segment(segment);
+        let stream = place.with(|inner| inner.stream());
         while let Some(first) = place.with(|inner| inner.next_write(&mut pages)) {
             let at = self.position(self.first_place(segment) + u64::from(first));
-            let result = self.disk.write(at, &pages);
+            let result = self.disk.write(at, &pages, stream);
             match result {
                 Ok(()) => self.counts.written_pages.add(pages.len() as u64),
                 Err(_) => self.write_failed(ssd),

@@ -20,6 +20,10 @@ const GFN: Range<usize> = {
 /// Offset of the number of elements in a header.
 const COUNT: usize = offset_of!(RequestHeader, count);
 
+/// Offsets of the flags and of the ticket in a header.
+const FLAGS: usize = offset_of!(RequestHeader, flags);
+const TICKET: usize = offset_of!(RequestHeader, ticket);
+
 /// From this frame number on, no guest of these tests has memory, and a request with such frames
 /// cannot reach any.
 const BEYOND_MEMORY: u64 = 1 << 30;
@@ -67,6 +71,16 @@ impl Draft {
     pub(crate) fn set_count(&mut self, count: u32) {
         if let Some(place) = self.bytes.get_mut(COUNT..COUNT + 4) {
             place.copy_from_slice(&count.to_le_bytes());
+        }
+    }
+
+    /// Lets the host defer a get, or makes it continue one that was deferred.
+    pub(crate) fn defer(&mut self, flags: u32, ticket: u64) {
+        if let Some(place) = self.bytes.get_mut(FLAGS..FLAGS + 4) {
+            place.copy_from_slice(&flags.to_le_bytes());
+        }
+        if let Some(place) = self.bytes.get_mut(TICKET..TICKET + 8) {
+            place.copy_from_slice(&ticket.to_le_bytes());
         }
     }
 

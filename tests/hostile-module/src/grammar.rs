@@ -8,7 +8,9 @@ use crate::plan::{self, Frames};
 use ddabi::hypercall::Operation;
 use ddabi::key::{mix, FileKey, MAX_INDEX};
 use ddabi::pool::{MAX_POOLS, MAX_WEIGHT};
-use ddabi::request::{FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS};
+use ddabi::request::{
+    FlushRange, Hello, MigrateBody, PoolBody, Run, MAX_PAGES, MAX_RUNS, MAY_DEFER,
+};
 use ddabi::{NAME_LEN, PAGE_SIZE};
 
 /// Kinds of requests.
@@ -153,7 +155,21 @@ pub(crate) fn order(
     };
     draft.begin(operation);
     draft.push(&run);
+    if operation == Operation::Get {
+        defer(draft, dice);
+    }
     Order { first, run }
+}
+
+/// Lets the host defer a get, now and then with the ticket of one that it has deferred for any task of
+/// this guest.
+fn defer(draft: &mut Draft, dice: &mut Dice) {
+    let ticket = match dice.below(8) {
+        0..5 => 0,
+        5..7 => dice.below(4096),
+        _ => dice.next(),
+    };
+    draft.defer(dice.below(2) as u32 * MAY_DEFER, ticket);
 }
 
 /// Composes a request that a good guest could send, sometimes at the limits. Its result is not
@@ -187,6 +203,9 @@ pub(crate) fn runs(draft: &mut Draft, dice: &mut Dice, operation: Operation, fra
             reserved: u8::from(dice.once_in(64)),
         };
         draft.push(&run);
+    }
+    if operation == Operation::Get {
+        defer(draft, dice);
     }
 }
 

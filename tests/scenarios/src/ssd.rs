@@ -80,7 +80,8 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
     read(&guest, large)?;
     accounting::check(host)?;
 
-    let written = device.stats(host)?.written_pages;
+    let stats = device.stats(host)?;
+    let (written, discarded) = (stats.written_pages, stats.discarded_pages);
     let puts = counted(host, "small")?.ssd_puts + counted(host, "large")?.ssd_puts;
 
     // The memory tier is not touched by all that.
@@ -140,6 +141,12 @@ fn run(context: &mut Context) -> Result<Vec<Target>> {
             "ssd: pages written to the device, by pages put",
             1.0,
             ratio(written, puts),
+            "",
+        ),
+        Target::at_least(
+            "ssd: pages of free segments that the device was told not to keep",
+            1.0,
+            discarded as f64,
             "",
         ),
         Target::at_least(

@@ -230,7 +230,8 @@ fn selector(section: &mut Section<'_, '_, '_>, at: &Range<usize>) -> Option<Sele
         return None;
     };
     if let Some(second) = given.get(1) {
-        let message = format!("`{key}` and `{second}` in one container: only one of them is allowed");
+        let message =
+            format!("`{key}` and `{second}` in one container: only one of them is allowed");
         section.problem(at.clone(), message);
     }
     if let Some(at) = container.filter(|_| !given.contains(&"pod")) {

@@ -27,6 +27,7 @@ pub(crate) struct Stats {
     pub(crate) written_pages: u64,
     pub(crate) write_errors: u64,
     pub(crate) over_budget: u64,
+    pub(crate) discarded_pages: u64,
     segment_places: u64,
 }
 
@@ -85,6 +86,8 @@ impl Device {
         for (key, value) in [
             ("size", mib.to_string()),
             ("memory_backed", "1".into()),
+            // What was discarded reads as zeros, so that pages which are in use are missed.
+            ("discard", "1".into()),
             ("irqmode", "2".into()),
             ("completion_nsec", (request_us * 1000).to_string()),
             ("power", "1".into()),

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Discards: a device is told which segments are free, so that it need not keep their old pages when it
+//! collects its garbage.
+
+use crate::ffi::queue;
+use crate::ssd::device::Device;
+use crate::state::host;
+use ddabi::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::ordering::{Full, Relaxed};
+
+/// Bytes that are discarded at a time on a large device, because each discard costs a device about as
+/// much as a write.
+const BATCH: usize = 64 << 20;
+
+/// The most segments that are discarded at a time.
+const MOST: usize = 64;
+
+/// One segment of a device in so many is discarded at a time on a small device.
+const PART: usize = 128;
+
+impl Device {
+    /// Returns the number of stale segments from which they are discarded.
+    pub(super) fn discard_batch(&self) -> usize {
+        let batch = BATCH / (self.size() as usize * PAGE_SIZE);
+        batch.min(self.segments.len() / PART).clamp(1, MOST)
+    }
+
+    /// Discards the pages of stale segments in the background, by one task for each device.
+    pub(super) fn begin_discard(&self) {
+        if self.discarding.xchg(true, Full) {
+            return;
+        }
+        // The task does not own the device, so that the device is closed where it is removed.
+        let number = self.number;
+        let has_begun = queue::spawn(move || {
+            let Some(host) = host() else { return };
+            if let Some(device) = host.ssd.device(number) {
+                device.discard_stale();
+                device.discarding.xchg(false, Full);
+            }
+        });
+        if !has_begun {
+            self.discarding.xchg(false, Full);
+        }
+    }
+
+    fn discard_stale(&self) {
+        let mut batch = [0; MOST];
+        let mut count = 1;
+        while count > 0 && !queue::is_leaving() && !self.disk.is_dead() {
+            count = self.take_stale(&mut batch);
+            for segment in &batch[..count] {
+                let (first, pages) = (self.position(self.first_place(*segment)), self.size());
+                // A device may refuse: the segment is as good as before.
+                if self.disk.discard(first, pages.into()).is_ok() {
+                    self.counts.discarded_pages.add(pages.into());
+                }
+            }
+            let mut free = self.free.lock();
+            for segment in &batch[..count] {
+                // There is room for all segments.
+                let _ = free.segments.push_within_capacity(*segment);
+            }
+            drop(free);
+            self.free_count.add(count, Relaxed);
+        }
+    }
+
+    /// Takes stale segments, which nothing uses until they are given back. Returns their number: 0 if
+    /// there are too few for a batch.
+    fn take_stale(&self, batch: &mut [u32; MOST]) -> usize {
+        let mut free = self.free.lock();
+        let count = self.discard_batch();
+        if free.stale.len() < count {
+            return 0;
+        }
+        for place in &mut batch[..count] {
+            // There are as many.
+            *place = free.stale.pop().unwrap_or_default();
+        }
+        self.free_count.fetch_sub(count, Relaxed);
+        count
+    }
+}
