@@ -10,6 +10,7 @@ use crate::counters::count;
 use crate::ffi::folio::Folio;
 use crate::ffi::mapping::{mapping_flag, Mapping, MappingView};
 use crate::ffi::readahead::Window;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::host::call::{parts, MOST_PAGES};
 use crate::pools::routes::Route;
 use crate::state::State;
@@ -252,11 +253,11 @@ fn fetch(state: &State, file: FileKey, plan: &mut [Planned]) {
 
 /// Makes one call for at most [`MAX_FOLIOS`] runs. Returns a bit for each run that is set if the
 /// host had it; `None` if the host did not answer.
-fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u64> {
+fn get(state: &State, session: u64, runs: impl Iterator<Item = Run> + Clone) -> Option<u64> {
     let mut call = state.channel.begin()?;
     let start = Instant::<Monotonic>::now();
     let mut count = 0;
-    for run in runs {
+    for run in runs.clone() {
         // The request has room for all folios that are planned together.
         call.push(&run);
         count += 1;
@@ -269,7 +270,26 @@ fn get(state: &State, session: u64, runs: impl Iterator<Item = Run>) -> Option<u
     });
     drop(call);
     state.counters().got(start);
+    if tracepoints::get_is_on() {
+        trace(runs, answer.unwrap_or(0), nanoseconds_since(start));
+    }
     answer
+}
+
+/// Passes the tracepoint of a call with these runs; `hits` has a bit for each that the host had.
+#[cold]
+fn trace(runs: impl Iterator<Item = Run> + Clone, hits: u64, latency: u64) {
+    let pages = |run: Run| u32::from(run.pages);
+    let asked = runs.clone().map(pages).sum();
+    let hit = runs.clone().enumerate().filter(|(n, _)| hits & 1 << n != 0);
+    let hit = hit.map(|(_, run)| pages(run)).sum();
+    let mut runs = runs;
+    if let Some(Run {
+        pool, file, index, ..
+    }) = runs.next()
+    {
+        tracepoints::get(pool, file.inode, index, asked, hit, latency);
+    }
 }
 
 /// Records the reads in the admission of the reader's pool, whether or not the host had the pages.

@@ -10,6 +10,7 @@ use crate::call::get::Frames;
 use crate::call::put::Putter;
 use crate::counters::{Counter, Latency, TOTALS};
 use crate::ffi::kvm::CallingVm;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
 use crate::state::Host;
 use crate::stats::pool_stats;
 use crate::tier::page::Page;
@@ -25,17 +26,24 @@ use ddabi::name::Name;
 use ddabi::request::{Run, MAX_RUNS};
 use ddcore::host::carried::Carried;
 use ddcore::host::flush::{flush, Effort};
-use ddcore::host::get::take;
+use ddcore::host::get::{from_ssd, take};
 use ddcore::host::pressure::pressure;
 use ddcore::host::promotion::is_promotion_due;
 use ddcore::host::put::store;
 use ddcore::host::room::retire;
 use ddcore::host::run::discard;
+use ddcore::host::session::Count;
 use ddcore::host::walk::migrate;
 use ddcore::host::{Host as _, Origin, Session as _};
 use ddcore::request::{Ranges, Request, Runs, Settings};
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
+
+/// Returns the pool of the first run of a request, and the number of pages of all runs.
+fn extent(runs: &Runs<'_>) -> (u32, u32) {
+    let pages = runs.iter().map(|run| u32::from(run.pages)).sum();
+    (runs.first().map_or(0, |run| run.pool), pages)
+}
 
 /// The source of a call, and the time at which it came.
 pub(crate) struct Caller<'a> {
@@ -97,7 +105,12 @@ impl Caller<'_> {
             answer: &mut answer,
         };
         let pages = store(&self.origin(), runs, carried, &mut putter);
-        self.finish_batch(runs, pages, Pool::put_counters, answer, notices)
+        let latency = self.count_batch(runs, Pool::put_counters);
+        if tracepoints::put_is_on() {
+            let (vm, (pool, asked)) = (self.vm.number, extent(runs));
+            tracepoints::put(vm, pool, asked, pages as u32, latency);
+        }
+        self.finish_batch(runs, pages, answer, notices)
     }
 
     #[inline(never)]
@@ -124,13 +137,17 @@ impl Caller<'_> {
         if is_on_ssd {
             self.fetch(runs, carried);
         }
-        let mut total = 0;
+        let is_traced = tracepoints::get_is_on();
+        let (mut total, mut ssd_pages) = (0, 0);
         for ((run, place), frames) in runs.placed().zip(frames) {
             total = place + run.pages as usize;
             let given =
                 frames == Frames::Ready && self.session.give(self.guest, (&run, place), carried);
             if given {
                 pages += u64::from(run.pages);
+                if is_traced {
+                    ssd_pages += from_ssd((&run, place), carried);
+                }
             }
             if frames != Frames::Ready {
                 tracked |= frames == Frames::Tracked;
@@ -153,7 +170,18 @@ impl Caller<'_> {
             true => Pool::ssd_get_counters,
             false => Pool::get_counters,
         };
-        self.finish_batch(runs, pages, counters, answer, notices)
+        let latency = self.count_batch(runs, counters);
+        if is_traced {
+            let (vm, (pool, asked)) = (self.vm.number, extent(runs));
+            let memory_pages = pages as u32 - ssd_pages;
+            let tier = match found {
+                Count { ssd: 1.., .. } => c"ssd",
+                Count { memory: 1.., .. } => c"memory",
+                Count { .. } => c"none",
+            };
+            tracepoints::get(vm, pool, asked, memory_pages, ssd_pages, tier, latency);
+        }
+        self.finish_batch(runs, pages, answer, notices)
     }
 
     /// Reads the pages that a get has found in the SSD tier.
@@ -181,16 +209,21 @@ impl Caller<'_> {
             true => Effort::BOUNDED,
             false => Effort::UNBOUNDED,
         };
-        let mut pages = 0;
+        let (mut pages, mut finished) = (0, true);
         for range in ranges.iter() {
             let flushed = flush(&**self.session, &range, &mut carried.batch, &mut effort);
             pages += flushed.pages;
+            finished &= flushed.done;
             if let Some(answer) = &mut answer {
                 answer.add(flushed.done);
                 if !flushed.done {
                     answer.set_unfinished();
                 }
             }
+        }
+        if tracepoints::flush_is_on() {
+            let (vm, count) = (self.vm.number, ranges.iter().count() as u32);
+            tracepoints::flush(vm, count, pages, finished, nanoseconds_since(self.start));
         }
         self.finish(pages, answer, notices)
     }
@@ -246,22 +279,31 @@ impl Caller<'_> {
         })
     }
 
-    /// Ends a put or a get: counts it to the pool of its first run, in the `counters` that are
-    /// chosen, and reports the state of one of its pools to the guest.
-    fn finish_batch(
+    /// Counts a put or a get to the pool of its first run, in the `counters` that are chosen. Returns
+    /// the nanoseconds that it took.
+    fn count_batch(
         &self,
         runs: &Runs<'_>,
-        pages: u64,
         counters: impl FnOnce(&Pool) -> (&Counter, &Latency),
-        mut answer: Option<Answer>,
-        notices: &mut NoticeRoom,
-    ) -> Outcome {
+    ) -> u64 {
+        let took = nanoseconds_since(self.start);
         let first = runs.first().and_then(|run| self.session.pool(run.pool));
         if let Some(pool) = first {
             let (batches, latency) = counters(pool);
             batches.add(1);
-            latency.record(self.start);
+            latency.record(took);
         }
+        took
+    }
+
+    /// Ends a put or a get: reports the state of one of its pools to the guest.
+    fn finish_batch(
+        &self,
+        runs: &Runs<'_>,
+        pages: u64,
+        mut answer: Option<Answer>,
+        notices: &mut NoticeRoom,
+    ) -> Outcome {
         if let Some(answer) = &mut answer {
             self.report_pressure(runs, answer);
         }

@@ -4,7 +4,8 @@
 //! pages are dropped.
 
 use crate::ffi::queue;
-use crate::ssd::device::Device;
+use crate::ffi::tracepoints::{self, nanoseconds_since};
+use crate::ssd::device::{errno, Device};
 use crate::ssd::segment::Found;
 use crate::ssd::Ssd;
 use crate::state::host;
@@ -168,6 +169,11 @@ impl Device {
             Err(EAGAIN | ENOMEM) => {}
             Err(_) => _ = self.health.failed(ssd.milliseconds()),
         }
+        if tracepoints::ssd_read_is_on() {
+            let (number, count) = (self.number as u32, positions.len() as u32);
+            tracepoints::ssd_read(number, count, errno(result), nanoseconds_since(start));
+        }
+        self.tell_state();
         result
     }
 
